@@ -1,0 +1,1 @@
+"""effx: composable effects for numerical Python, built directly on jaxlib."""
