@@ -1,0 +1,83 @@
+# Each target makes the virtual environment that it needs, once: .venv-<name>.
+PYTHON ?= python3
+WORKERS ?= 2
+PIP_FLAGS ?= --quiet --disable-pip-version-check
+# What the run under typeguard's import hook covers: everything quick that is not marked `unguarded`.
+GUARDED ?= tests
+
+SOURCES := effx tests property_tests benchmarks examples tools
+CHECKED := $(wildcard effx tests examples benchmarks)
+TESTED := $(wildcard tests property_tests effx README.md)
+STUBBED := jaxlib._jax jaxlib._hlo jaxlib.xla_client jaxlib.version
+
+.PHONY: help demo test test-deep bench lint style layers types stubs guarded suite clean
+.NOTPARALLEL:
+
+help:
+	@echo "make demo       train a classifier on handwritten digits (examples/digits.py)"
+	@echo "make test       lint, layers, types, stubs and the whole test suite"
+	@echo "make test-deep  the slow tests, and many more examples for every property"
+	@echo "make bench      effx against JAX, with budgets"
+	@echo "make lint       style, layers and the count of Any"
+
+# --- environments ---------------------------------------------------------------------------------
+
+EXTRAS_demo := examples
+EXTRAS_test := test,interop
+EXTRAS_bench := bench
+EXTRAS_lint := lint
+
+.venv-%/.stamp: pyproject.toml
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install $(PIP_FLAGS) -e '.[$(EXTRAS_$*)]'
+	@touch $@
+
+.PRECIOUS: .venv-%/.stamp
+
+# --- what people run ------------------------------------------------------------------------------
+
+demo: .venv-demo/.stamp
+	.venv-demo/bin/python examples/digits.py
+
+test: .venv-test/.stamp
+	@$(MAKE) --no-print-directory VENV=.venv-test style layers types stubs guarded suite
+
+test-deep: .venv-test/.stamp
+	HYPOTHESIS_PROFILE=deep .venv-test/bin/python -m pytest $(TESTED) -n $(WORKERS) -m "deep or not deep"
+
+bench: .venv-bench/.stamp
+	.venv-bench/bin/python -m benchmarks $(BENCH_FLAGS)
+
+lint: .venv-lint/.stamp
+	@$(MAKE) --no-print-directory VENV=.venv-lint style layers
+
+# --- the parts, each run in the environment $(VENV) -----------------------------------------------
+
+VENV ?= .venv-test
+
+style:
+	$(VENV)/bin/ruff check $(wildcard $(SOURCES))
+	$(VENV)/bin/ruff format --check $(wildcard $(SOURCES))
+	$(VENV)/bin/python tools/count_any.py
+
+layers:
+	$(VENV)/bin/lint-imports
+
+types:
+	$(VENV)/bin/python -m mypy --strict $(CHECKED)
+
+stubs:
+	MYPYPATH=stubs $(VENV)/bin/python -m mypy.stubtest $(STUBBED) \
+	  --ignore-missing-stub --allowlist stubs/stubtest_allowlist.txt --ignore-unused-allowlist
+
+# The whole suite comes last, so that the closing line of `make test` is the one that counts it all.
+guarded:
+	$(VENV)/bin/python -m pytest $(GUARDED) -n $(WORKERS) -q -m "not deep and not unguarded" \
+	  -p typeguard --typeguard-packages=effx
+
+suite:
+	$(VENV)/bin/python -m pytest $(TESTED) -n $(WORKERS) -m "not deep"
+
+clean:
+	rm -rf .venv-demo .venv-test .venv-bench .venv-lint .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .import_linter_cache .hypothesis build dist examples/out benchmarks/results

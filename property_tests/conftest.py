@@ -1,0 +1,17 @@
+"""What every test shares: quiet start-up and the hypothesis profile.
+
+Never: imports effx at the top, so that collection shows import errors as test failures.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+# Two workers share the cores; more threads each would only have them wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+from tests import profiles
+
+profiles.load()

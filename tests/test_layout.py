@@ -1,0 +1,127 @@
+"""The repository keeps its shape: file sizes, names, docstrings and who may import what.
+
+Never: imports the modules it looks at, but for one run in a fresh interpreter.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "effx"
+FILES = sorted(PACKAGE.rglob("*.py"))
+MEDIAN_LINES, MOST_LINES = 200, 600
+
+BANNED_WORDS = frozenset({"aval", "avals", "utils", "misc", "common", "helpers"})
+# Names that are not ours to choose: jaxlib's C++ reads the first, the rest is public API elsewhere.
+GIVEN = frozenset({"aval", "out_avals", "common_type"})
+
+modules = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def words(name: str) -> list[str]:
+    """Parts of a snake_case or CamelCase name.
+
+    >>> words("out_avalsOfFoo")
+    ['out', 'avals', 'of', 'foo']
+    """
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", name)]
+
+
+def defined_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Names that a module gives to things: functions, classes, parameters, variables, attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node.lineno
+            case ast.arg():
+                yield node.arg, node.lineno
+            case ast.Name(ctx=ast.Store()):
+                yield node.id, node.lineno
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr, node.lineno
+            case ast.alias(asname=str(name)):
+                yield name, node.lineno
+            case _:
+                pass
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Absolute modules that a module imports anywhere, in functions and under TYPE_CHECKING too."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                for alias in names:
+                    yield alias.name, node.lineno
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module, node.lineno
+            case _:
+                pass
+
+
+def test_median_file_is_short() -> None:
+    """Half of the files have at most 200 lines."""
+    sizes = [len(path.read_text(encoding="utf-8").splitlines()) for path in FILES]
+    assert statistics.median(sizes) <= MEDIAN_LINES
+
+
+@modules
+def test_no_file_is_long(path: Path) -> None:
+    """No file has more than 600 lines."""
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+@modules
+def test_docstring_states_what_the_module_never_does(path: Path) -> None:
+    """Each module begins with a docstring that says what the module is never to do."""
+    docstring = ast.get_docstring(parse(path))
+    assert docstring, "no module docstring"
+    assert re.search(r"^Never: \S", docstring, re.MULTILINE), 'no sentence that begins "Never: "'
+
+
+@modules
+def test_no_banned_names(path: Path) -> None:
+    """Nothing is called `*_p`, nor by a word that says nothing, nor is a file."""
+    bad = [
+        f"line {line}: {name}"
+        for name, line in defined_names(parse(path))
+        if name not in GIVEN and (name.endswith("_p") or BANNED_WORDS.intersection(words(name)))
+    ]
+    bad += [part for part in path.relative_to(ROOT).with_suffix("").parts if part in BANNED_WORDS]
+    assert not bad
+
+
+@modules
+def test_jax_is_not_imported(path: Path) -> None:
+    """No module imports jax, and only effx.lower and effx.tree import jaxlib."""
+    roots = {name.partition(".")[0] for name, _ in imported(parse(path))}
+    assert "jax" not in roots
+    inside = path.relative_to(PACKAGE).parts
+    if inside[0] != "lower" and inside != ("tree.py",):
+        assert "jaxlib" not in roots
+
+
+def test_jax_is_not_loaded_at_run_time() -> None:
+    """Importing effx and its function namespaces does not load jax, by whatever way."""
+    code = (
+        "import sys, effx, effx.tree; print(sorted(m for m in sys.modules if m.partition('.')[0] == 'jax'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_package_is_marked_as_typed() -> None:
+    """Type checkers read the annotations of an installed effx."""
+    assert (PACKAGE / "py.typed").exists()

@@ -1,0 +1,75 @@
+"""Count explicit uses of `Any` in each module of effx and refuse growth over the committed baseline.
+
+Never: counts what mypy infers; only what somebody wrote.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BASELINE = Path(__file__).resolve().parent / "any_baseline.json"
+
+
+def count(source: str) -> int:
+    """Number of places in `source` that name `Any`, quoted annotations included, imports not.
+
+    >>> count("from typing import Any\\ndef f(x: Any) -> 'list[Any]': ...")
+    2
+    """
+    total = 0
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Name(id="Any") | ast.Attribute(value=ast.Name(id="typing" | "t"), attr="Any"):
+                total += 1
+            case ast.arg(annotation=ast.Constant(value=str(text))):
+                total += _quoted(text)
+            case ast.AnnAssign(annotation=ast.Constant(value=str(text))):
+                total += _quoted(text)
+            case ast.FunctionDef(returns=ast.Constant(value=str(text))):
+                total += _quoted(text)
+            case _:
+                pass
+    return total
+
+
+def _quoted(annotation: str) -> int:
+    try:
+        return count(annotation)
+    except SyntaxError:
+        return 0
+
+
+def measure(package: Path) -> dict[str, int]:
+    """Counts by dotted module name; modules without `Any` are left out."""
+    counts: dict[str, int] = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        number = count(path.read_text(encoding="utf-8"))
+        if number:
+            counts[name] = number
+    return counts
+
+
+def main(arguments: list[str]) -> int:
+    """Print the counts; with `--update`, write them down as the new baseline."""
+    counts = measure(ROOT / "effx")
+    for name, number in counts.items():
+        print(f"{number:5d}  {name}")
+    print(f"{sum(counts.values()):5d}  explicit Any in effx")
+    if "--update" in arguments:
+        BASELINE.write_text(json.dumps(counts, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        return 0
+    baseline: dict[str, int] = json.loads(BASELINE.read_text(encoding="utf-8"))
+    grown = {name: n for name, n in counts.items() if n > baseline.get(name, 0)}
+    for name, number in grown.items():
+        print(f"{name}: {number} explicit Any, the baseline allows {baseline.get(name, 0)}", file=sys.stderr)
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
