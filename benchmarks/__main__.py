@@ -1,0 +1,108 @@
+"""Command line of the benchmarks: `python -m benchmarks [--quick] [--only NAME] [--filter REGEX] [--check]`.
+
+Never: lets a library that fails on one row keep the others from being measured.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Before either library starts: quiet logs.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+from benchmarks import operations, peers, programs, report, startup
+from benchmarks.cases import Case
+from benchmarks.peers import Peer
+from benchmarks.timing import Effort, Sample, Thunk, interleave
+
+
+def measure(case: Case, libraries: Sequence[Peer], effort: Effort) -> report.Row:
+    """Measure one row; what a library raises becomes part of the row."""
+    thunks: dict[str, Thunk] = {}
+    finishers: dict[str, Callable[[object], object]] = {}
+    errors: dict[str, str] = {}
+    for peer in libraries:
+        try:
+            thunk = case.prepare(peer)
+            thunk()
+        except Exception as error:  # noqa: BLE001  whatever it is, it is this row's result
+            errors[peer.name] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            continue
+        thunks[peer.name] = thunk
+        finishers[peer.name] = finisher(peer, thunk())
+    samples: dict[str, Sample] = interleave(thunks, finishers, effort)
+    return report.Row(case.title, case.budget, case.units, samples, errors)
+
+
+def finisher(peer: Peer, result: object) -> Callable[[object], object]:
+    """How to wait for a result: arrays are waited for, programs and text are there already."""
+    try:
+        peer.api.block_until_ready(result)
+    except Exception:  # noqa: BLE001  not a tree of arrays
+        return lambda _: None
+    return peer.api.block_until_ready
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks", description="effx against JAX, with budgets")
+    parser.add_argument("--quick", action="store_true", help="shorter functions, fewer rounds")
+    parser.add_argument("--only", choices=("effx", "jax"), help="time one library, without ratios")
+    parser.add_argument("--filter", default="", metavar="REGEX", help="only rows whose title matches")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a budget is broken")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, print, write JSON."""
+    options = arguments()
+    names = [options.only] if options.only else ["effx", "jax"]
+    rows: list[report.Row] = []
+
+    def show(row: report.Row) -> None:
+        rows.append(row)
+        print(report.line(row, names), flush=True)
+
+    def wanted(title: str) -> bool:
+        return re.search(options.filter, title) is not None
+
+    print(", ".join(f"{name} {version}" for name, version in report.versions([*names, "jaxlib"]).items()))
+    print(f"\nTable 1: per operation\n{report.header(names)}")
+    imports = (("import", startup.TOUCH, 0.45), ("import and first array", startup.FIRST_ARRAY, None))
+    for name, code, budget in imports:
+        title = f"start-up: {name}"
+        if wanted(title):
+            show(import_row(title, names, code, budget, rounds=3 if options.quick else 9))
+
+    libraries = [peers.load(name) for name in names]
+    fast = Effort(rounds=5, least=0.01) if options.quick else Effort(rounds=21, least=0.03)
+    slow = Effort(rounds=2, least=0.0) if options.quick else Effort(rounds=5, least=0.0)
+    for case in operations.cases(options.quick):
+        if wanted(case.title):
+            show(measure(case, libraries, fast))
+    print(f"\nTable 2: programs\n{report.header(names)}")
+    for case in programs.cases():
+        if wanted(case.title):
+            show(measure(case, libraries, slow if case.slow else fast))
+
+    report.write(rows, names)
+    print(f"\n{report.closing(rows)}")
+    return 1 if options.check and report.failed(rows) else 0
+
+
+def import_row(title: str, names: Sequence[str], code: str, budget: float | None, rounds: int) -> report.Row:
+    samples: dict[str, Sample] = {}
+    errors: dict[str, str] = {}
+    try:
+        samples = startup.measure(names, code, rounds)
+    except Exception as error:  # noqa: BLE001  the row shows it
+        errors["start-up"] = type(error).__name__
+    return report.Row(title, budget, 1, samples, errors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
