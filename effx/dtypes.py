@@ -1,0 +1,558 @@
+"""Dtypes: canonical forms, names, queries, and the promotion lattice with weak types.
+
+Never: look at an array's values, or keep a 64-bit dtype that the `enable_x64` flag forbids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol, TypeAlias, cast
+
+import ml_dtypes
+import numpy as np
+
+from effx.config import enable_x64, numpy_dtype_promotion
+from effx.errors import DTypeError
+
+DType: TypeAlias = np.dtype[Any]
+"""A NumPy dtype, those of ml_dtypes included."""
+
+
+class SupportsDType(Protocol):
+    """Anything with a dtype: arrays, array types, effx's scalar types."""
+
+    @property
+    def dtype(self) -> DType: ...
+
+
+DTypeLike: TypeAlias = "DType | type[object] | str | SupportsDType"
+
+
+def _named(scalar: type[object]) -> DType:
+    return np.dtype(cast("type[np.generic]", scalar))
+
+
+bool_: Final[DType] = np.dtype(np.bool_)
+int2: Final[DType] = _named(ml_dtypes.int2)
+int4: Final[DType] = _named(ml_dtypes.int4)
+int8: Final[DType] = np.dtype(np.int8)
+int16: Final[DType] = np.dtype(np.int16)
+int32: Final[DType] = np.dtype(np.int32)
+int64: Final[DType] = np.dtype(np.int64)
+uint2: Final[DType] = _named(ml_dtypes.uint2)
+uint4: Final[DType] = _named(ml_dtypes.uint4)
+uint8: Final[DType] = np.dtype(np.uint8)
+uint16: Final[DType] = np.dtype(np.uint16)
+uint32: Final[DType] = np.dtype(np.uint32)
+uint64: Final[DType] = np.dtype(np.uint64)
+float8_e3m4: Final[DType] = _named(ml_dtypes.float8_e3m4)
+float8_e4m3: Final[DType] = _named(ml_dtypes.float8_e4m3)
+float8_e4m3b11fnuz: Final[DType] = _named(ml_dtypes.float8_e4m3b11fnuz)
+float8_e4m3fn: Final[DType] = _named(ml_dtypes.float8_e4m3fn)
+float8_e4m3fnuz: Final[DType] = _named(ml_dtypes.float8_e4m3fnuz)
+float8_e5m2: Final[DType] = _named(ml_dtypes.float8_e5m2)
+float8_e5m2fnuz: Final[DType] = _named(ml_dtypes.float8_e5m2fnuz)
+float8_e8m0fnu: Final[DType] = _named(ml_dtypes.float8_e8m0fnu)
+bfloat16: Final[DType] = _named(ml_dtypes.bfloat16)
+float16: Final[DType] = np.dtype(np.float16)
+float32: Final[DType] = np.dtype(np.float32)
+float64: Final[DType] = np.dtype(np.float64)
+complex64: Final[DType] = np.dtype(np.complex64)
+complex128: Final[DType] = np.dtype(np.complex128)
+float0: Final[DType] = np.dtype([("float0", np.void, 0)])
+"""The dtype of the tangents of integers and booleans: no bytes at all."""
+
+SIGNED: Final = (int2, int4, int8, int16, int32, int64)
+UNSIGNED: Final = (uint2, uint4, uint8, uint16, uint32, uint64)
+FLOAT8: Final = (
+    float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn,
+    float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu,
+)  # fmt: skip
+FLOATING: Final = (*FLOAT8, bfloat16, float16, float32, float64)
+COMPLEX: Final = (complex64, complex128)
+ALL: Final = (bool_, *SIGNED, *UNSIGNED, *FLOATING, *COMPLEX)
+"""Every dtype that a value may have, float0 aside."""
+
+_BITS: Final[dict[DType, int]] = {
+    **{d: d.itemsize * 8 for d in ALL},
+    bool_: 1, int2: 2, uint2: 2, int4: 4, uint4: 4, float0: 0,
+}  # fmt: skip
+
+
+def _short(dtype: DType) -> str:
+    if dtype in FLOAT8:
+        return dtype.name.replace("float8", "f8")
+    special = {"bool": "bool", "bfloat16": "bf16"}.get(dtype.name)
+    return special or f"{dtype.name[0]}{_BITS[dtype]}"
+
+
+def _mlir(dtype: DType) -> str:
+    if dtype in SIGNED:
+        return f"i{_BITS[dtype]}"
+    if dtype in UNSIGNED:
+        return f"ui{_BITS[dtype]}"
+    if dtype in FLOAT8:
+        return "f8" + _short(dtype).removeprefix("f8_").upper()
+    if dtype in COMPLEX:
+        return f"complex<f{_BITS[dtype] // 2}>"
+    return "i1" if dtype == bool_ else _short(dtype)
+
+
+_SHORT: Final[dict[DType, str]] = {**{d: _short(d) for d in ALL}, float0: "float0"}
+_FROM_SHORT: Final[dict[str, DType]] = {name: d for d, name in _SHORT.items()}
+# float0 has no StableHLO type; where one must be written, XLA sees the smallest type there is.
+_MLIR: Final[dict[DType, str]] = {**{d: _mlir(d) for d in ALL}, float0: "i1"}
+_NARROW: Final[dict[DType, DType]] = {
+    int64: int32, uint64: uint32, float64: float32, complex128: complex64,
+}  # fmt: skip
+_EXPECTED: Final = "expected a bool, integer, float or complex dtype of at most 64 bits a component"
+
+
+# Keyed by the flag, then by what the user wrote. Python's equality between dtype-likes
+# (np.dtype("f4") == "float32" == np.float32) never equates two that mean different dtypes.
+_CANONICAL: Final[dict[bool, dict[object, DType]]] = {False: {}, True: {}}
+
+
+def canonicalize(dtype: DTypeLike) -> DType:
+    """The dtype that effx uses for what a user wrote: native, and 32-bit unless `enable_x64` is on.
+
+    Args:
+        dtype: a NumPy or ml_dtypes dtype, a scalar type, a Python type (`bool`, `int`, `float`,
+            `complex`), a name, or anything with a `dtype`.
+
+    Raises:
+        DTypeError: it is no dtype, or one that effx has no values of.
+
+    >>> canonicalize(float), canonicalize("int64"), canonicalize("bfloat16")
+    (dtype('float32'), dtype('int32'), dtype(bfloat16))
+    """
+    x64 = enable_x64.value
+    try:
+        found = _CANONICAL[x64].get(dtype)
+    except TypeError:  # unhashable, such as an array
+        found = None
+    if found is None:
+        native = as_dtype(dtype)
+        found = native if x64 else _NARROW.get(native, native)
+        if isinstance(dtype, (np.dtype, type, str)):
+            _CANONICAL[x64][dtype] = found
+    return found
+
+
+def as_dtype(dtype: DTypeLike) -> DType:
+    """Like `canonicalize`, but 64-bit dtypes stay whatever the `enable_x64` flag says.
+
+    >>> as_dtype(float), as_dtype(">i8")
+    (dtype('float64'), dtype('int64'))
+    """
+    found = _numpy_dtype(dtype)
+    if found in _SHORT:
+        return _FROM_SHORT[_SHORT[found]]  # the one object we use for it: promotion compares by `is`
+    native = found.newbyteorder("=")
+    if native in _SHORT:
+        return _FROM_SHORT[_SHORT[native]]
+    raise DTypeError(f"canonicalize: got {found}, {_EXPECTED}")
+
+
+def _numpy_dtype(dtype: DTypeLike) -> DType:
+    if isinstance(dtype, np.dtype):
+        return dtype
+    inner: object = getattr(dtype, "dtype", None)
+    if isinstance(inner, np.dtype):
+        return inner
+    # NumPy reads None as float64 and any class as object; both hide mistakes.
+    if isinstance(dtype, (str, type)):
+        try:
+            return np.dtype(cast("str", dtype))
+        except TypeError:
+            pass
+    raise DTypeError(f"canonicalize: got {dtype!r}, {_EXPECTED}")
+
+
+def short_name(dtype: DType) -> str:
+    """The name in printed types: `f32`, `bf16`, `i8`, `u64`, `bool`, `c64`, `float0`.
+
+    >>> short_name(np.dtype("uint8")), short_name(bfloat16)
+    ('u8', 'bf16')
+    """
+    try:
+        return _SHORT[dtype]
+    except KeyError:
+        return _SHORT[as_dtype(dtype)]
+
+
+def from_short_name(name: str) -> DType:
+    """The dtype of a short name.
+
+    >>> from_short_name("c64")
+    dtype('complex64')
+    """
+    try:
+        return _FROM_SHORT[name]
+    except KeyError:
+        names = ", ".join(_FROM_SHORT)
+        raise DTypeError(f"from_short_name: got {name!r}, expected one of {names}") from None
+
+
+def mlir_name(dtype: DType) -> str:
+    """The element type in StableHLO text; float0 is written as `i1`.
+
+    >>> mlir_name(bool_), mlir_name(uint32), mlir_name(complex64), mlir_name(float8_e4m3fn)
+    ('i1', 'ui32', 'complex<f32>', 'f8E4M3FN')
+    """
+    try:
+        return _MLIR[dtype]
+    except KeyError:
+        return _MLIR[as_dtype(dtype)]
+
+
+def bits(dtype: DType) -> int:
+    """How many bits a value takes; 1 for bool.
+
+    >>> bits(int4), bits(complex64)
+    (4, 64)
+    """
+    try:
+        return _BITS[dtype]
+    except KeyError:
+        return _BITS[as_dtype(dtype)]
+
+
+_IS_SIGNED_INTEGER: Final = frozenset(SIGNED)
+_IS_UNSIGNED: Final = frozenset(UNSIGNED)
+_IS_INTEGER: Final = frozenset(SIGNED + UNSIGNED)
+_IS_FLOATING: Final = frozenset(FLOATING)
+_IS_COMPLEX: Final = frozenset(COMPLEX)
+_IS_INEXACT: Final = frozenset(FLOATING + COMPLEX)
+_IS_SIGNED: Final = frozenset(SIGNED + FLOATING + COMPLEX)
+
+
+def is_bool(dtype: DType) -> bool:
+    """Whether the dtype is bool.
+
+    >>> is_bool(bool_)
+    True
+    """
+    return dtype == bool_
+
+
+def is_integer(dtype: DType) -> bool:
+    """Whether the dtype is a signed or unsigned integer; bool is not.
+
+    >>> is_integer(uint8), is_integer(bool_)
+    (True, False)
+    """
+    return dtype in _IS_INTEGER
+
+
+def is_unsigned(dtype: DType) -> bool:
+    """Whether the dtype is an unsigned integer.
+
+    >>> is_unsigned(uint8), is_unsigned(bool_)
+    (True, False)
+    """
+    return dtype in _IS_UNSIGNED
+
+
+def is_signed(dtype: DType) -> bool:
+    """Whether the dtype has negative values: signed integers, floats, complex numbers.
+
+    >>> is_signed(float32), is_signed(uint8)
+    (True, False)
+    """
+    return dtype in _IS_SIGNED
+
+
+def is_floating(dtype: DType) -> bool:
+    """Whether the dtype is a real floating-point type, those of ml_dtypes included.
+
+    >>> is_floating(bfloat16), is_floating(complex64)
+    (True, False)
+    """
+    return dtype in _IS_FLOATING
+
+
+def is_complex(dtype: DType) -> bool:
+    """Whether the dtype is complex.
+
+    >>> is_complex(complex64)
+    True
+    """
+    return dtype in _IS_COMPLEX
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Whether the dtype is floating-point or complex, so that derivatives exist.
+
+    >>> is_inexact(bfloat16), is_inexact(int32)
+    (True, False)
+    """
+    return dtype in _IS_INEXACT
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of a number's real part: complex64 gives float32, real dtypes give themselves.
+
+    >>> real_dtype(complex64), real_dtype(int8)
+    (dtype('float32'), dtype('int8'))
+    """
+    if dtype == complex64:
+        return float32
+    return float64 if dtype == complex128 else dtype
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """The complex dtype that holds a dtype's values: float64 gives complex128, what is smaller complex64.
+
+    >>> complex_dtype(bfloat16), complex_dtype(complex64)
+    (dtype('complex64'), dtype('complex64'))
+    """
+    if dtype in _IS_COMPLEX:
+        return dtype
+    return complex128 if dtype == float64 else complex64
+
+
+def tangent_dtype(dtype: DType) -> DType:
+    """The dtype of tangents: a float or complex dtype itself, float0 for the others.
+
+    >>> tangent_dtype(float32), tangent_dtype(int32) is float0
+    (dtype('float32'), True)
+    """
+    return dtype if dtype in _IS_INEXACT else float0
+
+
+def finfo(dtype: DTypeLike) -> ml_dtypes.finfo:
+    """Machine limits of a float dtype, or of a complex dtype's parts.
+
+    >>> float(finfo(bfloat16).eps)
+    0.0078125
+    """
+    found = real_dtype(as_dtype(dtype))
+    if found not in _IS_FLOATING:
+        raise DTypeError(f"finfo: got {found}, expected a float or complex dtype")
+    return ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __new__ untyped
+
+
+def iinfo(dtype: DTypeLike) -> ml_dtypes.iinfo:
+    """Machine limits of an integer dtype.
+
+    >>> iinfo(int4).max
+    7
+    """
+    found = as_dtype(dtype)
+    if found not in _IS_INTEGER:
+        raise DTypeError(f"iinfo: got {found}, expected an integer dtype")
+    return ml_dtypes.iinfo(found)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __init__ untyped
+
+
+_ABSTRACT: Final[tuple[tuple[type[object], frozenset[DType]], ...]] = (
+    (np.generic, frozenset(ALL)),
+    (np.number, _IS_INTEGER | _IS_INEXACT),
+    (np.integer, _IS_INTEGER),
+    (np.signedinteger, _IS_SIGNED_INTEGER),
+    (np.unsignedinteger, _IS_UNSIGNED),
+    (np.inexact, _IS_INEXACT),
+    (np.floating, _IS_FLOATING),
+    (np.complexfloating, _IS_COMPLEX),
+)
+_MEMBERS: Final[dict[type[object], frozenset[DType]]] = dict(_ABSTRACT)
+
+
+def issubdtype(dtype: DTypeLike, kind: DTypeLike) -> bool:
+    """Whether a dtype is of a kind: `np.integer`, `np.floating`, `np.inexact` …, or another dtype.
+
+    Unlike NumPy's, it counts the floats and integers of ml_dtypes in. Either side may be a kind.
+
+    >>> issubdtype(bfloat16, np.floating), issubdtype(np.floating, np.inexact), issubdtype(int8, int16)
+    (True, True, False)
+    """
+    members = _MEMBERS.get(kind) if isinstance(kind, type) else None
+    if isinstance(dtype, type) and dtype in _MEMBERS:
+        return members is not None and _MEMBERS[dtype] <= members
+    found = as_dtype(dtype)
+    return found == as_dtype(kind) if members is None else found in members
+
+
+# Promotion. The lattice of JAX's documentation: a value may be used at any type above its own, and the
+# promotion of two types is their least upper bound. `i* f* c*` are the weak types of Python scalars.
+# Small floats sit above f* and below nothing, so that only an explicit cast mixes them with others.
+_ABOVE: Final[dict[str, tuple[str, ...]]] = {
+    "bool": ("i*",),
+    "i*": ("u8", "i8", "i2", "i4", "u2", "u4"),
+    "u8": ("u16", "i16"), "u16": ("u32", "i32"), "u32": ("u64", "i64"), "u64": ("f*",),
+    "i8": ("i16",), "i16": ("i32",), "i32": ("i64",), "i64": ("f*",),
+    "f*": ("bf16", "f16", "c*", *(_SHORT[d] for d in FLOAT8)),
+    "bf16": ("f32",), "f16": ("f32",), "f32": ("f64", "c64"), "f64": ("c128",),
+    "c*": ("c64",), "c64": ("c128",),
+}  # fmt: skip
+# With numpy_dtype_promotion="strict" only Python scalars promote, and only upwards in kind.
+_STRICT_ABOVE: Final[dict[str, tuple[str, ...]]] = {
+    "i*": ("f*", *(_SHORT[d] for d in SIGNED + UNSIGNED)),
+    "f*": ("c*", *(_SHORT[d] for d in FLOATING)),
+    "c*": ("c64", "c128"),
+}
+
+
+def _upper_sets(above: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
+    def upper(node: str) -> frozenset[str]:
+        return frozenset({node}).union(*(upper(n) for n in above.get(node, ())))
+
+    return {node: upper(node) for node in ("i*", "f*", "c*", *_FROM_SHORT)}
+
+
+_UPPER: Final = _upper_sets(_ABOVE)
+_STRICT_UPPER: Final = _upper_sets(_STRICT_ABOVE)
+
+
+def _join(upper: dict[str, frozenset[str]], nodes: Iterable[str]) -> str | None:
+    """The least node above all of them, if there is one."""
+    common = frozenset.intersection(*(upper[node] for node in nodes))
+    # The least element is the one that all the others are above.
+    return next((node for node in common if upper[node] >= common), None)
+
+
+_Key: TypeAlias = tuple[DType, bool, DType, bool]
+_PROMOTED: Final[dict[bool, dict[_Key, tuple[DType, bool]]]] = {False: {}, True: {}}
+_STRICT: Final[dict[bool, dict[_Key, tuple[DType, bool]]]] = {False: {}, True: {}}
+
+
+def promote(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType, bool]:
+    """The dtype and weakness of an operation on two dtypes.
+
+    Raises:
+        DTypeError: the two have no implicit promotion (small integers and floats, and with
+            `numpy_dtype_promotion="strict"` any two different dtypes without weak types).
+
+    >>> promote(int32, False, float32, True)
+    (dtype('float32'), True)
+    >>> promote(bfloat16, False, float16, False)
+    (dtype('float32'), False)
+    """
+    key = (a, a_weak, b, b_weak)
+    x64 = enable_x64.value
+    # A strong dtype promotes to itself in either mode, so the second flag is read for the others only.
+    strict = (a is not b or (a_weak and b_weak)) and numpy_dtype_promotion.value == "strict"
+    table = (_STRICT if strict else _PROMOTED)[x64]
+    found = table.get(key)
+    if found is None:
+        found = table[key] = _promote(((a, a_weak), (b, b_weak)), x64, strict)
+    return found
+
+
+def _promote(args: Sequence[tuple[DType, bool]], x64: bool, strict: bool) -> tuple[DType, bool]:
+    for dtype, _ in args:
+        if dtype not in _ALL:
+            raise DTypeError(f"promote: got {as_dtype(dtype)}, expected a dtype that promotes")
+    # Narrow before the join as well as after it: u64 and i8 join at f*, but as u32 and i8 at i64.
+    narrow = {} if x64 else _NARROW
+    args = [(narrow.get(dtype, dtype), weak) for dtype, weak in args]
+    upper = _STRICT_UPPER if strict else _UPPER
+    all_weak = all(weak for _, weak in args)
+    if all_weak and not strict:
+        # Weak values alone join like strong ones, and the join then gives the default of its kind:
+        # unsigned stays unsigned so, and u64 with i64 becomes a float.
+        joined = _join(upper, [_SHORT[dtype] for dtype, _ in args])
+    else:
+        joined = _join(upper, [_node(dtype, weak) for dtype, weak in args])
+    if joined is None:
+        mode = " with numpy_dtype_promotion='strict'" if strict else ""
+        said = " and ".join(_SHORT[dtype] + " (weak)" * weak for dtype, weak in args)
+        raise DTypeError(f"promote: {said} have no implicit promotion{mode}, convert with astype")
+    if joined in _WEAK_NODES:
+        found, weak = _WEAK_NODES[joined], True
+    else:
+        found, weak = _FROM_SHORT[joined], all_weak
+        if weak:
+            found = uint64 if found in _IS_UNSIGNED else _WEAK_NODES.get(_node(found, True), found)
+    return narrow.get(found, found), weak
+
+
+_ALL: Final = frozenset(ALL)
+_WEAK_NODES: Final[dict[str, DType]] = {"i*": int64, "f*": float64, "c*": complex128}
+
+
+def _node(dtype: DType, weak: bool) -> str:
+    """Where a value stands in the lattice; bool is never weak."""
+    if weak and dtype in _IS_INTEGER:
+        return "i*"
+    if weak and dtype in _IS_FLOATING:
+        return "f*"
+    return "c*" if weak and dtype in _IS_COMPLEX else _SHORT[dtype]
+
+
+def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
+    """The dtype that two dtypes promote to; Python types are weak, and 64-bit results follow `enable_x64`.
+
+    >>> promote_types("int8", "uint8"), promote_types(int, "uint8")
+    (dtype('int16'), dtype('uint8'))
+    """
+    return result_type(a, b)
+
+
+_SCALARS: Final[dict[object, tuple[DType, bool]]] = {
+    bool: (bool_, False),
+    int: (int64, True),
+    float: (float64, True),
+    complex: (complex128, True),
+}
+
+
+def scalar_dtype(python_type: type[object]) -> tuple[DType, bool]:
+    """The dtype of a Python scalar, and whether it is weak: all but bool are.
+
+    >>> scalar_dtype(float), scalar_dtype(bool)
+    ((dtype('float32'), True), (dtype('bool'), False))
+    """
+    try:
+        dtype, weak = _SCALARS[python_type]
+    except KeyError:
+        raise DTypeError(
+            f"scalar_dtype: got {python_type.__name__}, expected bool, int, float or complex"
+        ) from None
+    return (dtype if enable_x64.value else _NARROW.get(dtype, dtype)), weak
+
+
+def weak_dtype(value: object) -> tuple[DType, bool]:
+    """The dtype and weakness of a value or dtype-like: what `result_type` sees of each argument.
+
+    >>> weak_dtype(1), weak_dtype(np.float32(1)), weak_dtype("int8")
+    ((dtype('int32'), True), (dtype('float32'), False), (dtype('int8'), False))
+    """
+    if type(value) in _SCALARS:
+        return scalar_dtype(type(value))
+    if isinstance(value, type) and value in _SCALARS:
+        return scalar_dtype(value)
+    if isinstance(getattr(value, "dtype", None), np.dtype):
+        return canonicalize(cast("SupportsDType", value)), getattr(value, "weak_type", False) is True
+    for python_type in (bool, int, float, complex):  # subclasses, such as IntEnum
+        if isinstance(value, python_type):
+            return scalar_dtype(python_type)
+    return canonicalize(cast("DTypeLike", value)), False
+
+
+def result_type(*args: object) -> DType:
+    """The dtype of an operation on these values, dtypes or scalar types.
+
+    >>> result_type(np.float32(1), 2.0), result_type(3, 2.0), result_type("uint8", np.int8(1))
+    (dtype('float32'), dtype('float32'), dtype('int16'))
+    """
+    return result_type_and_weak(*args)[0]
+
+
+def result_type_and_weak(*args: object) -> tuple[DType, bool]:
+    """Like `result_type`, with the weakness of the result.
+
+    >>> result_type_and_weak(3, 2.0)
+    (dtype('float32'), True)
+    """
+    if not args:
+        raise DTypeError("result_type: got no arguments, expected at least one value or dtype")
+    if len(args) == 1:
+        return weak_dtype(args[0])
+    if len(args) == 2:
+        return promote(*weak_dtype(args[0]), *weak_dtype(args[1]))
+    # All at once and not pair by pair: what two weak values give alone differs from what they give
+    # next to a strong one.
+    strict = numpy_dtype_promotion.value == "strict"
+    pairs = tuple(dict.fromkeys(map(weak_dtype, args)))
+    return pairs[0] if len(pairs) == 1 else _promote(pairs, enable_x64.value, strict)

@@ -1,0 +1,160 @@
+"""Trees as prefixes of other trees: flatten up to one, broadcast one, and say why it is none.
+
+Never: raise for a mismatch without the key path at which the trees part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from effx.errors import TreeError
+from effx.tree.registry import (
+    DictKey,
+    FlattenedIndexKey,
+    GetAttrKey,
+    IsLeaf,
+    KeyPath,
+    PyTree,
+    PyTreeDef,
+    SequenceKey,
+    flatten,
+    users,
+)
+
+_MISSING: Final = object()
+
+
+def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
+    """A key path as text.
+
+    Args:
+        keys: the path.
+        simple: give names and indices bare, not as Python would write the access.
+        separator: stands between keys.
+
+    >>> keystr((DictKey("a"), SequenceKey(1), GetAttrKey("x")))
+    "['a'][1].x"
+    >>> keystr((DictKey("a"), SequenceKey(1)), simple=True, separator="/")
+    'a/1'
+    """
+    return separator.join([_bare(key) if simple else str(key) for key in keys])
+
+
+def _bare(key: object) -> str:
+    if isinstance(key, SequenceKey):
+        return str(key.idx)
+    if isinstance(key, GetAttrKey):
+        return key.name
+    return str(key.key) if isinstance(key, (DictKey, FlattenedIndexKey)) else str(key)
+
+
+def flatten_up_to(treedef: PyTreeDef, tree: PyTree) -> list[PyTree]:
+    """The subtrees of a tree that stand where a structure has its leaves.
+
+    Raises:
+        TreeError: the structure is no prefix of the tree.
+
+    >>> flatten_up_to(flatten((0, 0))[1], (1, [2, 3]))
+    [1, [2, 3]]
+    """
+    return up_to(treedef, tree, _MISSING, None, "tree.flatten_up_to", "tree")
+
+
+def up_to(
+    treedef: PyTreeDef, tree: PyTree, prefix: PyTree, is_leaf: IsLeaf | None, who: str, name: str
+) -> list[PyTree]:
+    try:
+        return treedef.flatten_up_to(tree)
+    except (ValueError, TypeError) as error:
+        # A missing record type is the only mismatch that registering can cure.
+        flatten(tree)
+        if prefix is _MISSING:
+            prefix = treedef.unflatten([0] * treedef.num_leaves)
+        said = prefix_errors(
+            prefix, tree, is_leaf, "the structure" if who.endswith("up_to") else "tree 1", name
+        )
+        raise TreeError(f"{who}: {'; '.join(said) or error}") from None
+
+
+def broadcast_prefix(prefix: PyTree, full: PyTree, is_leaf: IsLeaf | None = None) -> list[PyTree]:
+    """The leaf of `prefix` that stands above each leaf of `full`.
+
+    Raises:
+        TreeError: `prefix` is no prefix of `full`.
+
+    >>> broadcast_prefix((0, 1), ([5, 6], 7))
+    [0, 0, 1]
+    """
+    found, treedef = flatten(prefix, is_leaf)
+    result: list[PyTree] = []
+    subtrees = up_to(treedef, full, prefix, is_leaf, "tree.broadcast_prefix", "the full tree")
+    for leaf, subtree in zip(found, subtrees, strict=True):
+        result.extend([leaf] * flatten(subtree)[1].num_leaves)
+    return result
+
+
+def prefix_errors(
+    prefix: PyTree,
+    full: PyTree,
+    is_leaf: IsLeaf | None = None,
+    prefix_name: str = "the prefix",
+    full_name: str = "the full tree",
+) -> list[str]:
+    """Say where and why `prefix` is no prefix of `full`; empty if it is one.
+
+    Args:
+        prefix: the tree that should be the prefix.
+        full: the tree that it should be a prefix of.
+        is_leaf: as in `flatten`, for `prefix`.
+        prefix_name: what the messages call `prefix`.
+        full_name: what the messages call `full`.
+
+    >>> prefix_errors({"a": [1, 2]}, {"a": [1, 2, 3]}, prefix_name="in_axes", full_name="the argument")
+    ["at ['a'] in_axes is a list of length 2, the argument a list of length 3"]
+    """
+    flatten(prefix, is_leaf)
+    flatten(full)
+    return list(_mismatches((), prefix, full, is_leaf, prefix_name, full_name))
+
+
+def _mismatches(
+    path: KeyPath, prefix: PyTree, full: PyTree, is_leaf: IsLeaf | None, a_name: str, b_name: str
+) -> Iterable[str]:
+    if is_leaf is not None and is_leaf(prefix):
+        return
+    a = users.flatten_one_level_with_keys(prefix)
+    if a is None:
+        return
+    where = f"at {keystr(path)} " if path else ""
+    b = users.flatten_one_level_with_keys(full)
+    if b is None or type(prefix) is not type(full):
+        yield f"{where}{a_name} is {_say(prefix)}, {b_name} {_say(full)}"
+        return
+    a_children, b_children = list(a[0]), list(b[0])
+    if isinstance(prefix, dict) and prefix.keys() != full.keys():
+        missing = [key for key in full if key not in prefix]
+        extra = [key for key in prefix if key not in full]
+        parts = [f"lacks the keys {missing}"] * bool(missing) + [f"has the keys {extra} too many"] * bool(
+            extra
+        )
+        yield f"{where}{a_name} {' and '.join(parts)}, {b_name} has {list(full)}"
+    elif len(a_children) != len(b_children):
+        yield (
+            f"{where}{a_name} is {_say(prefix)} of length {len(a_children)}, "
+            f"{b_name} {_say(full)} of length {len(b_children)}"
+        )
+    elif a[1] != b[1]:
+        yield f"{where}{a_name} is {_say(prefix)} with static data {a[1]}, {b_name} has {b[1]}"
+    else:
+        for (key, x), (_, y) in zip(a_children, b_children, strict=True):
+            yield from _mismatches((*path, key), x, y, is_leaf, a_name, b_name)
+
+
+def _say(tree: PyTree) -> str:
+    name = type(tree).__name__
+    if tree is None:
+        return "None"
+    if users.flatten_one_level(tree) is None:
+        return f"a leaf of type {name}"
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
