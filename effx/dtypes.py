@@ -489,11 +489,14 @@ def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
     return result_type(a, b)
 
 
-_SCALARS: Final[dict[object, tuple[DType, bool]]] = {
-    bool: (bool_, False),
-    int: (int64, True),
-    float: (float64, True),
-    complex: (complex128, True),
+_SCALARS: Final[dict[bool, dict[object, tuple[DType, bool]]]] = {
+    x64: {
+        bool: (bool_, False),
+        int: (int64 if x64 else int32, True),
+        float: (float64 if x64 else float32, True),
+        complex: (complex128 if x64 else complex64, True),
+    }
+    for x64 in (False, True)
 }
 
 
@@ -504,12 +507,11 @@ def scalar_dtype(python_type: type[object]) -> tuple[DType, bool]:
     ((dtype('float32'), True), (dtype('bool'), False))
     """
     try:
-        dtype, weak = _SCALARS[python_type]
+        return _SCALARS[enable_x64.value][python_type]
     except KeyError:
         raise DTypeError(
             f"scalar_dtype: got {python_type.__name__}, expected bool, int, float or complex"
         ) from None
-    return (dtype if enable_x64.value else _NARROW.get(dtype, dtype)), weak
 
 
 def weak_dtype(value: object) -> tuple[DType, bool]:
@@ -518,16 +520,22 @@ def weak_dtype(value: object) -> tuple[DType, bool]:
     >>> weak_dtype(1), weak_dtype(np.float32(1)), weak_dtype("int8")
     ((dtype('int32'), True), (dtype('float32'), False), (dtype('int8'), False))
     """
-    if type(value) in _SCALARS:
-        return scalar_dtype(type(value))
-    if isinstance(value, type) and value in _SCALARS:
-        return scalar_dtype(value)
+    scalars = _SCALARS[enable_x64.value]
+    found = scalars.get(type(value))
+    if found is not None:
+        return found
+    if isinstance(value, (np.dtype, str)):
+        return canonicalize(value), False
+    if isinstance(value, type):
+        return scalars.get(value) or (canonicalize(value), False)
     if isinstance(getattr(value, "dtype", None), np.dtype):
         return canonicalize(cast("SupportsDType", value)), getattr(value, "weak_type", False) is True
     for python_type in (bool, int, float, complex):  # subclasses, such as IntEnum
         if isinstance(value, python_type):
-            return scalar_dtype(python_type)
-    return canonicalize(cast("DTypeLike", value)), False
+            return scalars[python_type]
+    raise DTypeError(
+        f"result_type: got a value of type {type(value).__name__}, expected an array, scalar or dtype"
+    )
 
 
 def result_type(*args: object) -> DType:

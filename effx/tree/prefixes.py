@@ -6,6 +6,7 @@ Never: raise for a mismatch without the key path at which the trees part.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from effx.errors import TreeError
@@ -23,6 +24,7 @@ from effx.tree.registry import (
 )
 
 _MISSING: Final = object()
+_NAMES: Final = ("the prefix", "the full tree")
 
 
 def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
@@ -58,22 +60,27 @@ def flatten_up_to(treedef: PyTreeDef, tree: PyTree) -> list[PyTree]:
     >>> flatten_up_to(flatten((0, 0))[1], (1, [2, 3]))
     [1, [2, 3]]
     """
-    return up_to(treedef, tree, _MISSING, None, "tree.flatten_up_to", "tree")
+    return up_to(treedef, tree, _MISSING, None, "tree.flatten_up_to", ("the structure", "the tree"))
 
 
 def up_to(
-    treedef: PyTreeDef, tree: PyTree, prefix: PyTree, is_leaf: IsLeaf | None, who: str, name: str
+    treedef: PyTreeDef,
+    tree: PyTree,
+    prefix: PyTree,
+    is_leaf: IsLeaf | None,
+    who: str,
+    names: tuple[str, str],
 ) -> list[PyTree]:
+    """`flatten_up_to` for a function `who`, which knows the tree that `treedef` came from."""
     try:
         return treedef.flatten_up_to(tree)
     except (ValueError, TypeError) as error:
-        # A missing record type is the only mismatch that registering can cure.
-        flatten(tree)
-        if prefix is _MISSING:
-            prefix = treedef.unflatten([0] * treedef.num_leaves)
-        said = prefix_errors(
-            prefix, tree, is_leaf, "the structure" if who.endswith("up_to") else "tree 1", name
-        )
+        said: list[str] = []
+        # A user's unflatten function may refuse the placeholders; jaxlib's words must do then.
+        with suppress(Exception):
+            if prefix is _MISSING:
+                prefix = treedef.unflatten([0] * treedef.num_leaves)
+            said = prefix_errors(prefix, tree, is_leaf, *names)
         raise TreeError(f"{who}: {'; '.join(said) or error}") from None
 
 
@@ -88,7 +95,7 @@ def broadcast_prefix(prefix: PyTree, full: PyTree, is_leaf: IsLeaf | None = None
     """
     found, treedef = flatten(prefix, is_leaf)
     result: list[PyTree] = []
-    subtrees = up_to(treedef, full, prefix, is_leaf, "tree.broadcast_prefix", "the full tree")
+    subtrees = up_to(treedef, full, prefix, is_leaf, "tree.broadcast_prefix", _NAMES)
     for leaf, subtree in zip(found, subtrees, strict=True):
         result.extend([leaf] * flatten(subtree)[1].num_leaves)
     return result

@@ -1,0 +1,373 @@
+"""Arithmetic with NumPy's semantics, for the operators of `Array` and for `effx.numpy`.
+
+Never: take lists; effx.numpy refuses or converts them first.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+
+
+from effx import dtypes
+from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
+from effx.dtypes import DType
+from effx.effects import perform
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops import compare as c
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.base import Unary
+from effx.ir.ops.convert import Bitcast, Copy
+from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.reduce import ReduceSum
+from effx.ir.ops.shape import BroadcastInDim
+
+if TYPE_CHECKING:
+    from effx.array.values import Array, Operand
+
+ADD, SUB, MUL, DIV, REM = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Rem()
+AND, OR, XOR, NOT = e.And(), e.Or(), e.Xor(), e.Not()
+SHIFT_LEFT, SHIFT_RIGHT, SHIFT_RIGHT_LOGICAL = e.ShiftLeft(), e.ShiftRightArithmetic(), e.ShiftRightLogical()
+MAX, MIN, POW, NEG, SELECT, COPY = e.Max(), e.Min(), e.Pow(), e.Neg(), e.Select(), Copy()
+EQ, NE, LT, LE, GT, GE = c.Eq(), c.Ne(), c.Lt(), c.Le(), c.Gt(), c.Ge()
+FLOOR, SIGN, ABS = e.Floor(), e.Sign(), e.Abs()
+REAL, IMAG, CONJ = e.Real(), e.Imag(), e.Conj()
+ROUND_TO_EVEN = e.RoundToEven()
+
+
+def inexact_dtype(dtype: DType) -> DType:
+    """Returns the dtype that a function of real numbers gives for operands of `dtype`.
+
+    Floating and complex dtypes stay; 64-bit integers give f64, others f32.
+    """
+    if dtypes.is_inexact(dtype):
+        return dtype
+    return dtypes.canonicalize(dtypes.float64 if dtype.itemsize == 8 else dtypes.float32)
+
+
+def to_inexact(x: "Operand") -> "Array":
+    """Returns the operand as an array of floating or complex dtype."""
+    x = as_operand(x)
+    t = x.type
+    return x if t.kind in "fc" else convert(x, inexact_dtype(t.dtype))
+
+
+def promote_inexact(*operands: "Operand") -> "list[Array]":
+    """Brings operands to one floating or complex dtype and one shape."""
+    arrays = promote_dtypes(*operands)
+    if arrays[0].type.kind not in "fc":
+        dtype = inexact_dtype(arrays[0].type.dtype)
+        arrays = [convert(x, dtype) for x in arrays]
+    return broadcast_arrays(arrays)
+
+
+def unary(op: Unary, x: "Operand") -> "Array":
+    """Performs a function of real or complex numbers; integers are converted first."""
+    x = as_operand(x)
+    return perform(op, (x if x.type.kind in "fc" else to_inexact(x),))
+
+
+def negative(x: "Operand") -> "Array":
+    """Returns `-x`."""
+    x = as_operand(x)
+    if x.type.kind == "b":
+        raise DTypeError(f"negative: booleans have no negative, got {x.type!r}; use ~x")
+    return perform(NEG, (x,))
+
+
+def absolute(x: "Operand") -> "Array":
+    """Returns `|x|`; booleans and unsigned integers as they are."""
+    x = as_operand(x)
+    return x if x.type.kind in "bu" else perform(ABS, (x,))
+
+
+def true_divide(x: "Operand", y: "Operand") -> "Array":
+    """Returns `x / y` as floating or complex numbers."""
+    return perform(DIV, tuple(promote_inexact(x, y)))
+
+
+def floor_divide(x: "Operand", y: "Operand") -> "Array":
+    """Returns the quotient rounded toward minus infinity."""
+    a, b = promote(x, y)
+    kind = a.type.kind
+    if kind == "c":
+        raise DTypeError(f"floor_divide: complex numbers have no floor, got {a.type!r} and {b.type!r}")
+    if kind == "b":
+        a, b = convert(a, dtypes.int8), convert(b, dtypes.int8)
+    if kind == "u":
+        return perform(DIV, (a, b))
+    if kind in "ib":
+        quotient = perform(DIV, (a, b))
+        # DIV truncates: one too high where the signs differ and the division leaves a rest.
+        inexact = perform(AND, (perform(NE, (perform(SIGN, (a,)), perform(SIGN, (b,)))), perform(REM, (a, b)) != 0))
+        return perform(SELECT, tuple(broadcast_arrays([inexact, quotient, quotient - 1])))
+    # floor((a - a mod b) / b): floor(a / b) alone is one too high where a / b rounds up to an integer.
+    rest = _float_remainder(a, b)
+    quotient = perform(DIV, (a - rest, b))
+    rounded = perform(ROUND_TO_EVEN, (quotient,))
+    is_number = perform(e.IsFinite(), (quotient,))
+    return where(is_number, rounded, perform(DIV, (a, b)))
+
+
+def _float_remainder(a: "Array", b: "Array") -> "Array":
+    rest = perform(REM, (a, b))
+    zero = scalar(0.0, rest.type.dtype)
+    # The rest of REM has a's sign; Python's has b's. A zero rest stays.
+    other_sign = perform(AND, (perform(NE, (rest < zero, b < zero)), perform(NE, (rest, zero))))
+    return where(other_sign, perform(ADD, (rest, b)), rest)
+
+
+def remainder(x: "Operand", y: "Operand") -> "Array":
+    """Returns the remainder with the divisor's sign, as Python's `%`."""
+    a, b = promote(x, y)
+    kind = a.type.kind
+    if kind == "c":
+        raise DTypeError(f"remainder: complex numbers have no remainder, got {a.type!r} and {b.type!r}")
+    if kind == "b":
+        a, b = convert(a, dtypes.int8), convert(b, dtypes.int8)
+    if kind == "f":
+        return _float_remainder(a, b)
+    rest = perform(REM, (a, b))
+    if kind == "u":
+        return rest
+    other_sign = perform(AND, (perform(NE, (rest < 0, b < 0)), rest != 0))
+    return where(other_sign, perform(ADD, (rest, b)), rest)
+
+
+def power(x: "Operand", y: "Operand") -> "Array":
+    """Returns `x ** y`. An int exponent is exact repeated multiplication, and differentiable at 0."""
+    if type(y) is int:
+        base = as_operand(x)
+        if base.type.kind in "fc" or (base.type.kind in "iu" and y >= 0):
+            return integer_power(base, y)
+        if base.type.kind in "iu":
+            raise DTypeError(f"power: integers have no negative integer powers: {base.type!r} to the power {y}")
+    a, b = as_operand(x), as_operand(y)
+    if a.type.kind in "fc" and b.type.kind in "biu":
+        # Keep integer exponents of negative bases real: x ** [2, 3] in x's dtype.
+        dtype, weak = dtypes.promote(a.type.dtype, a.type.weak, b.type.dtype, b.type.weak)
+        return perform(POW, tuple(broadcast_arrays([convert(a, dtype, weak), convert(b, dtype, weak)])))
+    a, b = promote(a, b)
+    if a.type.kind in "iub":
+        return _integer_power_array(a, b)
+    return perform(POW, (a, b))
+
+
+def integer_power(x: "Array", n: int) -> "Array":
+    """Returns x to a constant integer power."""
+    if n == 2:
+        return perform(MUL, (x, x))
+    if n == 1:
+        return perform(COPY, (x,))
+    return perform(e.IntegerPow(n), (x,))
+
+
+def _integer_power_array(a: "Array", b: "Array") -> "Array":
+    # Square and multiply over the bits of the exponent; a negative exponent gives 0 or ±1.
+    if a.type.kind == "b":
+        a, b = convert(a, dtypes.int32), convert(b, dtypes.int32)
+    one = scalar(1, a.type.dtype)
+    result: Array = perform(ADD, (perform(MUL, (a, scalar(0, a.type.dtype))), one)) if a.type.shape else one
+    base, rest = a, b
+    for _ in range(dtypes.bits(a.type.dtype) - (a.type.kind == "i")):
+        odd = perform(AND, (rest, one)) != 0
+        result = where(odd, perform(MUL, (result, base)), result)
+        base = perform(MUL, (base, base))
+        rest = perform(SHIFT_RIGHT_LOGICAL, (rest, one))
+    if a.type.kind == "i":
+        inverse = where(a == 1, 1, where(a == -1, where(perform(AND, (b, one)) != 0, -1, 1), 0))
+        result = where(b < 0, convert(inverse, a.type.dtype), result)
+    return result
+
+
+def right_shift(x: "Operand", y: "Operand") -> "Array":
+    """Returns `x >> y`: arithmetic for signed, logical for unsigned integers."""
+    a, b = promote(x, y)
+    return perform(SHIFT_RIGHT_LOGICAL if a.type.kind == "u" else SHIFT_RIGHT, (a, b))
+
+
+def where(condition: "Operand", x: "Operand", y: "Operand") -> "Array":
+    """Returns x where the condition holds, else y; promoted and broadcast against each other."""
+    test = as_operand(condition)
+    if test.type.kind != "b":
+        test = test != 0
+    a, b = promote_dtypes(x, y)
+    test, a, b = broadcast_arrays([test, a, b])
+    if test.type.shape or not (a.type.shape or b.type.shape):
+        return perform(SELECT, (test, b, a))
+    a, b = broadcast_arrays([a, b])
+    return perform(SELECT, (test, b, a))
+
+
+def clip(x: "Operand", low: "Operand | None" = None, high: "Operand | None" = None) -> "Array":
+    """Returns x bounded to [low, high]; None leaves a side open."""
+    result = as_operand(x)
+    if result.type.kind == "c":
+        raise DTypeError(f"clip: complex numbers have no order, got {result.type!r}")
+    if low is not None:
+        result = perform(MAX, tuple(promote(low, result)))
+    if high is not None:
+        result = perform(MIN, tuple(promote(high, result)))
+    return result
+
+
+def round_(x: "Operand", decimals: int = 0) -> "Array":
+    """Returns x rounded to a number of decimals, halves to even."""
+    x = as_operand(x)
+    kind = x.type.kind
+    if kind == "c":
+        return perform(e.Complex(), (round_(real(x), decimals), round_(imag(x), decimals)))
+    if kind in "biu":
+        if decimals >= 0:
+            return x
+        factor = 10 ** -decimals
+        return convert(perform(ROUND_TO_EVEN, (to_inexact(x) / float(factor),)), x.type.dtype) * factor
+    if decimals == 0:
+        return perform(ROUND_TO_EVEN, (x,))
+    factor = float(10 ** abs(decimals))
+    if x.type.dtype.itemsize == 2:  # 16-bit floats lose the scaled value
+        return convert(round_(convert(x, dtypes.float32), decimals), x.type.dtype)
+    scaled = x * factor if decimals > 0 else x / factor
+    rounded = perform(ROUND_TO_EVEN, (scaled,))
+    return rounded / factor if decimals > 0 else rounded * factor
+
+
+def real(x: "Operand") -> "Array":
+    """Returns the real part."""
+    x = as_operand(x)
+    return perform(REAL, (x,)) if x.type.kind == "c" else x
+
+
+def imag(x: "Operand") -> "Array":
+    """Returns the imaginary part; zeros for real numbers."""
+    x = as_operand(x)
+    return perform(IMAG, (x,)) if x.type.kind == "c" else BroadcastInDim(x.type.shape, ())(scalar(0, x.type.dtype))
+
+
+def conj(x: "Operand") -> "Array":
+    """Returns the complex conjugate."""
+    x = as_operand(x)
+    return perform(CONJ, (x,)) if x.type.kind == "c" else x
+
+
+def astype(x: "Operand", dtype: Any) -> "Array":
+    """Converts elements to a dtype; complex numbers lose their imaginary part."""
+    x = as_operand(x)
+    target = dtypes.canonicalize(dtype)
+    if x.type.kind == "c" and not dtypes.is_complex(target) and target != dtypes.bool_:
+        x = real(x)
+    return convert(x, target)
+
+
+def view(x: "Operand", dtype: Any) -> "Array":
+    """Reads the bits as another dtype; the last axis grows or shrinks with the width."""
+    x = as_operand(x)
+    target = dtypes.canonicalize(dtype)
+    old, new = dtypes.bits(x.type.dtype), dtypes.bits(target)
+    if old == new:
+        return Bitcast(target)(x)
+    if not x.type.shape:
+        raise ShapeError(f"view: a scalar cannot be read as a dtype of another width: {x.type!r} as {target}")
+    from effx.array.shaping import reshape
+
+    if old > new:
+        return reshape(Bitcast(target)(x), (*x.type.shape[:-1], -1))
+    ratio = new // old
+    if x.type.shape[-1] % ratio:
+        raise ShapeError(f"view: the last axis of {x.type!r} does not divide by {ratio} to be read as {target}")
+    return Bitcast(target)(reshape(x, (*x.type.shape[:-1], x.type.shape[-1] // ratio, ratio)))
+
+
+def dot(x: "Operand", y: "Operand", precision: Any = None, preferred: Any = None) -> "Array":
+    """NumPy's dot: sums over the last axis of x and the second to last (or only) axis of y."""
+    a, b = promote_dtypes(x, y)
+    if not a.type.shape or not b.type.shape:
+        return perform(MUL, (a, b))
+    axis = max(b.type.ndim - 2, 0)
+    if a.type.shape[-1] != b.type.shape[axis]:
+        raise ShapeError(
+            f"dot: contracting sizes differ: lhs {a.type!r} axis {a.type.ndim - 1} is {a.type.shape[-1]}, "
+            f"rhs {b.type!r} axis {axis} is {b.type.shape[axis]}"
+        )
+    return DotGeneral(
+        (a.type.ndim - 1,), (axis,), precision=precision_of(precision), preferred=preferred_of(preferred)
+    )(a, b)
+
+
+def matmul(x: "Operand", y: "Operand", precision: Any = None, preferred: Any = None) -> "Array":
+    """The matrix product over the last two axes; further axes broadcast, vectors become row or column."""
+    from effx.array.promotion import broadcast_shapes, broadcast_to
+    from effx.array.shaping import transpose
+
+    a, b = promote_dtypes(x, y)
+    for what, t in (("lhs", a.type), ("rhs", b.type)):
+        if not t.shape:
+            raise ShapeError(f"matmul: operands need at least one axis, {what} is {t!r}; use x * y")
+    n, axis = a.type.shape[-1], max(b.type.ndim - 2, 0)
+    if n != b.type.shape[axis]:
+        raise ShapeError(
+            f"matmul: contracting sizes differ: lhs {a.type!r} axis {a.type.ndim - 1} is {n}, "
+            f"rhs {b.type!r} axis {axis} is {b.type.shape[axis]}"
+        )
+    op_precision, op_preferred = precision_of(precision), preferred_of(preferred)
+    if a.type.ndim <= 2 or b.type.ndim <= 2:
+        # One side has no batch axes: contract directly. With the batch on the right,
+        # lhs' row axis comes out first and moves to its place behind the batch.
+        out = DotGeneral((a.type.ndim - 1,), (axis,), precision=op_precision, preferred=op_preferred)(a, b)
+        if a.type.ndim == 2 and b.type.ndim > 2:
+            k = b.type.ndim - 2
+            return transpose(out, (*range(1, k + 1), 0, k + 1))
+        return out
+    batch = broadcast_shapes(a.type.shape[:-2], b.type.shape[:-2])
+    a = broadcast_to(a, (*batch, *a.type.shape[-2:]))
+    b = broadcast_to(b, (*batch, *b.type.shape[-2:]))
+    k = len(batch)
+    axes = tuple(range(k))
+    return DotGeneral((k + 1,), (k,), axes, axes, precision=op_precision, preferred=op_preferred)(a, b)
+
+
+_PRECISIONS = {
+    None: "DEFAULT",
+    "default": "DEFAULT",
+    "fastest": "DEFAULT",
+    "bfloat16": "DEFAULT",
+    "high": "HIGH",
+    "tensorfloat32": "HIGH",
+    "highest": "HIGHEST",
+    "float32": "HIGHEST",
+}
+
+
+def precision_of(precision: Any) -> tuple[str, str]:
+    """Returns the pair of precisions that DotGeneral takes, from a name, a pair, an enum, or None for the default."""
+    from effx.config import default_matmul_precision
+
+    if isinstance(precision, tuple):
+        return precision_of(precision[0])[0], precision_of(precision[1])[0]
+    if precision is None:
+        precision = default_matmul_precision.value
+    name = getattr(precision, "name", precision)
+    key = name.lower() if isinstance(name, str) else name
+    if key not in _PRECISIONS:
+        raise DTypeError(f"dot_general: precision must be 'default', 'high' or 'highest', got {precision!r}")
+    return _PRECISIONS[key], _PRECISIONS[key]
+
+
+def preferred_of(preferred: Any) -> DType | None:
+    """Returns the dtype of `preferred_element_type`, None for none."""
+    return None if preferred is None else dtypes.canonicalize(preferred)
+
+
+def maximum(x: "Operand", y: "Operand") -> "Array":
+    """Returns the larger of both, NaN if one is NaN."""
+    return perform(MAX, tuple(promote(x, y)))
+
+
+def minimum(x: "Operand", y: "Operand") -> "Array":
+    """Returns the smaller of both, NaN if one is NaN."""
+    return perform(MIN, tuple(promote(x, y)))
+
+
+def sum_to(x: "Array", axes: tuple[int, ...]) -> "Array":
+    """Sums over axes."""
+    return ReduceSum(axes)(x) if axes else x
+
+

@@ -1,0 +1,548 @@
+"""NumPy indexing: `x[...]`, `x.at[...]`, take.
+
+An index is first normalised to one entry for each axis of x: a static slice, or an integer array.
+Reading slices first and gathers then; writing is one scatter whose windows are the unit-step slices.
+Negative indices count from the end. Outside the bounds, reading by an array gives the nearest
+element, take fills, writing drops; `mode=` chooses otherwise.
+
+Never: wait for a device, except for boolean masks, whose number of true elements decides a shape.
+"""
+
+from collections.abc import Sequence
+from operator import index as as_int
+from typing import TYPE_CHECKING, Any, final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import arithmetic
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, host_array, promote_dtypes, scalar
+from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
+from effx.errors import ConcretizationError, IndexingError, ShapeError
+from effx.ir.ops.index import Gather, Scatter
+from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
+from effx.ir.types import Shape, array_type
+
+if TYPE_CHECKING:
+    from effx.array.values import Array, Number, Operand
+
+MODES = ("promise_in_bounds", "clip", "fill", "drop", "wrap")
+
+
+@final
+@attrs.frozen
+class Slicing:
+    """A slice with its bounds resolved: `size` elements from `start` in steps of `step`."""
+
+    start: int
+    size: int
+    step: int
+
+    def is_full(self, n: int) -> bool:
+        """Says whether the slice takes all of an axis of size n in order."""
+        return self.start == 0 and self.size == n and (self.step == 1 or n <= 1)
+
+
+Entry = Slicing | int | Any
+
+
+@final
+@attrs.define
+class Plan:
+    """A normalised index.
+
+    Attributes:
+        shape: x's shape with the new axes of size 1 that `None` asks for.
+        entries: for each of these axes a Slicing, an int, or an integer array.
+    """
+
+    shape: Shape
+    entries: list[Entry]
+
+    def arrays(self) -> list[int]:
+        """The axes indexed by arrays, or by ints beside an array: NumPy's advanced indices."""
+        if not any(not isinstance(e, Slicing | int) for e in self.entries):
+            return []
+        return [i for i, e in enumerate(self.entries) if not isinstance(e, Slicing)]
+
+
+def normalize(x: "Array", index: Any) -> Plan:
+    """Resolves an index to one entry for each axis.
+
+    Raises:
+        IndexingError: too many entries, an int out of range, or something that is no index.
+    """
+    from effx.array.values import Array
+
+    t = x.type
+    parts = list(index) if isinstance(index, tuple) else [index]
+    expanded: list[Any] = []
+    for part in parts:
+        if isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
+            raise IndexingError(
+                f"getitem: an index must be an int, slice, None, Ellipsis or array, got {part!r}; "
+                f"turn it into an array first"
+            )
+        if isinstance(part, bool | np.bool_):
+            part = host_array(np.asarray(part))
+        if isinstance(part, np.ndarray) and part.ndim == 0 and part.dtype.kind in "iu":
+            part = int(part)
+        if isinstance(part, Array | np.ndarray):
+            array = as_operand(part)
+            if array.type.kind == "b":
+                expanded.extend(_nonzero(array))
+                continue
+            if array.type.kind not in "iu":
+                raise IndexingError(f"getitem: an index array must be integer or boolean, got {array.type!r}")
+            part = array
+        expanded.append(part)
+    ellipses = [i for i, p in enumerate(expanded) if p is Ellipsis]
+    if len(ellipses) > 1:
+        raise IndexingError("getitem: an index may hold one Ellipsis (...) only")
+    consumed = sum(1 for p in expanded if p is not None and p is not Ellipsis)
+    if consumed > t.ndim:
+        raise IndexingError(f"getitem: {consumed} indices for the {t.ndim} axes of {t!r}")
+    fill = [slice(None)] * (t.ndim - consumed)
+    if ellipses:
+        expanded[ellipses[0] : ellipses[0] + 1] = fill
+    else:
+        expanded += fill
+    shape: list[int] = []
+    entries: list[Entry] = []
+    axis = 0
+    for part in expanded:
+        if part is None:
+            shape.append(1)
+            entries.append(Slicing(0, 1, 1))
+            continue
+        n = t.shape[axis]
+        shape.append(n)
+        entries.append(_entry(part, n, axis, x))
+        axis += 1
+    return Plan(tuple(shape), entries)
+
+
+def _entry(part: Any, n: int, axis: int, x: "Array") -> Entry:
+    from effx.array.values import Array
+
+    if isinstance(part, slice):
+        try:
+            start, stop, step = part.indices(n)
+        except ConcretizationError:
+            raise
+        except TypeError:
+            raise IndexingError(f"getitem: slice bounds must be ints or None, got {part!r}") from None
+        return Slicing(start, len(range(start, stop, step)), step)
+    if isinstance(part, Array):
+        return part
+    try:
+        place = as_int(part)
+    except TypeError:
+        raise IndexingError(
+            f"getitem: an index must be an int, slice, None, Ellipsis or array, got {part!r}"
+        ) from None
+    if not -n <= place < n:
+        raise IndexingError(f"getitem: index {place} is out of range for axis {axis} of {x.type!r} with size {n}")
+    return place % n
+
+
+def _nonzero(mask: "Array") -> "list[Array]":
+    try:
+        data = mask.host("x[mask]")
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            f"x[mask]: the shape would depend on the values of the abstract mask {mask.type!r}; "
+            f"use effx.numpy.where(mask, x, y), or x.at[mask].set(y) with a scalar y"
+        ) from error
+    if mask.type.ndim == 0:
+        raise IndexingError("getitem: a scalar boolean is no index; use effx.numpy.where")
+    return [host_array(i.astype(np.int32)) for i in data.nonzero()]
+
+
+def getitem(x: "Array", index: Any) -> "Array":
+    """Reads `x[index]`."""
+    t = x.type
+    if type(index) is int and t.shape:  # iteration and x[i] skip the general plan
+        n = t.shape[0]
+        if not -n <= index < n:
+            raise IndexingError(f"getitem: index {index} is out of range for axis 0 of {t!r} with size {n}")
+        place = index % n
+        rest = t.shape[1:]
+        zeros = (0,) * len(rest)
+        return reshape(Slice((place, *zeros), (place + 1, *rest), (1,) * t.ndim)(x), rest)
+    return read(x, normalize(x, index), "clip", None)
+
+
+def read(x: "Array", plan: Plan, mode: str, fill_value: "Number | None") -> "Array":
+    """Reads the elements that a plan names."""
+    advanced = plan.arrays()
+    x = _read_slices(reshape(x, plan.shape), plan, advanced)
+    if not advanced:
+        kept = [n for n, e in zip(x.type.shape, plan.entries, strict=True) if isinstance(e, Slicing)]
+        return reshape(x, kept)
+    arrays = [_index_array(plan.entries[a], plan.shape[a], mode) for a in advanced]
+    if all(not a.type.shape for a in arrays) and mode in ("clip", "promise_in_bounds"):
+        return _read_block(x, advanced, arrays)
+    shape = broadcast_shapes(*[a.type.shape for a in arrays])
+    adjacent = advanced == list(range(advanced[0], advanced[-1] + 1))
+    place = advanced[0] if adjacent else 0
+    starts = concatenate([expand_dims(broadcast_to(a, shape), -1) for a in arrays], -1)
+    window = x.type.ndim - len(advanced)
+    offset_dims = tuple([i for i in range(window + len(shape)) if not place <= i < place + len(shape)])
+    sizes = tuple([1 if i in advanced else n for i, n in enumerate(x.type.shape)])
+    if any(n == 0 for i, n in enumerate(x.type.shape) if i in advanced):
+        if 0 in shape:
+            return arithmetic.convert(_empty(x, [*x.type.shape], advanced, shape, place), x.type.dtype)
+        raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
+    result = Gather(offset_dims, tuple(advanced), tuple(advanced), sizes)(x, starts)
+    if mode != "fill":
+        return result
+    inside = _inside(arrays, [plan.shape[a] for a in advanced], shape)
+    inside = reshape(inside, (*(1 for _ in range(place)), *shape, *(1 for _ in range(window - place))))
+    if fill_value is None:
+        fill_value = _default_fill(x)
+    return arithmetic.where(broadcast_to(inside, result.type.shape), result, scalar(fill_value, x.type.dtype))
+
+
+def _empty(x: "Array", sizes: list[int], advanced: list[int], shape: Shape, place: int) -> "Array":
+    kept = [n for i, n in enumerate(sizes) if i not in advanced]
+    return broadcast_to(scalar(0, x.type.dtype), (*kept[:place], *shape, *kept[place:]))
+
+
+def _default_fill(x: "Array") -> "Number":
+    kind, dtype = x.type.kind, x.type.dtype
+    if kind in "fc":
+        return float("nan")
+    if kind == "b":
+        return True
+    info = np.iinfo(dtype)
+    return int(info.min) if kind == "i" else int(info.max)
+
+
+def _read_slices(x: "Array", plan: Plan, advanced: list[int]) -> "Array":
+    start, limit, strides, flips = [], [], [], []
+    for axis, (n, e) in enumerate(zip(plan.shape, plan.entries, strict=True)):
+        if axis in advanced:
+            first, last, step = 0, n, 1
+        elif isinstance(e, Slicing):
+            first, last, step = e.start, e.start + e.step * (e.size - 1) + 1, e.step
+            if e.size == 0:
+                first, last, step = 0, 0, 1
+            elif step < 0:
+                flips.append(axis)
+                first, last, step = e.start + e.step * (e.size - 1), e.start + 1, -step
+        else:
+            first, last, step = e, e + 1, 1
+        start.append(first)
+        limit.append(last)
+        strides.append(step)
+    if limit != list(plan.shape) or any(start) or any(s != 1 for s in strides):
+        x = Slice(tuple(start), tuple(limit), tuple(strides))(x)
+    return Reverse(tuple(flips))(x) if flips else x
+
+
+def _read_block(x: "Array", advanced: list[int], arrays: "list[Array]") -> "Array":
+    # All index arrays are scalars: one block at computed starts.
+    dtype = promote_dtypes(*arrays)[0].type.dtype
+    zero = scalar(0, dtype)
+    starts: list[Array] = [zero] * x.type.ndim
+    sizes = list(x.type.shape)
+    for axis, a in zip(advanced, arrays, strict=True):
+        starts[axis] = convert(a, dtype)
+        if sizes[axis] == 0:
+            raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
+        sizes[axis] = 1
+    block = DynamicSlice(tuple(sizes))(x, *starts)
+    return reshape(block, tuple([n for i, n in enumerate(sizes) if i not in advanced]))
+
+
+def _index_array(entry: Any, n: int, mode: str) -> "Array":
+    """Returns an index as a signed array in which negative places have been counted from the end."""
+    from effx.array.values import HostArray
+
+    array: Array = as_operand(entry)
+    t = array.type
+    if type(array) is HostArray:
+        data = np.asarray(array.value)
+        if mode == "wrap":
+            data = np.mod(data, n)
+        return host_array(np.where(data < 0, data + n, data).astype(np.int32 if n < 2**31 else np.int64))
+    if t.kind == "u" or dtypes.bits(t.dtype) < 32:
+        array = convert(array, dtypes.int32 if dtypes.bits(t.dtype) <= 32 else dtypes.canonicalize(dtypes.int64))
+    if mode == "wrap":
+        return arithmetic.remainder(array, n)
+    return arithmetic.where(array < 0, array + n, array)
+
+
+def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> "Array":
+    inside: Array | None = None
+    for a, n in zip(arrays, sizes, strict=True):
+        test = (a >= 0) & (a < n)
+        inside = test if inside is None else inside & test
+    assert inside is not None
+    return broadcast_to(inside, shape)
+
+
+def write(x: "Array", index: Any, value: "Operand", combiner: str, mode: str | None, unique: bool, ordered: bool) -> "Array":
+    """Returns x with `value` combined in at `index`."""
+    if mode not in (None, *MODES):
+        raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
+    masked = _write_mask(x, index, value, combiner)
+    if masked is not None:
+        return masked
+    t = x.type
+    update = convert(as_operand(value), t.dtype)
+    plan = normalize(x, index)
+    advanced = plan.arrays()
+    lookup = "wrap" if mode == "wrap" else "drop"
+    arrays = {a: _index_array(plan.entries[a], plan.shape[a], lookup) for a in advanced}
+    batch = broadcast_shapes(*[a.type.shape for a in arrays.values()]) if arrays else ()
+    adjacent = bool(advanced) and advanced == list(range(advanced[0], advanced[-1] + 1))
+
+    # The axes of what x[index] would give, in order: None stands for the index arrays' axes.
+    order: list[int | None] = [i for i, e in enumerate(plan.entries) if isinstance(e, Slicing)]
+    if advanced:
+        order.insert(sum(1 for i in order if i is not None and i < advanced[0]) if adjacent else 0, None)
+
+    shape: list[int] = []
+    window_dims: list[int] = []
+    scattered: list[int] = []  # sizes of the index' own axes
+    place_of: dict[int | None, int] = {}
+    for axis in order:
+        if axis is None:
+            place_of[None] = len(scattered)
+            shape += batch
+            scattered += batch
+            continue
+        e = plan.entries[axis]
+        if e.step == 1 or e.size <= 1:
+            window_dims.append(len(shape))
+        else:
+            place_of[axis] = len(scattered)
+            scattered.append(e.size)
+        shape.append(e.size)
+    update = broadcast_to(_drop_leading_ones(update, len(shape)), tuple(shape))
+    if update.type.size == 0:
+        return x
+
+    columns: list[Array] = []
+    mapped: list[int] = []
+    inserted: list[int] = []
+    rank = len(scattered)
+    for axis, (n, e) in enumerate(zip(plan.shape, plan.entries, strict=True)):
+        if axis in arrays:
+            a, ndim = arrays[axis], arrays[axis].type.ndim
+            place = place_of[None] + len(batch) - ndim
+            columns.append(reshape(a, (1,) * place + a.type.shape + (1,) * (rank - place - ndim)))
+            inserted.append(axis)
+        elif isinstance(e, Slicing):
+            if axis in place_of:
+                data = np.arange(e.size, dtype=np.int32) * e.step + e.start
+                place = place_of[axis]
+                columns.append(host_array(data.reshape((1,) * place + (e.size,) + (1,) * (rank - place - 1))))
+                inserted.append(axis)
+            elif e.is_full(n):
+                continue
+            else:
+                columns.append(host_array(np.full((1,) * rank, e.start, np.int32)))
+        else:
+            columns.append(host_array(np.full((1,) * rank, e, np.int32)))
+            inserted.append(axis)
+        mapped.append(axis)
+    target = reshape(x, plan.shape)
+    if not columns:
+        starts: Array = host_array(np.zeros((*scattered, 0), np.int32))
+    else:
+        wide = promote_dtypes(*columns)
+        starts = concatenate([expand_dims(broadcast_to(c, tuple(scattered)), -1) for c in wide], -1)
+    if mode == "clip":
+        window = {axis: plan.entries[axis].size for axis in mapped if isinstance(plan.entries[axis], Slicing) and axis not in place_of}
+        limits = np.asarray([plan.shape[a] - window.get(a, 1) for a in mapped], np.int32)
+        starts = arithmetic.clip(starts, 0, host_array(limits))
+    op = Scatter(tuple(window_dims), tuple(inserted), tuple(mapped), combiner, unique=unique, sorted=ordered)
+    return reshape(op(target, starts, update), t.shape)
+
+
+def _drop_leading_ones(update: "Array", ndim: int) -> "Array":
+    shape = update.type.shape
+    while len(shape) > ndim and shape[0] == 1:
+        shape = shape[1:]
+    return reshape(update, shape)
+
+
+_COMBINE = {
+    "add": lambda x, y: x + y,
+    "mul": lambda x, y: x * y,
+    "min": arithmetic.minimum,
+    "max": arithmetic.maximum,
+    "set": lambda x, y: y,
+}
+
+
+def _write_mask(x: "Array", index: Any, value: "Operand", combiner: str) -> "Array | None":
+    # x.at[mask].set(scalar) needs no shape that depends on values: it is a select.
+    from effx.array.values import Array
+
+    if not isinstance(index, Array | np.ndarray) or index.dtype != np.dtype(bool):
+        return None
+    mask = as_operand(index)
+    update = as_operand(value)
+    t = x.type
+    if mask.type.ndim == 0 or mask.type.shape != t.shape[: mask.type.ndim]:
+        raise IndexingError(f"at: the mask {mask.type!r} does not have the leading shape of {t!r}")
+    if update.type.shape[: max(update.type.ndim - (t.ndim - mask.type.ndim), 0)] not in ((), (1,)):
+        return None
+    mask = reshape(mask, mask.type.shape + (1,) * (t.ndim - mask.type.ndim))
+    update = convert(broadcast_to(_drop_leading_ones(update, t.ndim), t.shape), t.dtype)
+    return arithmetic.where(broadcast_to(mask, t.shape), _COMBINE[combiner](x, update), x)
+
+
+class IndexUpdater:
+    """`x.at`: index it, then choose what to do with the elements."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: "Array") -> None:
+        self.array = array
+
+    def __getitem__(self, index: Any) -> "IndexUpdate":
+        return IndexUpdate(self.array, index)
+
+    def __repr__(self) -> str:
+        return f"{self.array!r}.at"
+
+
+class IndexUpdate:
+    """`x.at[i]`: each method returns a new array; x stays.
+
+    Every method takes `mode` ("drop", "clip", "wrap", "fill", "promise_in_bounds"; what to do with
+    indices out of bounds), and the promises `indices_are_sorted` and `unique_indices`.
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: "Array", index: Any) -> None:
+        self.array = array
+        self.index = index
+
+    def _write(self, value: "Operand", combiner: str, mode: str | None, ordered: bool, unique: bool) -> "Array":
+        return write(self.array, self.index, value, combiner, mode, unique, ordered)
+
+    def set(
+        self, value: "Operand", *, mode: str | None = None, indices_are_sorted: bool = False, unique_indices: bool = False
+    ) -> "Array":
+        """Returns x with the elements replaced; of equal indices an unspecified one wins."""
+        return self._write(value, "set", mode, indices_are_sorted, unique_indices)
+
+    def add(
+        self, value: "Operand", *, mode: str | None = None, indices_are_sorted: bool = False, unique_indices: bool = False
+    ) -> "Array":
+        """Returns x with the values added; equal indices add up."""
+        return self._write(value, "add", mode, indices_are_sorted, unique_indices)
+
+    def subtract(self, value: "Operand", *, mode: str | None = None) -> "Array":
+        """Returns x with the values subtracted."""
+        return self._write(arithmetic.negative(value), "add", mode, False, False)
+
+    def multiply(
+        self, value: "Operand", *, mode: str | None = None, indices_are_sorted: bool = False, unique_indices: bool = False
+    ) -> "Array":
+        """Returns x with the values multiplied in."""
+        return self._write(value, "mul", mode, indices_are_sorted, unique_indices)
+
+    mul = multiply
+
+    def divide(self, value: "Operand", *, mode: str | None = None) -> "Array":
+        """Returns x divided by the values; equal indices divide one after the other."""
+        ones = broadcast_to(scalar(1, self.array.type.dtype), self.array.type.shape)
+        return arithmetic.true_divide(self.array, write(ones, self.index, value, "mul", mode, False, False))
+
+    def power(self, value: "Operand", *, mode: str | None = None) -> "Array":
+        """Returns x with the elements raised to the values; indices must be distinct."""
+        return self.set(arithmetic.power(self.get(), value), mode=mode)
+
+    def min(
+        self, value: "Operand", *, mode: str | None = None, indices_are_sorted: bool = False, unique_indices: bool = False
+    ) -> "Array":
+        """Returns x with the smaller of element and value."""
+        return self._write(value, "min", mode, indices_are_sorted, unique_indices)
+
+    def max(
+        self, value: "Operand", *, mode: str | None = None, indices_are_sorted: bool = False, unique_indices: bool = False
+    ) -> "Array":
+        """Returns x with the larger of element and value."""
+        return self._write(value, "max", mode, indices_are_sorted, unique_indices)
+
+    def apply(self, function: Any) -> "Array":
+        """Returns x with an elementwise function applied to the elements; indices must be distinct."""
+        return self.set(function(self.get()))
+
+    def get(self, *, mode: str | None = None, fill_value: "Number | None" = None) -> "Array":
+        """Reads `x[i]`; out of bounds the nearest element, or `fill_value` (NaN, or the dtype's extreme) by mode "fill"."""
+        if mode not in (None, *MODES):
+            raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        chosen = "fill" if mode in ("drop", "fill") else mode or "clip"
+        return read(self.array, normalize(self.array, self.index), chosen, fill_value)
+
+
+def take(
+    x: "Array", indices: "Operand", axis: int | None = None, mode: str | None = None, fill_value: "Number | None" = None
+) -> "Array":
+    """Reads elements along an axis by index; `mode` is "fill" (the default), "clip" or "wrap"."""
+    if mode not in (None, *MODES):
+        raise IndexingError(f"take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
+    if axis is None:
+        x, axis = reshape(x, -1), 0
+    place = normalize_axis("take", axis, x.type.ndim, x.type)
+    which = as_operand(indices)
+    if which.type.kind not in "iu":
+        raise IndexingError(f"take: indices must be integers, got {which.type!r}")
+    plan = Plan(x.type.shape, [Slicing(0, n, 1) for n in x.type.shape])
+    plan.entries[place] = which
+    return read(x, plan, mode or "fill", fill_value)
+
+
+def take_along_axis(x: "Array", indices: "Operand", axis: int | None, mode: str | None = None) -> "Array":
+    """Reads `x[..., indices[..., k], ...]` along one axis, the other axes side by side."""
+    which = as_operand(indices)
+    if which.type.kind not in "iu":
+        raise IndexingError(f"take_along_axis: indices must be integers, got {which.type!r}")
+    if axis is None:
+        x, axis = reshape(x, -1), 0
+    t = x.type
+    if which.type.ndim != t.ndim:
+        raise ShapeError(f"take_along_axis: x {t!r} and indices {which.type!r} differ in their number of axes")
+    place = normalize_axis("take_along_axis", axis, t.ndim, t)
+    # Move the axis last, make all others batch axes.
+    moved, moved_indices = moveaxis(x, place, -1), moveaxis(which, place, -1)
+    batch = broadcast_shapes(moved.type.shape[:-1], moved_indices.type.shape[:-1])
+    moved = broadcast_to(moved, (*batch, moved.type.shape[-1]))
+    moved_indices = broadcast_to(moved_indices, (*batch, moved_indices.type.shape[-1]))
+    k, n = len(batch), moved.type.shape[-1]
+    starts = _index_array(moved_indices, n, mode or "fill")
+    axes = tuple(range(k))
+    op = Gather((), (k,), (k,), (1,) * (k + 1), axes, axes)
+    result = op(moved, expand_dims(starts, -1))
+    if mode in (None, "fill"):
+        result = arithmetic.where((starts >= 0) & (starts < n), result, scalar(_default_fill(x), t.dtype))
+    return moveaxis(result, -1, place)
+
+
+def diagonal(x: "Array", offset: int = 0, axis1: int = 0, axis2: int = 1) -> "Array":
+    """The diagonal of two axes, as a new last axis."""
+    t = x.type
+    a, b = normalize_axis("diagonal", axis1, t.ndim, t), normalize_axis("diagonal", axis2, t.ndim, t)
+    if a == b:
+        raise ShapeError(f"diagonal: needs two different axes of {t!r}, got {axis1} and {axis2}")
+    moved = moveaxis(x, (a, b), (-2, -1))
+    rows, columns = moved.type.shape[-2:]
+    size = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    i = host_array(np.arange(size, dtype=np.int32) + max(-offset, 0))
+    j = host_array(np.arange(size, dtype=np.int32) + max(offset, 0))
+    return getitem(moved, (Ellipsis, i, j))
+
+
+def positions(shape: Shape, axis: int) -> "Array":
+    """Counts along an axis, in the default integer dtype."""
+    return Iota(array_type(dtypes.canonicalize(dtypes.int64), shape), axis)()

@@ -1,0 +1,181 @@
+"""Bringing operands to one dtype and one shape: promotion by table, then NumPy broadcasting.
+
+Never: compute; all it performs is `Convert` and `BroadcastInDim`.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from effx import dtypes
+from effx.array.values import Array, HostArray, Number, Operand
+from effx.config import numpy_rank_promotion
+from effx.dtypes import DType
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops.convert import Convert
+from effx.ir.ops.shape import BroadcastInDim, Reshape
+from effx.ir.types import Shape, array_type
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["as_operand", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "convert", "promote_dtypes", "promote"]
+
+_INT_RANGE: dict[DType, tuple[int, int]] = {}
+
+
+def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
+    """Returns a rank-0 host array of `dtype`.
+
+    Raises:
+        OverflowError: an int that does not fit the dtype.
+    """
+    if type(value) is int and dtype.kind in "iu":
+        bounds = _INT_RANGE.get(dtype)
+        if bounds is None:
+            info = np.iinfo(dtype)
+            bounds = _INT_RANGE[dtype] = (int(info.min), int(info.max))
+        if not bounds[0] <= value <= bounds[1]:
+            raise OverflowError(f"python int {value} is out of bounds for {dtypes.short_name(dtype)}")
+    return HostArray(value, array_type(dtype, (), weak))
+
+
+def as_operand(x: Operand, what: str = "operand") -> Array:
+    """Returns `x` as an array that operations take; host data stays on the host.
+
+    Raises:
+        DTypeError: `x` is no array, number or NumPy array of a supported dtype.
+    """
+    if isinstance(x, Array):
+        return x
+    kind = type(x)
+    if kind is float or kind is int or kind is bool or kind is complex:
+        dtype, weak = dtypes.scalar_dtype(kind)
+        return scalar(cast("Number", x), dtype, weak)
+    if isinstance(x, np.ndarray | np.generic):
+        return host_array(x)
+    if isinstance(x, bool | int | float | complex):  # subclasses, enums say
+        base = next(c for c in (bool, int, float, complex) if isinstance(x, c))
+        return as_operand(base(x))  # type: ignore[arg-type]  # the union is not narrowed by base
+    converter = getattr(x, "__effx_array__", None) or getattr(x, "__jax_array__", None)
+    if converter is not None:
+        return as_operand(converter(), what)
+    if isinstance(x, list | tuple):
+        raise DTypeError(
+            f"{what}: expected an array or a number, got a {kind.__name__}; "
+            f"lists are converted only by array and asarray"
+        )
+    if hasattr(x, "__array__"):
+        return host_array(np.asarray(x))
+    raise DTypeError(f"{what}: expected an array or a number, got {x!r} of type {kind.__name__}")
+
+
+def host_array(x: "npt.ArrayLike", dtype: DType | None = None) -> HostArray:
+    """Returns NumPy data as a host array of a canonical dtype, without copying where possible."""
+    data = np.asarray(x)
+    wanted = dtypes.canonicalize(data.dtype if dtype is None else dtype)
+    if data.dtype != wanted:
+        data = data.astype(wanted)
+    return HostArray(data, array_type(wanted, data.shape))
+
+
+def convert(x: Array, dtype: DType, weak: bool = False) -> Array:
+    """Converts to a dtype; performs nothing where there is nothing to change."""
+    t = x.type
+    if t.dtype == dtype and t.weak == weak:
+        return x
+    if type(x) is HostArray and not t.shape and not isinstance(x.value, np.ndarray):
+        if dtype.kind in "fcV" or (dtype.kind in "iu" and type(x.value) is not complex and t.kind in "biu"):
+            return HostArray(x.value, array_type(dtype, (), weak)) if dtype.kind not in "iu" else scalar(
+                int(x.value.real), dtype, weak
+            )
+    return Convert(dtype, weak)(x)
+
+
+def promote_dtypes(*operands: Operand) -> list[Array]:
+    """Brings operands to their common dtype, by the promotion lattice; shapes stay."""
+    arrays: list[Array] = []
+    dtype: DType | None = None
+    weak = False
+    for x in operands:
+        array = x if isinstance(x, Array) else as_operand(x)
+        t = array.type
+        arrays.append(array)
+        if dtype is None:
+            dtype, weak = t.dtype, t.weak
+        elif t.dtype != dtype or t.weak != weak:
+            dtype, weak = dtypes.promote(dtype, weak, t.dtype, t.weak)
+    assert dtype is not None
+    return [x if x.type.dtype == dtype and (x.type.weak == weak or not weak) else convert(x, dtype, weak) for x in arrays]
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
+    """Returns the NumPy broadcast of shapes.
+
+    Raises:
+        ShapeError: two sizes differ and neither is 1.
+
+    >>> broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    ndim = max((len(s) for s in shapes), default=0)
+    result = []
+    for axis in range(-ndim, 0):
+        size = 1
+        for s in shapes:
+            if len(s) >= -axis and s[axis] != 1:
+                if size not in (1, s[axis]):
+                    raise ShapeError(
+                        f"broadcast: shapes do not fit: {', '.join(str(list(s)) for s in shapes)} "
+                        f"differ on axis {axis}: {size} and {s[axis]}"
+                    )
+                size = s[axis]
+        result.append(size)
+    return tuple(result)
+
+
+def broadcast_to(x: Array, shape: Shape) -> Array:
+    """Broadcasts to a shape, as NumPy does.
+
+    Raises:
+        ShapeError: the shape is no broadcast of x's.
+    """
+    t = x.type
+    if t.shape == shape:
+        return x
+    offset = len(shape) - t.ndim
+    if offset < 0 or any([n not in (1, shape[i + offset]) for i, n in enumerate(t.shape)]):
+        raise ShapeError(f"broadcast_to: {t!r} does not broadcast to shape {list(shape)}")
+    return BroadcastInDim(shape, tuple(range(offset, len(shape))))(x)
+
+
+def broadcast_arrays(arrays: Sequence[Array], keep_scalars: bool = True) -> list[Array]:
+    """Broadcasts arrays against each other; rank-0 ones stay, because elementwise operations repeat them."""
+    shapes = {x.type.shape for x in arrays if x.type.shape or not keep_scalars}
+    if len(shapes) < 2:
+        return list(arrays)
+    mode = numpy_rank_promotion.value
+    if mode != "allow" and len({len(s) for s in shapes}) > 1:
+        text = f"broadcast: operands of different rank: {', '.join(repr(x.type) for x in arrays)}"
+        if mode == "raise":
+            raise ShapeError(f"{text}; numpy_rank_promotion is 'raise'")
+        warnings.warn(text, stacklevel=2)
+    shape = broadcast_shapes(*shapes)
+    return [x if keep_scalars and not x.type.shape else broadcast_to(x, shape) for x in arrays]
+
+
+def promote(*operands: Operand) -> list[Array]:
+    """Brings operands to their common dtype and shape; rank-0 operands keep their rank."""
+    return broadcast_arrays(promote_dtypes(*operands))
+
+
+def expand(x: Array, axes: Sequence[int]) -> Array:
+    """Inserts axes of size 1 so that they stand at `axes` of the result."""
+    ndim = x.type.ndim + len(axes)
+    places = sorted(a % ndim for a in axes)
+    shape = list(x.type.shape)
+    for place in places:
+        shape.insert(place, 1)
+    return Reshape(tuple(shape))(x)

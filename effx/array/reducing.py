@@ -1,0 +1,287 @@
+"""Reductions, cumulative reductions and sorting with NumPy's semantics.
+
+Never: reduce by a user's function; effx.lax.reduce does.
+"""
+
+# The public names are NumPy's; inside this module they shadow the builtins on purpose.
+import builtins
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from effx import dtypes
+from effx.array.arithmetic import inexact_dtype, where as select_where
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, scalar
+from effx.array.shaping import normalize_axes, normalize_axis, reshape
+from effx.dtypes import DType
+from effx.effects import perform
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops import elementwise as e
+from effx.ir.ops import reduce as r
+from effx.ir.ops.shape import Iota, Reverse
+from effx.ir.ops.sort import Sort
+from effx.ir.types import ArrayType, array_type
+
+if TYPE_CHECKING:
+    from effx.array.values import Array, Number, Operand
+
+Axis = int | Sequence[int] | None
+
+
+def _keep(result: "Array", t: ArrayType, axes: tuple[int, ...], keepdims: bool) -> "Array":
+    return reshape(result, tuple([1 if i in axes else n for i, n in enumerate(t.shape)])) if keepdims else result
+
+
+def _masked(x: "Array", where: "Operand | None", fill: "Number | None", what: str) -> "Array":
+    if where is None:
+        return x
+    if fill is None:
+        raise ShapeError(f"{what}: where= needs initial=, because there may be no elements")
+    mask = as_operand(where)
+    shape = broadcast_shapes(x.type.shape, mask.type.shape)
+    return select_where(mask, broadcast_to(x, shape), scalar(fill, x.type.dtype))
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """Returns the dtype in which NumPy adds up: integers at least as wide as the default integer."""
+    if dtype.kind == "u":
+        return dtypes.canonicalize(dtypes.uint64)
+    if dtype.kind in "bi":
+        return dtypes.canonicalize(dtypes.int64)
+    return dtype
+
+
+def sum(
+    x: "Array",
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: "Operand | None" = None,
+    where: "Operand | None" = None,
+) -> "Array":
+    """The sum over axes; 16-bit floats add up in f32."""
+    x = _masked(x, where, 0, "sum")
+    t = x.type
+    axes = normalize_axes("sum", axis, t)
+    result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize(dtype)
+    wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
+    weak = t.weak and dtype is None and wide == t.dtype
+    total = r.ReduceSum(axes)(convert(x, wide, weak))
+    total = _keep(convert(total, result_dtype, weak and wide == result_dtype), t, axes, keepdims)
+    return total if initial is None else convert(total + initial, result_dtype)
+
+
+def prod(
+    x: "Array",
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: "Operand | None" = None,
+    where: "Operand | None" = None,
+) -> "Array":
+    """The product over axes."""
+    x = _masked(x, where, 1, "prod")
+    t = x.type
+    axes = normalize_axes("prod", axis, t)
+    result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize(dtype)
+    wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
+    total = _keep(convert(r.ReduceProd(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
+    return total if initial is None else convert(total * initial, result_dtype)
+
+
+def _extreme(
+    op: "type[r.ReduceMax] | type[r.ReduceMin]",
+    x: "Array",
+    axis: Axis,
+    keepdims: bool,
+    initial: "Number | None",
+    where: "Operand | None",
+) -> "Array":
+    what = "max" if op is r.ReduceMax else "min"
+    if x.type.kind == "c":
+        raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r}")
+    x = _masked(x, where, initial, what)
+    t = x.type
+    axes = normalize_axes(what, axis, t)
+    if initial is None and builtins.any([t.shape[a] == 0 for a in axes]):
+        raise ShapeError(f"{what}: {t!r} has no elements over axes {axes}, and no initial value was given")
+    result = _keep(op(axes)(x), t, axes, keepdims)
+    if initial is None:
+        return result
+    combine = e.Max() if op is r.ReduceMax else e.Min()
+    return perform(combine, (result, scalar(initial, t.dtype)))
+
+
+
+
+
+def max(
+    x: "Array", axis: Axis = None, keepdims: bool = False, initial: "Number | None" = None, where: "Operand | None" = None
+) -> "Array":
+    """The largest element over axes; NaN if there is one."""
+    return _extreme(r.ReduceMax, x, axis, keepdims, initial, where)
+
+
+def min(
+    x: "Array", axis: Axis = None, keepdims: bool = False, initial: "Number | None" = None, where: "Operand | None" = None
+) -> "Array":
+    """The smallest element over axes; NaN if there is one."""
+    return _extreme(r.ReduceMin, x, axis, keepdims, initial, where)
+
+
+def _truth(x: "Array") -> "Array":
+    return x if x.type.kind == "b" else x != 0
+
+
+def all(x: "Array", axis: Axis = None, keepdims: bool = False, where: "Operand | None" = None) -> "Array":
+    """Whether all elements are true."""
+    x = _masked(_truth(x), where, True, "all")
+    axes = normalize_axes("all", axis, x.type)
+    return _keep(r.ReduceAnd(axes)(x), x.type, axes, keepdims)
+
+
+def any(x: "Array", axis: Axis = None, keepdims: bool = False, where: "Operand | None" = None) -> "Array":
+    """Whether any element is true."""
+    x = _masked(_truth(x), where, False, "any")
+    axes = normalize_axes("any", axis, x.type)
+    return _keep(r.ReduceOr(axes)(x), x.type, axes, keepdims)
+
+
+def _count(x: "Array", axes: tuple[int, ...], where: "Operand | None", keepdims: bool) -> "Array | int":
+    if where is None:
+        count = 1
+        for a in axes:
+            count *= x.type.shape[a]
+        return count
+    return sum(broadcast_to(as_operand(where), x.type.shape), axes, dtypes.float32, keepdims)
+
+
+def mean(
+    x: "Array", axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: "Operand | None" = None
+) -> "Array":
+    """The mean over axes; integers give floats, 16-bit floats add up in f32."""
+    result = inexact_dtype(x.type.dtype) if dtype is None else dtypes.canonicalize(dtype)
+    if where is not None:
+        x = broadcast_to(x, broadcast_shapes(x.type.shape, as_operand(where).type.shape))
+    axes = normalize_axes("mean", axis, x.type)
+    wide = dtypes.float32 if result.itemsize == 2 and dtypes.is_floating(result) else result
+    keep_weak = x.type.weak and wide == x.type.dtype and dtype is None
+    total = sum(x if keep_weak else convert(x, wide), axes, None if keep_weak else wide, keepdims, where=where)
+    count = _count(x, axes, where, keepdims)
+    return convert(total / (float(count) if isinstance(count, int) else convert(count, wide)), result, keep_weak)
+
+
+def var(
+    x: "Array",
+    axis: Axis = None,
+    dtype: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: "Operand | None" = None,
+) -> "Array":
+    """The variance over axes, divided by the count less `ddof`; of complex numbers the real one."""
+    computed = inexact_dtype(x.type.dtype)
+    result = dtypes.real_dtype(computed) if dtype is None else dtypes.canonicalize(dtype)
+    if computed.itemsize == 2:
+        computed = dtypes.float32
+    x = convert(x, computed)
+    if where is not None:
+        x = broadcast_to(x, broadcast_shapes(x.type.shape, as_operand(where).type.shape))
+    axes = normalize_axes("var", axis, x.type)
+    centered = x - mean(x, axes, keepdims=True, where=where)
+    if x.type.kind == "c":
+        re, im = perform(e.Real(), (centered,)), perform(e.Imag(), (centered,))
+        squared = re * re + im * im
+    else:
+        squared = centered * centered
+    count = _count(x, axes, where, keepdims)
+    divisor = float(count - ddof) if isinstance(count, int) else convert(count, squared.type.dtype) - ddof
+    return convert(sum(squared, axes, None, keepdims, where=where) / divisor, result)
+
+
+def std(
+    x: "Array",
+    axis: Axis = None,
+    dtype: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: "Operand | None" = None,
+) -> "Array":
+    """The standard deviation over axes."""
+    return perform(e.Sqrt(), (var(x, axis, dtype, ddof, keepdims, where),))
+
+
+def _arg(op: "type[r.ArgMax] | type[r.ArgMin]", x: "Array", axis: int | None, keepdims: bool, dtype: Any) -> "Array":
+    what = "argmax" if op is r.ArgMax else "argmin"
+    index_dtype = dtypes.canonicalize(dtypes.int64 if dtype is None else dtype)
+    t = x.type
+    if t.kind == "c":
+        raise DTypeError(f"{what}: complex numbers have no order, got {t!r}")
+    if axis is None:
+        result = op(0, index_dtype)(reshape(x, -1))
+        return reshape(result, (1,) * t.ndim) if keepdims else result
+    place = normalize_axis(what, axis, t.ndim, t)
+    return _keep(op(place, index_dtype)(x), t, (place,), keepdims)
+
+
+def argmax(x: "Array", axis: int | None = None, keepdims: bool = False, dtype: Any = None) -> "Array":
+    """The index of the first largest element; NaN counts as largest."""
+    return _arg(r.ArgMax, x, axis, keepdims, dtype)
+
+
+def argmin(x: "Array", axis: int | None = None, keepdims: bool = False, dtype: Any = None) -> "Array":
+    """The index of the first smallest element; NaN counts as smallest."""
+    return _arg(r.ArgMin, x, axis, keepdims, dtype)
+
+
+def _cumulative(op: "type[r.Cumulative]", x: "Array", axis: int | None, dtype: Any, reverse: bool, what: str) -> "Array":
+    if axis is None:
+        x, axis = reshape(x, -1), 0
+    place = normalize_axis(what, axis, x.type.ndim, x.type)
+    if dtype is not None:
+        x = convert(x, dtypes.canonicalize(dtype))
+    elif x.type.kind == "b":
+        x = convert(x, dtypes.canonicalize(dtypes.int64))
+    return op(place, reverse)(x)
+
+
+def cumsum(x: "Array", axis: int | None = None, dtype: Any = None, reverse: bool = False) -> "Array":
+    """Running sums along an axis."""
+    return _cumulative(r.CumSum, x, axis, dtype, reverse, "cumsum")
+
+
+def cumprod(x: "Array", axis: int | None = None, dtype: Any = None, reverse: bool = False) -> "Array":
+    """Running products along an axis."""
+    return _cumulative(r.CumProd, x, axis, dtype, reverse, "cumprod")
+
+
+def cummax(x: "Array", axis: int | None = None, reverse: bool = False) -> "Array":
+    """Running maxima along an axis."""
+    return _cumulative(r.CumMax, x, axis, None, reverse, "cummax")
+
+
+def cummin(x: "Array", axis: int | None = None, reverse: bool = False) -> "Array":
+    """Running minima along an axis."""
+    return _cumulative(r.CumMin, x, axis, None, reverse, "cummin")
+
+
+def sort(x: "Array", axis: int | None = -1, stable: bool = True, descending: bool = False) -> "Array":
+    """Sorted along an axis, NaN last (first when descending)."""
+    if axis is None:
+        x, axis = reshape(x, -1), 0
+    place = normalize_axis("sort", axis, x.type.ndim, x.type)
+    (result,) = Sort(place, stable)(x)
+    return Reverse((place,))(result) if descending else result
+
+
+def argsort(x: "Array", axis: int | None = -1, stable: bool = True, descending: bool = False) -> "Array":
+    """The indices that sort along an axis."""
+    if axis is None:
+        x, axis = reshape(x, -1), 0
+    t = x.type
+    place = normalize_axis("argsort", axis, t.ndim, t)
+    positions = Iota(array_type(dtypes.canonicalize(dtypes.int64), t.shape), place)()
+    if not descending:
+        return Sort(place, stable)(x, positions)[1]
+    # Sorting the reversed array and reversing the result keeps equal elements in order.
+    flip = Reverse((place,))
+    return flip(Sort(place, stable)(flip(x), flip(positions))[1])

@@ -1,0 +1,332 @@
+"""Operations as effects: `perform`, `Handler`, the handler stack, and rule tables.
+
+A numerical function performs operations; the innermost handler that has an interest in an
+operation gives it its meaning and runs in the context of the next handler outward. A handler has
+an interest when one of the operands is a box of its frame, when it handles an effect that the
+operation carries (an axis name, say), or when it intercepts everything.
+
+Never: know what an array is, or import anything but `effx.errors`.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import ClassVar, Generic, Self, TypeVar, cast
+
+from effx.errors import EffxError, NoRuleError
+
+__all__ = ["Frame", "Handler", "Operation", "RuleTable", "Value", "forward", "handle", "perform", "stack_of"]
+
+R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
+F = TypeVar("F")
+
+Effect = Hashable
+NO_EFFECTS: frozenset[Effect] = frozenset()
+
+
+class Value:
+    """Base of everything that can be an operand.
+
+    Attributes:
+        frame: the handler frame that the value belongs to; None for a plain value.
+    """
+
+    __slots__ = ()
+    frame: "Frame | None"
+
+
+class Operation(Generic[R_co]):
+    """An effect: an immutable, hashable object with typed static parameters.
+
+    Calling an operation performs it on the operands. Classes without parameters have one instance
+    only. `R_co` is what performing it gives: an array, or a tuple of arrays.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str] = ""
+    _singleton: ClassVar["Operation[object] | None"] = None
+    # What the operation leaves to its surroundings; a property in operations whose
+    # parameters decide it.
+    effects: frozenset[Effect] = NO_EFFECTS
+
+    def __call__(self, *operands: Value) -> R_co:
+        """Performs the operation under the current handler."""
+        return cast("R_co", perform(self, operands))
+
+    def decompose(self, *operands: Value) -> R_co:
+        """Expresses the operation by others; a class that can do so overrides this."""
+        raise NoRuleError(f"{self.name}: has no decomposition")
+
+    def __init_subclass__(cls, **arguments: object) -> None:
+        super().__init_subclass__(**arguments)
+        if "name" not in cls.__dict__:
+            cls.name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+
+    @classmethod
+    def can_decompose(cls) -> bool:
+        """Says whether the class overrides `decompose`."""
+        return cls.decompose is not Operation.decompose
+
+
+class Handler:
+    """Gives operations a meaning. A subclass is a frozen, hashable value, so that it can key caches.
+
+    Attributes:
+        intercepts: True for a handler that sees every operation, not only those on its own boxes.
+    """
+
+    __slots__ = ()
+    intercepts: ClassVar[bool] = False
+    name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **arguments: object) -> None:
+        super().__init_subclass__(**arguments)
+        if "name" not in cls.__dict__:
+            cls.name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+
+    def handle(self, frame: "Frame", op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Interprets `op`. Runs with the next handler outward as the current one."""
+        raise NotImplementedError  # pragma: no cover - abstract
+
+    def takes(self, effects: frozenset[Effect]) -> bool:
+        """Says whether the handler handles one of these effects."""
+        return False
+
+    def describe(self) -> str:
+        """Names the handler with its parameters, for the `in` line of errors."""
+        return self.name
+
+
+class Frame:
+    """One installed handler: a link of the handler stack.
+
+    Attributes:
+        handler: what gives operations their meaning.
+        outer: the next frame outward.
+        live: False once the handler's scope has ended; its boxes are then dead.
+        origin: the function and line under which it was installed, for errors.
+        state: what an individual handler keeps while it is installed.
+    """
+
+    __slots__ = ("handler", "intercepts", "live", "origin", "outer", "state")
+
+    def __init__(self, handler: Handler, outer: "Frame | None", origin: str = "") -> None:
+        self.handler = handler
+        self.outer = outer
+        self.intercepts = handler.intercepts
+        self.live = True
+        self.origin = origin
+        self.state: object = None
+
+    def outward(self) -> Iterator["Frame"]:
+        """Yields this frame and those around it, innermost first."""
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.outer
+
+
+_current: ContextVar[Frame | None] = ContextVar("effx_handlers", default=None)
+current_frame = _current.get
+
+
+class _Unset(Handler):
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        raise NoRuleError(f"{op.name}: no outermost handler is set; import effx first")
+
+
+# The frame that all stacks end in. effx.handlers.evaluate puts XLA there.
+outermost = Frame(_Unset(), None)
+
+
+def set_outermost(handler: Handler) -> None:
+    """Chooses the handler that runs what no other handler takes."""
+    outermost.handler = handler
+
+
+def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
+    """Performs `op` on `operands` under the innermost handler that takes it.
+
+    Raises:
+        EffxError: whatever the handlers report; the error names the handler stack.
+    """
+    frame = entered = _current.get()
+    effects = op.effects
+    while frame is not None:
+        if frame.intercepts:
+            break
+        for operand in operands:
+            if operand.frame is frame:
+                break
+        else:
+            if effects and frame.handler.takes(effects):
+                break
+            frame = frame.outer
+            continue
+        break
+    if frame is None:
+        if entered is None:
+            return outermost.handler.handle(outermost, op, operands)
+        frame = outermost
+    token = _current.set(frame.outer)
+    try:
+        return frame.handler.handle(frame, op, operands)
+    except EffxError as error:
+        # The performs nearer to the user run this later, so the last one wins: the whole stack.
+        error.handlers = stack_of(entered)
+        raise
+    finally:
+        _current.reset(token)
+
+
+def forward(op: Operation[R], operands: tuple[Value, ...]) -> R:
+    """Passes an operation on to the outer handler unchanged; for use inside `Handler.handle`."""
+    return perform(op, operands)
+
+
+def stack_of(frame: Frame | None) -> str:
+    """Describes a handler stack from the outermost frame to the innermost: `jit > jvp`."""
+    if frame is None:
+        return ""
+    return " > ".join(reversed([f.handler.describe() for f in frame.outward()]))
+
+
+def is_in_scope(frame: Frame | None) -> bool:
+    """Says whether values of `frame` may be used now: None, or a frame of the current stack."""
+    if frame is None:
+        return True
+    current = _current.get()
+    while current is not None:
+        if current is frame:
+            return True
+        current = current.outer
+    return False
+
+
+# Called with True when the first intercepting frame of a thread opens and with False when the
+# last one closes: the compiled fast path must not run past such a handler.
+interception_listeners: list[Callable[[bool], None]] = []
+
+
+class handle:
+    """Installs a handler for the length of a `with` block and gives its frame.
+
+    The handler runs with the frames that were installed before it around it. Thread- and
+    asyncio-safe: the stack lives in a context variable.
+    """
+
+    __slots__ = ("frame", "token")
+
+    def __init__(self, handler: Handler, origin: str = "") -> None:
+        self.frame = Frame(handler, _current.get(), origin)
+        self.token: Token[Frame | None] | None = None
+
+    def __enter__(self) -> Frame:
+        self.token = _current.set(self.frame)
+        if self.frame.intercepts:
+            for listener in interception_listeners:
+                listener(True)
+        return self.frame
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self.token is not None
+        self.frame.live = False
+        _current.reset(self.token)
+        if self.frame.intercepts:
+            for listener in interception_listeners:
+                listener(False)
+
+
+class isolated:
+    """Removes all handlers for the length of a `with` block, so that nothing but XLA sees what it does."""
+
+    __slots__ = ("token",)
+
+    def __enter__(self) -> Self:
+        self.token = _current.set(None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _current.reset(self.token)
+
+
+class RuleTable(Generic[F]):
+    """The rules of one handler class: found by operation class, base class or trait in O(1).
+
+    A look-up goes through the operation's method resolution order once and is then cached. A
+    handler that extends another starts from its rules.
+    """
+
+    __slots__ = ("_base", "_children", "_found", "_registered", "owner")
+
+    def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
+        self.owner = owner
+        self._registered: dict[type[Operation[object]], F] = {}
+        self._found: dict[type[Operation[object]], F | None] = {}
+        self._base = base
+        self._children: list[RuleTable[F]] = []
+        if base is not None:
+            base._children.append(self)
+
+    def register(self, *kinds: type[Operation[object]]) -> Callable[[F], F]:
+        """Registers the decorated function for operation classes, base classes or traits.
+
+        Registering one class twice in a table replaces the earlier rule.
+        """
+
+        def register(rule: F) -> F:
+            for kind in kinds:
+                self._registered[kind] = rule
+            self._forget()
+            return rule
+
+        return register
+
+    def _forget(self) -> None:
+        self._found = {}
+        for child in self._children:
+            child._forget()
+
+    def find(self, kind: type[Operation[object]]) -> F | None:
+        """Returns the rule for an operation class, or None."""
+        try:
+            return self._found[kind]
+        except KeyError:
+            rule = self._found[kind] = self._resolve(kind)
+            return rule
+
+    def _resolve(self, kind: type[Operation[object]]) -> F | None:
+        # The most specific class wins; between a table and its base, the table itself.
+        tables: list[RuleTable[F]] = []
+        table: RuleTable[F] | None = self
+        while table is not None:
+            tables.append(table)
+            table = table._base
+        for base in kind.__mro__:
+            for table in tables:
+                if base in table._registered:
+                    return table._registered[base]
+        return None
+
+    def origin(self, kind: type[Operation[object]]) -> type[Operation[object]] | None:
+        """Returns the class or trait whose rule serves `kind`; None if there is none."""
+        for base in kind.__mro__:
+            table: RuleTable[F] | None = self
+            while table is not None:
+                if base in table._registered:
+                    return base
+                table = table._base
+        return None
+
+
+def no_rule(op: Operation[R], handler: Handler) -> NoRuleError:
+    """Returns the error for an operation that a handler cannot interpret."""
+    return NoRuleError(
+        f"{op.name}: the handler {handler.describe()} has no rule for this operation, "
+        f"and the operation does not decompose into others"
+    )

@@ -1,0 +1,213 @@
+"""What operation classes share: their two kinds, the traits, and the checks of typing rules.
+
+Never: define an operation.
+"""
+
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import attrs
+
+from effx.effects import Operation
+from effx.errors import DTypeError, ShapeError
+from effx.ir.types import ArrayType, Shape, array_type
+
+if TYPE_CHECKING:
+    from effx.array import Array
+
+__all__ = [
+    "ArrayOperation",
+    "Elementwise",
+    "Linear",
+    "Monotone",
+    "Structural",
+    "TupleOperation",
+    "check_arity",
+    "check_axis",
+    "elementwise_type",
+    "is_ints",
+]
+
+
+class ArrayOperation(Operation["Array"]):
+    """An operation with one array as its result."""
+
+    __slots__ = ()
+    multiple: ClassVar[bool] = False
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The typing rule: the result's type from the operands' types.
+
+        Raises:
+            ShapeError, DTypeError: the operands do not fit.
+        """
+        raise NotImplementedError  # pragma: no cover - abstract
+
+
+class TupleOperation(Operation["tuple[Array, ...]"]):
+    """An operation with a tuple of arrays as its result."""
+
+    __slots__ = ()
+    multiple: ClassVar[bool] = True
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The typing rule: the results' types from the operands' types."""
+        raise NotImplementedError  # pragma: no cover - abstract
+
+
+class Singleton:
+    """Gives a parameter-free operation class its one instance."""
+
+    __slots__ = ()
+
+    def __new__(cls) -> Self:
+        instance = cls.__dict__.get("_instance")
+        if instance is None:
+            instance = super().__new__(cls)
+            cls._instance = instance  # type: ignore[attr-defined]  # one slot a class, read above only
+        return instance  # type: ignore[no-any-return]  # cls.__dict__ is untyped
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
+
+
+class Linear(Operation["Array"]):
+    """Trait: linear in all operands together, so the tangent is the operation on the tangents."""
+
+    __slots__ = ()
+
+
+class Structural(Operation["Array"]):
+    """Trait: moves or repeats elements without computing with them."""
+
+    __slots__ = ()
+
+
+class Monotone(Operation["Array"]):
+    """Trait: not decreasing in its one operand, over the whole real line."""
+
+    __slots__ = ()
+
+
+KIND_NAMES = {"b": "bool", "i": "signed", "u": "unsigned", "f": "floating", "c": "complex"}
+
+
+class Elementwise(ArrayOperation):
+    """Trait: works element by element. All shapes are equal, but rank-0 operands broadcast.
+
+    Attributes:
+        arity: number of operands.
+        kinds: the dtype kinds it takes, letters of `ArrayType.kind`.
+    """
+
+    __slots__ = ()
+    arity: ClassVar[int] = 1
+    kinds: ClassVar[str] = "biufc"
+
+
+class Unary(Singleton, Elementwise):
+    """An elementwise operation of one operand that keeps its type."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type."""
+        if len(types) == 1 and types[0].kind in self.kinds:
+            return types[0]
+        return elementwise_type(self, types)
+
+
+class Binary(Singleton, Elementwise):
+    """An elementwise operation of two operands of one dtype that keeps it."""
+
+    __slots__ = ()
+    arity = 2
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operands' common type; rank-0 operands broadcast."""
+        if len(types) == 2 and types[0] is types[1] and types[0].kind in self.kinds:
+            return types[0]
+        return elementwise_type(self, types)
+
+
+def check_arity(op: Operation[object], types: tuple[ArrayType, ...], arity: int) -> None:
+    """Raises a ShapeError unless there are exactly `arity` operands."""
+    if len(types) != arity:
+        raise ShapeError(f"{op.name}: takes {arity} operand{'s' * (arity != 1)}, got {len(types)}: {show(types)}")
+
+
+def show(types: tuple[ArrayType, ...]) -> str:
+    """Returns the types separated by commas."""
+    return ", ".join(map(repr, types))
+
+
+def check_kind(op: Operation[object], t: ArrayType, kinds: str, what: str = "operand") -> None:
+    """Raises a DTypeError unless the type's dtype is of one of the kinds."""
+    if t.kind not in kinds:
+        names = [KIND_NAMES[k] for k in kinds]
+        raise DTypeError(f"{op.name}: {what} must be {' or '.join(names)}, got {t!r}")
+
+
+def elementwise_type(op: Elementwise, types: tuple[ArrayType, ...], offset: int = 0) -> ArrayType:
+    """The typing rule of elementwise operations: one dtype, one shape, rank-0 operands broadcast.
+
+    Args:
+        op: for its name, arity and kinds.
+        types: operand types.
+        offset: the position of `types[0]` among the operands, for errors.
+    """
+    check_arity(op, types, op.arity - offset)
+    first = types[0]
+    check_kind(op, first, op.kinds)
+    shape = first.shape
+    weak = first.weak
+    for position, t in enumerate(types[1:], 1 + offset):
+        if t.dtype != first.dtype:
+            raise DTypeError(f"{op.name}: operand dtypes differ: operand {offset} is {first!r}, operand {position} is {t!r}")
+        weak = weak and t.weak
+        if t.shape != shape and t.shape:
+            if shape:
+                raise ShapeError(f"{op.name}: operand shapes differ: {show(types)}; only rank-0 operands broadcast")
+            shape = t.shape
+    return array_type(first.dtype, shape, weak)
+
+
+def common_shape(op: Operation[object], types: tuple[ArrayType, ...]) -> Shape:
+    """Returns the one shape of operands that may differ in dtype; rank-0 operands broadcast."""
+    shape: Shape = ()
+    for t in types:
+        if t.shape and t.shape != shape:
+            if shape:
+                raise ShapeError(f"{op.name}: operand shapes differ: {show(types)}; only rank-0 operands broadcast")
+            shape = t.shape
+    return shape
+
+
+def check_axis(op: Operation[object], axis: int, t: ArrayType, what: str = "axis") -> None:
+    """Raises a ShapeError unless `axis` is one of the type's, counted from 0."""
+    if not 0 <= axis < t.ndim:
+        raise ShapeError(f"{op.name}: {what} {axis} is out of range for {t!r}, which has {t.ndim} axes")
+
+
+def check_axes(op: Operation[object], axes: tuple[int, ...], t: ArrayType, what: str = "axes") -> None:
+    """Raises a ShapeError unless `axes` are distinct axes of the type."""
+    for axis in axes:
+        check_axis(op, axis, t, what)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"{op.name}: {what} {axes} repeat an axis")
+
+
+def is_ints(instance: object, attribute: "attrs.Attribute[tuple[int, ...]]", value: tuple[int, ...]) -> None:
+    """An attrs validator: a tuple of ints."""
+    if type(value) is not tuple or not all([type(v) is int for v in value]):
+        raise TypeError(
+            f"{type(instance).__name__}: {attribute.name} must be a tuple of ints, got {value!r}"
+        )
+
+
+def is_int(instance: object, attribute: "attrs.Attribute[int]", value: int) -> None:
+    """An attrs validator: an int, and no bool."""
+    if type(value) is not int:
+        raise TypeError(f"{type(instance).__name__}: {attribute.name} must be an int, got {value!r}")

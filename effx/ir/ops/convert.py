@@ -1,0 +1,127 @@
+"""Conversions between dtypes, and the identities that only some handlers see.
+
+Never: choose a dtype; promotion is effx.array's part.
+"""
+
+from typing import ClassVar, final
+
+import attrs
+
+from effx import dtypes
+from effx.dtypes import DType
+from effx.errors import DTypeError
+from effx.ir.ops.base import (
+    ArrayOperation,
+    Elementwise,
+    Linear,
+    Monotone,
+    Singleton,
+    TupleOperation,
+    Unary,
+    check_arity,
+    check_kind,
+)
+from effx.ir.types import ArrayType, array_type
+
+
+@final
+@attrs.frozen
+class Convert(Elementwise):
+    """Converts the values to another dtype. StableHLO: convert.
+
+    Floats to integers truncate toward zero; to bool: `x != 0`.
+
+    Attributes:
+        dtype: the result's dtype.
+        weak: the result's weakness.
+    """
+
+    dtype: DType
+    weak: bool = False
+    arity: ClassVar[int] = 1
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's shape with the new dtype."""
+        check_arity(self, types, 1)
+        if types[0].kind == "c" and not dtypes.is_complex(self.dtype) and self.dtype != dtypes.bool_:
+            raise DTypeError(f"convert: {types[0]!r} has an imaginary part, which {self.dtype} cannot hold; take real(x) first")
+        return array_type(self.dtype, types[0].shape, self.weak)
+
+
+@final
+@attrs.frozen
+class Bitcast(ArrayOperation):
+    """Reads the bits as another dtype; a change of width adds or takes a last axis. StableHLO: bitcast_convert.
+
+    Attributes:
+        dtype: the result's dtype.
+    """
+
+    dtype: DType
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's shape, with a last axis for the ratio of the widths."""
+        check_arity(self, types, 1)
+        t = types[0]
+        old, new = dtypes.bits(t.dtype), dtypes.bits(self.dtype)
+        if (t.dtype == dtypes.bool_) != (self.dtype == dtypes.bool_) or (t.kind == "c") != dtypes.is_complex(self.dtype):
+            raise DTypeError(f"bitcast: {t!r} cannot be read as {self.dtype}: bool and complex keep to themselves")
+        if old == new:
+            return array_type(self.dtype, t.shape)
+        if old > new:
+            return array_type(self.dtype, (*t.shape, old // new))
+        if not t.shape or t.shape[-1] != new // old:
+            raise DTypeError(f"bitcast: reading {t!r} as {self.dtype} needs a last axis of size {new // old}")
+        return array_type(self.dtype, t.shape[:-1])
+
+
+@final
+@attrs.frozen
+class ReducePrecision(Elementwise, Monotone):
+    """Rounds to a float format of fewer bits and back. StableHLO: reduce_precision.
+
+    Attributes:
+        exponent_bits: at least 1.
+        mantissa_bits: at least 0.
+    """
+
+    exponent_bits: int
+    mantissa_bits: int
+    kinds: ClassVar[str] = "f"
+    arity: ClassVar[int] = 1
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type."""
+        check_arity(self, types, 1)
+        check_kind(self, types[0], "f")
+        if self.exponent_bits < 1 or self.mantissa_bits < 0:
+            raise DTypeError(
+                f"reduce_precision: needs exponent_bits >= 1 and mantissa_bits >= 0, "
+                f"got {self.exponent_bits} and {self.mantissa_bits}"
+            )
+        return types[0]
+
+
+@final
+class StopGradient(Unary):
+    """The identity, with a derivative of zero."""
+
+    __slots__ = ()
+
+
+@final
+class Copy(Unary, Linear):
+    """The identity, into memory of its own."""
+
+    __slots__ = ()
+
+
+@final
+class OptimizationBarrier(Singleton, TupleOperation):
+    """The identity on all operands together; XLA moves nothing across. StableHLO: optimization_barrier."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The operands' types."""
+        return types

@@ -1,0 +1,181 @@
+"""Reductions and cumulative reductions along axes.
+
+Never: keep a reduced axis; that is a reshape.
+"""
+
+from typing import ClassVar, final
+
+import attrs
+
+from effx import dtypes
+from effx.dtypes import DType
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops.base import ArrayOperation, Linear, check_arity, check_axes, check_axis, check_kind, is_int, is_ints
+from effx.ir.types import ArrayType, array_type
+
+
+@attrs.frozen
+class Reduction(ArrayOperation):
+    """Trait: combines all elements along some axes. StableHLO: reduce.
+
+    Attributes:
+        axes: the axes that vanish, increasing.
+    """
+
+    axes: tuple[int, ...] = attrs.field(validator=is_ints)
+    kinds: ClassVar[str] = "biufc"
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """X's type without the axes."""
+        check_arity(self, types, 1)
+        t = types[0]
+        check_kind(self, t, self.kinds)
+        check_axes(self, self.axes, t)
+        return t.with_shape(tuple([n for i, n in enumerate(t.shape) if i not in self.axes]))
+
+
+@final
+@attrs.frozen
+class ReduceSum(Reduction, Linear):
+    """The sum; 0 for no elements."""
+
+    kinds: ClassVar[str] = "iufc"
+
+
+@final
+@attrs.frozen
+class ReduceProd(Reduction):
+    """The product; 1 for no elements."""
+
+    kinds: ClassVar[str] = "iufc"
+
+
+@final
+@attrs.frozen
+class ReduceMax(Reduction):
+    """The largest element, NaN if there is one; the smallest value of the dtype for no elements."""
+
+    kinds: ClassVar[str] = "biuf"
+
+
+@final
+@attrs.frozen
+class ReduceMin(Reduction):
+    """The smallest element, NaN if there is one; the largest value of the dtype for no elements."""
+
+    kinds: ClassVar[str] = "biuf"
+
+
+@final
+@attrs.frozen
+class ReduceAnd(Reduction):
+    """Logical or bitwise and of all."""
+
+    kinds: ClassVar[str] = "biu"
+
+
+@final
+@attrs.frozen
+class ReduceOr(Reduction):
+    """Logical or bitwise or of all."""
+
+    kinds: ClassVar[str] = "biu"
+
+
+@final
+@attrs.frozen
+class ReduceXor(Reduction):
+    """Logical or bitwise exclusive or of all."""
+
+    kinds: ClassVar[str] = "biu"
+
+
+@attrs.frozen
+class ArgReduction(ArrayOperation):
+    """Trait: the index along one axis of the extreme element, the first of equal ones; NaN is the most extreme.
+
+    StableHLO: reduce over (value, index) pairs.
+
+    Attributes:
+        axis: the axis that vanishes, of size at least 1.
+        index_dtype: the result's integer dtype.
+    """
+
+    axis: int = attrs.field(validator=is_int)
+    index_dtype: DType
+    kinds: ClassVar[str] = "biuf"
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """X's shape without the axis, with the index dtype."""
+        check_arity(self, types, 1)
+        t = types[0]
+        check_kind(self, t, self.kinds)
+        check_axis(self, self.axis, t)
+        if t.shape[self.axis] == 0:
+            raise ShapeError(f"{self.name}: axis {self.axis} of {t!r} has no elements")
+        if not dtypes.is_integer(self.index_dtype):
+            raise DTypeError(f"{self.name}: index_dtype must be an integer dtype, got {self.index_dtype}")
+        return array_type(self.index_dtype, t.shape[: self.axis] + t.shape[self.axis + 1 :])
+
+
+@final
+@attrs.frozen
+class ArgMax(ArgReduction):
+    """The index of the largest element."""
+
+
+@final
+@attrs.frozen
+class ArgMin(ArgReduction):
+    """The index of the smallest element."""
+
+
+@attrs.frozen
+class Cumulative(ArrayOperation):
+    """Trait: element i combines all elements up to and including i along an axis.
+
+    StableHLO: reduce_window, or a tree of slices and pads, whichever runs faster on the platform.
+
+    Attributes:
+        axis: the axis to run along.
+        reverse: True to run from the end.
+    """
+
+    axis: int = attrs.field(validator=is_int)
+    reverse: bool = False
+    kinds: ClassVar[str] = "iufc"
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """X's type."""
+        check_arity(self, types, 1)
+        check_kind(self, types[0], self.kinds)
+        check_axis(self, self.axis, types[0])
+        return types[0]
+
+
+@final
+@attrs.frozen
+class CumSum(Cumulative, Linear):
+    """Running sums."""
+
+
+@final
+@attrs.frozen
+class CumProd(Cumulative):
+    """Running products."""
+
+
+@final
+@attrs.frozen
+class CumMax(Cumulative):
+    """Running maxima; NaN stays."""
+
+    kinds: ClassVar[str] = "biuf"
+
+
+@final
+@attrs.frozen
+class CumMin(Cumulative):
+    """Running minima; NaN stays."""
+
+    kinds: ClassVar[str] = "biuf"

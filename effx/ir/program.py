@@ -1,0 +1,143 @@
+"""Programs: the typed IR that staging gives and every handler can run again.
+
+Never: interpret an operation; that is the handlers' part.
+"""
+
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from effx.effects import Effect, Operation
+from effx.errors import ProgramError, Source
+from effx.ir.types import ArrayType
+
+if TYPE_CHECKING:
+    from effx.array import Array
+
+__all__ = ["Atom", "Equation", "Literal", "Program", "Var"]
+
+Scalar = bool | int | float | complex
+
+
+@final
+class Var:
+    """A variable: defined once, as an input or by one equation; compared by identity."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type: ArrayType) -> None:
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"Var({self.type!r})"
+
+
+@final
+@attrs.frozen
+class Literal:
+    """A scalar constant in the place of a variable.
+
+    Attributes:
+        value: a Python number.
+        type: its type, of rank 0.
+    """
+
+    value: Scalar = attrs.field(eq=repr)
+    type: ArrayType
+
+
+Atom = Var | Literal
+
+
+# Neither frozen nor validated one by one: staging makes one per operation, and attrs' frozen
+# __init__ alone takes three times as long. Program validates its equations, see below.
+@final
+@attrs.define(eq=False)
+class Equation:
+    """One operation applied: `outputs = op(*inputs)`.
+
+    Attributes:
+        op: the operation with its parameters.
+        inputs: variables and literals.
+        outputs: the variables it defines.
+        source: the user's position as (code object, offset), resolved only when printed.
+        scope: names of the surrounding `named_scope`s, outermost first, joined by `/`.
+    """
+
+    op: Operation[object]
+    inputs: tuple[Atom, ...]
+    outputs: tuple[Var, ...]
+    source: Source = None
+    scope: str = ""
+
+
+def _validate_equations(program: object, attribute: object, equations: tuple[Equation, ...]) -> None:
+    for equation in equations:
+        if (
+            type(equation) is not Equation
+            or not isinstance(equation.op, Operation)
+            or not all(type(x) is Var or type(x) is Literal for x in equation.inputs)
+            or not all(type(x) is Var for x in equation.outputs)
+        ):
+            raise ProgramError(f"program: malformed equation {equation!r}")
+
+
+@final
+@attrs.frozen(eq=False)
+class Program:
+    """A typed function in the IR: inputs, equations, outputs, and the effects that it leaves open.
+
+    Programs are compared by identity; `derived` keeps what handlers made of this one, so that a
+    transformed or compiled form lives as long as the program it came from.
+
+    Attributes:
+        inputs: the parameters.
+        equations: in order of execution.
+        outputs: variables or literals.
+        name: the user function's name.
+        effects: the effect row: what no handler inside has taken.
+    """
+
+    inputs: tuple[Var, ...] = attrs.field(validator=attrs.validators.deep_iterable(attrs.validators.instance_of(Var)))
+    equations: tuple[Equation, ...] = attrs.field(validator=_validate_equations)
+    outputs: tuple[Atom, ...] = attrs.field(
+        validator=attrs.validators.deep_iterable(attrs.validators.instance_of((Var, Literal)))
+    )
+    name: str = attrs.field(default="f", validator=attrs.validators.instance_of(str))
+    effects: frozenset[Effect] = attrs.field(default=frozenset())
+    derived: dict[object, object] = attrs.field(factory=dict, repr=False)
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """The types of the inputs."""
+        return tuple([x.type for x in self.inputs])
+
+    @property
+    def out_types(self) -> tuple[ArrayType, ...]:
+        """The types of the outputs."""
+        return tuple([x.type for x in self.outputs])
+
+    def __str__(self) -> str:
+        from effx.ir.text import print_program
+
+        return print_program(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def effect_row(equations: "tuple[Equation, ...] | list[Equation]") -> frozenset[Effect]:
+    """Returns the union of what the operations leave to their surroundings."""
+    row: set[Effect] = set()
+    for equation in equations:
+        if equation.op.effects:
+            row |= equation.op.effects
+    return frozenset(row)
+
+
+@attrs.frozen(eq=False)
+class Staged:
+    """A program with the values that its body closed over: the program's first inputs, in order."""
+
+    program: Program
+    captured: "tuple[Array, ...]"

@@ -1,0 +1,118 @@
+"""Array types: dtype, shape and weakness, interned so that equality is identity.
+
+Never: know operations or values.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final, final
+
+import numpy as np
+
+from effx import dtypes
+from effx.dtypes import DType
+from effx.errors import ShapeError
+
+__all__ = ["ArrayType", "array_type", "Shape"]
+
+Shape = tuple[int, ...]
+
+_interned: dict[tuple[DType, Shape, bool], "ArrayType"] = {}
+
+
+def _kind(dtype: DType) -> str:
+    # ml_dtypes' types are of NumPy's kind 'V'.
+    if dtypes.is_floating(dtype):
+        return "f"
+    if dtypes.is_integer(dtype):
+        return "i" if dtypes.is_signed(dtype) else "u"
+    return dtype.kind
+
+
+@final
+class ArrayType:
+    """The type of an array: `f32[3,4]`, with a `~` behind when weak.
+
+    There is one instance per (dtype, shape, weak), so `is` compares types. Made by `array_type`.
+
+    Attributes:
+        dtype: the NumPy dtype.
+        shape: a tuple of sizes; () for a scalar.
+        weak: True where the dtype came from a bare Python number and yields in promotion.
+    """
+
+    # A plain class, because attrs' frozen classes cannot intern in __new__ without
+    # running __init__ again on the shared instance.
+    __slots__ = ("__weakref__", "dtype", "kind", "mlir", "ndim", "shape", "size", "weak", "weak_type")
+    dtype: Final[DType]
+    shape: Final[Shape]
+    weak: Final[bool]
+
+    def __init__(self, dtype: DType, shape: Shape, weak: bool) -> None:
+        if not isinstance(dtype, np.dtype) or not all(type(n) is int and n >= 0 for n in shape):
+            raise ShapeError(
+                f"array_type: expected a dtype and non-negative int sizes, got {dtype!r} and {shape!r}"
+            )
+        put = object.__setattr__
+        put(self, "dtype", dtype)
+        put(self, "shape", shape)
+        put(self, "weak", weak)
+        # jaxlib's C++ reads this name.
+        put(self, "weak_type", weak)
+        put(self, "kind", _kind(dtype))
+        put(self, "ndim", len(shape))
+        put(self, "size", prod(shape))
+        put(self, "mlir", f"tensor<{''.join(f'{n}x' for n in shape)}{dtypes.mlir_name(dtype)}>")
+
+    # 'b' boolean, 'i' signed, 'u' unsigned, 'f' floating, 'c' complex, 'V' other
+    kind: Final[str]
+    mlir: Final[str]
+    ndim: Final[int]
+    size: Final[int]
+    weak_type: Final[bool]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"array types are immutable: cannot set {name!r}")
+
+    def __repr__(self) -> str:
+        return f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]{'~' if self.weak else ''}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return array_type, (self.dtype, self.shape, self.weak)
+
+    def with_shape(self, shape: Shape) -> "ArrayType":
+        """Returns the type with another shape."""
+        return array_type(self.dtype, shape, self.weak)
+
+    def with_dtype(self, dtype: DType) -> "ArrayType":
+        """Returns the strong type with another dtype."""
+        return array_type(dtype, self.shape, False)
+
+    def strong(self) -> "ArrayType":
+        """Returns the type without weakness."""
+        return array_type(self.dtype, self.shape, False) if self.weak else self
+
+    def matches(self, other: "ArrayType") -> bool:
+        """Says whether both have the same dtype and shape; weakness is left aside."""
+        return self is other or (self.dtype == other.dtype and self.shape == other.shape)
+
+
+def array_type(dtype: DType, shape: Sequence[int] = (), weak: bool = False) -> ArrayType:
+    """Returns the one array type with this dtype, shape and weakness.
+
+    Raises:
+        ShapeError: a size is negative or no int.
+
+    >>> import numpy as np
+    >>> array_type(np.dtype("float32"), (3, 4))
+    f32[3,4]
+    >>> array_type(np.dtype("float32"), (3, 4)) is array_type(np.dtype("float32"), (3, 4))
+    True
+    """
+    key = (dtype, shape, weak)
+    try:
+        return _interned[key]  # type: ignore[index]  # a list as shape falls through to the slow path
+    except (KeyError, TypeError):
+        dtype = np.dtype(dtype)
+        sizes = tuple(int(n) for n in shape)
+        return _interned.setdefault((dtype, sizes, weak), ArrayType(dtype, sizes, bool(weak)))
