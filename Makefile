@@ -5,7 +5,7 @@ PIP_FLAGS ?= --quiet --disable-pip-version-check
 # What the run under typeguard's import hook covers: everything quick that is not marked `unguarded`.
 GUARDED ?= tests
 
-SOURCES := effx tests property_tests benchmarks examples tools
+SOURCES := effx tests property_tests benchmarks examples tools stubs
 CHECKED := $(wildcard effx tests examples benchmarks)
 TESTED := $(wildcard tests property_tests effx README.md)
 
@@ -71,7 +71,7 @@ stubs:
 # The whole suite comes last, so that the closing line of `make test` is the one that counts it all.
 guarded:
 	$(VENV)/bin/python -m pytest $(GUARDED) -n $(WORKERS) -q -m "not deep and not unguarded" \
-	  -p typeguard --typeguard-packages=effx
+	  --typeguard-packages=effx
 
 suite:
 	$(VENV)/bin/python -m pytest $(TESTED) -n $(WORKERS) -m "not deep"

@@ -10,6 +10,7 @@ Never: uses anything of effx that is not public.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -244,7 +245,7 @@ def main() -> None:
 
     guesses = np.asarray(enp.argmax(scores(network, test_x), axis=-1))
     draw(losses, data, guesses, hardest, norms)
-    print(f"picture: {PICTURE}")
+    print(f"picture: {os.path.relpath(PICTURE)}")
     print(f"took {time.perf_counter() - began:.1f} s")
     if right <= 0.95:
         raise SystemExit("test accuracy is not above 95%")

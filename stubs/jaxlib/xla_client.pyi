@@ -4,8 +4,6 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from typing_extensions import CapsuleType
-
 from jaxlib._hlo import HloSharding as HloSharding
 from jaxlib._hlo import Layout as Layout
 from jaxlib._hlo import OpSharding as OpSharding
@@ -28,7 +26,7 @@ from jaxlib._jax import Executable as Executable
 from jaxlib._jax import Frame as Frame
 from jaxlib._jax import GSPMDSharding as GSPMDSharding
 from jaxlib._jax import HostBufferSemantics as HostBufferSemantics
-from jaxlib._jax import JaxRuntimeError as XlaRuntimeError
+from jaxlib._jax import JaxRuntimeError as _JaxRuntimeError
 from jaxlib._jax import LoadedExecutable as LoadedExecutable
 from jaxlib._jax import Memory as Memory
 from jaxlib._jax import PjRtLayout as PjRtLayout
@@ -49,6 +47,9 @@ from jaxlib._jax import hlo_sharding_util as hlo_sharding_util
 from jaxlib._jax import ifrt_programs as ifrt_programs
 from jaxlib._jax import register_custom_call_partitioner as register_custom_call_partitioner
 from jaxlib._jax import reorder_shards as reorder_shards
+from typing_extensions import CapsuleType
+
+XlaRuntimeError = _JaxRuntimeError
 
 _version: int
 _ifrt_version: int

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, IntEnum
 from inspect import Signature
 from types import CodeType, TracebackType
-from typing import Any, Protocol, final, overload
+from typing import Any, Protocol, Self, final, overload
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import CapsuleType, Self
-
 from jaxlib import _hlo
+from typing_extensions import CapsuleType
 
 from . import config as config
 from . import ffi as ffi

@@ -1,0 +1,31 @@
+"""The examples run and say what they promise.
+
+Never: imports an example; each runs as a user would run it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*arguments: str) -> str:
+    """Standard output of a Python program that has to succeed."""
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_digits() -> None:
+    """The network reads more than 95% of the test digits, and the picture is saved."""
+    output = run("examples/digits.py")
+    accuracy = re.search(r"test accuracy ([\d.]+)%", output)
+    assert accuracy is not None
+    assert float(accuracy[1]) > 95.0
+    picture = re.search(r"^picture: (.+)$", output, re.MULTILINE)
+    assert picture is not None
+    assert (ROOT / picture[1]).stat().st_size > 10_000
