@@ -140,7 +140,8 @@ def map(f: Callable[..., R], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None
     if not rest:
         return treedef.unflatten(builtins.map(f, found))
     others = [
-        up_to(treedef, other, tree, is_leaf, "tree.map", ("tree 1", f"tree {i}")) for i, other in enumerate(rest, 2)
+        up_to(treedef, other, tree, is_leaf, "tree.map", ("tree 1", f"tree {i}"))
+        for i, other in enumerate(rest, 2)
     ]
     return treedef.unflatten(builtins.map(f, found, *others))
 
@@ -314,7 +315,14 @@ def map_with_path(
     """
     found, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     others = [
-        up_to(treedef, other, tree, is_leaf if not is_leaf_takes_path else None, "tree.map_with_path", ("tree 1", f"tree {i}"))
+        up_to(
+            treedef,
+            other,
+            tree,
+            is_leaf if not is_leaf_takes_path else None,
+            "tree.map_with_path",
+            ("tree 1", f"tree {i}"),
+        )
         for i, other in enumerate(rest, 2)
     ]
     paths = [path for path, _ in found]

@@ -1,0 +1,273 @@
+"""Flags: global values, overrides by context, validation, subscription, the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from effx import config as c
+from effx.config import FLAGS, Flag, Switch, check_positive_int, config, parse_int
+
+
+@pytest.fixture
+def flag() -> Flag[int]:
+    return Flag("test_only", 1, check_positive_int, parse_int)
+
+
+@pytest.fixture(autouse=True)
+def unchanged() -> Iterator[None]:
+    before = config.values()
+    yield
+    for name, value in before.items():
+        config.update(name, value)
+
+
+def test_defaults() -> None:
+    assert {name: FLAGS[name].read() for name in FLAGS if FLAGS[name].read() not in (False, None)} == {
+        "threefry_partitionable": True,
+        "traceback_filtering": True,
+        "numpy_rank_promotion": "allow",
+        "numpy_dtype_promotion": "standard",
+        "num_cpu_devices": int(os.environ.get("EFFX_NUM_CPU_DEVICES", "1")),
+    }
+
+
+def test_overrides_nest_and_end_with_their_block(flag: Flag[int]) -> None:
+    with flag(2):
+        with flag(3):
+            assert flag.value == 3
+        assert flag.value == 2
+    assert flag.value == 1
+
+
+def test_an_error_ends_the_override(flag: Flag[int]) -> None:
+    with pytest.raises(KeyError), flag(2):
+        raise KeyError
+    assert flag.value == 1
+
+
+def test_set_is_hidden_by_an_override_and_remains_after_it(flag: Flag[int]) -> None:
+    with flag(2):
+        flag.set(5)
+        assert flag.value == 2
+    assert flag.value == 5
+
+
+def test_one_override_object_can_be_entered_again(flag: Flag[int]) -> None:
+    two = flag(2)
+    with two, flag(3), two:
+        assert flag.value == 2
+    assert flag.value == 1
+
+
+def test_threads_see_set_but_not_overrides(flag: Flag[int]) -> None:
+    seen: list[int] = []
+    with flag(2):
+        for value in (1, 7):
+            flag.set(value)
+            thread = threading.Thread(target=lambda: seen.append(flag.value))
+            thread.start()
+            thread.join()
+    assert seen == [1, 7]
+
+
+def test_one_override_object_in_many_threads(flag: Flag[int]) -> None:
+    shared, barrier, seen = flag(2), threading.Barrier(4), list[tuple[int, int]]()
+
+    def work() -> None:
+        with shared:
+            barrier.wait()
+            inside = flag.value
+            barrier.wait()
+        seen.append((inside, flag.value))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [(2, 1)] * 4
+
+
+def test_asyncio_tasks_keep_their_own_overrides(flag: Flag[int]) -> None:
+    async def task(value: int) -> list[int]:
+        seen = []
+        with flag(value):
+            for _ in range(3):
+                await asyncio.sleep(0)
+                seen.append(flag.value)
+        return [*seen, flag.value]
+
+    async def main() -> list[list[int]]:
+        return list(await asyncio.gather(task(2), task(3)))
+
+    assert asyncio.run(main()) == [[2, 2, 2, 1], [3, 3, 3, 1]]
+
+
+def test_subscribers_get_the_value_in_force(flag: Flag[int]) -> None:
+    seen: list[int] = []
+    everywhere: list[int] = []
+    stop = flag.subscribe(seen.append)
+    stop_global = flag.subscribe_global(everywhere.append)
+    with flag(2), flag(3):
+        flag.set(4)
+    assert seen == [2, 3, 3, 2, 4]
+    assert everywhere == [4]
+    stop()
+    stop_global()
+    flag.set(6)
+    assert (seen[-1], everywhere) == (4, [4])
+
+
+def test_a_subscriber_that_raises_leaves_no_override(flag: Flag[int]) -> None:
+    def refuse(value: int) -> None:
+        raise RuntimeError(value)
+
+    stop = flag.subscribe(refuse)
+    with pytest.raises(RuntimeError, match="2"):
+        flag(2).__enter__()
+    stop()
+    assert flag.value == 1
+
+
+def test_leaving_what_was_not_entered(flag: Flag[int]) -> None:
+    with pytest.raises(RuntimeError) as error:
+        flag(2).__exit__(None, None, None)
+    assert str(error.value) == "test_only: left an override that this context never entered"
+
+
+def test_a_flag_has_no_truth_value() -> None:
+    with pytest.raises(TypeError) as error:
+        bool(c.enable_x64)
+    assert str(error.value) == "enable_x64: a flag has no truth value, read enable_x64.value"
+
+
+def test_switches_override_to_on() -> None:
+    with c.disable_jit():
+        assert config.disable_jit
+        with c.disable_jit(False):
+            assert not config.disable_jit
+
+
+def test_update_and_attributes() -> None:
+    config.update("effx_enable_x64", True)
+    assert config.enable_x64
+    assert c.enable_x64.value
+    config.update("enable_x64", False)
+    assert config.read("effx_enable_x64") is False
+    assert repr(c.enable_x64) == "<Switch enable_x64=False>"
+    with pytest.raises(AttributeError):
+        config.enable_x64 = True  # type: ignore[misc]  # read-only, which is what is tested
+
+
+def test_every_flag_is_an_attribute() -> None:
+    with c.numpy_rank_promotion("raise"), c.default_matmul_precision("float32"), c.platforms("cpu"):
+        for name, value in config.values().items():
+            assert getattr(config, name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind", "text"),
+    [
+        ("enable_x64", 1, TypeError, "enable_x64: got 1 (int), expected a bool"),
+        (
+            "num_cpu_devices",
+            True,
+            TypeError,
+            "num_cpu_devices: got True (bool), expected an int of at least 1",
+        ),
+        ("num_cpu_devices", 0, ValueError, "num_cpu_devices: got 0, expected an int of at least 1"),
+        ("platforms", 3, TypeError, "platforms: got 3 (int), expected a str or None"),
+        (
+            "platforms",
+            "cpu,,",
+            ValueError,
+            "platforms: got 'cpu,,', expected platform names separated by commas",
+        ),
+        (
+            "numpy_rank_promotion",
+            "no",
+            ValueError,
+            "numpy_rank_promotion: got 'no', expected one of 'allow', 'warn', 'raise'",
+        ),
+        (
+            "numpy_dtype_promotion",
+            None,
+            TypeError,
+            "numpy_dtype_promotion: got None, expected one of 'standard', 'strict'",
+        ),
+        (
+            "default_matmul_precision",
+            "f32",
+            ValueError,
+            (
+                "default_matmul_precision: got 'f32', expected one of "
+                "'default', 'high', 'highest', 'bfloat16', 'tensorfloat32', 'float32' or None"
+            ),
+        ),
+    ],
+)
+def test_bad_values(name: str, value: object, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind) as error:
+        config.update(name, value)
+    assert str(error.value) == text
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    with pytest.raises(AttributeError) as error:
+        config.update("jax_enable_x64", True)
+    assert str(error.value) == (
+        "config.update: no flag 'jax_enable_x64', expected one of debug_infs, debug_nans, "
+        "default_matmul_precision, disable_jit, enable_checks, enable_x64, log_compiles, num_cpu_devices, "
+        "numpy_dtype_promotion, numpy_rank_promotion, platforms, threefry_partitionable, traceback_filtering"
+    )
+
+
+def test_the_environment_replaces_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EFFX_TEST_ONLY", "TRUE")
+    assert Switch("test_only", False).value
+    monkeypatch.setenv("EFFX_TEST_ONLY", "off")
+    assert not Switch("test_only", True).value
+    monkeypatch.setenv("EFFX_TEST_ONLY", "12")
+    assert Flag("test_only", 1, check_positive_int, parse_int).value == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "ENABLE_X64",
+            "maybe",
+            "EFFX_ENABLE_X64: got 'maybe', expected one of 1, true, yes, on, 0, false, no, off",
+        ),
+        ("NUM_CPU_DEVICES", "two", "EFFX_NUM_CPU_DEVICES: got 'two', expected an int"),
+        ("NUM_CPU_DEVICES", "-1", "EFFX_NUM_CPU_DEVICES: got -1, expected an int of at least 1"),
+    ],
+)
+def test_bad_environment(name: str, text: str, said: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", "import effx.config"],
+        env={**os.environ, f"EFFX_{name}": text},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stderr.splitlines()[-1] == f"ValueError: {said}"
+
+
+def test_platforms_from_the_environment() -> None:
+    code = "from effx.config import config; print(config.platforms, config.default_matmul_precision)"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "EFFX_PLATFORMS": "cuda, cpu", "EFFX_DEFAULT_MATMUL_PRECISION": "high"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "cuda,cpu high\n"

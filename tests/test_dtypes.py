@@ -1,0 +1,325 @@
+"""Dtypes: canonical forms, names, queries and the promotion lattice, against a table made with JAX 0.12."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effx import dtypes as d
+from effx.config import enable_x64, numpy_dtype_promotion
+from effx.dtypes import DType, DTypeLike, promote
+from effx.errors import DTypeError
+
+X64 = """\
+     bool  u8    u16   u32   u64   i8    i16   i32   i64   bf16  f16   f32   f64   c64   c128  i*    f*    c*
+bool bool  u8    u16   u32   u64   i8    i16   i32   i64   bf16  f16   f32   f64   c64   c128  i64*  f64*  c128*
+u8   u8    u8    u16   u32   u64   i16   i16   i32   i64   bf16  f16   f32   f64   c64   c128  u8    f64*  c128*
+u16  u16   u16   u16   u32   u64   i32   i32   i32   i64   bf16  f16   f32   f64   c64   c128  u16   f64*  c128*
+u32  u32   u32   u32   u32   u64   i64   i64   i64   i64   bf16  f16   f32   f64   c64   c128  u32   f64*  c128*
+u64  u64   u64   u64   u64   u64   f64*  f64*  f64*  f64*  bf16  f16   f32   f64   c64   c128  u64   f64*  c128*
+i8   i8    i16   i32   i64   f64*  i8    i16   i32   i64   bf16  f16   f32   f64   c64   c128  i8    f64*  c128*
+i16  i16   i16   i32   i64   f64*  i16   i16   i32   i64   bf16  f16   f32   f64   c64   c128  i16   f64*  c128*
+i32  i32   i32   i32   i64   f64*  i32   i32   i32   i64   bf16  f16   f32   f64   c64   c128  i32   f64*  c128*
+i64  i64   i64   i64   i64   f64*  i64   i64   i64   i64   bf16  f16   f32   f64   c64   c128  i64   f64*  c128*
+bf16 bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16  f32   f32   f64   c64   c128  bf16  bf16  c64
+f16  f16   f16   f16   f16   f16   f16   f16   f16   f16   f32   f16   f32   f64   c64   c128  f16   f16   c64
+f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f64   c64   c128  f32   f32   c64
+f64  f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   c128  c128  f64   f64   c128
+c64  c64   c64   c64   c64   c64   c64   c64   c64   c64   c64   c64   c64   c128  c64   c128  c64   c64   c64
+c128 c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c128
+i*   i64*  u8    u16   u32   u64   i8    i16   i32   i64   bf16  f16   f32   f64   c64   c128  i64*  f64*  c128*
+f*   f64*  f64*  f64*  f64*  f64*  f64*  f64*  f64*  f64*  bf16  f16   f32   f64   c64   c128  f64*  f64*  c128*
+c*   c128* c128* c128* c128* c128* c128* c128* c128* c128* c64   c64   c64   c128  c64   c128  c128* c128* c128*
+"""  # noqa: E501
+X32 = """\
+     bool  u8    u16   u32   i8    i16   i32   bf16  f16   f32   c64   i*    f*    c*
+bool bool  u8    u16   u32   i8    i16   i32   bf16  f16   f32   c64   i32*  f32*  c64*
+u8   u8    u8    u16   u32   i16   i16   i32   bf16  f16   f32   c64   u8    f32*  c64*
+u16  u16   u16   u16   u32   i32   i32   i32   bf16  f16   f32   c64   u16   f32*  c64*
+u32  u32   u32   u32   u32   i32   i32   i32   bf16  f16   f32   c64   u32   f32*  c64*
+i8   i8    i16   i32   i32   i8    i16   i32   bf16  f16   f32   c64   i8    f32*  c64*
+i16  i16   i16   i32   i32   i16   i16   i32   bf16  f16   f32   c64   i16   f32*  c64*
+i32  i32   i32   i32   i32   i32   i32   i32   bf16  f16   f32   c64   i32   f32*  c64*
+bf16 bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16  f32   f32   c64   bf16  bf16  c64
+f16  f16   f16   f16   f16   f16   f16   f16   f32   f16   f32   c64   f16   f16   c64
+f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   c64   f32   f32   c64
+c64  c64   c64   c64   c64   c64   c64   c64   c64   c64   c64   c64   c64   c64   c64
+i*   i32*  u8    u16   u32   i8    i16   i32   bf16  f16   f32   c64   i32*  f32*  c64*
+f*   f32*  f32*  f32*  f32*  f32*  f32*  f32*  bf16  f16   f32   c64   f32*  f32*  c64*
+c*   c64*  c64*  c64*  c64*  c64*  c64*  c64*  c64   c64   c64   c64   c64*  c64*  c64*
+"""
+
+
+def node(name: str, x64: bool) -> tuple[DType, bool]:
+    python_type: dict[str, type[object]] = {"i*": int, "f*": float, "c*": complex}
+    if name in python_type:
+        with enable_x64(x64):
+            return d.scalar_dtype(python_type[name])
+    return d.from_short_name(name.removesuffix("*")), name.endswith("*")
+
+
+def cells(table: str) -> list[tuple[str, str, str]]:
+    head, *rows = [line.split() for line in table.splitlines()]
+    return [(row[0], column, cell) for row in rows for column, cell in zip(head, row[1:], strict=True)]
+
+
+@pytest.mark.parametrize("x64", [True, False])
+def test_promotion_table(x64: bool) -> None:
+    found = cells(X64 if x64 else X32)
+    assert len(found) == (18**2 if x64 else 14**2)
+    with enable_x64(x64):
+        for a, b, expected in found:
+            assert promote(*node(a, x64), *node(b, x64)) == node(expected, x64), (a, b)
+            assert d.result_type(node(a, x64)[0], node(b, x64)[0]) is not None
+
+
+def test_64_bit_dtypes_promote_as_32_bit_by_default() -> None:
+    assert promote(d.int64, False, d.float64, False) == (d.float32, False)
+    assert promote(d.uint64, False, d.int8, False) == (d.int32, False)
+    with enable_x64(True):
+        assert promote(d.uint64, False, d.int8, False) == (d.float64, True)
+        assert promote(d.int64, False, d.float64, False) == (d.float64, False)
+
+
+def test_two_weak_values_give_the_default_of_their_kind() -> None:
+    assert promote(d.int8, True, d.int16, True) == (d.int32, True)
+    assert promote(d.uint8, True, d.uint16, True) == (d.uint32, True)
+    assert promote(d.bfloat16, True, d.int16, True) == (d.float32, True)
+    assert promote(d.bool_, False, d.int32, True) == (d.int32, True)
+
+
+SMALL = [*d.FLOAT8, d.int2, d.int4, d.uint2, d.uint4]
+
+
+def test_small_dtypes_promote_with_themselves_and_with_what_is_below() -> None:
+    for small in SMALL:
+        assert promote(small, False, small, False) == (small, False)
+        assert promote(d.bool_, False, small, False) == (small, False)
+        assert promote(small, False, d.int32, True) == (small, False)
+        with pytest.raises(DTypeError, match="have no implicit promotion"):
+            promote(small, False, d.float32, False)
+    assert promote(d.float8_e4m3fn, False, d.int32, False) == (d.float8_e4m3fn, False)
+
+
+def test_what_does_not_promote_says_so() -> None:
+    with pytest.raises(DTypeError) as error:
+        promote(d.int4, False, d.float32, True)
+    assert error.value.args[0].startswith(
+        "promote: i4 and f32 (weak) have no implicit promotion, convert with astype"
+    )
+    with pytest.raises(DTypeError, match=r"promote: got .*float0.*, expected a dtype that promotes"):
+        promote(d.float32, False, d.float0, False)
+
+
+def test_strict_promotion() -> None:
+    with numpy_dtype_promotion("strict"):
+        assert promote(d.float32, False, d.float32, False) == (d.float32, False)
+        assert promote(d.bfloat16, False, d.int32, True) == (d.bfloat16, False)
+        assert promote(d.int32, True, d.float32, True) == (d.float32, True)
+        pairs: list[tuple[DTypeLike, DTypeLike]] = [
+            ("int32", "int64"), ("bool", "int8"), ("float16", "float32"), ("int32", float), (bool, int),
+        ]  # fmt: skip
+        for a, b in pairs:
+            with enable_x64(True), pytest.raises(DTypeError, match="with numpy_dtype_promotion='strict'"):
+                d.promote_types(a, b)
+
+
+kinds = st.sampled_from([*d.ALL[:1], *d.SIGNED[2:], *d.UNSIGNED[2:], *d.FLOATING[8:], *d.COMPLEX])
+weak = st.sampled_from([(d.int64, True), (d.float64, True), (d.complex128, True)])
+operands = st.one_of(kinds.map(lambda dtype: (dtype, False)), weak)
+
+
+@given(operands, operands, st.booleans(), st.sampled_from(["standard", "strict"]))
+def test_promotion_is_commutative(a: tuple[DType, bool], b: tuple[DType, bool], x64: bool, mode: str) -> None:
+    def attempt(a: tuple[DType, bool], b: tuple[DType, bool]) -> tuple[DType, bool] | None:
+        try:
+            return promote(*a, *b)
+        except DTypeError:
+            return None
+
+    with enable_x64(x64), numpy_dtype_promotion("strict" if mode == "strict" else "standard"):
+        assert attempt(a, b) == attempt(b, a)
+
+
+@given(operands, st.booleans())
+def test_promotion_is_idempotent(a: tuple[DType, bool], x64: bool) -> None:
+    with enable_x64(x64):
+        assert promote(*a, *a) == (d.canonicalize(a[0]), a[1])
+
+
+@given(operands, operands, operands)
+def test_promotion_is_associative_with_64_bits(
+    a: tuple[DType, bool], b: tuple[DType, bool], c: tuple[DType, bool]
+) -> None:
+    with enable_x64(True):
+        assert promote(*promote(*a, *b), *c) == promote(*a, *promote(*b, *c))
+
+
+@given(kinds, kinds)
+def test_a_promotion_holds_both(a: DType, b: DType) -> None:
+    """Promoting the result again with either dtype changes nothing."""
+    with enable_x64(True):
+        both = promote(a, False, b, False)
+        assert promote(*both, a, False) == both
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+class Value:
+    def __init__(self, dtype: DType, weak_type: bool) -> None:
+        self.dtype = dtype
+        self.weak_type = weak_type
+
+
+def test_result_type() -> None:
+    assert d.result_type(1, 2.0) == d.float32
+    assert d.result_type(np.int8(1), 2) == d.int8
+    assert d.result_type(np.float64(1), 1) == d.float32
+    assert d.result_type(np.zeros(2, np.int8), np.zeros(2, np.uint8)) == d.int16
+    assert d.result_type("bfloat16", 1.0, Colour.RED, True) == d.bfloat16
+    assert d.result_type(int) == d.int32
+    assert d.result_type(Value(d.float32, True), d.bfloat16) == d.bfloat16
+    assert d.result_type_and_weak(Value(d.float32, True), 1, 2) == (d.float32, True)
+    with enable_x64(True):
+        # All three at once: u64 and i16 alone would join at a weak float.
+        values = (Value(d.int16, True), Value(d.uint64, True), Value(d.int32, False))
+        assert d.result_type_and_weak(*values) == (d.int32, False)
+        assert d.result_type(1) == d.int64
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ((), "result_type: got no arguments, expected at least one value or dtype"),
+        (([1],), "result_type: got a value of type list, expected an array, scalar or dtype"),
+        ((None, 1), "result_type: got a value of type NoneType, expected an array, scalar or dtype"),
+    ],
+)
+def test_result_type_of_nothing_sensible(args: tuple[object, ...], text: str) -> None:
+    with pytest.raises(DTypeError) as error:
+        d.result_type(*args)
+    assert error.value.args[0].split("\n")[0] == text
+
+
+@pytest.mark.parametrize(
+    ("like", "narrow", "wide"),
+    [
+        (bool, d.bool_, d.bool_),
+        (int, d.int32, d.int64),
+        (float, d.float32, d.float64),
+        (complex, d.complex64, d.complex128),
+        ("uint64", d.uint32, d.uint64),
+        (np.float64, d.float32, d.float64),
+        (np.dtype(">f8"), d.float32, d.float64),
+        (np.longlong, d.int32, d.int64),
+        (ml_dtypes.bfloat16, d.bfloat16, d.bfloat16),
+        ("int4", d.int4, d.int4),
+        (np.zeros(3, np.int64), d.int32, d.int64),
+        (d.float0, d.float0, d.float0),
+    ],
+)
+def test_canonicalize(like: DTypeLike, narrow: DType, wide: DType) -> None:
+    for _ in range(2):  # the second time from the cache
+        assert d.canonicalize(like) is narrow
+        with enable_x64(True):
+            assert d.canonicalize(like) is wide
+    assert d.as_dtype(like) is wide
+
+
+@pytest.mark.parametrize(
+    "like", [object, "S3", "datetime64[s]", np.longdouble, np.dtype([("a", "f4")]), None, 3]
+)
+def test_unsupported_dtypes(like: DTypeLike) -> None:
+    with pytest.raises(DTypeError) as error:
+        d.canonicalize(like)
+    said = error.value.args[0]
+    assert said.startswith("canonicalize: got ")
+    assert "expected a bool, integer, float or complex dtype of at most 64 bits a component" in said
+
+
+def test_names() -> None:
+    short = (
+        "bool i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64 f8_e3m4 f8_e4m3 f8_e4m3b11fnuz f8_e4m3fn "
+        "f8_e4m3fnuz f8_e5m2 f8_e5m2fnuz f8_e8m0fnu bf16 f16 f32 f64 c64 c128"
+    )
+    mlir = (
+        "i1 i2 i4 i8 i16 i32 i64 ui2 ui4 ui8 ui16 ui32 ui64 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN "
+        "f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU bf16 f16 f32 f64 complex<f32> complex<f64>"
+    )
+    assert [d.short_name(x) for x in d.ALL] == short.split()
+    assert [d.mlir_name(x) for x in d.ALL] == mlir.split()
+    assert [d.from_short_name(name) for name in short.split()] == list(d.ALL)
+    assert (d.short_name(d.float0), d.mlir_name(d.float0)) == ("float0", "i1")
+    with pytest.raises(DTypeError, match="from_short_name: got 'f31', expected one of bool, i2"):
+        d.from_short_name("f31")
+    with pytest.raises(DTypeError):
+        d.short_name(np.dtype("U3"))
+
+
+def test_bits() -> None:
+    assert [d.bits(x) for x in (d.bool_, d.uint2, d.int4, d.float8_e5m2, d.bfloat16, d.complex128)] == [
+        1, 2, 4, 8, 16, 128,
+    ]  # fmt: skip
+
+
+@given(st.sampled_from(d.ALL))
+def test_every_dtype_is_of_one_kind(dtype: DType) -> None:
+    assert [d.is_bool(dtype), d.is_integer(dtype), d.is_floating(dtype), d.is_complex(dtype)].count(True) == 1
+    assert d.is_inexact(dtype) == (d.is_floating(dtype) or d.is_complex(dtype))
+    assert d.is_signed(dtype) == (not d.is_bool(dtype) and not d.is_unsigned(dtype))
+    assert d.tangent_dtype(dtype) == (dtype if d.is_inexact(dtype) else d.float0)
+    assert d.is_complex(d.complex_dtype(dtype))
+    assert not d.is_complex(d.real_dtype(dtype))
+
+
+def test_real_and_complex() -> None:
+    assert [d.complex_dtype(x) for x in (d.int32, d.float32, d.float64, d.complex64)] == [
+        d.complex64, d.complex64, d.complex128, d.complex64,
+    ]  # fmt: skip
+    assert [d.real_dtype(x) for x in (d.complex64, d.complex128, d.int8)] == [d.float32, d.float64, d.int8]
+
+
+def test_limits() -> None:
+    assert float(d.finfo("bfloat16").max) == 3.3895313892515355e38
+    assert float(d.finfo(d.complex64).eps) == 2.0**-23
+    assert float(d.finfo(float).eps) == 2.0**-52
+    assert (d.iinfo("int4").min, d.iinfo(np.uint8).max) == (-8, 255)
+    with pytest.raises(DTypeError, match="finfo: got int32, expected a float or complex dtype"):
+        d.finfo(d.int32)
+    with pytest.raises(DTypeError, match="iinfo: got float32, expected an integer dtype"):
+        d.iinfo(d.float32)
+
+
+def test_issubdtype() -> None:
+    abstract = [
+        np.generic,
+        np.number,
+        np.integer,
+        np.signedinteger,
+        np.inexact,
+        np.floating,
+        np.complexfloating,
+    ]
+    for dtype, kind in itertools.product([d.int8, d.uint32, d.float32, d.complex64, d.bool_], abstract):
+        assert d.issubdtype(dtype, kind) == np.issubdtype(dtype, kind)
+    assert d.issubdtype(d.bfloat16, np.floating)
+    assert d.issubdtype(d.uint4, np.unsignedinteger)
+    assert d.issubdtype(np.floating, np.number)
+    assert not d.issubdtype(np.floating, np.integer)
+    assert d.issubdtype("float32", np.float32)
+    assert not d.issubdtype("float32", float)
+
+
+def test_scalar_dtype() -> None:
+    assert d.scalar_dtype(bool) == (d.bool_, False)
+    assert d.scalar_dtype(complex) == (d.complex64, True)
+    with pytest.raises(DTypeError, match="scalar_dtype: got str, expected bool, int, float or complex"):
+        d.scalar_dtype(str)
