@@ -6,7 +6,7 @@ PIP_FLAGS ?= --quiet --disable-pip-version-check
 GUARDED ?= tests
 
 SOURCES := effx tests property_tests benchmarks examples tools stubs
-CHECKED := $(wildcard effx tests examples benchmarks)
+CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
 TESTED := $(wildcard tests property_tests effx README.md)
 
 .PHONY: help demo test test-deep bench lint style layers types stubs guarded suite clean
@@ -66,7 +66,7 @@ types:
 	$(VENV)/bin/python -m mypy --strict $(CHECKED)
 
 stubs:
-	$(VENV)/bin/python tools/check_stubs.py
+	$(VENV)/bin/python -m tools.check_stubs
 
 # The whole suite comes last, so that the closing line of `make test` is the one that counts it all.
 guarded:

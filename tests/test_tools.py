@@ -5,12 +5,13 @@ Never: reads the real baseline; a person may be about to lower it.
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from benchmarks import report, timing
-from tools import count_any
+from tools import count_any, nanobind_signatures
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,27 @@ def test_a_library_that_raised_counts_as_a_failure() -> None:
     assert broken.verdict == "ERROR"
     assert report.failed([broken])
     assert report.closing([broken]) == "budgets: 0 pass, 0 pass within noise, 0 fail, 1 did not run"
+
+
+def parameters_of(definition: str) -> list[nanobind_signatures.Parameter]:
+    node = ast.parse(definition + ": ...").body[0]
+    assert isinstance(node, ast.FunctionDef)
+    return nanobind_signatures.parameters(node.args)
+
+
+@pytest.mark.parametrize(
+    ("stub", "runtime", "agree"),
+    [
+        ("def f(x)", "def f(x)", True),
+        ("def f(x)", "def f(x, y=1)", True),
+        ("def f(x, /)", "def f(x)", True),
+        ("def f(x)", "def f(x, /)", False),
+        ("def f(x)", "def f(y)", False),
+        ("def f(x=1)", "def f(x)", False),
+        ("def f(x)", "def f(x, y)", False),
+        ("def f(*, x)", "def f(x)", False),
+    ],
+)
+def test_stub_parameters_fit_when_every_call_does(stub: str, runtime: str, agree: bool) -> None:
+    """A stub may leave out what is optional, and may promise nothing that the function refuses."""
+    assert nanobind_signatures.fits(parameters_of(stub), parameters_of(runtime)) is agree

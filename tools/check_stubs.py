@@ -1,4 +1,4 @@
-"""Compare stubs/jaxlib with the installed jaxlib: mypy's stubtest, less what every nanobind class trips.
+"""Compare stubs/jaxlib with the installed jaxlib: mypy's stubtest, and nanobind's own signatures.
 
 Never: lets a name pass that the stubs promise and the module lacks, save those in the allowlist.
 """
@@ -11,12 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.nanobind_signatures import differences
+
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = (
     "jaxlib._hlo",
     "jaxlib._jax",
     "jaxlib._profiler",
     "jaxlib.lapack",
+    "jaxlib.mlir.dialects.stablehlo",
+    "jaxlib.mlir.ir",
     "jaxlib.version",
     "jaxlib.xla_client",
 )
@@ -45,6 +49,9 @@ def main() -> int:
     findings = [line for line in lines if not NANOBIND.search(line) and not SUMMARY.search(line)]
     if done.stderr.strip():
         findings.append(done.stderr.strip())
+    for stub in sorted((ROOT / "stubs/jaxlib").rglob("*.pyi")):
+        parts = stub.relative_to(ROOT / "stubs").with_suffix("").parts
+        findings += differences(".".join(parts[:-1] if parts[-1] == "__init__" else parts), stub)
     # stubtest that did not get as far as its findings must not look like success.
     if done.returncode and not lines:
         findings.append(f"stubtest failed with status {done.returncode}")

@@ -1,6 +1,7 @@
 # XLA's profiler.
 
 from collections.abc import Sequence
+from typing import overload
 
 from typing_extensions import CapsuleType
 
@@ -20,7 +21,10 @@ class ProfileOptions:
     session_id: str
 
 class ProfilerSession:
-    def __init__(self, arg: ProfileOptions = ..., /) -> None: ...
+    @overload
+    def __init__(self) -> None: ...
+    @overload
+    def __init__(self, arg: ProfileOptions, /) -> None: ...
     def stop(self) -> bytes: ...
     def stop_and_export(self, arg: str, /) -> None: ...
     def export(self, arg0: bytes, arg1: str, /) -> None: ...

@@ -1,6 +1,7 @@
 # From one form of a program to another: StableHLO text and bytecode, HLO, portable artifacts.
 
 from jaxlib import _hlo
+from jaxlib.mlir.ir import Context, Module
 
 def mlir_module_to_xla_computation(
     mlir_module: str | bytes, use_tuple_args: bool = ..., return_tuple: bool = ...
@@ -11,7 +12,9 @@ def mhlo_to_stablehlo(mlir_module: str | bytes) -> bytes: ...
 def serialize_portable_artifact(
     mlir_module: str | bytes, target: str, use_mixed_serialization: bool = False
 ) -> bytes: ...
-def deserialize_portable_artifact(mlir_module: bytes) -> str: ...
+
+# Without a context, the one entered by `with` is taken; there must be one.
+def deserialize_portable_artifact(mlir_module: bytes, context: Context | None = None) -> Module: ...
 def refine_polymorphic_shapes(
     mlir_module: bytes,
     enable_shape_assertions: bool = True,
