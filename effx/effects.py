@@ -45,7 +45,7 @@ class Operation(Generic[R_co]):
 
     __slots__ = ()
     name: ClassVar[str] = ""
-    _singleton: ClassVar["Operation[object] | None"] = None
+    multiple: ClassVar[bool] = False  # True where performing gives a tuple
     # What the operation leaves to its surroundings; a property in operations whose
     # parameters decide it.
     effects: frozenset[Effect] = NO_EFFECTS
@@ -129,6 +129,8 @@ class Frame:
 
 _current: ContextVar[Frame | None] = ContextVar("effx_handlers", default=None)
 current_frame = _current.get
+# The names of the surrounding `named_scope`s, joined by "/"; recorded with each operation.
+current_scope: ContextVar[str] = ContextVar("effx_scope", default="")
 
 
 class _Unset(Handler):
@@ -330,3 +332,24 @@ def no_rule(op: Operation[R], handler: Handler) -> NoRuleError:
         f"{op.name}: the handler {handler.describe()} has no rule for this operation, "
         f"and the operation does not decompose into others"
     )
+
+
+class resumed:
+    """Makes `frame` the current handler again for the length of a `with` block.
+
+    For a handler that expresses an operation by others, which it wants to handle itself.
+    """
+
+    __slots__ = ("frame", "token")
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+
+    def __enter__(self) -> Frame:
+        self.token = _current.set(self.frame)
+        return self.frame
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _current.reset(self.token)

@@ -32,7 +32,6 @@ class ArrayOperation(Operation["Array"]):
     """An operation with one array as its result."""
 
     __slots__ = ()
-    multiple: ClassVar[bool] = False
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The typing rule: the result's type from the operands' types.
@@ -47,7 +46,7 @@ class TupleOperation(Operation["tuple[Array, ...]"]):
     """An operation with a tuple of arrays as its result."""
 
     __slots__ = ()
-    multiple: ClassVar[bool] = True
+    multiple = True
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The typing rule: the results' types from the operands' types."""

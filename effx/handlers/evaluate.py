@@ -1,0 +1,146 @@
+"""The outermost handler: runs operations on XLA, one compiled kernel for each operation and type.
+
+Never: be installed; it is where every stack ends.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar, cast, final
+
+import attrs
+
+from effx import effects
+from effx.array import Array
+from effx.effects import Effect, Frame, Handler, Operation, Value
+from effx.errors import AxisNameError, BackendError, NoRuleError
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.collective import AxisEffect
+from effx.ir.ops.control import Call
+from effx.ir.program import Equation, Program, Var
+from effx.lower.backends import default_device
+from effx.lower.concrete import ConcreteArray, as_concrete, put
+from effx.lower.dispatch import FastPath, fast_function, fast_path
+from effx.lower.sharding import Device
+from effx.lower.xla import Executable, compile_program
+
+
+__all__ = ["Evaluate"]
+
+R = TypeVar("R")
+
+Kernel = Callable[..., object]
+
+_kernels: dict[Operation[object], Kernel] = {}
+CAPACITY = 8192
+
+
+@final
+@attrs.frozen
+class Evaluate(Handler):
+    """Runs operations on XLA."""
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Runs one operation on concrete arrays."""
+        kernel = _kernels.get(op)
+        if kernel is None:
+            kernel = _kernel(op)
+        for x in operands:
+            if type(x) is not ConcreteArray:
+                return cast("R", kernel(*[as_concrete(cast("Array", x)) for x in operands]))
+        return cast("R", kernel(*operands))
+
+
+effects.set_outermost(Evaluate())
+
+
+def device_for(op_name: str, arrays: "list[ConcreteArray] | tuple[ConcreteArray, ...]") -> tuple[Device, bool]:
+    """Returns the device that a computation on these arrays runs on, and whether it is bound to it.
+
+    Raises:
+        BackendError: arrays are committed to different devices.
+    """
+    chosen: Device | None = None
+    for x in arrays:
+        if x.buffer._committed:
+            device = x.device
+            if chosen is not None and chosen != device:
+                raise BackendError(
+                    f"{op_name}: arrays are committed to different devices, {chosen} and {device}; "
+                    f"move them with device_put"
+                )
+            chosen = device
+    return (default_device(), False) if chosen is None else (chosen, True)
+
+
+def _kernel(op: Operation[object]) -> Kernel:
+    if op.effects:
+        raise unbound(op.name, op.effects)
+    if type(op) is Call:
+        program = op.program
+        return lambda *arrays: tuple(run_closed(program, arrays))
+    if len(_kernels) >= CAPACITY:
+        _kernels.clear()
+
+    def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
+        device, committed = device_for(op.name, arrays)
+        for x in arrays:
+            x._check_alive(op.name)
+        inputs = tuple([Var(x.type) for x in arrays])
+        if op.multiple:
+            outputs = tuple([Var(t) for t in cast("TupleOperation", op).infer(*[x.type for x in arrays])])
+        else:
+            outputs = (Var(cast("ArrayOperation", op).infer(*[x.type for x in arrays])),)
+        program = Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
+        executable = compile_program(program, (), device, keep_unused=True, committed=committed)
+        buffers = [(x if x.device == device else _moved(x, executable)).buffer for x in arrays]
+        results = executable.run(buffers)
+        result = tuple(results) if op.multiple else results[0]
+        return result, fast_path(executable, result), False
+
+    kernel = _kernels[op] = fast_function(op.name, miss, miss, (), ())
+    return kernel
+
+
+def _moved(x: ConcreteArray, executable: Executable) -> ConcreteArray:
+    return put(x.host("move"), x.type, executable.sharding._device)
+
+
+def run_closed(program: Program, arrays: "tuple[Array, ...] | list[Array]") -> list[ConcreteArray]:
+    """Runs a program on concrete arrays, compiled once for each device.
+
+    Raises:
+        AxisNameError, NoRuleError: the program leaves effects that nothing here handles.
+    """
+    if program.effects:
+        raise unbound(program.name, program.effects)
+    concrete = [as_concrete(x) for x in arrays]
+    device, committed = device_for(program.name, concrete)
+    key: Hashable = ("executable", device, committed)
+    executable = program.derived.get(key)
+    if executable is None:
+        executable = program.derived[key] = compile_program(program, (), device, committed=committed)
+    assert isinstance(executable, Executable)
+    for x in concrete:
+        x._check_alive(program.name)
+    return executable.run([(x if x.device == device else _moved(x, executable)).buffer for x in concrete])
+
+
+def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
+    """Returns the error for effects that no handler took."""
+    for effect in row:
+        if isinstance(effect, AxisEffect):
+            scope = axis_names_in_scope()
+            known = f"names in scope: {', '.join(map(repr, scope))}" if scope else "no axis names are in scope"
+            return AxisNameError(f"{name}: axis name {effect.axis!r} is not bound by vmap or pmap; {known}")
+    return NoRuleError(f"{name}: no handler takes the effects {', '.join(map(repr, row))}")
+
+
+def axis_names_in_scope() -> list[Hashable]:
+    """Lists the axis names that the current handlers bind, innermost first."""
+    frame = effects.current_frame()
+    names: list[Hashable] = []
+    while frame is not None:
+        axis = getattr(frame.handler, "axis_name", None)
+        if axis is not None:
+            names.append(axis)
+        frame = frame.outer
+    return names

@@ -1,0 +1,9 @@
+"""Forward-mode differentiation: values paired with tangents; importing this registers all rules.
+
+Never: know how transposition or batching work.
+"""
+
+from effx.handlers.jvp import collective, elementwise, index, linalg, reduce, shape, sort
+from effx.handlers.jvp.handler import JVP, Dual
+
+__all__ = ["JVP", "Dual", "collective", "elementwise", "index", "linalg", "reduce", "shape", "sort"]

@@ -1,0 +1,154 @@
+"""The forward-mode handler: dual numbers, and what its rules look like.
+
+A box carries (primal, tangent). A value without a box has a tangent of zero, so symbolic zeros are
+the absence of a box, and rules see them as None.
+
+Never: hold a rule for one operation; the family files do.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, TypeVar, cast, final
+
+import attrs
+
+from effx.array import Array, Box
+from effx.effects import Frame, Handler, Operation, RuleTable, Value, no_rule, resumed
+from effx.handlers.recursion import handle_call
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.control import Call
+from effx.ir.ops.shape import BroadcastInDim
+
+__all__ = ["JVP", "Dual", "Tangent", "rule", "tangent_of", "zeros_like"]
+
+R = TypeVar("R")
+A = TypeVar("A", bound=ArrayOperation)
+T = TypeVar("T", bound=TupleOperation)
+
+Tangent = Array | None
+
+# (op, primals, tangents) -> (result, its tangent)
+ArrayRule = Callable[[A, tuple[Array, ...], tuple[Tangent, ...]], tuple[Array, Tangent]]
+TupleRule = Callable[[T, tuple[Array, ...], tuple[Tangent, ...]], tuple[tuple[Array, ...], tuple[Tangent, ...]]]
+
+
+# Not frozen: one is made for each operation, and attrs' frozen __init__ costs twice as much.
+@final
+@attrs.define(eq=False)
+class Dual:
+    """A primal value with its tangent, both of one shape and dtype."""
+
+    primal: Array
+    tangent: Array
+
+
+@final
+@attrs.frozen
+class JVP(Handler):
+    """Pushes tangents forward."""
+
+    rules: ClassVar["RuleTable[ArrayRule[ArrayOperation] | TupleRule[TupleOperation]]"] = RuleTable("jvp")
+
+    def primal(self, payload: Dual) -> Array:
+        """The plain value behind a box: what decides a predicate."""
+        return payload.primal
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Computes the result and its tangent."""
+        found = self.rules.find(type(op))
+        if found is None:
+            return self._without_rule(frame, op, operands)
+        primals: list[Array] = []
+        tangents: list[Tangent] = []
+        for x in cast("tuple[Array, ...]", operands):
+            if x.frame is frame:
+                dual: Dual = cast("Box", x).payload
+                primals.append(dual.primal)
+                tangents.append(dual.tangent)
+            else:
+                primals.append(x)
+                tangents.append(None)
+        y, dy = found(op, tuple(primals), tuple(tangents))  # type: ignore[arg-type]  # the table pairs classes and rules
+        if type(y) is tuple:
+            assert type(dy) is tuple
+            return cast("R", tuple([join(frame, a, da) for a, da in zip(y, dy, strict=True)]))
+        return cast("R", join(frame, cast("Array", y), cast("Tangent", dy)))
+
+    def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        if type(op) is Call:
+            return cast("R", handle_call(frame, op, cast("tuple[Array, ...]", operands)))
+        if op.can_decompose():
+            with resumed(frame):
+                return op.decompose(*operands)
+        raise no_rule(op, self)
+
+
+def join(frame: Frame, y: Array, dy: Tangent) -> Array:
+    """Boxes a value with its tangent; a value without tangent stays plain."""
+    if dy is None or y.type.kind not in "fc":
+        return y
+    return Box(frame, Dual(y, dy), y.type)
+
+
+def rule(*kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]:
+    """Registers a rule `(op, primals, tangents) -> (result, tangent)`; None stands for a zero tangent."""
+    return JVP.rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+
+
+def tuple_rule(*kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]:
+    """Registers a rule for an operation with several results."""
+    return JVP.rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+
+
+def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":
+    """Registers `(op, dx, x, y) -> dy` for an operation of one operand."""
+
+    def register(tangent: Callable[[A, Array, Array, Array], Array]) -> None:
+        def unary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+            (x,), (dx,) = primals, tangents
+            y = op(x)
+            assert dx is not None
+            return y, tangent(op, dx, x, y)
+
+        rule(kind)(unary)
+
+    return register
+
+
+Partial = Callable[[A, Array, Array, Array, Array], Array]
+
+
+def partials(kind: type[A], by_first: Partial[A], by_second: Partial[A]) -> None:
+    """Registers `(op, dx, x, y, z) -> dz` and `(op, dy, x, y, z) -> dz` for an operation of two operands."""
+
+    def binary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+        x, y = primals
+        dx, dy = tangents
+        z = op(x, y)
+        first = None if dx is None else by_first(op, dx, x, y, z)
+        second = None if dy is None else by_second(op, dy, x, y, z)
+        return z, add_tangents(z, first, second)
+
+    rule(kind)(binary)
+
+
+def add_tangents(z: Array, first: Tangent, second: Tangent) -> Tangent:
+    """Adds two tangents of z, each possibly zero or of rank 0."""
+    if first is None:
+        return None if second is None else spread(second, z)
+    if second is None:
+        return spread(first, z)
+    return spread(first + second, z)
+
+
+def spread(t: Array, z: Array) -> Array:
+    """Brings a tangent of rank 0 to the shape of its primal."""
+    shape = z.type.shape
+    return t if t.type.shape == shape else BroadcastInDim(shape, ())(t)
+
+
+def zeros_like(x: Array) -> Array:
+    """Returns zeros of x's type."""
+    from effx.array.promotion import scalar
+
+    zero = scalar(0, x.type.dtype, x.type.weak)
+    return BroadcastInDim(x.type.shape, ())(zero) if x.type.shape else zero

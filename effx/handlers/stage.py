@@ -1,0 +1,144 @@
+"""Staging: running a function on variables and recording what it performs as a program.
+
+Never: compute a value.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast, final
+
+import attrs
+
+from effx.array import Array, Box, HostArray
+from effx.effects import Frame, Handler, Operation, Value, current_scope, handle, is_in_scope
+from effx.errors import EscapedBoxError, current_source
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
+from effx.ir.types import ArrayType
+
+__all__ = ["Stage", "run_program", "stage"]
+
+R = TypeVar("R")
+
+
+@final
+class Recorder:
+    """What one staging keeps: the equations, and the outside values that the function uses."""
+
+    __slots__ = ("captured", "equations", "variables")
+
+    def __init__(self) -> None:
+        self.equations: list[Equation] = []
+        # Captured values stay alive here, so that their ids stay theirs.
+        self.captured: list[tuple[Array, Var]] = []
+        self.variables: dict[int, Var] = {}
+
+    def capture(self, x: Array) -> Atom:
+        """Returns the atom for a value from outside: a literal for numbers, else a hidden input."""
+        if type(x) is HostArray and not x.type.shape:
+            value = x.value
+            return Literal(value if isinstance(value, bool | int | float | complex) else value.item(), x.type)
+        var = self.variables.get(id(x))
+        if var is None:
+            if type(x) is Box and not is_in_scope(x.frame):
+                raise EscapedBoxError(
+                    f"escaped box: a value {x.type!r} that belongs to {x.frame.handler.describe()}"
+                    f"{f' of {x.frame.origin}' if x.frame.origin else ''} was used after that handler had ended; "
+                    f"return it from the function instead of keeping it in a variable outside"
+                )
+            var = self.variables[id(x)] = Var(x.type)
+            self.captured.append((x, var))
+        return var
+
+
+@final
+@attrs.frozen
+class Stage(Handler):
+    """Records every operation; nothing reaches the handlers outside.
+
+    Attributes:
+        what: the transformation that stages, for errors.
+    """
+
+    what: str = "jit"
+    intercepts = True
+
+    def describe(self) -> str:
+        """Names the transformation that stages."""
+        return self.what
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Writes one equation."""
+        recorder = cast("Recorder", frame.state)
+        arrays = cast("tuple[Array, ...]", operands)
+        inputs = tuple([x.payload if x.frame is frame else recorder.capture(x) for x in arrays])  # type: ignore[attr-defined]  # a value with a frame is a Box
+        if op.multiple:
+            types = cast("TupleOperation", op).infer(*[x.type for x in arrays])
+            outputs = tuple([Var(t) for t in types])
+            recorder.equations.append(Equation(op, inputs, outputs, current_source(), current_scope.get()))
+            return cast("R", tuple([Box(frame, var, var.type) for var in outputs]))
+        t = cast("ArrayOperation", op).infer(*[x.type for x in arrays])
+        var = Var(t)
+        recorder.equations.append(Equation(op, inputs, (var,), current_source(), current_scope.get()))
+        return cast("R", Box(frame, var, t))
+
+
+def stage(
+    function: Callable[[list[Array]], Sequence[Array]],
+    types: Sequence[ArrayType],
+    name: str = "f",
+    what: str = "jit",
+    origin: str = "",
+) -> Staged:
+    """Records a function of a list of arrays as a program.
+
+    Args:
+        function: takes one array for each type, returns arrays.
+        types: the inputs' types.
+        name: the program's name.
+        what: the transformation that asks, for errors.
+        origin: the user's function, for errors.
+
+    Returns:
+        The program and the values that the function closed over, its first inputs.
+    """
+    with handle(Stage(what), origin) as frame:
+        recorder = frame.state = Recorder()
+        inputs = [Var(t) for t in types]
+        results = function([Box(frame, var, var.type) for var in inputs])
+        outputs: list[Atom] = [
+            cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x) for x in results
+        ]
+    return Staged(
+        Program(
+            (*[var for _, var in recorder.captured], *inputs),
+            tuple(recorder.equations),
+            tuple(outputs),
+            name,
+            effect_row(recorder.equations),
+        ),
+        tuple([x for x, _ in recorder.captured]),
+    )
+
+
+def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
+    """Performs a program's operations under the current handlers.
+
+    Args:
+        program: what to perform.
+        arguments: one array for each input.
+
+    Returns:
+        One array for each output.
+    """
+    env: dict[Var, Array] = dict(zip(program.inputs, arguments, strict=True))
+
+    def read(atom: Atom) -> Array:
+        return env[atom] if type(atom) is Var else HostArray(atom.value, atom.type)  # type: ignore[union-attr]  # a Literal
+
+    for equation in program.equations:
+        result = equation.op(*[read(x) for x in equation.inputs])
+        if equation.op.multiple:
+            env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))
+        else:
+            env[equation.outputs[0]] = cast("Array", result)
+    return [read(x) for x in program.outputs]

@@ -1,0 +1,9 @@
+"""Batching: values with one axis more than the function sees; importing this registers all rules.
+
+Never: loop over the batch.
+"""
+
+from effx.handlers.vmap import collective, elementwise, index, linalg, reduce, shape, sort
+from effx.handlers.vmap.handler import Batched, Vmap
+
+__all__ = ["Batched", "Vmap", "collective", "elementwise", "index", "linalg", "reduce", "shape", "sort"]

@@ -1,0 +1,80 @@
+"""Batching of elementwise operations, comparisons, conversions and random bits.
+
+Never: move an axis that may stay.
+"""
+
+from effx.array import Array
+from effx.array.shaping import moveaxis
+from effx.handlers.vmap.handler import Axis, Vmap, rule, tuple_rule
+from effx.ir.ops.base import Elementwise
+from effx.ir.ops.convert import Bitcast, OptimizationBarrier
+from effx.ir.ops.random import Threefry2x32
+from effx.ir.ops.shape import BroadcastInDim
+
+
+@rule(Elementwise)
+def elementwise(handler: Vmap, op: Elementwise, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> tuple[Array, Axis]:
+    if len(values) == 1:
+        return op(values[0]), axes[0]
+    aligned, axis = align(handler, values, axes)
+    return op(*aligned), axis
+
+
+def align(handler: Vmap, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> tuple[list[Array], int]:
+    """Brings operands that broadcast by rank 0 to one shape, batch axis included.
+
+    Unbatched scalars stay, because the operation itself repeats them.
+    """
+    # The members' own rank, and a batched operand of that rank to take the axis from.
+    ndim = 0
+    for x, a in zip(values, axes, strict=True):
+        ndim = max(ndim, x.type.ndim - (a is not None))
+    axis = 0
+    for x, a in zip(values, axes, strict=True):
+        if a is not None and x.type.ndim - 1 == ndim:
+            axis = a
+            break
+    member: tuple[int, ...] = ()
+    for x, a in zip(values, axes, strict=True):
+        shape = x.type.shape if a is None else x.type.shape[:a] + x.type.shape[a + 1 :]
+        if len(shape) == ndim:
+            member = shape
+            break
+    full = member[:axis] + (handler.size,) + member[axis:]
+    result: list[Array] = []
+    for x, a in zip(values, axes, strict=True):
+        if a is None:
+            if x.type.shape:
+                x = BroadcastInDim(full, tuple([i for i in range(ndim + 1) if i != axis]))(x)
+        elif x.type.ndim - 1 == ndim:
+            if a != axis:
+                x = moveaxis(x, a, axis)
+        else:  # a batched scalar beside arrays
+            x = BroadcastInDim(full, (axis,))(x)
+        result.append(x)
+    return result, axis
+
+
+@rule(Bitcast)
+def bitcast(handler: Vmap, op: Bitcast, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    assert axis is not None
+    # A change of width uses the last axis, which must stay the member's own.
+    if axis == x.type.ndim - 1:
+        x, axis = moveaxis(x, axis, 0), 0
+    return op(x), axis
+
+
+@tuple_rule(OptimizationBarrier)
+def optimization_barrier(
+    handler: Vmap, op: OptimizationBarrier, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
+    return op(*values), axes
+
+
+@tuple_rule(Threefry2x32)
+def threefry2x32(
+    handler: Vmap, op: Threefry2x32, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
+    aligned, axis = align(handler, values, axes)
+    return op(*aligned), (axis, axis)

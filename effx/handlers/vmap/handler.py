@@ -1,0 +1,129 @@
+"""The batching handler: batched values, and what its rules look like.
+
+A box carries (value, axis): the value has one axis more than the type that the function sees, at
+place `axis`. A value without a box is the same for all members of the batch.
+
+Never: hold a rule for one operation; the family files do.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import ClassVar, TypeVar, cast, final
+
+import attrs
+
+from effx.array import Array, Box
+from effx.array.shaping import moveaxis
+from effx.effects import Effect, Frame, Handler, Operation, RuleTable, Value, no_rule, resumed
+from effx.handlers.recursion import handle_call
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.collective import AxisEffect
+from effx.ir.ops.control import Call
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.types import Shape
+
+__all__ = ["Batched", "Vmap", "rule"]
+
+R = TypeVar("R")
+A = TypeVar("A", bound=ArrayOperation)
+T = TypeVar("T", bound=TupleOperation)
+
+Axis = int | None
+
+# (handler, op, values, axes) -> (result, its batch axis)
+ArrayRule = Callable[["Vmap", A, tuple[Array, ...], tuple[Axis, ...]], tuple[Array, Axis]]
+TupleRule = Callable[["Vmap", T, tuple[Array, ...], tuple[Axis, ...]], tuple[tuple[Array, ...], tuple[Axis, ...]]]
+
+
+# Not frozen: one is made for each operation, and attrs' frozen __init__ costs twice as much.
+@final
+@attrs.define(eq=False)
+class Batched:
+    """A value with a batch axis at place `axis`."""
+
+    value: Array
+    axis: int = attrs.field(metadata={"static": True})
+
+
+@final
+@attrs.frozen
+class Vmap(Handler):
+    """Runs a function for all members of a batch at once.
+
+    Attributes:
+        size: the number of members.
+        axis_name: the name under which collectives refer to the batch; None for none.
+    """
+
+    size: int
+    axis_name: Hashable = None
+    rules: ClassVar["RuleTable[ArrayRule[ArrayOperation] | TupleRule[TupleOperation]]"] = RuleTable("vmap")
+
+    def describe(self) -> str:
+        """Names the handler with its parameters."""
+        name = "" if self.axis_name is None else f", axis_name={self.axis_name!r}"
+        return f"vmap(axis_size={self.size}{name})"
+
+    def takes(self, effects: frozenset[Effect]) -> bool:
+        """Says whether a collective names this batch."""
+        return self.axis_name is not None and AxisEffect(self.axis_name) in effects
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Computes the results for all members."""
+        found = self.rules.find(type(op))
+        if found is None:
+            return self._without_rule(frame, op, operands)
+        values: list[Array] = []
+        axes: list[Axis] = []
+        for x in cast("tuple[Array, ...]", operands):
+            if x.frame is frame:
+                batched: Batched = cast("Box", x).payload
+                values.append(batched.value)
+                axes.append(batched.axis)
+            else:
+                values.append(x)
+                axes.append(None)
+        y, axis = found(self, op, tuple(values), tuple(axes))  # type: ignore[arg-type]  # the table pairs classes and rules
+        if type(y) is tuple:
+            assert type(axis) is tuple
+            return cast("R", tuple([box(frame, a, i) for a, i in zip(y, axis, strict=True)]))
+        return cast("R", box(frame, cast("Array", y), cast("Axis", axis)))
+
+    def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        if type(op) is Call:
+            return cast("R", handle_call(frame, op, cast("tuple[Array, ...]", operands)))
+        if op.can_decompose():
+            with resumed(frame):
+                return op.decompose(*operands)
+        raise no_rule(op, self)
+
+
+def box(frame: Frame, y: Array, axis: Axis) -> Array:
+    """Boxes a value with its batch axis; a value without one stays plain."""
+    if axis is None:
+        return y
+    t = y.type
+    shape = t.shape
+    return Box(frame, Batched(y, axis), t.with_shape(shape[:axis] + shape[axis + 1 :]))
+
+
+def rule(*kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]:
+    """Registers a rule `(handler, op, values, axes) -> (result, axis)`; None stands for no batch axis."""
+    return Vmap.rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+
+
+def tuple_rule(*kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]:
+    """Registers a rule for an operation with several results."""
+    return Vmap.rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+
+
+def to_front(x: Array, axis: int) -> Array:
+    """Moves the batch axis to the front."""
+    return x if axis == 0 else moveaxis(x, axis, 0)
+
+
+def materialize(handler: Vmap, x: Array, axis: Axis) -> Array:
+    """Returns the value with its batch axis in front, repeating a value that has none."""
+    if axis is not None:
+        return to_front(x, axis)
+    shape: Shape = (handler.size, *x.type.shape)
+    return BroadcastInDim(shape, tuple(range(1, len(shape))))(x)

@@ -1,0 +1,184 @@
+"""Platforms: clients, devices, and PJRT plugins for GPU and TPU.
+
+A plugin is found by its shared library, never by importing jax's plugin modules, which import jax.
+
+Never: compile, or hold arrays.
+"""
+
+import functools
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import final
+
+import attrs
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before jaxlib loads: no start-up chatter
+
+from jaxlib import _jax  # noqa: E402
+
+from effx.config import num_cpu_devices, platforms  # noqa: E402
+from effx.errors import BackendError  # noqa: E402
+
+__all__ = ["Plugin", "client", "default_backend", "default_device", "devices", "find_plugins", "local_devices"]
+
+
+ALIASES = {"gpu": ("cuda", "rocm"), "cuda": ("cuda",), "rocm": ("rocm",), "tpu": ("tpu",), "cpu": ("cpu",)}
+ORDER = ("tpu", "cuda", "rocm", "cpu")
+
+
+@final
+@attrs.frozen
+class Plugin:
+    """A PJRT plugin.
+
+    Attributes:
+        platform: "cuda", "rocm", "tpu", or the name given in the environment.
+        path: its shared library.
+    """
+
+    platform: str
+    path: str
+
+
+def _from_environment() -> Iterator[Plugin]:
+    for variable in ("EFFX_PJRT_PLUGINS", "PJRT_NAMES_AND_LIBRARY_PATHS"):
+        for entry in filter(None, os.environ.get(variable, "").split(",")):
+            name, colon, path = entry.partition(":")
+            if not colon or not name or not path:
+                raise BackendError(f"{variable}: expected name:path pairs separated by commas, got {entry!r}")
+            yield Plugin(name.strip(), path.strip())
+
+
+def _package_folders(name: str) -> list[Path]:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return []
+    return [Path(p) for p in spec.submodule_search_locations or ()] if spec is not None else []
+
+
+def find_plugins() -> list[Plugin]:
+    """Lists the PJRT plugins on this machine: from the environment, then from installed packages.
+
+    Environment: `EFFX_PJRT_PLUGINS` (or `PJRT_NAMES_AND_LIBRARY_PATHS`), `name:path` pairs
+    separated by commas. Packages: the folders of `jax_plugins`, and `libtpu`.
+
+    Raises:
+        BackendError: the environment variable is malformed.
+    """
+    found = list(_from_environment())
+    for folder in _package_folders("jax_plugins"):
+        for library in sorted(folder.glob("xla_*/xla_*_plugin.so")):
+            kind = library.parent.name.removeprefix("xla_").rstrip("0123456789")
+            found.append(Plugin(kind, str(library)))
+    for folder in _package_folders("libtpu"):
+        library = folder / "libtpu.so"
+        if library.exists():
+            found.append(Plugin("tpu", str(library)))
+    seen: set[str] = set()
+    return [p for p in found if not (p.platform in seen or seen.add(p.platform))]  # type: ignore[func-returns-value]  # add() gives None on purpose
+
+
+_lock = threading.RLock()
+_clients: dict[str, _jax.Client] = {}
+
+
+def _start(platform: str) -> _jax.Client:
+    if platform == "cpu":
+        return _jax.get_tfrt_cpu_client(asynchronous=True, num_devices=num_cpu_devices.value)
+    for plugin in find_plugins():
+        if plugin.platform == platform:
+            return _start_plugin(plugin)
+    known = ", ".join(["cpu", *[p.platform for p in find_plugins()]])
+    raise BackendError(f"devices: there is no platform {platform!r} on this machine; found: {known}")
+
+
+def _start_plugin(plugin: Plugin) -> _jax.Client:
+    if not os.path.exists(plugin.path):
+        raise BackendError(f"devices: the {plugin.platform} plugin's library {plugin.path} does not exist")
+    try:
+        if not _jax.pjrt_plugin_loaded(plugin.platform):
+            _jax.load_pjrt_plugin(plugin.platform, plugin.path, None)
+        if not _jax.pjrt_plugin_initialized(plugin.platform):
+            _jax.initialize_pjrt_plugin(plugin.platform)
+        options: dict[str, str | bool | int | float] = {}
+        if plugin.platform in ("cuda", "rocm"):
+            options = {"platform_name": plugin.platform}
+            fraction = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
+            if fraction:
+                options["memory_fraction"] = float(fraction)
+            if os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() in ("false", "0"):
+                options["preallocate"] = False
+        return _jax.get_c_api_client(plugin.platform, options)
+    except _jax.JaxRuntimeError as error:
+        raise BackendError(f"devices: the {plugin.platform} plugin at {plugin.path} did not start: {error}") from error
+
+
+def _candidates(backend: str | None) -> list[str]:
+    if backend is not None:
+        return list(ALIASES.get(backend, (backend,)))
+    if platforms.value:
+        return [p for name in platforms.value.split(",") for p in ALIASES.get(name, (name,))]
+    found = {p.platform for p in find_plugins()} | {"cpu"}
+    return [*[p for p in ORDER if p in found], *sorted(found - set(ORDER))]
+
+
+def client(backend: str | None = None) -> _jax.Client:
+    """Returns the running client of a platform, starting it the first time.
+
+    Args:
+        backend: "cpu", "gpu", "cuda", "rocm", "tpu" or a plugin's name; None for the best there is.
+
+    Raises:
+        BackendError: the platform is not there, or its plugin does not start.
+    """
+    names = _candidates(backend)
+    with _lock:
+        for name in names:
+            if name in _clients:
+                return _clients[name]
+        failure: BackendError | None = None
+        for name in names:
+            try:
+                _clients[name] = _start(name)
+                return _clients[name]
+            except BackendError as error:
+                # With no platform asked for, a plugin that fails gives way to the next, aloud.
+                failure = failure or error
+                if backend is None and not platforms.value and name != "cpu":
+                    print(f"effx: {error.message}; trying the next platform", file=sys.stderr)
+        assert failure is not None
+        raise failure
+
+
+def devices(backend: str | None = None) -> list[_jax.Device]:
+    """Returns all devices of a platform, those of other processes included."""
+    return list(client(backend).devices())
+
+
+def local_devices(backend: str | None = None) -> list[_jax.Device]:
+    """Returns the devices of a platform that belong to this process."""
+    return list(client(backend).local_devices())
+
+
+@functools.cache
+def default_device() -> _jax.Device:
+    """Returns the device that computations run on when nothing says otherwise."""
+    return local_devices()[0]
+
+
+def default_backend() -> str:
+    """Returns the name of the default platform: "cpu", "gpu" or "tpu"."""
+    return str(client().platform)
+
+
+def platform_of(device: _jax.Device) -> str:
+    """Returns the platform whose StableHLO forms a device takes: "cpu", "cuda", "rocm" or "tpu"."""
+    name = device.platform
+    if name != "gpu":
+        return name
+    return "rocm" if "rocm" in str(getattr(device.client, "platform_version", "")).lower() else "cuda"

@@ -1,0 +1,296 @@
+"""Arrays on devices: the concrete class around jaxlib's buffers, and moving data to and from devices.
+
+jaxlib's array class is left as it is; `ConcreteArray` wraps it. In the private dispatch pytree
+registry the wrapper is a node, so that jaxlib's C++ takes and returns it without Python.
+
+Never: compile.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast, final
+
+import numpy as np
+from jaxlib import _jax
+from jaxlib._jax import ArrayImpl, Device
+
+from effx import dtypes
+from effx.array import Array, Box, HostArray, Operand
+from effx.array.promotion import as_operand
+from effx.array.values import DT, Dims, HostData, Number, array_repr
+from effx.effects import is_in_scope
+from effx.errors import DonatedArrayError, DTypeError, EscapedBoxError
+from effx.ir.types import ArrayType, array_type
+from effx.lower.backends import client, default_device
+from effx.lower.sharding import SingleDeviceSharding, single
+from effx.tree.registry import dispatch, register_leaf
+
+if TYPE_CHECKING:
+    from types import CapsuleType
+
+    from typing_extensions import Unpack
+
+__all__ = ["ConcreteArray", "as_concrete", "device_get", "device_put", "from_dlpack", "put"]
+
+
+@final
+class ConcreteArray(Array[DT, "Unpack[Dims]"]):  # type: ignore[type-var]  # Unpack as a string, for Python 3.11
+    """An array whose elements lie on a device.
+
+    Attributes:
+        buffer: jaxlib's array; its `aval` is the ArrayType.
+    """
+
+    __slots__ = ("__weakref__", "buffer")
+    frame: ClassVar[None] = None  # type: ignore[misc]  # an instance slot in boxes
+
+    def __init__(self, buffer: ArrayImpl) -> None:
+        self.buffer = buffer
+
+    @property
+    def type(self) -> ArrayType:  # type: ignore[override]  # an attribute in the base, kept by the buffer here
+        """The array's type."""
+        return cast("ArrayType", self.buffer.aval)
+
+    def host(self, asked: str) -> HostData:
+        buffer = self.buffer
+        value = buffer._npy_value
+        if value is None:
+            self._check_alive(asked)
+            value = buffer._single_device_array_to_np_array_did_copy()[0]
+            value.flags.writeable = False
+            buffer._npy_value = value
+        return value
+
+    def _check_alive(self, asked: str) -> None:
+        if self.buffer.is_deleted():
+            raise DonatedArrayError(
+                f"{asked}: the array {self.type!r} is gone: it was donated to a computation or deleted; "
+                f"keep a copy, or leave it out of donate_argnums"
+            )
+
+    @property
+    def device(self) -> Device:
+        """The device that holds the array."""
+        return next(iter(self.sharding.device_set))
+
+    def devices(self) -> set[Device]:
+        """The devices that hold the array."""
+        return set(self.sharding.device_set)
+
+    @property
+    def sharding(self) -> SingleDeviceSharding:
+        """How the array lies on devices."""
+        return cast("SingleDeviceSharding", self.buffer._sharding)
+
+    @property
+    def committed(self) -> bool:
+        """Whether the user chose the device, so that computations follow the array there."""
+        return self.buffer._committed
+
+    def block_until_ready(self) -> "Array[DT, Unpack[Dims]]":
+        """Waits until the value has been computed; returns the array."""
+        self._check_alive("x.block_until_ready()")
+        self.buffer.block_until_ready()
+        return self
+
+    def is_ready(self) -> bool:
+        """Says whether the value has been computed."""
+        return self.buffer.is_ready()
+
+    def copy_to_host_async(self) -> None:
+        """Starts the copy to the host that a later conversion needs."""
+        self._check_alive("x.copy_to_host_async()")
+        if self.buffer._npy_value is None:
+            self.buffer._copy_single_device_array_to_host_async()
+
+    def is_deleted(self) -> bool:
+        """Says whether the memory was given away or freed."""
+        return self.buffer.is_deleted()
+
+    def delete(self) -> None:
+        """Frees the memory at once."""
+        self.buffer.delete()
+
+    def unsafe_buffer_pointer(self) -> int:
+        """Returns the address of the elements on the device."""
+        return self.buffer.unsafe_buffer_pointer()
+
+    def to_device(self, device: object, *, stream: object = None) -> "Array":
+        """Copies the array to another device."""
+        return device_put(self, device)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> "CapsuleType":
+        self._check_alive("x.__dlpack__()")
+        if self.type.kind == "b":
+            raise DTypeError(f"dlpack: bool arrays are not supported by jaxlib's DLPack, got {self.type!r}; use astype(uint8)")
+        source = self.buffer.clone() if not copy else _copy_buffer(self).buffer
+        return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        platform = self.device.platform
+        kind = {"cpu": 1, "gpu": 2, "cuda": 2, "rocm": 10}.get(platform)
+        if kind is None:
+            raise DTypeError(f"dlpack: arrays on {platform} cannot be shared")
+        return kind, self.device.local_hardware_id or 0
+
+    def __reduce__(self) -> "tuple[Callable[..., Array], tuple[HostData, bool]]":
+        return _unpickle, (self.host("pickle.dumps(x)"), self.type.weak)
+
+    def __copy__(self) -> "Array":
+        return self.copy()
+
+    def __deepcopy__(self, memo: object) -> "Array":
+        return self.copy()
+
+    def __str__(self) -> str:
+        return host_text(self)
+
+    def __repr__(self) -> str:
+        return array_repr(self)
+
+
+def host_text(x: Array) -> str:
+    """Returns the elements as NumPy prints them."""
+    data = x.host("str(x)")
+    return str(data.astype(np.float32)) if data.dtype.kind == "V" else str(data)
+
+
+register_leaf(Array)
+dispatch.register_dataclass_node(ConcreteArray, ["buffer"], [])
+
+
+def _copy_buffer(x: ConcreteArray) -> ConcreteArray:
+    return put(np.array(x.host("copy")), x.type, x.device, x.committed)
+
+
+def _unpickle(data: HostData, weak: bool) -> Array:
+    return put(data, array_type(data.dtype, data.shape, weak))
+
+
+def put(
+    data: HostData | Number | np.generic, type: ArrayType, device: Device | None = None, committed: bool | None = None
+) -> ConcreteArray:
+    """Moves host data to a device.
+
+    Args:
+        data: of the type's dtype and shape.
+        type: the array's type.
+        device: None for the default device.
+        committed: whether computations follow the array to its device; by default, if one was named.
+    """
+    where = default_device() if device is None else device
+    sharding = single(where)
+    value = np.asarray(data, type.dtype)
+    # The runtime may keep the host memory as the array's own, so data that the caller
+    # could still write to is copied.
+    if value is data and value.flags.writeable:
+        value = value.copy()
+    chosen = device is not None if committed is None else committed
+    return ConcreteArray(_jax.batched_device_put(type, sharding, [value], [where], chosen))
+
+
+_scalars: dict[tuple[str, ArrayType], ConcreteArray] = {}
+
+
+def as_concrete(x: Array) -> ConcreteArray:
+    """Returns the array on a device: concrete arrays as they are, host data moved.
+
+    Raises:
+        EscapedBoxError: `x` is a box that no handler took.
+    """
+    if type(x) is ConcreteArray:
+        return x
+    if type(x) is HostArray:
+        value = x.value
+        if isinstance(value, np.ndarray):
+            return put(value, x.type)
+        # A number in a loop is the same number each time: keep it on the device. Its text is the
+        # key, because 0.0 == -0.0 == False.
+        key = (repr(value), x.type)
+        found = _scalars.get(key)
+        if found is None:
+            if len(_scalars) >= 4096:
+                _scalars.clear()
+            found = _scalars[key] = put(value, x.type)
+        return found
+    assert isinstance(x, Box)
+    raise escaped(x)
+
+
+def escaped(box: Box) -> EscapedBoxError:
+    """Returns the error for a box that is used where its handler is not at work."""
+    handler = box.frame.handler.describe()
+    where = f" of {box.frame.origin}" if box.frame.origin else ""
+    if not box.frame.live or not is_in_scope(box.frame):
+        return EscapedBoxError(
+            f"escaped box: a value {box.type!r} that belongs to {handler}{where} was used after that "
+            f"handler had ended; return it from the function instead of keeping it in a variable outside"
+        )
+    return EscapedBoxError(f"escaped box: a value {box.type!r} of {handler}{where} was used outside that handler")
+
+
+def device_put(x: Operand, device: object = None) -> Array:
+    """Moves one array or number to a device; boxes stay what they are."""
+    from effx.lower.sharding import device_of
+
+    target = device_of(device)
+    array = as_operand(x, "device_put")
+    if isinstance(array, Box):
+        return array
+    if type(array) is ConcreteArray:
+        if target is None or (array.device == target and array.committed):
+            return array
+        array._check_alive("device_put")
+        moved = _jax.batched_device_put(array.type, single(target), [array.buffer], [target], True)
+        return ConcreteArray(moved)
+    assert type(array) is HostArray
+    value = array.value if isinstance(array.value, np.ndarray) else np.asarray(array.value, array.type.dtype)
+    return put(value, array.type, target)
+
+
+def device_get(x: Operand) -> HostData:
+    """Copies one array to the host."""
+    return as_operand(x, "device_get").host("device_get")
+
+
+def block_until_ready(arrays: Sequence[object]) -> None:
+    """Waits for all concrete arrays among `arrays`."""
+    _jax.batched_block_until_ready([x.buffer for x in arrays if type(x) is ConcreteArray])
+
+
+def from_dlpack(external: Any, device: object = None, copy: bool | None = None) -> Array:
+    """Takes over an array of another library without copying, through DLPack.
+
+    Args:
+        external: anything with `__dlpack__` and `__dlpack_device__`.
+        device: where the result must lie; None for where it is.
+        copy: True to copy.
+
+    Raises:
+        DTypeError: the object does not speak DLPack, or its device or dtype is not supported.
+    """
+    if not hasattr(external, "__dlpack__") or not hasattr(external, "__dlpack_device__"):
+        raise DTypeError(f"from_dlpack: expected an object with __dlpack__ and __dlpack_device__, got {type(external).__name__}")
+    kind, index = external.__dlpack_device__()
+    platform = {1: "cpu", 2: "cuda", 10: "rocm"}.get(int(kind))
+    if platform is None:
+        raise DTypeError(f"from_dlpack: device type {int(kind)} is not supported; only cpu, cuda and rocm are")
+    home = client(platform)
+    where = home.local_devices()[int(index)]
+    if isinstance(external, np.ndarray) and not external.flags.writeable:
+        return device_put(external, device)
+    buffer = _jax.dlpack_managed_tensor_to_buffer(external.__dlpack__(), where, None)
+    data = array_type(dtypes.canonicalize(buffer.dtype), buffer.shape)
+    if data.dtype != buffer.dtype:
+        raise DTypeError(f"from_dlpack: dtype {buffer.dtype} needs enable_x64")
+    result = ConcreteArray(buffer._rewrap_with_aval_and_sharding(data, single(where)))
+    if copy:
+        result = _copy_buffer(result)
+    return result if device is None else device_put(result, device)

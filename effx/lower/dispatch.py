@@ -1,0 +1,167 @@
+"""jaxlib's C++ fast path: functions that find a compiled program by their arguments without Python.
+
+A `PjitFunction` flattens its arguments, looks up (tree, types, shardings, flags), and on a hit
+runs the executable and builds the result in C++. On a miss it asks Python. Where the private
+interface is missing, `fallback` gives a Python object with the same results.
+
+Never: trace.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+from jaxlib import _jax
+
+from effx import config, effects
+from effx.config import Flag
+from effx.ir.types import ArrayType
+from effx.lower.concrete import ConcreteArray
+from effx.lower.xla import Executable
+from effx.tree.registry import dispatch
+
+__all__ = ["FastPath", "Miss", "fast_function", "fast_path", "has_fast_path"]
+
+
+class FastPath(NamedTuple):
+    """What jaxlib's C++ reads, under these names, to run without Python."""
+
+    xla_executable: _jax.LoadedExecutable
+    out_pytree_def: Any
+    in_shardings: list[object]
+    out_shardings: list[object]
+    out_avals: list[ArrayType]
+    out_committed: list[bool]
+    kept_var_bitvec: list[bool]
+    in_device_local_layouts: list[None]
+    const_args: list[object]
+
+
+Miss = Callable[..., tuple[object, FastPath | None, bool]]
+
+has_fast_path = hasattr(_jax, "pjit") and hasattr(_jax, "PjitFunctionCache")
+
+# One configuration state for each flag that changes what a call means: all of them are part of
+# the C++ look-up key, per thread.
+_KEYED: tuple[Flag[Any], ...] = (
+    config.enable_x64,
+    config.disable_jit,
+    config.threefry_partitionable,
+    config.default_matmul_precision,
+    config.numpy_rank_promotion,
+    config.numpy_dtype_promotion,
+)
+
+
+def _mirror(flag: Flag[Any]) -> "_jax.config.Config[Any]":
+    state = _jax.config.Config(f"effx_{flag.name}", flag.value, include_in_jit_key=True)
+    flag.subscribe(lambda value: state.set_local(_jax.config.unset if value == state.get_global() else value))
+    flag.subscribe_global(state.set_global)
+    return state
+
+
+_states = {flag.name: _mirror(flag) for flag in _KEYED}
+_intercepted: "_jax.config.Config[bool]" = _jax.config.Config("effx_intercepted", False, include_in_jit_key=True)
+_depth = threading.local()
+
+
+def _on_interception(opened: bool) -> None:
+    # Counted per thread: while any handler that intercepts everything is installed, calls miss.
+    depth = getattr(_depth, "n", 0) + (1 if opened else -1)
+    _depth.n = depth
+    _intercepted.set_local(True if depth > 0 else _jax.config.unset)
+
+
+effects.interception_listeners.append(_on_interception)
+
+# jaxlib reads three states of its own. Whoever of effx and jax is imported first sets them, and
+# jax's come to stand if it is imported later; effx keeps to calls that do not depend on them then.
+if "jax" not in sys.modules:
+    _jax.jax_jit.set_disable_jit_state(_jax.config.Config("effx_cpp_disable_jit", False, include_in_jit_key=False))
+    _jax.jax_jit.set_enable_x64_state(_states["enable_x64"])
+    _jax.jax_jit.set_post_hook_state(_jax.config.Config("effx_cpp_post_hook", None, include_in_jit_key=False))
+
+
+def reads_scalars() -> bool:
+    """Says whether C++ types bare Python numbers as effx does: not when jax's settings are in force."""
+    return "jax" not in sys.modules
+
+
+def fast_path(executable: Executable, result: object) -> FastPath:
+    """Returns the data with which C++ runs an executable, and builds results of `result`'s structure."""
+    sharding = executable.sharding
+    outputs = len(executable.out_types)
+    kept = list(executable.kept)
+    return FastPath(
+        xla_executable=executable.loaded,
+        out_pytree_def=dispatch.flatten(result)[1],
+        in_shardings=[sharding] * (sum(kept) + len(executable.constants)),
+        out_shardings=[sharding] * outputs,
+        out_avals=list(executable.out_types),
+        out_committed=[executable.committed] * outputs,
+        kept_var_bitvec=kept,
+        in_device_local_layouts=[None] * (sum(kept) + len(executable.constants)),
+        const_args=list(executable.constants),
+    )
+
+
+def _move(values: Sequence[Any], shardings: Sequence[Any], *rest: object) -> list[object]:
+    # Called by C++ for arguments that do not lie where the executable wants them.
+    result: list[object] = []
+    for value, sharding in zip(values, shardings, strict=True):
+        buffer = value.buffer if type(value) is ConcreteArray else value
+        device = sharding._device
+        result.append(_jax.batched_device_put(buffer.aval, sharding, [buffer], [device], True))
+    return result
+
+
+_cache = _jax.PjitFunctionCache() if has_fast_path else None
+
+
+def fast_function(
+    name: str, fun: Callable[..., object], miss: Miss, static_argnums: Sequence[int], static_argnames: Sequence[str]
+) -> Callable[..., Any]:
+    """Returns a function that dispatches in C++ and calls `miss` for what C++ has not seen yet."""
+    if not has_fast_path:
+        return fallback(fun, miss)
+    return _jax.pjit(
+        name,
+        fun,
+        miss,
+        list(static_argnums),
+        sorted(static_argnames),
+        (name, object()),  # a key of its own: C++ shares caches between functions with equal keys
+        dispatch,
+        _move,
+        _cache,
+    )
+
+
+class Fallback:
+    """What `fast_function` gives without the private interface: every call goes through Python."""
+
+    def __init__(self, fun: Callable[..., object], miss: Miss) -> None:
+        self.__wrapped__ = fun
+        self._cache_miss = miss
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self._cache_miss(*args, **kwargs)[0]
+
+    def __get__(self, instance: object, owner: type | None = None) -> object:
+        if instance is None:
+            return self
+        from types import MethodType
+
+        return MethodType(self, instance)
+
+    def _cache_size(self) -> int:
+        return 0
+
+    def _clear_cache(self) -> None:
+        """Nothing is kept."""
+
+
+def fallback(fun: Callable[..., object], miss: Miss) -> Callable[..., Any]:
+    """Returns a function that takes the miss path each time."""
+    return cast("Callable[..., Any]", Fallback(fun, miss))

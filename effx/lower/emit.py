@@ -1,0 +1,335 @@
+"""Turns programs into StableHLO text: modules, functions, names, constants, locations.
+
+The text is written directly, because MLIR's Python builders cost 20 to 58 microseconds an operation
+where a line of text costs about one.
+
+Never: say how one operation looks; `effx.lower.stablehlo` does, a family a file.
+"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeVar, final
+
+import numpy as np
+
+from effx import dtypes
+from effx.effects import Operation, RuleTable
+from effx.errors import BackendError, NoRuleError, Source, resolve
+from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
+from effx.ir.types import ArrayType, Shape, array_type
+
+__all__ = ["Body", "Module", "emits", "module_text"]
+
+O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
+
+Rule = Callable[["Body", O, tuple[Atom, ...], tuple[Var, ...]], "str | tuple[str, ...]"]
+
+rules: RuleTable[Rule[Operation[object]]] = RuleTable("stablehlo")
+
+
+def emits(*kinds: type[O]) -> Callable[[Rule[O]], Rule[O]]:
+    """Registers how operation classes look in StableHLO; the rule returns the names of the results."""
+    return rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+
+
+def constant_text(value: Scalar, t: ArrayType) -> str:
+    """Returns what stands inside `dense<...>` for a scalar of type `t`."""
+    kind = t.kind
+    if kind == "b":
+        return "true" if value else "false"
+    if kind in "iu":
+        assert not isinstance(value, complex)
+        return str(int(value))
+    if kind == "c":
+        part = dtypes.float64 if t.dtype == dtypes.complex128 else dtypes.float32
+        number = complex(value)
+        return f"({_float_text(number.real, part)}, {_float_text(number.imag, part)})"
+    assert not isinstance(value, complex)
+    return _float_text(float(value), t.dtype)
+
+
+def _float_text(value: float, dtype: dtypes.DType) -> str:
+    if math.isfinite(value):
+        with np.errstate(over="ignore"):
+            rounded = float(np.asarray(value, dtype))
+        if math.isfinite(rounded):
+            text = repr(rounded)
+            if "e" in text and "." not in text:
+                text = text.replace("e", ".0e")
+            return text
+        value = rounded
+    raw = np.asarray(value, dtype)
+    width = raw.dtype.itemsize
+    return f"0x{int(raw.view(f'u{width}')):0{2 * width}X}"
+
+
+def ints(values: Sequence[int]) -> str:
+    """Returns `[1, 2]`."""
+    return f"[{', '.join(map(str, values))}]"
+
+
+@final
+class Module:
+    """One StableHLO module: a main function and the private ones that it calls.
+
+    Each program that several calls share becomes one private function, written once.
+
+    Attributes:
+        platform: "cpu", "cuda", "rocm" or "tpu"; a rule may choose another form for it.
+    """
+
+    __slots__ = ("_programs", "_taken", "functions", "locations", "platform", "shared")
+
+    def __init__(self, platform: str) -> None:
+        self.platform = platform
+        self.functions: list[str] = []
+        self._programs: dict[Program, str] = {}
+        self._taken: set[str] = {"main"}
+        self.shared: dict[object, str] = {}
+        self.locations: dict[tuple[str, str, int], str] = {}
+
+    def fresh(self, name: str) -> str:
+        """Returns an unused function name."""
+        base = "".join(c if c.isalnum() or c in "_." else "_" for c in name) or "f"
+        result, n = base, 0
+        while result in self._taken:
+            n += 1
+            result = f"{base}_{n}"
+        self._taken.add(result)
+        return result
+
+    def function_of(self, program: Program) -> str:
+        """Returns the name of the private function for a program, writing it the first time."""
+        name = self._programs.get(program)
+        if name is None:
+            name = self._programs[program] = self.fresh(program.name)
+            self.functions.append(function_text(self, program, name, "private"))
+        return name
+
+    def shared_function(self, key: object, name: str, write: Callable[[str], str]) -> str:
+        """Returns the name of a private function that rules share; `write(name)` gives its text once."""
+        found = self.shared.get(key)
+        if found is None:
+            found = self.shared[key] = self.fresh(name)
+            self.functions.append(write(found))
+        return found
+
+    def location(self, label: str, source: Source) -> str:
+        """Returns ` loc(#locN)` for an equation."""
+        file, line = "-", 0
+        if source is not None:
+            file, line = _line(source)
+        key = (label, file, line)
+        alias = self.locations.get(key)
+        if alias is None:
+            alias = self.locations[key] = f" loc(#loc{len(self.locations)})"
+        return alias
+
+    def location_lines(self) -> list[str]:
+        """Returns the definitions of the location aliases."""
+        return [
+            f"#loc{i} = loc({json.dumps(label)}({json.dumps(file)}:{line}:0))"
+            for i, (label, file, line) in enumerate(self.locations)
+        ]
+
+
+_lines: dict[tuple[object, int], tuple[str, int]] = {}
+
+
+def _line(source: tuple[object, int]) -> tuple[str, int]:
+    try:
+        return _lines[source]
+    except KeyError:
+        file, line, _ = resolve(source)  # type: ignore[arg-type]  # a code object, as in Source
+        if len(_lines) > 100_000:
+            _lines.clear()
+        _lines[source] = file, line
+        return file, line
+
+
+@final
+class Body:
+    """The lines of one function under construction.
+
+    Attributes:
+        module: where shared functions go.
+        lines: what has been written.
+    """
+
+    __slots__ = ("_constants", "_count", "_location", "indent", "lines", "module", "names")
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.lines: list[str] = []
+        self.names: dict[Var, str] = {}
+        self._constants: dict[tuple[str, str], str] = {}
+        self._count = 0
+        self._location = ""
+        self.indent = "    "
+
+    def line(self, text: str, results: int = 1) -> str:
+        """Writes `%n = text` and returns `%n`."""
+        n = self._count
+        self._count = n + 1
+        if results == 1:
+            self.lines.append(f"    %{n} = {text}{self._location}")
+        else:
+            self.lines.append(f"    %{n}:{results} = {text}{self._location}")
+        return f"%{n}"
+
+    def constant(self, value: Scalar, t: ArrayType) -> str:
+        """Returns the name of a splat constant of type `t`, written once."""
+        key = (constant_text(value, t), t.mlir)
+        name = self._constants.get(key)
+        if name is None:
+            name = f"%c{len(self._constants)}"
+            self._constants[key] = name
+            self.lines.append(f"    {name} = stablehlo.constant dense<{key[0]}> : {key[1]}")
+        return name
+
+    def name(self, atom: Atom) -> str:
+        """Returns the name of a variable or literal."""
+        if type(atom) is Var:
+            return self.names[atom]
+        return self.constant(atom.value, atom.type)  # type: ignore[union-attr]  # a Literal: atoms are of two classes
+
+    def fit(self, atom: Atom, shape: Shape) -> str:
+        """Returns the name of an atom brought to a shape: rank-0 ones are repeated."""
+        t = atom.type
+        if t.shape == shape:
+            return self.name(atom)
+        target = array_type(t.dtype, shape)
+        if type(atom) is Literal:
+            return self.constant(atom.value, target)
+        return self.broadcast(self.name(atom), t, target)
+
+    def broadcast(self, name: str, t: ArrayType, target: ArrayType) -> str:
+        """Repeats a rank-0 value."""
+        return self.line(f"stablehlo.broadcast_in_dim {name}, dims = [] : ({t.mlir}) -> {target.mlir}")
+
+    def equations(self, equations: Sequence[Equation]) -> None:
+        """Writes equations in order."""
+        names = self.names
+        find = rules.find
+        locate = self.module.location
+        for equation in equations:
+            op = equation.op
+            rule = find(type(op))
+            if rule is None:
+                raise NoRuleError(f"{op.name}: has no StableHLO form for {self.module.platform}")
+            label = f"{equation.scope}/{op.name}" if equation.scope else op.name
+            self._location = locate(label, equation.source)
+            outputs = equation.outputs
+            result = rule(self, op, equation.inputs, outputs)
+            if type(result) is str:
+                names[outputs[0]] = result
+            else:
+                for var, name in zip(outputs, result, strict=True):
+                    names[var] = name
+        self._location = ""
+
+    def call(self, program: Program, inputs: Sequence[str]) -> tuple[str, ...]:
+        """Calls a program as a private function."""
+        function = self.module.function_of(program)
+        outs = [t.mlir for t in program.out_types]
+        text = f"func.call @{function}({', '.join(inputs)}) : ({', '.join(t.mlir for t in program.in_types)}) -> ({', '.join(outs)})"
+        if not outs:
+            self.lines.append(f"    {text}{self._location}")
+            return ()
+        name = self.line(text, len(outs))
+        return (name,) if len(outs) == 1 else tuple([f"{name}#{i}" for i in range(len(outs))])
+
+    def inline(self, program: Program, inputs: Sequence[str]) -> tuple[str, ...]:
+        """Writes a program's body in place."""
+        location = self._location
+        for var, name in zip(program.inputs, inputs, strict=True):
+            self.names[var] = name
+        self.equations(program.equations)
+        self._location = location
+        return tuple([self.name(atom) for atom in program.outputs])
+
+
+def function_text(
+    module: Module, program: Program, name: str, visibility: str, attributes: Sequence[str] = ()
+) -> str:
+    """Returns the text of one function; `attributes` are those of the arguments, "" for none."""
+    body = Body(module)
+    arguments = []
+    for i, var in enumerate(program.inputs):
+        body.names[var] = f"%arg{i}"
+        extra = f" {{{attributes[i]}}}" if attributes and attributes[i] else ""
+        arguments.append(f"%arg{i}: {var.type.mlir}{extra}")
+    body.equations(program.equations)
+    results = [body.name(atom) for atom in program.outputs]
+    types = ", ".join([atom.type.mlir for atom in program.outputs])
+    tail = f"return {', '.join(results)} : {types}" if results else "return"
+    return "\n".join(
+        (
+            f"  func.func {visibility} @{name}({', '.join(arguments)}) -> ({types}) {{",
+            *body.lines,
+            f"    {tail}",
+            "  }",
+        )
+    )
+
+
+def module_text(
+    program: Program, platform: str, donated: Sequence[bool] = (), debug_info: bool = True
+) -> str:
+    """Returns the StableHLO text of a program as a module with a public `main`.
+
+    Args:
+        program: closed: its effect row is empty.
+        platform: "cpu", "cuda", "rocm" or "tpu".
+        donated: for each input whether its memory may be reused for a result.
+        debug_info: True to keep locations.
+    """
+    if program.effects:
+        raise BackendError(f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}")
+    module = Module(platform)
+    attributes = [""] * len(program.inputs)
+    if any(donated):
+        taken: set[int] = set()
+        for i, var in enumerate(program.inputs):
+            if not donated[i]:
+                continue
+            for j, t in enumerate(program.out_types):
+                if j not in taken and t.matches(var.type):
+                    taken.add(j)
+                    attributes[i] = f"tf.aliasing_output = {j} : i32"
+                    break
+            else:
+                attributes[i] = "jax.buffer_donor = true"
+    main = function_text(module, program, "main", "public", attributes)
+    name = "".join(c if c.isalnum() or c == "_" else "_" for c in program.name)
+    parts = [
+        f"module @jit_{name} attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}} {{",
+        main,
+        *module.functions,
+        "}",
+    ]
+    if debug_info:
+        return "\n".join([*parts, *module.location_lines(), ""])
+    text = "\n".join([*parts, ""])
+    for alias in module.locations.values():
+        text = text.replace(alias + "\n", "\n")
+    return text
+
+
+def lowest(t: ArrayType) -> Scalar:
+    """Returns the smallest value of a dtype: minus infinity for floats."""
+    if t.kind == "f":
+        return -math.inf
+    if t.kind == "b":
+        return False
+    return int(dtypes.iinfo(t.dtype).min)
+
+
+def highest(t: ArrayType) -> Scalar:
+    """Returns the largest value of a dtype: infinity for floats."""
+    if t.kind == "f":
+        return math.inf
+    if t.kind == "b":
+        return True
+    return int(dtypes.iinfo(t.dtype).max)

@@ -1,0 +1,8 @@
+"""How each operation looks in StableHLO text; importing this package registers all rules.
+
+Never: compile or run.
+"""
+
+from effx.lower.stablehlo import control, elementwise, index, linalg, random, reduce, shape, sort
+
+__all__ = ["control", "elementwise", "index", "linalg", "random", "reduce", "shape", "sort"]

@@ -1,0 +1,58 @@
+"""StableHLO text of gather and scatter.
+
+Never: clamp or wrap indices; the operations' own meaning does.
+"""
+
+from effx.ir.ops.index import Gather, Scatter
+from effx.ir.program import Atom, Var
+from effx.ir.types import array_type
+from effx.lower.emit import Body, emits, ints
+
+Inputs = tuple[Atom, ...]
+Outputs = tuple[Var, ...]
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+@emits(Gather)
+def gather(body: Body, op: Gather, inputs: Inputs, outputs: Outputs) -> str:
+    x, indices = inputs
+    return body.line(
+        f'"stablehlo.gather"({body.name(x)}, {body.name(indices)}) <{{dimension_numbers = #stablehlo.gather<'
+        f"offset_dims = {ints(op.offset_dims)}, collapsed_slice_dims = {ints(op.collapsed)}, "
+        f"operand_batching_dims = {ints(op.operand_batch)}, start_indices_batching_dims = {ints(op.indices_batch)}, "
+        f"start_index_map = {ints(op.start_index_map)}, index_vector_dim = {indices.type.ndim - 1}>, "
+        f"indices_are_sorted = {_flag(op.sorted)}, slice_sizes = {_array(op.slice_sizes)}}}> "
+        f": ({x.type.mlir}, {indices.type.mlir}) -> {outputs[0].type.mlir}"
+    )
+
+
+def _array(values: tuple[int, ...]) -> str:
+    return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
+
+
+COMBINE = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
+
+
+@emits(Scatter)
+def scatter(body: Body, op: Scatter, inputs: Inputs, outputs: Outputs) -> str:
+    x, indices, updates = inputs
+    s = array_type(x.type.dtype).mlir
+    if op.combiner == "set":
+        region = f"^bb0(%old: {s}, %new: {s}):\n      stablehlo.return %new : {s}"
+    else:
+        region = (
+            f"^bb0(%old: {s}, %new: {s}):\n      %both = stablehlo.{COMBINE[op.combiner]} %old, %new : {s}\n"
+            f"      stablehlo.return %both : {s}"
+        )
+    return body.line(
+        f'"stablehlo.scatter"({", ".join(map(body.name, inputs))}) <{{indices_are_sorted = {_flag(op.sorted)}, '
+        f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = {ints(op.window_dims)}, "
+        f"inserted_window_dims = {ints(op.inserted)}, input_batching_dims = {ints(op.operand_batch)}, "
+        f"scatter_indices_batching_dims = {ints(op.indices_batch)}, "
+        f"scatter_dims_to_operand_dims = {ints(op.start_index_map)}, index_vector_dim = {indices.type.ndim - 1}>, "
+        f"unique_indices = {_flag(op.unique)}}}> ({{\n    {region}\n    }}) "
+        f": ({x.type.mlir}, {indices.type.mlir}, {updates.type.mlir}) -> {outputs[0].type.mlir}"
+    )

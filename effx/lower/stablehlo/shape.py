@@ -1,0 +1,74 @@
+"""StableHLO text of operations that move, repeat or cut out elements.
+
+Never: compute with elements.
+"""
+
+from effx.ir.ops import shape as s
+from effx.ir.program import Atom, Literal, Var
+from effx.lower.emit import Body, emits, ints
+
+Inputs = tuple[Atom, ...]
+Outputs = tuple[Var, ...]
+
+
+def _one(body: Body, name: str, inputs: Inputs, outputs: Outputs, tail: str = "") -> str:
+    """Writes `stablehlo.name operands tail : (types) -> type`."""
+    operands = ", ".join(map(body.name, inputs))
+    types = ", ".join([a.type.mlir for a in inputs])
+    return body.line(f"stablehlo.{name} {operands}{tail} : ({types}) -> {outputs[0].type.mlir}")
+
+
+@emits(s.BroadcastInDim)
+def broadcast_in_dim(body: Body, op: s.BroadcastInDim, inputs: Inputs, outputs: Outputs) -> str:
+    if type(inputs[0]) is Literal:
+        return body.constant(inputs[0].value, outputs[0].type)
+    return _one(body, "broadcast_in_dim", inputs, outputs, f", dims = {ints(op.dims)}")
+
+
+@emits(s.Reshape)
+def reshape(body: Body, op: s.Reshape, inputs: Inputs, outputs: Outputs) -> str:
+    return _one(body, "reshape", inputs, outputs)
+
+
+@emits(s.Transpose)
+def transpose(body: Body, op: s.Transpose, inputs: Inputs, outputs: Outputs) -> str:
+    return _one(body, "transpose", inputs, outputs, f", dims = {ints(op.perm)}")
+
+
+@emits(s.Reverse)
+def reverse(body: Body, op: s.Reverse, inputs: Inputs, outputs: Outputs) -> str:
+    return body.line(f"stablehlo.reverse {body.name(inputs[0])}, dims = {ints(op.axes)} : {inputs[0].type.mlir}")
+
+
+@emits(s.Concatenate)
+def concatenate(body: Body, op: s.Concatenate, inputs: Inputs, outputs: Outputs) -> str:
+    return _one(body, "concatenate", inputs, outputs, f", dim = {op.axis}")
+
+
+@emits(s.Pad)
+def pad(body: Body, op: s.Pad, inputs: Inputs, outputs: Outputs) -> str:
+    tail = f", low = {ints(op.low)}, high = {ints(op.high)}, interior = {ints(op.interior)}"
+    return _one(body, "pad", inputs, outputs, tail)
+
+
+@emits(s.Slice)
+def slice_(body: Body, op: s.Slice, inputs: Inputs, outputs: Outputs) -> str:
+    ranges = ", ".join(
+        [f"{a}:{b}" if k == 1 else f"{a}:{b}:{k}" for a, b, k in zip(op.start, op.limit, op.strides, strict=True)]
+    )
+    return _one(body, "slice", inputs, outputs, f" [{ranges}]")
+
+
+@emits(s.DynamicSlice)
+def dynamic_slice(body: Body, op: s.DynamicSlice, inputs: Inputs, outputs: Outputs) -> str:
+    return _one(body, "dynamic_slice", inputs, outputs, f", sizes = {ints(op.sizes)}")
+
+
+@emits(s.DynamicUpdateSlice)
+def dynamic_update_slice(body: Body, op: s.DynamicUpdateSlice, inputs: Inputs, outputs: Outputs) -> str:
+    return _one(body, "dynamic_update_slice", inputs, outputs)
+
+
+@emits(s.Iota)
+def iota(body: Body, op: s.Iota, inputs: Inputs, outputs: Outputs) -> str:
+    return body.line(f"stablehlo.iota dim = {op.axis} : {op.type.mlir}")

@@ -1,0 +1,130 @@
+"""StableHLO text of sorting.
+
+XLA:CPU runs a comparator that is a bare `compare LT` natively and calls back into compiled code
+for any other. So float keys are mapped to integers of the same order first, outside the comparator.
+
+Never: order floats by `<` alone, which NaN breaks.
+"""
+
+from effx import dtypes
+from effx.ir.ops.sort import Sort
+from effx.ir.program import Atom, Var
+from effx.ir.types import ArrayType, array_type
+from effx.lower.emit import Body, emits
+from effx.lower.stablehlo.elementwise import COMPARE_KIND
+
+_INTS = {8: dtypes.int8, 16: dtypes.int16, 32: dtypes.int32, 64: dtypes.int64}
+
+
+def ordered_bits(body: Body, x: str, t: ArrayType) -> tuple[str, ArrayType]:
+    """Maps floats to signed integers of the same order: -0.0 as 0.0, NaN above all.
+
+    A positive float's bits, read as an integer, grow with it; a negative one's fall. Flipping all
+    bits but the sign of negative ones makes one order of both.
+    """
+    width = dtypes.bits(t.dtype)
+    it = array_type(_INTS[width], t.shape)
+    mask = array_type(dtypes.bool_, t.shape).mlir
+    zero, nan = body.constant(0.0, t), body.constant(float("nan"), t)
+    is_zero = body.line(f"stablehlo.compare EQ, {x}, {zero}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
+    x1 = body.line(f"stablehlo.select {is_zero}, {zero}, {x} : {mask}, {t.mlir}")
+    is_nan = body.line(f"stablehlo.compare NE, {x}, {x}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
+    x2 = body.line(f"stablehlo.select {is_nan}, {nan}, {x1} : {mask}, {t.mlir}")
+    bits = body.line(f"stablehlo.bitcast_convert {x2} : ({t.mlir}) -> {it.mlir}")
+    return _flip(body, bits, it, width), it
+
+
+def _flip(body: Body, bits: str, it: ArrayType, width: int) -> str:
+    # Its own inverse.
+    sign = body.line(f"stablehlo.shift_right_arithmetic {bits}, {body.constant(width - 1, it)} : {it.mlir}")
+    flip = body.line(f"stablehlo.and {sign}, {body.constant(2 ** (width - 1) - 1, it)} : {it.mlir}")
+    return body.line(f"stablehlo.xor {bits}, {flip} : {it.mlir}")
+
+
+def _sort_line(body: Body, op: Sort, names: list[str], types: list[ArrayType], keys: list[int]) -> tuple[str, ...]:
+    """Writes a sort by integer or boolean operands, compared one after the other."""
+    arguments, scalars = [], []
+    for i, t in enumerate(types):
+        s = array_type(t.dtype).mlir
+        scalars.append(s)
+        arguments += [f"%a{i}: {s}", f"%b{i}: {s}"]
+    lines = []
+    result = ""
+    for place, i in reversed(list(enumerate(keys))):
+        s, kind = scalars[i], COMPARE_KIND[types[i].kind]
+        lines.append(f"%lt{place} = stablehlo.compare LT, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
+        if result:
+            lines.append(f"%eq{place} = stablehlo.compare EQ, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
+            lines.append(f"%and{place} = stablehlo.and %eq{place}, {result} : tensor<i1>")
+            lines.append(f"%or{place} = stablehlo.or %lt{place}, %and{place} : tensor<i1>")
+            result = f"%or{place}"
+        else:
+            result = f"%lt{place}"
+    types_text = ", ".join(t.mlir for t in types)
+    region = "\n      ".join([f"^bb0({', '.join(arguments)}):", *lines, f"stablehlo.return {result} : tensor<i1>"])
+    stable = "true" if op.stable else "false"
+    name = body.line(
+        f'"stablehlo.sort"({", ".join(names)}) <{{dimension = {op.axis} : i64, is_stable = {stable}}}> '
+        f"({{\n    {region}\n    }}) : ({types_text}) -> ({types_text})",
+        len(names),
+    )
+    return (name,) if len(names) == 1 else tuple(f"{name}#{i}" for i in range(len(names)))
+
+
+@emits(Sort)
+def sort(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    if len(inputs) == 1 and inputs[0].type.kind == "f" and dtypes.bits(inputs[0].type.dtype) in _INTS:
+        return (_sort_floats(body, op, body.name(inputs[0]), inputs[0].type),)
+    names = [body.name(a) for a in inputs]
+    types = [a.type for a in inputs]
+    keys: list[tuple[str, ArrayType]] = []
+    for name, t in list(zip(names, types, strict=True))[: op.num_keys]:
+        if t.kind == "f":
+            keys.append(ordered_bits(body, name, t))
+        elif t.kind == "c":
+            part = array_type(dtypes.real_dtype(t.dtype), t.shape)
+            for which in ("real", "imag"):
+                value = body.line(f"stablehlo.{which} {name} : ({t.mlir}) -> {part.mlir}")
+                keys.append(ordered_bits(body, value, part))
+        else:
+            keys.append((name, t))
+    # Keys that are operands themselves are not sorted twice.
+    operands = [*keys, *[(n, t) for n, t in zip(names, types, strict=True) if (n, t) not in keys]]
+    results = _sort_line(body, op, [n for n, _ in operands], [t for _, t in operands], list(range(len(keys))))
+    place = {pair: i for i, pair in reversed(list(enumerate(operands)))}
+    return tuple(results[place[n, t]] for n, t in zip(names, types, strict=True))
+
+
+def _sort_floats(body: Body, op: Sort, x: str, t: ArrayType) -> str:
+    # The mapping to integers forgets the sign of zeros, so data that holds a -0.0 is sorted
+    # together with its keys, at twice the cost.
+    width = dtypes.bits(t.dtype)
+    key, it = ordered_bits(body, x, t)
+    mask = array_type(dtypes.bool_, t.shape).mlir
+    raw = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
+    smallest = body.constant(-(2 ** (width - 1)), it)
+    negative_zero = body.line(f"stablehlo.compare EQ, {raw}, {smallest}, SIGNED : ({it.mlir}, {it.mlir}) -> {mask}")
+    false = body.constant(False, array_type(dtypes.bool_))
+    axes = ", ".join(map(str, range(t.ndim)))
+    found = body.line(
+        f"stablehlo.reduce({negative_zero} init: {false}) applies stablehlo.or across dimensions = [{axes}] "
+        f": ({mask}, tensor<i1>) -> tensor<i1>"
+    )
+    exact, fast = Body(body.module), Body(body.module)
+    for inner in (exact, fast):
+        inner._count = 1000
+    pair = _sort_line(exact, op, [key, x], [it, t], [0])[1]
+    (ordered,) = _sort_line(fast, op, [key], [it], [0])
+    shift = fast.line(f"stablehlo.constant dense<{width - 1}> : {it.mlir}")
+    low = fast.line(f"stablehlo.constant dense<{2 ** (width - 1) - 1}> : {it.mlir}")
+    sign = fast.line(f"stablehlo.shift_right_arithmetic {ordered}, {shift} : {it.mlir}")
+    flip = fast.line(f"stablehlo.and {sign}, {low} : {it.mlir}")
+    bits = fast.line(f"stablehlo.xor {ordered}, {flip} : {it.mlir}")
+    back = fast.line(f"stablehlo.bitcast_convert {bits} : ({it.mlir}) -> {t.mlir}")
+    return body.line(
+        f'"stablehlo.if"({found}) ({{\n'
+        + "\n".join(exact.lines)
+        + f"\n    stablehlo.return {pair} : {t.mlir}\n    }}, {{\n"
+        + "\n".join(fast.lines)
+        + f"\n    stablehlo.return {back} : {t.mlir}\n    }}) : (tensor<i1>) -> {t.mlir}"
+    )
