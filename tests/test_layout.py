@@ -122,6 +122,29 @@ def test_jax_is_not_loaded_at_run_time() -> None:
     assert done.stdout.strip() == "[]"
 
 
+WORK = """
+import sys
+import numpy
+import effx
+import effx.numpy as enp
+
+x = enp.asarray([1.0, 2.0, 3.0])
+y = effx.jit(effx.grad(lambda x: (x * x).sum()))(x)
+assert numpy.asarray(y).tolist() == [2.0, 4.0, 6.0]
+assert numpy.asarray(enp.ones(3, enp.bfloat16)).astype("f4").tolist() == [1.0, 1.0, 1.0]
+assert float(effx.vmap(enp.sin)(x)[0]) > 0.8
+assert y.tolist() == [2.0, 4.0, 6.0]
+print(sorted(m for m in sys.modules if m.partition(".")[0] == "jax"))
+"""
+
+
+def test_jax_is_not_loaded_by_work() -> None:
+    """Computing does not load jax either: some of jaxlib's functions import it where it is installed."""
+    done = subprocess.run([sys.executable, "-c", WORK], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
 def test_package_is_marked_as_typed() -> None:
     """Type checkers read the annotations of an installed effx."""
     assert (PACKAGE / "py.typed").exists()
