@@ -1,1 +1,116 @@
-"""effx: composable effects for numerical Python, built directly on jaxlib."""
+"""effx: an effect-handler functional core for numerical Python, fully typed, on XLA.
+
+Never: load a submodule before it is used (PEP 562).
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from effx import dtypes as dtypes
+    from effx import effects as effects
+    from effx import errors as errors
+    from effx import lax as lax
+    from effx import nn as nn
+    from effx import numpy as numpy
+    from effx import random as random
+    from effx import tree as tree
+    from effx import tree_util as tree_util
+    from effx.array.values import Array as Array
+    from effx.config import config as config
+    from effx.config import default_matmul_precision as default_matmul_precision
+    from effx.config import disable_jit as disable_jit
+    from effx.config import enable_checks as enable_checks
+    from effx.config import enable_x64 as enable_x64
+    from effx.config import log_compiles as log_compiles
+    from effx.config import numpy_dtype_promotion as numpy_dtype_promotion
+    from effx.config import numpy_rank_promotion as numpy_rank_promotion
+    from effx.config import threefry_partitionable as threefry_partitionable
+    from effx.lower.backends import default_backend as default_backend
+    from effx.lower.sharding import Device as Device
+    from effx.transforms.autodiff import grad as grad
+    from effx.transforms.autodiff import jvp as jvp
+    from effx.transforms.autodiff import linear_transpose as linear_transpose
+    from effx.transforms.autodiff import linearize as linearize
+    from effx.transforms.autodiff import value_and_grad as value_and_grad
+    from effx.transforms.autodiff import vjp as vjp
+    from effx.transforms.jacobians import hessian as hessian
+    from effx.transforms.jacobians import jacfwd as jacfwd
+    from effx.transforms.jacobians import jacobian as jacobian
+    from effx.transforms.jacobians import jacrev as jacrev
+    from effx.transforms.jit import Jitted as Jitted
+    from effx.transforms.jit import jit as jit
+    from effx.transforms.placement import block_until_ready as block_until_ready
+    from effx.transforms.placement import device_count as device_count
+    from effx.transforms.placement import device_get as device_get
+    from effx.transforms.placement import device_put as device_put
+    from effx.transforms.placement import devices as devices
+    from effx.transforms.placement import local_device_count as local_device_count
+    from effx.transforms.placement import local_devices as local_devices
+    from effx.transforms.stages import ShapeDtypeStruct as ShapeDtypeStruct
+    from effx.transforms.staging import eval_shape as eval_shape
+    from effx.transforms.staging import make_jaxpr as make_jaxpr
+    from effx.transforms.staging import stage as stage
+    from effx.transforms.vmap import vmap as vmap
+
+__version__ = "0.1.0"
+
+# Where each public name lives.
+_HOME = {
+    "Array": "effx.array.values",
+    "Device": "effx.lower.sharding",
+    "Jitted": "effx.transforms.jit",
+    "ShapeDtypeStruct": "effx.transforms.stages",
+    "block_until_ready": "effx.transforms.placement",
+    "config": "effx.config",
+    "default_backend": "effx.lower.backends",
+    "default_matmul_precision": "effx.config",
+    "device_count": "effx.transforms.placement",
+    "device_get": "effx.transforms.placement",
+    "device_put": "effx.transforms.placement",
+    "devices": "effx.transforms.placement",
+    "disable_jit": "effx.config",
+    "enable_checks": "effx.config",
+    "enable_x64": "effx.config",
+    "eval_shape": "effx.transforms.staging",
+    "grad": "effx.transforms.autodiff",
+    "hessian": "effx.transforms.jacobians",
+    "jacfwd": "effx.transforms.jacobians",
+    "jacobian": "effx.transforms.jacobians",
+    "jacrev": "effx.transforms.jacobians",
+    "jit": "effx.transforms.jit",
+    "jvp": "effx.transforms.autodiff",
+    "linear_transpose": "effx.transforms.autodiff",
+    "linearize": "effx.transforms.autodiff",
+    "local_device_count": "effx.transforms.placement",
+    "local_devices": "effx.transforms.placement",
+    "log_compiles": "effx.config",
+    "make_jaxpr": "effx.transforms.staging",
+    "numpy_dtype_promotion": "effx.config",
+    "numpy_rank_promotion": "effx.config",
+    "stage": "effx.transforms.staging",
+    "threefry_partitionable": "effx.config",
+    "value_and_grad": "effx.transforms.autodiff",
+    "vjp": "effx.transforms.autodiff",
+    "vmap": "effx.transforms.vmap",
+}
+_MODULES = {"dtypes", "effects", "errors", "handlers", "ir", "lax", "nn", "numpy", "random", "tree", "tree_util"}
+
+__all__ = sorted([*_HOME, *_MODULES, "__version__"])  # noqa: PLE0605 - a list of strings, computed
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is not None:
+        # The outermost handler must be in place before anything can be performed.
+        importlib.import_module("effx.handlers.evaluate")
+        value = globals()[name] = getattr(importlib.import_module(home), name)
+        return value
+    if name in _MODULES:
+        importlib.import_module("effx.handlers.evaluate")
+        return importlib.import_module(f"effx.{name}")
+    raise AttributeError(f"module 'effx' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -96,6 +96,7 @@ class Program:
         outputs: variables or literals.
         name: the user function's name.
         effects: the effect row: what no handler inside has taken.
+        constants: values of the first inputs, where a user staged a function that closes over arrays.
     """
 
     inputs: tuple[Var, ...] = attrs.field(validator=attrs.validators.deep_iterable(attrs.validators.instance_of(Var)))
@@ -105,6 +106,7 @@ class Program:
     )
     name: str = attrs.field(default="f", validator=attrs.validators.instance_of(str))
     effects: frozenset[Effect] = attrs.field(default=frozenset())
+    constants: "tuple[Array, ...]" = attrs.field(default=(), repr=False)
     derived: dict[object, object] = attrs.field(factory=dict, repr=False)
 
     @property

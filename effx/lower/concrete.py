@@ -17,17 +17,16 @@ from effx import dtypes
 from effx.array import Array, Box, HostArray, Operand
 from effx.array.promotion import as_operand
 from effx.array.values import DT, Dims, HostData, Number, array_repr
-from effx.effects import is_in_scope
+from effx.effects import is_in_scope, isolated, perform
 from effx.errors import DonatedArrayError, DTypeError, EscapedBoxError
+from effx.ir.ops.convert import Bitcast
 from effx.ir.types import ArrayType, array_type
 from effx.lower.backends import client, default_device
 from effx.lower.sharding import SingleDeviceSharding, single
 from effx.tree.registry import dispatch, register_leaf
 
 if TYPE_CHECKING:
-    from types import CapsuleType
-
-    from typing_extensions import Unpack
+    from typing_extensions import CapsuleType, Unpack
 
 __all__ = ["ConcreteArray", "as_concrete", "device_get", "device_put", "from_dlpack", "put"]
 
@@ -56,8 +55,7 @@ class ConcreteArray(Array[DT, "Unpack[Dims]"]):  # type: ignore[type-var]  # Unp
         value = buffer._npy_value
         if value is None:
             self._check_alive(asked)
-            value = buffer._single_device_array_to_np_array_did_copy()[0]
-            value.flags.writeable = False
+            value = _fetch(self)
             buffer._npy_value = value
         return value
 
@@ -164,6 +162,25 @@ def host_text(x: Array) -> str:
 
 register_leaf(Array)
 dispatch.register_dataclass_node(ConcreteArray, ["buffer"], [])
+
+
+def _fetch(x: ConcreteArray) -> HostData:
+    """Copies elements to the host; on a CPU the result is a read-only view of the array's memory."""
+    buffer, t = x.buffer, x.type
+    # jaxlib's own conversion imports jax where it is installed; the buffer protocol does not, but
+    # it exists on CPUs only and knows no ml_dtypes, whose bits go through integers.
+    if x.device.platform != "cpu":
+        value = buffer._single_device_array_to_np_array_did_copy()[0]
+        value.flags.writeable = False
+        return value
+    if t.dtype.kind != "V":
+        return np.asarray(memoryview(buffer))  # type: ignore[arg-type]  # ArrayImpl has the buffer protocol
+    if dtypes.bits(t.dtype) < 8:
+        raise DTypeError(f"numpy.asarray(x): {t!r} has elements of less than a byte; convert it with astype(int8) first")
+    raw = dtypes.uint16 if t.dtype.itemsize == 2 else dtypes.uint8
+    with isolated():
+        bits = cast("ConcreteArray", perform(Bitcast(raw), (x,)))
+    return np.asarray(memoryview(bits.buffer)).view(t.dtype)  # type: ignore[arg-type]  # as above
 
 
 def _copy_buffer(x: ConcreteArray) -> ConcreteArray:
@@ -282,15 +299,30 @@ def from_dlpack(external: Any, device: object = None, copy: bool | None = None) 
     platform = {1: "cpu", 2: "cuda", 10: "rocm"}.get(int(kind))
     if platform is None:
         raise DTypeError(f"from_dlpack: device type {int(kind)} is not supported; only cpu, cuda and rocm are")
-    home = client(platform)
-    where = home.local_devices()[int(index)]
-    if isinstance(external, np.ndarray) and not external.flags.writeable:
-        return device_put(external, device)
+    if platform == "cpu":
+        # NumPy takes the memory over; a view that XLA may alias keeps the exporter alive.
+        try:
+            view = np.from_dlpack(external)
+        except (RuntimeError, BufferError, TypeError) as error:
+            raise DTypeError(f"from_dlpack: {type(external).__name__} gave data that cannot be taken over: {error}") from None
+        wanted = dtypes.canonicalize(view.dtype)
+        if wanted != view.dtype:
+            raise DTypeError(f"from_dlpack: dtype {view.dtype} needs enable_x64")
+        where = default_device() if default_device().platform == "cpu" else client("cpu").local_devices()[0]
+        result = _adopt(view, array_type(wanted, view.shape), where) if not copy else put(np.array(view), array_type(wanted, view.shape), where)
+        return result if device is None else device_put(result, device)
+    where = client(platform).local_devices()[int(index)]
     buffer = _jax.dlpack_managed_tensor_to_buffer(external.__dlpack__(), where, None)
-    data = array_type(dtypes.canonicalize(buffer.dtype), buffer.shape)
-    if data.dtype != buffer.dtype:
-        raise DTypeError(f"from_dlpack: dtype {buffer.dtype} needs enable_x64")
-    result = ConcreteArray(buffer._rewrap_with_aval_and_sharding(data, single(where)))
+    given = buffer.aval
+    result = ConcreteArray(buffer._rewrap_with_aval_and_sharding(array_type(np.dtype(given.dtype), given.shape), single(where)))
     if copy:
         result = _copy_buffer(result)
     return result if device is None else device_put(result, device)
+
+
+def _adopt(data: HostData, t: ArrayType, device: Device) -> ConcreteArray:
+    """Makes an array that uses host memory as its own where alignment allows."""
+    buffer = _jax.batched_device_put(
+        t, single(device), [data], [device], False, host_buffer_semantics=_jax.HostBufferSemantics.ZERO_COPY
+    )
+    return ConcreteArray(buffer)

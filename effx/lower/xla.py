@@ -60,6 +60,16 @@ class Executable:
         return [ConcreteArray(b) for b in results.consume_with_handlers(self.handlers)]
 
 
+# jaxlib 0.10 checks results by a Python method that jax patches in, unless told not to; 0.12
+# neither checks nor takes the argument.
+_UNCHECKED = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
+
+
+def result_handler(t: ArrayType, sharding: SingleDeviceSharding, committed: bool) -> _jax.ResultHandler:
+    """Returns what makes one result of an execution an array of type `t`."""
+    return _jax.array_result_handler(t, sharding, committed, **_UNCHECKED)
+
+
 def used_inputs(program: Program) -> tuple[bool, ...]:
     """Says for each input whether an equation or an output reads it."""
     used = {x for e in program.equations for x in e.inputs if type(x) is Var}
@@ -117,7 +127,7 @@ def compile_program(
         kept=kept[n:],
         committed=committed,
         text=text,
-        handlers=[_jax.array_result_handler(t, sharding, committed, _skip_checks=True) for t in out_types],
+        handlers=[result_handler(t, sharding, committed) for t in out_types],
     )
 
 

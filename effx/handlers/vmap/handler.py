@@ -108,12 +108,12 @@ def box(frame: Frame, y: Array, axis: Axis) -> Array:
 
 def rule(*kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]:
     """Registers a rule `(handler, op, values, axes) -> (result, axis)`; None stands for no batch axis."""
-    return Vmap.rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+    return Vmap.rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def tuple_rule(*kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]:
     """Registers a rule for an operation with several results."""
-    return Vmap.rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+    return Vmap.rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def to_front(x: Array, axis: int) -> Array:
@@ -121,9 +121,19 @@ def to_front(x: Array, axis: int) -> Array:
     return x if axis == 0 else moveaxis(x, axis, 0)
 
 
-def materialize(handler: Vmap, x: Array, axis: Axis) -> Array:
-    """Returns the value with its batch axis in front, repeating a value that has none."""
+def materialize(handler: Vmap, x: Array, axis: Axis, place: int = 0) -> Array:
+    """Returns the value with its batch axis at `place`, repeating a value that has none."""
     if axis is not None:
-        return to_front(x, axis)
-    shape: Shape = (handler.size, *x.type.shape)
-    return BroadcastInDim(shape, tuple(range(1, len(shape))))(x)
+        return x if axis == place else moveaxis(x, axis, place)
+    shape: Shape = (*x.type.shape[:place], handler.size, *x.type.shape[place:])
+    return BroadcastInDim(shape, tuple([i for i in range(len(shape)) if i != place]))(x)
+
+
+def beside(axes: tuple[int, ...], place: int) -> tuple[int, ...]:
+    """Returns axes of a member as axes of the batched value, whose batch axis is at `place`."""
+    return tuple([a + (a >= place) for a in axes])
+
+
+def insert(entries: tuple[int, ...], place: int, entry: int) -> tuple[int, ...]:
+    """Returns what a member has one entry an axis of, with an entry for a batch axis at `place`."""
+    return (*entries[:place], entry, *entries[place:])

@@ -7,6 +7,7 @@ from effx.ir.ops.index import Gather, Scatter
 from effx.ir.program import Atom, Var
 from effx.ir.types import array_type
 from effx.lower.emit import Body, emits, ints
+from effx.lower.stablehlo.shape import wide_index
 
 Inputs = tuple[Atom, ...]
 Outputs = tuple[Var, ...]
@@ -18,14 +19,15 @@ def _flag(value: bool) -> str:
 
 @emits(Gather)
 def gather(body: Body, op: Gather, inputs: Inputs, outputs: Outputs) -> str:
-    x, indices = inputs
+    x = inputs[0]
+    indices, it = wide_index(body, inputs[1])
     return body.line(
-        f'"stablehlo.gather"({body.name(x)}, {body.name(indices)}) <{{dimension_numbers = #stablehlo.gather<'
+        f'"stablehlo.gather"({body.name(x)}, {indices}) <{{dimension_numbers = #stablehlo.gather<'
         f"offset_dims = {ints(op.offset_dims)}, collapsed_slice_dims = {ints(op.collapsed)}, "
         f"operand_batching_dims = {ints(op.operand_batch)}, start_indices_batching_dims = {ints(op.indices_batch)}, "
-        f"start_index_map = {ints(op.start_index_map)}, index_vector_dim = {indices.type.ndim - 1}>, "
+        f"start_index_map = {ints(op.start_index_map)}, index_vector_dim = {it.ndim - 1}>, "
         f"indices_are_sorted = {_flag(op.sorted)}, slice_sizes = {_array(op.slice_sizes)}}}> "
-        f": ({x.type.mlir}, {indices.type.mlir}) -> {outputs[0].type.mlir}"
+        f": ({x.type.mlir}, {it.mlir}) -> {outputs[0].type.mlir}"
     )
 
 
@@ -38,7 +40,8 @@ COMBINE = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
 
 @emits(Scatter)
 def scatter(body: Body, op: Scatter, inputs: Inputs, outputs: Outputs) -> str:
-    x, indices, updates = inputs
+    x, _, updates = inputs
+    indices, it = wide_index(body, inputs[1])
     s = array_type(x.type.dtype).mlir
     if op.combiner == "set":
         region = f"^bb0(%old: {s}, %new: {s}):\n      stablehlo.return %new : {s}"
@@ -48,11 +51,11 @@ def scatter(body: Body, op: Scatter, inputs: Inputs, outputs: Outputs) -> str:
             f"      stablehlo.return %both : {s}"
         )
     return body.line(
-        f'"stablehlo.scatter"({", ".join(map(body.name, inputs))}) <{{indices_are_sorted = {_flag(op.sorted)}, '
+        f'"stablehlo.scatter"({body.name(x)}, {indices}, {body.name(updates)}) <{{indices_are_sorted = {_flag(op.sorted)}, '
         f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = {ints(op.window_dims)}, "
         f"inserted_window_dims = {ints(op.inserted)}, input_batching_dims = {ints(op.operand_batch)}, "
         f"scatter_indices_batching_dims = {ints(op.indices_batch)}, "
-        f"scatter_dims_to_operand_dims = {ints(op.start_index_map)}, index_vector_dim = {indices.type.ndim - 1}>, "
+        f"scatter_dims_to_operand_dims = {ints(op.start_index_map)}, index_vector_dim = {it.ndim - 1}>, "
         f"unique_indices = {_flag(op.unique)}}}> ({{\n    {region}\n    }}) "
-        f": ({x.type.mlir}, {indices.type.mlir}, {updates.type.mlir}) -> {outputs[0].type.mlir}"
+        f": ({x.type.mlir}, {it.mlir}, {updates.type.mlir}) -> {outputs[0].type.mlir}"
     )

@@ -3,8 +3,10 @@
 Never: compute with elements.
 """
 
+from effx import dtypes
 from effx.ir.ops import shape as s
 from effx.ir.program import Atom, Literal, Var
+from effx.ir.types import ArrayType, array_type
 from effx.lower.emit import Body, emits, ints
 
 Inputs = tuple[Atom, ...]
@@ -61,12 +63,33 @@ def slice_(body: Body, op: s.Slice, inputs: Inputs, outputs: Outputs) -> str:
 
 @emits(s.DynamicSlice)
 def dynamic_slice(body: Body, op: s.DynamicSlice, inputs: Inputs, outputs: Outputs) -> str:
-    return _one(body, "dynamic_slice", inputs, outputs, f", sizes = {ints(op.sizes)}")
+    return _at_starts(body, "dynamic_slice", inputs, 1, outputs, f", sizes = {ints(op.sizes)}")
 
 
 @emits(s.DynamicUpdateSlice)
 def dynamic_update_slice(body: Body, op: s.DynamicUpdateSlice, inputs: Inputs, outputs: Outputs) -> str:
-    return _one(body, "dynamic_update_slice", inputs, outputs)
+    return _at_starts(body, "dynamic_update_slice", inputs, 2, outputs)
+
+
+def _at_starts(body: Body, name: str, inputs: Inputs, arrays: int, outputs: Outputs, tail: str = "") -> str:
+    """Writes an operation whose operands are some arrays and then starts."""
+    pairs = [(body.name(a), a.type) for a in inputs[:arrays]] + [wide_index(body, a) for a in inputs[arrays:]]
+    operands = ", ".join([operand for operand, _ in pairs])
+    types = ", ".join([t.mlir for _, t in pairs])
+    return body.line(f"stablehlo.{name} {operands}{tail} : ({types}) -> {outputs[0].type.mlir}")
+
+
+def wide_index(body: Body, atom: Atom) -> tuple[str, ArrayType]:
+    """Returns the name and type of indices, widened to at least 32 bits.
+
+    XLA counts the last valid start in the indices' own dtype. Where an axis is longer than that dtype
+    holds, it wraps around, and the CPU backend then writes outside the array.
+    """
+    t = atom.type
+    if dtypes.bits(t.dtype) >= 32:
+        return body.name(atom), t
+    wide = array_type(dtypes.int32, t.shape)
+    return body.line(f"stablehlo.convert {body.name(atom)} : ({t.mlir}) -> {wide.mlir}"), wide
 
 
 @emits(s.Iota)

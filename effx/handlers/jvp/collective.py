@@ -1,0 +1,37 @@
+"""Tangents of collectives.
+
+Never: bind an axis name.
+"""
+
+from effx.array import Array
+from effx.handlers.jvp.handler import Tangent, rule
+from effx.ir.ops import collective as k
+from effx.ir.ops import compare as c
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.base import ArrayOperation
+from effx.ir.ops.convert import Convert
+
+
+@rule(k.PSum, k.AllGather)
+def linear(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    (x,), (dx,) = primals, tangents
+    return op(x), None if dx is None else op(dx)
+
+
+@rule(k.PMax, k.PMin)
+def extreme(
+    op: k.PMax | k.PMin, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    # The members that hold the extreme share the tangent evenly.
+    (x,), (dx,) = primals, tangents
+    y = op(x)
+    if dx is None:
+        return y, None
+    hit = Convert(x.type.dtype)(c.Eq()(x, y))
+    add = k.PSum(op.axis_name)
+    return y, e.Div()(add(e.Mul()(dx, hit)), add(hit))
+
+
+@rule(k.AxisIndex)
+def index(op: k.AxisIndex, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    return op(), None

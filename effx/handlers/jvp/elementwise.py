@@ -1,0 +1,229 @@
+"""Tangents of elementwise operations, comparisons and conversions.
+
+Each line is the derivative of the operation, named as in tables of derivatives: `x, y` operands,
+`z` result, `dx, dy` tangents. For complex operands all functions here are holomorphic but abs,
+real, imag and conj, whose rules are the real-linear ones.
+
+Never: evaluate an operation twice.
+"""
+
+import math
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import convert, scalar
+from effx.handlers.jvp.handler import Tangent, add_tangents, partials, rule, spread, tangent_of, tuple_rule, zeros_like
+from effx.ir.ops import compare as c
+from effx.ir.ops import convert as v
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.random import Threefry2x32
+from effx.ir.ops.shape import Iota
+
+ADD, SUB, MUL, DIV, NEG = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Neg()
+SELECT = e.Select()
+
+tangent_of(e.Exp)(lambda op, dx, x, y: dx * y)
+tangent_of(e.Exp2)(lambda op, dx, x, y: dx * y * math.log(2))
+tangent_of(e.Expm1)(lambda op, dx, x, y: dx * (y + 1.0))
+tangent_of(e.Log)(lambda op, dx, x, y: DIV(dx, x))
+tangent_of(e.Log1p)(lambda op, dx, x, y: DIV(dx, x + 1.0))
+tangent_of(e.Sqrt)(lambda op, dx, x, y: DIV(dx * 0.5, y))
+tangent_of(e.Rsqrt)(lambda op, dx, x, y: DIV(dx * y * -0.5, x))
+tangent_of(e.Cbrt)(lambda op, dx, x, y: DIV(dx * y * (1 / 3), x))
+tangent_of(e.Square)(lambda op, dx, x, y: dx * (x * 2.0))
+tangent_of(e.Sin)(lambda op, dx, x, y: dx * e.Cos()(x))
+tangent_of(e.Cos)(lambda op, dx, x, y: dx * NEG(e.Sin()(x)))
+tangent_of(e.Tan)(lambda op, dx, x, y: dx * (y * y + 1.0))
+tangent_of(e.Asin)(lambda op, dx, x, y: dx * e.Rsqrt()(1.0 - x * x))
+tangent_of(e.Acos)(lambda op, dx, x, y: NEG(dx * e.Rsqrt()(1.0 - x * x)))
+tangent_of(e.Atan)(lambda op, dx, x, y: DIV(dx, x * x + 1.0))
+tangent_of(e.Sinh)(lambda op, dx, x, y: dx * e.Cosh()(x))
+tangent_of(e.Cosh)(lambda op, dx, x, y: dx * e.Sinh()(x))
+tangent_of(e.Tanh)(lambda op, dx, x, y: dx * (1.0 - y * y))
+tangent_of(e.Asinh)(lambda op, dx, x, y: dx * e.Rsqrt()(x * x + 1.0))
+# (x - 1)(x + 1) keeps its digits near 1, where x * x - 1 loses them.
+tangent_of(e.Acosh)(lambda op, dx, x, y: dx * (e.Rsqrt()(x - 1.0) * e.Rsqrt()(x + 1.0)))
+tangent_of(e.Atanh)(lambda op, dx, x, y: DIV(dx, (1.0 - x) * (x + 1.0)))
+tangent_of(e.Logistic)(lambda op, dx, x, y: dx * (y * (1.0 - y)))
+tangent_of(e.Erf)(lambda op, dx, x, y: dx * (e.Exp()(NEG(x * x)) * (2 / math.sqrt(math.pi))))
+tangent_of(e.Erfc)(lambda op, dx, x, y: dx * (e.Exp()(NEG(x * x)) * (-2 / math.sqrt(math.pi))))
+tangent_of(e.ErfInv)(lambda op, dx, x, y: dx * (e.Exp()(y * y) * (math.sqrt(math.pi) / 2)))
+tangent_of(e.IntegerPow)(lambda op, dx, x, y: _integer_pow(op, dx, x))
+
+
+def _integer_pow(op: e.IntegerPow, dx: Array, x: Array) -> Array:
+    n = op.exponent
+    if n == 0:
+        return zeros_like(x)
+    return dx * (e.IntegerPow(n - 1)(x) * float(n))
+
+
+@rule(e.Abs)
+def abs_(op: e.Abs, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    (x,), (dx,) = primals, tangents
+    y = op(x)
+    assert dx is not None
+    if x.type.kind != "c":
+        return y, dx * e.Sign()(x)
+    # |x| grows by the part of dx along x: Re(conj(x) dx) / |x|, and 0 at 0.
+    along = e.Real()(MUL(e.Conj()(x), dx))
+    zero = c.Eq()(y, scalar(0.0, y.type.dtype))
+    safe = SELECT(zero, y, scalar(1.0, y.type.dtype))
+    return y, DIV(along, safe)
+
+
+partials(e.Mul, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: op(x, dy))
+partials(e.Div, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: NEG(op(MUL(z, dy), y)))
+# x rem y = x - y * trunc(x / y)
+partials(
+    e.Rem,
+    lambda op, dx, x, y, z: dx,
+    lambda op, dy, x, y, z: MUL(dy, NEG(_truncate(DIV(x, y)))),
+)
+partials(
+    e.Atan2,
+    lambda op, dx, x, y, z: MUL(dx, DIV(y, ADD(MUL(x, x), MUL(y, y)))),
+    lambda op, dy, x, y, z: MUL(dy, NEG(DIV(x, ADD(MUL(x, x), MUL(y, y))))),
+)
+
+
+def _truncate(x: Array) -> Array:
+    return MUL(e.Sign()(x), e.Floor()(e.Abs()(x)))
+
+
+def _power_by_base(op: e.Pow, dx: Array, x: Array, y: Array, z: Array) -> Array:
+    # y x^(y-1), and 0 where y = 0, also at x = 0.
+    zero = c.Eq()(y, scalar(0, y.type.dtype))
+    exponent = SELECT(zero, SUB(y, scalar(1, y.type.dtype)), scalar(1, y.type.dtype))
+    return MUL(dx, MUL(y, op(x, exponent)))
+
+
+def _power_by_exponent(op: e.Pow, dy: Array, x: Array, y: Array, z: Array) -> Array:
+    # x^y log x, and 0 at x = 0, where x^y is flat in y for y > 0.
+    zero = c.Eq()(x, scalar(0, x.type.dtype))
+    log = e.Log()(SELECT(zero, x, scalar(1, x.type.dtype)))
+    return MUL(dy, MUL(log, z))
+
+
+partials(e.Pow, _power_by_base, _power_by_exponent)
+
+
+def _extreme(op: e.Max | e.Min, d: Array, mine: Array, other: Array, z: Array) -> Array:
+    # The larger (smaller) one passes its tangent on; at a tie each passes half.
+    wins = (c.Gt() if type(op) is e.Max else c.Lt())(mine, other)
+    tie = c.Eq()(mine, other)
+    one, half, zero = [scalar(f, d.type.dtype) for f in (1.0, 0.5, 0.0)]
+    return MUL(d, SELECT(tie, SELECT(wins, zero, one), half))
+
+
+partials(e.Max, lambda op, dx, x, y, z: _extreme(op, dx, x, y, z), lambda op, dy, x, y, z: _extreme(op, dy, y, x, z))
+partials(e.Min, lambda op, dx, x, y, z: _extreme(op, dx, x, y, z), lambda op, dy, x, y, z: _extreme(op, dy, y, x, z))
+partials(
+    e.NextAfter,
+    lambda op, dx, x, y, z: dx,
+    lambda op, dy, x, y, z: zeros_like(z),
+)
+
+
+@rule(e.Add)
+def add(op: e.Add, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    z = op(*primals)
+    dx, dy = tangents
+    if dx is not None and dy is not None:
+        return z, op(dx, dy)
+    return z, add_tangents(z, dx, dy)
+
+
+@rule(e.Sub)
+def sub(op: e.Sub, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    z = op(*primals)
+    dx, dy = tangents
+    if dx is not None and dy is not None:
+        return z, op(dx, dy)
+    return z, add_tangents(z, dx, None if dy is None else NEG(dy))
+
+
+@rule(e.Neg, e.Real, e.Imag, e.Conj, v.Copy, v.ReducePrecision)
+def linear_unary(
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    (x,), (dx,) = primals, tangents
+    assert dx is not None
+    return op(x), op(dx)
+
+
+@rule(e.Complex)
+def complex_(op: e.Complex, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    z = op(*primals)
+    parts = [zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)]
+    return z, spread(op(*parts), z)
+
+
+@rule(e.Select)
+def select(op: e.Select, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    which, *cases = primals
+    z = op(*primals)
+    moved = [zeros_like(x) if d is None else d for x, d in zip(cases, tangents[1:], strict=True)]
+    return z, spread(op(which, *moved), z)
+
+
+@rule(e.Clamp)
+def clamp(op: e.Clamp, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    low, x, high = primals
+    z = op(low, x, high)
+    dlow, dx, dhigh = tangents
+    below, above = c.Lt()(x, low), c.Gt()(x, high)
+    d = zeros_like(x) if dx is None else dx
+    zero = scalar(0, x.type.dtype)
+    d = SELECT(below, d, zero if dlow is None else dlow)
+    return z, spread(SELECT(above, d, zero if dhigh is None else dhigh), z)
+
+
+@rule(v.Convert)
+def convert_(op: v.Convert, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    (x,), (dx,) = primals, tangents
+    y = op(x)
+    return y, convert(dx, op.dtype, op.weak) if dx is not None and dtypes.is_inexact(op.dtype) else None
+
+
+@rule(
+    c.Comparison,
+    v.StopGradient,
+    v.Bitcast,
+    e.IsFinite,
+    e.Sign,
+    e.Floor,
+    e.Ceil,
+    e.RoundToEven,
+    e.RoundAwayFromZero,
+    e.Not,
+    e.And,
+    e.Or,
+    e.Xor,
+    e.ShiftLeft,
+    e.ShiftRightArithmetic,
+    e.ShiftRightLogical,
+    e.PopulationCount,
+    e.CountLeadingZeros,
+    Iota,
+)
+def flat(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    """Piecewise constant, or of no real argument: the tangent is zero."""
+    return op(*primals), None
+
+
+@tuple_rule(Threefry2x32)
+def bits(
+    op: TupleOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    return op(*primals), (None, None)
+
+
+@tuple_rule(v.OptimizationBarrier)
+def optimization_barrier(
+    op: TupleOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    moving = [d for d in tangents if d is not None]
+    moved = iter(op(*moving))
+    return op(*primals), tuple([None if d is None else next(moved) for d in tangents])

@@ -1,0 +1,9 @@
+"""Tangents of matrix products: the product rule.
+
+Never: change the precision or the result's dtype.
+"""
+
+from effx.handlers.jvp.handler import partials
+from effx.ir.ops.linalg import DotGeneral
+
+partials(DotGeneral, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: op(x, dy))

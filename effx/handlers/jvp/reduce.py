@@ -1,0 +1,155 @@
+"""Tangents of reductions and cumulative reductions.
+
+Never: loop over elements.
+"""
+
+from effx.array import Array
+from effx.array.arithmetic import where
+from effx.array.promotion import scalar
+from effx.array.shaping import transpose
+from effx.array.indexing import positions
+from effx.handlers.jvp.handler import Tangent, rule
+from effx.ir.ops import compare as c
+from effx.ir.ops import elementwise as e
+from effx.ir.ops import reduce as r
+from effx.ir.ops.convert import Convert
+from effx.ir.ops.shape import BroadcastInDim, Pad, Reshape, Slice
+from effx.ir.ops.base import ArrayOperation
+from effx.ir.ops.index import Gather
+
+MUL, DIV, ADD = e.Mul(), e.Div(), e.Add()
+
+
+@rule(r.ReduceSum, r.CumSum)
+def total(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    (x,), (dx,) = primals, tangents
+    assert dx is not None
+    return op(x), op(dx)
+
+
+def _spread(y: Array, x: Array, axes: tuple[int, ...]) -> Array:
+    """Repeats a reduced value along the axes that it lost."""
+    return BroadcastInDim(x.type.shape, tuple([i for i in range(x.type.ndim) if i not in axes]))(y)
+
+
+@rule(r.ReduceMax, r.ReduceMin)
+def extreme(
+    op: r.ReduceMax | r.ReduceMin, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    # The extreme elements share the tangent evenly.
+    (x,), (dx,) = primals, tangents
+    y = op(x)
+    assert dx is not None
+    hit = Convert(x.type.dtype)(c.Eq()(x, _spread(y, x, op.axes)))
+    count = r.ReduceSum(op.axes)(hit)
+    return y, DIV(r.ReduceSum(op.axes)(MUL(dx, hit)), count)
+
+
+@rule(r.ReduceProd)
+def product(op: r.ReduceProd, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    # d(prod x) = sum_i dx_i prod_{j != i} x_j. The products without one element come from the
+    # running products from both ends, so that zeros do no harm.
+    (x,), (dx,) = primals, tangents
+    y = op(x)
+    assert dx is not None
+    if not op.axes or x.type.size == 0:
+        return y, dx if not op.axes else r.ReduceSum(op.axes)(dx)
+    kept = [i for i in range(x.type.ndim) if i not in op.axes]
+    perm = (*kept, *op.axes)
+    sizes = tuple([x.type.shape[i] for i in kept])
+    flat = Reshape((*sizes, x.type.size // _prod(sizes)))(transpose(x, perm))
+    others = MUL(_before(flat, False), _before(flat, True))
+    return y, r.ReduceSum((len(sizes),))(MUL(Reshape(flat.type.shape)(transpose(dx, perm)), others))
+
+
+def _prod(sizes: tuple[int, ...]) -> int:
+    result = 1
+    for n in sizes:
+        result *= n
+    return result
+
+
+def _before(x: Array, reverse: bool) -> Array:
+    """Products of all elements before each one on the last axis (behind it, when reverse)."""
+    axis = x.type.ndim - 1
+    running = r.CumProd(axis, reverse)(x)
+    return _shifted(running, axis, reverse, scalar(1, x.type.dtype))
+
+
+def _shifted(x: Array, axis: int, reverse: bool, fill: Array) -> Array:
+    n = x.type.shape[axis]
+    zeros, shape = (0,) * x.type.ndim, x.type.shape
+    one = tuple([1 if i == axis else 0 for i in range(x.type.ndim)])
+    if n == 0:
+        return x
+    if reverse:
+        return Pad(zeros, one, zeros)(Slice(one, shape, (1,) * x.type.ndim)(x), fill)
+    limit = tuple([m - 1 if i == axis else m for i, m in enumerate(shape)])
+    return Pad(one, zeros, zeros)(Slice(zeros, limit, (1,) * x.type.ndim)(x), fill)
+
+
+@rule(r.CumProd)
+def cumulative_product(
+    op: r.CumProd, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    # y_i = y_{i-1} x_i gives dy_i = dy_{i-1} x_i + y_{i-1} dx_i: a linear recurrence, solved by
+    # doubling: the pairs (a, b) of t -> a t + b combine as (a2 a1, a2 b1 + b2).
+    (x,), (dx,) = primals, tangents
+    y = op(x)
+    assert dx is not None
+    a, b = x, MUL(_shifted(y, op.axis, op.reverse, scalar(1, x.type.dtype)), dx)
+    return y, linear_recurrence(a, b, op.axis, op.reverse)
+
+
+def linear_recurrence(a: Array, b: Array, axis: int, reverse: bool) -> Array:
+    """Solves t_i = a_i t_{i-1} + b_i with t_{-1} = 0 along an axis."""
+    by, n = 1, a.type.shape[axis]
+    while by < n:
+        earlier_a = _moved(a, axis, by, reverse, 1)
+        earlier_b = _moved(b, axis, by, reverse, 0)
+        b = ADD(MUL(a, earlier_b), b)
+        a = MUL(a, earlier_a)
+        by *= 2
+    return b
+
+
+def _moved(x: Array, axis: int, by: int, reverse: bool, fill: int) -> Array:
+    ndim, shape = x.type.ndim, x.type.shape
+    zeros = (0,) * ndim
+    edge = tuple([by if i == axis else 0 for i in range(ndim)])
+    if reverse:
+        return Pad(zeros, edge, zeros)(Slice(edge, shape, (1,) * ndim)(x), scalar(fill, x.type.dtype))
+    limit = tuple([m - by if i == axis else m for i, m in enumerate(shape)])
+    return Pad(edge, zeros, zeros)(Slice(zeros, limit, (1,) * ndim)(x), scalar(fill, x.type.dtype))
+
+
+@rule(r.CumMax, r.CumMin)
+def cumulative_extreme(
+    op: r.CumMax | r.CumMin, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    # The tangent of the element that set the running extreme: its place is the running maximum of
+    # the places where x equals it.
+    (x,), (dx,) = primals, tangents
+    y = op(x)
+    assert dx is not None
+    place = positions(x.type.shape, op.axis)
+    sets = c.Eq()(x, y)
+    if op.reverse:
+        last = where(sets, place, scalar(x.type.shape[op.axis], place.type.dtype))
+        source = r.CumMin(op.axis, True)(last)
+    else:
+        source = r.CumMax(op.axis)(where(sets, place, scalar(0, place.type.dtype)))
+    return y, along_axis(dx, source, op.axis)
+
+
+def along_axis(x: Array, index: Array, axis: int) -> Array:
+    """Reads x at computed places of one axis, the other axes side by side."""
+    axes = tuple([i for i in range(x.type.ndim) if i != axis])
+    starts = Reshape((*index.type.shape, 1))(index)
+    return Gather((), (axis,), (axis,), (1,) * x.type.ndim, axes, axes)(x, starts)
+
+
+@rule(r.ReduceAnd, r.ReduceOr, r.ReduceXor, r.ArgReduction)
+def flat(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    """The results are integers: no tangent."""
+    return op(*primals), None

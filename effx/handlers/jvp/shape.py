@@ -1,0 +1,42 @@
+"""Tangents of operations that move elements: the same moves on the tangents.
+
+Never: build a zero tangent where none is needed.
+"""
+
+from effx.array import Array
+from effx.handlers.jvp.handler import Tangent, rule, zeros_like
+from effx.ir.ops import shape as s
+from effx.ir.ops.base import ArrayOperation
+
+
+@rule(s.BroadcastInDim, s.Reshape, s.Transpose, s.Reverse, s.Slice)
+def move(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    (x,), (dx,) = primals, tangents
+    assert dx is not None
+    return op(x), op(dx)
+
+
+@rule(s.Concatenate, s.Pad)
+def join(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    return op(*primals), op(*[zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)])
+
+
+@rule(s.DynamicSlice)
+def dynamic_slice(
+    op: s.DynamicSlice, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    x, *starts = primals
+    dx = tangents[0]
+    return op(x, *starts), None if dx is None else op(dx, *starts)
+
+
+@rule(s.DynamicUpdateSlice)
+def dynamic_update_slice(
+    op: s.DynamicUpdateSlice, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    x, update, *starts = primals
+    dx, du = tangents[:2]
+    z = op(x, update, *starts)
+    if dx is None and du is None:
+        return z, None
+    return z, op(zeros_like(x) if dx is None else dx, zeros_like(update) if du is None else du, *starts)

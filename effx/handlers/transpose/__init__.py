@@ -1,0 +1,9 @@
+"""Transposition of linear programs; importing this registers all rules.
+
+Never: see an operation that is not linear in its marked operands.
+"""
+
+from effx.handlers.transpose import collective, elementwise, index, linalg, reduce, shape
+from effx.handlers.transpose.handler import Linear, backward
+
+__all__ = ["Linear", "backward", "collective", "elementwise", "index", "linalg", "reduce", "shape"]

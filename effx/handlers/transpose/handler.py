@@ -1,0 +1,183 @@
+"""The backward walk over a linear program, and what transposition rules look like.
+
+A linear program y = A x is transposed by walking its equations backwards: each gives its operands'
+cotangents from its results' by the transpose of one operation. None stands for a zero cotangent.
+
+Never: hold a rule for one operation; the family files do.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast, final
+
+import attrs
+
+from effx.array import Array, HostArray
+from effx.array.promotion import scalar
+from effx.effects import RuleTable
+from effx.errors import NoRuleError
+from effx.handlers.stage import stage
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.control import Call
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.program import Atom, Program, Var
+from effx.ir.types import ArrayType
+
+__all__ = ["Cotangent", "Linear", "backward", "rule"]
+
+A = TypeVar("A", bound=ArrayOperation)
+T = TypeVar("T", bound=TupleOperation)
+
+Cotangent = Array | None
+
+
+@final
+@attrs.frozen
+class Linear:
+    """Stands in a rule for an operand in which the operation is linear: it has a type but no value."""
+
+    type: ArrayType
+
+
+Operand = Array | Linear
+
+# (op, cotangent of the result, operands) -> cotangents of the operands; None for known ones
+ArrayRule = Callable[[A, Array, tuple[Operand, ...]], Sequence[Cotangent]]
+TupleRule = Callable[[T, Sequence[Cotangent], tuple[Operand, ...]], Sequence[Cotangent]]
+
+rules: "RuleTable[ArrayRule[ArrayOperation] | TupleRule[TupleOperation]]" = RuleTable("transpose")
+
+
+def rule(*kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]:
+    """Registers a rule `(op, ct, operands) -> cotangents`."""
+    return rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+
+
+def tuple_rule(*kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]:
+    """Registers a rule for an operation with several results; a cotangent may be None."""
+    return rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+
+
+def backward(
+    program: Program, residuals: Sequence[Array], cotangents: Sequence[Cotangent]
+) -> list[Cotangent]:
+    """Transposes a linear program and applies it, under the current handlers.
+
+    Args:
+        program: linear in its inputs behind the residuals.
+        residuals: known values of the first inputs.
+        cotangents: one for each output, None for zero.
+
+    Returns:
+        One cotangent for each linear input, None for zero.
+
+    Raises:
+        NoRuleError: an operation is not linear in its linear operands.
+    """
+    n = len(residuals)
+    env: dict[Var, Array] = dict(zip(program.inputs[:n], residuals, strict=True))
+    found: dict[Var, Array] = {}
+
+    def add(atom: Atom, ct: Cotangent) -> None:
+        if ct is None or type(atom) is not Var or atom in env:
+            return
+        known = found.get(atom)
+        found[atom] = ct if known is None else known + ct
+
+    for atom, ct in zip(program.outputs, cotangents, strict=True):
+        add(atom, ct)
+    find = rules.find
+    for e in reversed(program.equations):
+        outputs = e.outputs
+        op = e.op
+        if len(outputs) == 1:
+            ct = found.pop(outputs[0], None)
+            if ct is None:
+                continue
+            cts: list[Cotangent] = [ct]
+        else:
+            cts = [found.pop(v, None) for v in outputs]
+            if not any([c is not None for c in cts]):
+                continue
+        operands = tuple(
+            [
+                (env[x] if x in env else Linear(x.type)) if type(x) is Var else HostArray(x.value, x.type)  # type: ignore[union-attr]  # a Literal
+                for x in e.inputs
+            ]
+        )
+        if type(op) is Call:
+            results: Sequence[Cotangent] = _call(op, cts, operands)
+        else:
+            transpose = find(type(op))
+            if transpose is None:
+                raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
+            if op.multiple:
+                results = cast("TupleRule[TupleOperation]", transpose)(cast("TupleOperation", op), cts, operands)
+            else:
+                assert cts[0] is not None
+                results = cast("ArrayRule[ArrayOperation]", transpose)(cast("ArrayOperation", op), cts[0], operands)
+        for x, result in zip(e.inputs, results, strict=True):
+            add(x, result)
+    return [found.get(x) for x in program.inputs[n:]]
+
+
+@final
+@attrs.frozen(eq=False)
+class Transposed:
+    """A transposed program: constants, then known operands, then the cotangents that are not zero."""
+
+    program: Program
+    constants: tuple[Array, ...]
+    nonzero: tuple[bool, ...]
+
+
+def _call(op: Call, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
+    known_in = tuple([not isinstance(x, Linear) for x in operands])
+    present = tuple([ct is not None for ct in cts])
+    key = ("transpose", known_in, present)
+    transposed = op.program.derived.get(key)
+    if transposed is None:
+        transposed = op.program.derived[key] = _transpose_program(op.program, known_in, present)
+    assert isinstance(transposed, Transposed)
+    known = [x for x in operands if not isinstance(x, Linear)]
+    results = iter(Call(transposed.program, op.inline)(*transposed.constants, *known, *[c for c in cts if c is not None]))
+    nonzero = iter(transposed.nonzero)
+    return [None if is_known or not next(nonzero) else next(results) for is_known in known_in]
+
+
+def _transpose_program(program: Program, known_in: tuple[bool, ...], present: tuple[bool, ...]) -> Transposed:
+    known_inputs = [x for x, known in zip(program.inputs, known_in, strict=True) if known]
+    linear_inputs = [x for x, known in zip(program.inputs, known_in, strict=True) if not known]
+    # backward expects the residuals first.
+    ordered = attrs.evolve(program, inputs=(*known_inputs, *linear_inputs), derived={})
+    n = len(known_inputs)
+    nonzero: tuple[bool, ...] = ()
+
+    def body(arrays: list[Array]) -> list[Array]:
+        nonlocal nonzero
+        given = iter(arrays[n:])
+        cts = backward(ordered, arrays[:n], [next(given) if p else None for p in present])
+        nonzero = tuple([ct is not None for ct in cts])
+        return [ct for ct in cts if ct is not None]
+
+    types = [x.type for x in known_inputs] + [t for t, p in zip(program.out_types, present, strict=True) if p]
+    staged = stage(body, types, f"transpose_{program.name}", "transpose")
+    return Transposed(staged.program, staged.captured, nonzero)
+
+
+def is_linear(x: Operand) -> bool:
+    """Says whether an operand of a rule is a linear one."""
+    return type(x) is Linear
+
+
+def value(x: Operand) -> Array:
+    """Returns a known operand of a rule."""
+    assert not isinstance(x, Linear)
+    return x
+
+
+def instantiate(ct: Cotangent, t: ArrayType) -> Array:
+    """Returns a cotangent as an array, zeros for None."""
+    if ct is not None:
+        return ct
+    return BroadcastInDim(t.shape, ())(scalar(0, t.dtype))
+

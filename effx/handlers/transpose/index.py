@@ -1,0 +1,70 @@
+"""Transposes of gather and of adding scatter.
+
+Never: transpose by indices.
+"""
+
+import numpy as np
+
+from effx.array import Array
+from effx.array.arithmetic import clip, where
+from effx.array.promotion import host_array, scalar
+from effx.handlers.jvp.index import gather_like
+from effx.handlers.transpose.handler import Cotangent, Linear, Operand, rule, value
+from effx.handlers.transpose.shape import zeros
+from effx.ir.ops.index import Gather, Scatter
+from effx.ir.ops.reduce import ReduceAnd
+from effx.ir.ops.shape import BroadcastInDim
+
+
+@rule(Gather)
+def gather(op: Gather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    x, indices = operands
+    add = Scatter(
+        op.offset_dims,
+        op.collapsed,
+        op.start_index_map,
+        "add",
+        op.operand_batch,
+        op.indices_batch,
+        op.sorted,
+        op.unique,
+    )
+    # Gather clamps its starts where scatter drops: clamp them for both.
+    starts = clamp_starts(op, x, value(indices))
+    return add(zeros(x.type), starts, ct), None
+
+
+def clamp_starts(op: Gather, x: Operand, indices: Array) -> Array:
+    """Clamps start vectors so that the slices lie inside x."""
+    limits = np.asarray(
+        [x.type.shape[a] - op.slice_sizes[a] for a in op.start_index_map], dtype=indices.type.dtype
+    )
+    return clip(indices, 0, host_array(limits))
+
+
+@rule(Scatter)
+def scatter(op: Scatter, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    x, indices, updates = operands
+    starts = value(indices)
+    if op.combiner == "mul":
+        assert type(x) is Linear
+        return op(ct, starts, value(updates)), None, None
+    ct_updates: Cotangent = None
+    if type(updates) is Linear:
+        ct_updates = _read(op, ct, starts, updates)
+    if op.combiner == "set":
+        ct_x = op(ct, starts, zeros(updates.type)) if type(x) is Linear else None
+        return ct_x, None, ct_updates
+    return ct if type(x) is Linear else None, None, ct_updates
+
+
+def _read(op: Scatter, ct: Array, starts: Array, updates: Linear) -> Array:
+    # Updates outside x were dropped, so their cotangent is 0; gather would clamp them.
+    gather = gather_like(op, ct.type, updates.type)
+    result = gather(ct, starts)
+    limits = np.asarray(
+        [ct.type.shape[a] - gather.slice_sizes[a] for a in op.start_index_map], dtype=starts.type.dtype
+    )
+    inside = ReduceAnd((starts.type.ndim - 1,))((starts >= 0) & (starts <= host_array(limits)))
+    scattered = tuple([i for i in range(result.type.ndim) if i not in op.window_dims])
+    return where(BroadcastInDim(result.type.shape, scattered)(inside), result, scalar(0, result.type.dtype))

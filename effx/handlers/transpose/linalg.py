@@ -1,0 +1,49 @@
+"""Transposes of matrix products in one operand.
+
+Never: transpose axes that dot_general can contract where they are.
+"""
+
+from effx.array import Array
+from effx.array.promotion import convert
+from effx.array.shaping import transpose
+from effx.handlers.transpose.handler import Cotangent, Linear, Operand, rule, value
+from effx.ir.ops.linalg import DotGeneral
+
+
+@rule(DotGeneral)
+def dot_general(op: DotGeneral, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    lhs, rhs = operands
+    if type(lhs) is Linear:
+        return _by_lhs(op, ct, lhs, value(rhs), swapped=False), None
+    assert type(rhs) is Linear
+    return None, _by_lhs(op, ct, rhs, value(lhs), swapped=True)
+
+
+def _by_lhs(op: DotGeneral, ct: Array, linear: Linear, known: Array, *, swapped: bool) -> Array:
+    """The cotangent of one operand: ct contracted with the other one over the other's free axes.
+
+    The result's axes of op are (batch, free axes of lhs, free axes of rhs).
+    """
+    mine_contract, other_contract = (
+        (op.rhs_contract, op.lhs_contract) if swapped else (op.lhs_contract, op.rhs_contract)
+    )
+    mine_batch, other_batch = (op.rhs_batch, op.lhs_batch) if swapped else (op.lhs_batch, op.rhs_batch)
+    nbatch = len(mine_batch)
+    mine_free = [i for i in range(linear.type.ndim) if i not in mine_contract and i not in mine_batch]
+    other_free = [i for i in range(known.type.ndim) if i not in other_contract and i not in other_batch]
+    batch = tuple(range(nbatch))
+    # ct's axes that belong to the other operand are contracted.
+    start = nbatch if swapped else nbatch + len(mine_free)
+    ct_contract = tuple(range(start, start + len(other_free)))
+    precision = op.precision if not swapped else (op.precision[1], op.precision[0])
+    if ct.type.dtype != known.type.dtype:
+        ct = convert(ct, known.type.dtype)
+    out = DotGeneral(ct_contract, tuple(other_free), batch, other_batch, precision)(ct, known)
+    # out's axes: batch, mine_free, then other's contracted axes in their own order.
+    remaining = [i for i in range(known.type.ndim) if i in other_contract]
+    order = [mine_contract[other_contract.index(i)] for i in remaining]
+    places = [*mine_batch, *mine_free, *order]
+    perm = [0] * len(places)
+    for place, axis in enumerate(places):
+        perm[axis] = place
+    return convert(transpose(out, perm), linear.type.dtype, linear.type.weak)

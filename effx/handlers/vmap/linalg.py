@@ -1,0 +1,36 @@
+"""Batching of matrix products.
+
+Never: move an axis; a product takes its axes from any place and says where they come out.
+"""
+
+from effx.array import Array
+from effx.handlers.vmap.handler import Axis, Vmap, beside, rule
+from effx.ir.ops.linalg import DotGeneral
+
+
+@rule(DotGeneral)
+def dot_general(
+    handler: Vmap, op: DotGeneral, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[Array, Axis]:
+    (lhs, rhs), (left, right) = values, axes
+    lhs_contract, lhs_batch = op.lhs_contract, op.lhs_batch
+    rhs_contract, rhs_batch = op.rhs_contract, op.rhs_batch
+    # The result's axes: batch, free ones of lhs, free ones of rhs, each in order.
+    place = len(lhs_batch)
+    if left is not None:
+        lhs_contract, lhs_batch = beside(lhs_contract, left), beside(lhs_batch, left)
+        if right is None:
+            place += _free_before(left, lhs_contract + lhs_batch)
+    if right is not None:
+        rhs_contract, rhs_batch = beside(rhs_contract, right), beside(rhs_batch, right)
+        if left is None:
+            lhs_free = lhs.type.ndim - len(lhs_contract) - len(lhs_batch)
+            place += lhs_free + _free_before(right, rhs_contract + rhs_batch)
+    if left is not None and right is not None:
+        lhs_batch, rhs_batch, place = (left, *lhs_batch), (right, *rhs_batch), 0
+    product = DotGeneral(lhs_contract, rhs_contract, lhs_batch, rhs_batch, op.precision, op.preferred)
+    return product(lhs, rhs), place
+
+
+def _free_before(axis: int, taken: tuple[int, ...]) -> int:
+    return axis - sum([t < axis for t in taken])

@@ -1,0 +1,186 @@
+"""Batching of operations that move, repeat or cut out elements.
+
+Never: move an axis that may stay.
+"""
+
+from math import prod
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import convert, scalar
+from effx.handlers.vmap.handler import Axis, Vmap, beside, insert, materialize, rule, to_front
+from effx.ir.ops.convert import Convert
+from effx.ir.ops.elementwise import Clamp, Select
+from effx.ir.ops.index import Gather, Scatter
+from effx.ir.ops.shape import (
+    BroadcastInDim,
+    Concatenate,
+    DynamicSlice,
+    DynamicUpdateSlice,
+    Iota,
+    Pad,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
+from effx.ir.types import Shape
+
+Values = tuple[Array, ...]
+Axes = tuple[Axis, ...]
+
+
+@rule(BroadcastInDim)
+def broadcast_in_dim(handler: Vmap, op: BroadcastInDim, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    assert axis is not None
+    # Right behind the axis that precedes it in x, so that dims keep increasing.
+    place = op.dims[axis - 1] + 1 if axis else 0
+    dims = insert(beside(op.dims, place), axis, place)
+    return BroadcastInDim(insert(op.shape, place, handler.size), dims)(x), place
+
+
+@rule(Reshape)
+def reshape(handler: Vmap, op: Reshape, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    assert axis is not None
+    # Row-major order splits at the batch axis: it may stay between the same numbers of elements.
+    before = prod(x.type.shape[:axis])
+    for place in range(len(op.shape) + 1):
+        if prod(op.shape[:place]) == before:
+            return Reshape(insert(op.shape, place, handler.size))(x), place
+    return Reshape((handler.size, *op.shape))(to_front(x, axis)), 0
+
+
+@rule(Transpose)
+def transpose(handler: Vmap, op: Transpose, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    assert axis is not None
+    return Transpose(insert(beside(op.perm, axis), axis, axis))(x), axis
+
+
+@rule(Reverse)
+def reverse(handler: Vmap, op: Reverse, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    assert axis is not None
+    return Reverse(beside(op.axes, axis))(x), axis
+
+
+@rule(Concatenate)
+def concatenate(handler: Vmap, op: Concatenate, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    place = next(a for a in axes if a is not None)
+    aligned = [materialize(handler, x, a, place) for x, a in zip(values, axes, strict=True)]
+    return Concatenate(op.axis + (op.axis >= place))(*aligned), place
+
+
+@rule(Pad)
+def pad(handler: Vmap, op: Pad, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (x, value), (axis, value_axis) = values, axes
+    if value_axis is None:
+        assert axis is not None
+        return _pad_beside(op, x, value, axis), axis
+    # Each member has a padding value of its own: pad with zeros, and put the values in by a mask.
+    place = 0 if axis is None else axis
+    shape = x.type.shape if axis is None else x.type.shape[:axis] + x.type.shape[axis + 1 :]
+    inside = op(BroadcastInDim(shape, ())(scalar(True, dtypes.bool_)), scalar(False, dtypes.bool_))
+    zero = scalar(0, x.type.dtype)
+    padded = op(x, zero) if axis is None else _pad_beside(op, x, zero, axis)
+    if x.type.weak:  # the result's weakness is x's alone
+        value = convert(value, x.type.dtype, True)
+    full = insert(inside.type.shape, place, handler.size)
+    filling = BroadcastInDim(full, (place,))(value)
+    padded = materialize(handler, padded, axis, place)
+    return Select()(materialize(handler, inside, None, place), filling, padded), place
+
+
+def _pad_beside(op: Pad, x: Array, value: Array, axis: int) -> Array:
+    return Pad(insert(op.low, axis, 0), insert(op.high, axis, 0), insert(op.interior, axis, 0))(x, value)
+
+
+@rule(Slice)
+def slice_(handler: Vmap, op: Slice, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    assert axis is not None
+    limit = insert(op.limit, axis, handler.size)
+    return Slice(insert(op.start, axis, 0), limit, insert(op.strides, axis, 1))(x), axis
+
+
+@rule(DynamicSlice)
+def dynamic_slice(handler: Vmap, op: DynamicSlice, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    x, axis = values[0], axes[0]
+    shape = x.type.shape if axis is None else x.type.shape[:axis] + x.type.shape[axis + 1 :]
+    free = _free_axes(op.sizes, shape)
+    if all([axes[1 + i] is None for i in free]):
+        starts = _plain_starts(values[1:], free)
+        if axis is None:
+            return op(x, *starts), None
+        zero = scalar(0, starts[0].type.dtype if starts else dtypes.int32)
+        return DynamicSlice(insert(op.sizes, axis, handler.size))(
+            x, *starts[:axis], zero, *starts[axis:]
+        ), axis
+    # Gather clamps starts as DynamicSlice does.
+    indices = _start_vectors(handler, [(values[1 + i], axes[1 + i]) for i in free])
+    offset_dims = tuple(range(1, len(shape) + 1))
+    if axis is None:
+        return Gather(offset_dims, (), free, op.sizes)(x, indices), 0
+    sizes = insert(op.sizes, axis, min(1, handler.size))
+    return Gather(offset_dims, (), beside(free, axis), sizes, (axis,), (0,), unique=True)(x, indices), 0
+
+
+@rule(DynamicUpdateSlice)
+def dynamic_update_slice(
+    handler: Vmap, op: DynamicUpdateSlice, values: Values, axes: Axes
+) -> tuple[Array, Axis]:
+    (x, update), (axis, update_axis) = values[:2], axes[:2]
+    shape = x.type.shape if axis is None else x.type.shape[:axis] + x.type.shape[axis + 1 :]
+    block = update.type.shape
+    if update_axis is not None:
+        block = block[:update_axis] + block[update_axis + 1 :]
+    free = _free_axes(block, shape)
+    if all([axes[2 + i] is None for i in free]):
+        starts = _plain_starts(values[2:], free)
+        place = axis if axis is not None else update_axis
+        if place is None:
+            return op(x, update, *starts), None
+        zero = scalar(0, starts[0].type.dtype if starts else dtypes.int32)
+        x = materialize(handler, x, axis, place)
+        update = materialize(handler, update, update_axis, place)
+        return op(x, update, *starts[:place], zero, *starts[place:]), place
+    # Scatter drops what does not fit, so the starts are clamped here.
+    pairs = [(_clamped(values[2 + i], shape[i] - block[i]), axes[2 + i]) for i in free]
+    indices = _start_vectors(handler, pairs)
+    if x.type.weak and not update.type.weak:
+        x = convert(x, x.type.dtype, False)
+    place = 0 if axis is None else axis
+    put = Scatter(
+        tuple(range(1, len(shape) + 1)), (), beside(free, place), "set", (place,), (0,), unique=True
+    )
+    x = materialize(handler, x, axis, place)
+    return put(x, indices, materialize(handler, update, update_axis)), place
+
+
+def _free_axes(block: Shape, shape: Shape) -> tuple[int, ...]:
+    """Returns the axes along which a block has room; along the others its start is clamped to 0."""
+    return tuple([i for i, (b, n) in enumerate(zip(block, shape, strict=True)) if b != n])
+
+
+def _plain_starts(starts: Values, free: tuple[int, ...]) -> list[Array]:
+    return [s if i in free else scalar(0, s.type.dtype) for i, s in enumerate(starts)]
+
+
+def _clamped(start: Array, last: int) -> Array:
+    if dtypes.bits(start.type.dtype) < 32:  # `last` may not fit
+        start = Convert(dtypes.int32)(start)
+    dtype = start.type.dtype
+    return Clamp()(scalar(0, dtype), start, scalar(last, dtype))
+
+
+def _start_vectors(handler: Vmap, starts: list[tuple[Array, Axis]]) -> Array:
+    """Puts scalar starts, batched or not, side by side: one vector a member."""
+    columns = [BroadcastInDim((handler.size, 1), () if a is None else (0,))(s) for s, a in starts]
+    return columns[0] if len(columns) == 1 else Concatenate(1)(*columns)
+
+
+@rule(Iota)
+def iota(handler: Vmap, op: Iota, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    return op(), None

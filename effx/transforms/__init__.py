@@ -1,0 +1,4 @@
+"""The typed public transformations.
+
+Never: interpret an operation; handlers do.
+"""

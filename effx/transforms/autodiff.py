@@ -1,0 +1,496 @@
+"""Differentiation: `jvp`, `linearize`, `vjp`, `linear_transpose`, `grad`, `value_and_grad`.
+
+Never: know the derivative of one operation.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, final
+
+import attrs
+import numpy as np
+from typing_extensions import TypeVarTuple, Unpack
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import as_operand, convert, scalar
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.handlers import differentiate
+from effx.handlers.linear import LinearProgram
+from effx.handlers.stage import run_program
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.program import Program, Var
+from effx.ir.types import ArrayType
+from effx.transforms.arguments import abstract, argument_numbers, as_arrays, flatten_output, name_of, origin_of, plain
+from effx.tree.partial import Partial
+from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+__all__ = ["grad", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+Ts = TypeVarTuple("Ts")
+
+
+def zeros(t: ArrayType) -> Array:
+    """Returns zeros of a type."""
+    zero = scalar(0, t.dtype, t.weak)
+    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
+
+
+def float0_zeros(t: ArrayType) -> PyTree:
+    """Returns the one tangent that an integer array has: a NumPy array of dtype float0."""
+    return np.zeros(t.shape, dtypes.float0)
+
+
+def _as_function(what: str, fun: Callable[..., object]) -> None:
+    if not callable(fun):
+        raise TransformError(f"{what}: expected a function, got {fun!r} of type {type(fun).__name__}")
+
+
+def _tangent(what: str, t: ArrayType, value: PyTree) -> Array | None:
+    """Checks one tangent (or cotangent) against its primal's type; integers have float0 ones, which count as zero."""
+    word = "tangent" if what in ("jvp", "linearize") else "cotangent"
+    if getattr(value, "dtype", None) == dtypes.float0:
+        if t.kind in "fc":
+            raise DTypeError(f"{what}: the {word} of {t!r} must have its dtype, got float0")
+        return None
+    given = as_operand(value, what)
+    if t.kind not in "fc":
+        raise DTypeError(
+            f"{what}: the {word} of {t!r} must have dtype float0, got {given.type!r}; "
+            f"integers and booleans have no tangents"
+        )
+    if given.type.shape != t.shape:
+        raise ShapeError(f"{what}: the {word} of {t!r} must have its shape, got {given.type!r}")
+    if given.type.dtype != t.dtype:
+        if not given.type.weak:
+            raise DTypeError(f"{what}: the {word} of {t!r} must have its dtype, got {given.type!r}")
+        given = convert(given, t.dtype, t.weak)
+    return given
+
+
+def _pairs(what: str, primals: PyTree, tangents: PyTree) -> tuple[list[Array], list[Array | None], PyTreeDef]:
+    leaves, tree = flatten(primals)
+    moved, moved_tree = flatten(tangents)
+    if tree != moved_tree:
+        raise TreeError(f"{what}: primals and tangents differ in structure: {tree} and {moved_tree}")
+    arrays = as_arrays(what, leaves, primals)
+    return arrays, [_tangent(what, x.type, t) for x, t in zip(arrays, moved, strict=True)], tree
+
+
+def _split_aux(what: str, name: str, result: object) -> tuple[PyTree, PyTree]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TransformError(f"{what}: with has_aux=True {name} must return a pair (result, aux), got {type(result).__name__}")
+    return result
+
+
+class _Flat:
+    """A user's function as a function of lists of arrays; keeps the structure of what it returned."""
+
+    __slots__ = ("aux", "fun", "has_aux", "name", "tree", "what", "in_tree", "out_count")
+
+    def __init__(self, what: str, fun: Callable[..., object], in_tree: PyTreeDef, has_aux: bool) -> None:
+        self.what = what
+        self.fun = fun
+        self.name = name_of(fun)
+        self.in_tree = in_tree
+        self.has_aux = has_aux
+        self.tree: PyTreeDef | None = None
+        self.aux: PyTreeDef | None = None
+        self.out_count = 0
+
+    def __call__(self, arrays: list[Array]) -> list[Array]:
+        result = self.fun(*self.in_tree.unflatten(arrays))
+        if not self.has_aux:
+            outputs, self.tree = flatten_output(self.what, self.name, result)
+            self.out_count = len(outputs)
+            return outputs
+        result, aux = _split_aux(self.what, self.name, result)
+        outputs, self.tree = flatten_output(self.what, self.name, result)
+        extra, self.aux = flatten_output(self.what, self.name, aux)
+        self.out_count = len(outputs)
+        return [*outputs, *extra]
+
+    def result(self, values: Sequence[PyTree]) -> Any:
+        """Rebuilds the function's result."""
+        assert self.tree is not None
+        return self.tree.unflatten([plain(v) for v in values[: self.out_count]])
+
+    def auxiliary(self, values: Sequence[PyTree]) -> Any:
+        """Rebuilds the auxiliary data."""
+        assert self.aux is not None
+        return self.aux.unflatten([plain(v) for v in values[self.out_count :]])
+
+
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[PyTree], tangents: Sequence[PyTree], has_aux: bool = False
+) -> tuple[Any, ...]:
+    """Evaluates a function together with its derivative along tangents: forward mode.
+
+    Args:
+        fun: takes the primals as positional arguments.
+        primals: a tuple or list, where to evaluate.
+        tangents: of the same structure, shapes and dtypes; float0 for integers.
+        has_aux: whether `fun` returns a pair whose second part is not differentiated.
+
+    Returns:
+        `(result, tangent)`, with has_aux `(result, tangent, aux)`. Integer results have tangents
+        of dtype float0.
+
+    Raises:
+        TreeError, ShapeError, DTypeError: primals and tangents do not fit.
+
+    >>> import effx, effx.numpy as enp
+    >>> y, dy = effx.jvp(enp.sin, (0.1,), (0.2,))
+    >>> print(f"{y:.6f} {dy:.6f}")
+    0.099833 0.199001
+    """
+    _as_function("jvp", fun)
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TransformError(
+            f"jvp: primals and tangents must be tuples or lists of arguments, "
+            f"got {type(primals).__name__} and {type(tangents).__name__}"
+        )
+    arrays, moved, tree = _pairs("jvp", tuple(primals), tuple(tangents))
+    flat = _Flat("jvp", fun, tree, has_aux)
+    outputs, out_tangents = differentiate.jvp(flat, arrays, moved, origin_of(fun))
+    results = flat.result(outputs)
+    derivative = flat.result([_tangent_out(y, t) for y, t in zip(outputs, out_tangents, strict=True)])
+    return (results, derivative, flat.auxiliary(outputs)) if has_aux else (results, derivative)
+
+
+def _tangent_out(y: Array, t: Array | None) -> PyTree:
+    if y.type.kind not in "fc":
+        return float0_zeros(y.type)
+    return zeros(y.type) if t is None else t
+
+
+@final
+@attrs.frozen(eq=False)
+class PushForward:
+    """A recorded derivative as a function of residuals and tangents.
+
+    Attributes:
+        program: linear behind the residuals; gives the tangents of the dependent results.
+        in_types, out_types: of all primals and results.
+        dependent: for each result whether it has a tangent.
+        in_tree, out_tree: the structures of the primals and the result.
+    """
+
+    program: Program
+    in_types: tuple[ArrayType, ...]
+    out_types: tuple[ArrayType, ...]
+    dependent: tuple[bool, ...]
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+
+    def __call__(self, residuals: tuple[Array, ...], *tangents: PyTree) -> Any:
+        """Applies the derivative."""
+        leaves, tree = flatten(tangents)
+        if tree != self.in_tree:
+            raise TreeError(f"linearize: the structure of the tangents is {tree}, that of the primals {self.in_tree}")
+        moved = [_tangent("linearize", t, x) for t, x in zip(self.in_types, leaves, strict=True)]
+        active = [zeros(t) if m is None else m for t, m in zip(self.in_types, moved, strict=True) if t.kind in "fc"]
+        results = iter(run_program(self.program, [*residuals, *active]))
+        return self.out_tree.unflatten(
+            [
+                float0_zeros(t) if t.kind not in "fc" else plain(next(results) if d else zeros(t))
+                for t, d in zip(self.out_types, self.dependent, strict=True)
+            ]
+        )
+
+
+@final
+@attrs.frozen(eq=False)
+class PullBack:
+    """A recorded derivative's transpose as a function of residuals and cotangents.
+
+    Attributes:
+        what: the transformation, for errors.
+        program: linear behind the residuals; gives the dependent results (or their tangents).
+        in_types, out_types: of all inputs and results.
+        dependent: for each result whether it depends on the inputs.
+        in_tree, out_tree: the structures of the inputs and the result.
+    """
+
+    what: str
+    program: Program
+    in_types: tuple[ArrayType, ...]
+    out_types: tuple[ArrayType, ...]
+    dependent: tuple[bool, ...]
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+
+    def __call__(self, residuals: tuple[Array, ...], cotangent: PyTree) -> Any:
+        """Applies the transpose."""
+        leaves, tree = flatten(cotangent)
+        if tree != self.out_tree:
+            raise TreeError(
+                f"{self.what}: the structure of the cotangent is {tree}, that of the result {self.out_tree}"
+            )
+        given = [_tangent(self.what, t, ct) for t, ct in zip(self.out_types, leaves, strict=True)]
+        kept = [ct for ct, d in zip(given, self.dependent, strict=True) if d]
+        found = iter(differentiate.pull_back(LinearProgram(self.program, residuals), kept))
+        results: list[PyTree] = []
+        for t in self.in_types:
+            if t.kind not in "fc":
+                results.append(float0_zeros(t))
+                continue
+            ct = next(found)
+            results.append(plain(zeros(t) if ct is None else ct))
+        return self.in_tree.unflatten(results)
+
+
+def _first(linear: LinearProgram, dependent: Sequence[bool], count: int) -> LinearProgram:
+    """Drops the outputs of auxiliary data."""
+    n = sum(dependent[:count])
+    if n == len(linear.program.outputs):
+        return linear
+    return LinearProgram(attrs.evolve(linear.program, outputs=linear.program.outputs[:n], derived={}), linear.residuals)
+
+
+def linearize(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: bool = False) -> tuple[Any, ...]:
+    """Evaluates a function and gives its derivative at that point as a function of tangents.
+
+    Evaluating the derivative many times costs only its linear part each time.
+
+    Args:
+        fun: takes the primals as positional arguments.
+        primals: where to linearise.
+        has_aux: whether `fun` returns a pair whose second part is not differentiated.
+
+    Returns:
+        `(result, f_jvp)`, with has_aux `(result, f_jvp, aux)`; `f_jvp(*tangents)` gives the
+        derivative along tangents. It is a pytree, so that jit can return it.
+
+    >>> import effx, effx.numpy as enp
+    >>> y, f_jvp = effx.linearize(lambda x: 3. * enp.sin(x) + enp.cos(x / 2.), 2.)
+    >>> print(f"{y:.4f} {f_jvp(3.):.4f} {f_jvp(4.):.4f}")
+    3.2682 -5.0075 -6.6767
+    """
+    _as_function("linearize", fun)
+    leaves, tree = flatten(primals)
+    arrays = as_arrays("linearize", leaves, primals)
+    flat = _Flat("linearize", fun, tree, has_aux)
+    active = [x.type.kind in "fc" for x in arrays]
+    outputs, linear, dependent = differentiate.linearize(flat, arrays, active, origin_of(fun))
+    n = flat.out_count
+    assert flat.tree is not None
+    kept = _first(linear, dependent, n)
+    push = PushForward(
+        kept.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, flat.tree
+    )
+    results = flat.result(outputs)
+    f_jvp = Partial(push, kept.residuals)
+    return (results, f_jvp, flat.auxiliary(outputs)) if has_aux else (results, f_jvp)
+
+
+def types_of(arrays: Sequence[Array]) -> tuple[ArrayType, ...]:
+    """Returns the arrays' types."""
+    return tuple([x.type for x in arrays])
+
+
+def vjp(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: bool = False) -> tuple[Any, ...]:
+    """Evaluates a function and gives the transpose of its derivative: reverse mode.
+
+    Args:
+        fun: takes the primals as positional arguments.
+        primals: where to differentiate.
+        has_aux: whether `fun` returns a pair whose second part is not differentiated.
+
+    Returns:
+        `(result, f_vjp)`, with has_aux `(result, f_vjp, aux)`; `f_vjp(cotangent)` takes a
+        cotangent of the result's structure and gives a tuple with one for each primal. It is a
+        pytree, so that jit can return it. Integer primals have cotangents of dtype float0.
+
+    >>> import effx, effx.numpy as enp
+    >>> y, f_vjp = effx.vjp(lambda x, y: (enp.sin(x), enp.cos(y)), 0.5, 1.0)
+    >>> xbar, ybar = f_vjp((0.7, 0.3))
+    >>> print(f"{xbar:.6f} {ybar:.6f}")
+    0.614308 -0.252441
+    """
+    _as_function("vjp", fun)
+    leaves, tree = flatten(primals)
+    arrays = as_arrays("vjp", leaves, primals)
+    flat, outputs, linear, dependent = _record("vjp", fun, arrays, tree, [True] * len(arrays), has_aux)
+    n = flat.out_count
+    assert flat.tree is not None
+    pull = PullBack(
+        "vjp", linear.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, flat.tree
+    )
+    results = flat.result(outputs)
+    f_vjp = Partial(pull, linear.residuals)
+    return (results, f_vjp, flat.auxiliary(outputs)) if has_aux else (results, f_vjp)
+
+
+def _record(
+    what: str,
+    fun: Callable[..., object],
+    arrays: list[Array],
+    tree: PyTreeDef,
+    wanted: Sequence[bool],
+    has_aux: bool,
+) -> tuple[_Flat, list[Array], LinearProgram, list[bool]]:
+    flat = _Flat(what, fun, tree, has_aux)
+    active = [w and x.type.kind in "fc" for w, x in zip(wanted, arrays, strict=True)]
+    outputs, linear, dependent = differentiate.linearize(flat, arrays, active, origin_of(fun))
+    return flat, outputs, _first(linear, dependent, flat.out_count), dependent
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: PyTree) -> Callable[[PyTree], Any]:
+    """Transposes a function that is promised to be linear.
+
+    Costs no evaluation: only shapes and dtypes of the primals are read.
+
+    Args:
+        fun: linear in its arguments.
+        primals: arrays, or anything with `shape` and `dtype`.
+
+    Returns:
+        A function from a cotangent of the result's structure to a tuple with one for each primal.
+
+    Raises:
+        NoRuleError: `fun` is not linear.
+        DTypeError: a primal is an integer.
+
+    >>> import effx
+    >>> f_transpose = effx.linear_transpose(lambda x, y: 0.5 * x - 0.5 * y, 0., 0.)
+    >>> f_transpose(1.0)
+    (Array(0.5, dtype=float32, weak_type=True), Array(-0.5, dtype=float32, weak_type=True))
+    """
+    _as_function("linear_transpose", fun)
+    leaves, tree = flatten(primals)
+    types = [abstract("linear_transpose", x) for x in leaves]
+    for t in types:
+        if t.kind not in "fc":
+            raise DTypeError(f"linear_transpose: primals must be floating or complex, got {t!r}")
+    flat = _Flat("linear_transpose", fun, tree, False)
+    results: list[Array] = []
+
+    def function(arrays: list[Array]) -> list[Array]:
+        results[:] = flat(arrays)
+        return results
+
+    linear, dependent = differentiate.record_linear(function, [Var(t) for t in types])
+    assert flat.tree is not None
+    pull = PullBack(
+        "linear_transpose", linear.program, tuple(types), types_of(results), tuple(dependent), tree, flat.tree
+    )
+    return Partial(pull, linear.residuals)
+
+
+def value_and_grad(
+    fun: Callable[P, Any],
+    argnums: "int | Sequence[int]" = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, tuple[Any, Any]]:
+    """Returns a function that gives `fun`'s value and its gradient.
+
+    Args:
+        fun: returns a scalar (with has_aux a pair of a scalar and anything).
+        argnums: which positional argument or arguments to differentiate by.
+        has_aux: whether `fun` returns a pair `(value, aux)`.
+        holomorphic: whether `fun` is promised to be holomorphic; its arguments and result are complex.
+        allow_int: whether arguments may be integers, whose gradients have dtype float0.
+
+    Returns:
+        A function giving `(value, gradient)`, or `((value, aux), gradient)`. The gradient has the
+        structure of the argument, and is a tuple if `argnums` is one.
+
+    Raises:
+        ShapeError, DTypeError: the result is no real scalar, or an argument is an integer.
+
+    >>> import effx
+    >>> print(*effx.value_and_grad(lambda x: x ** 3)(2.0))
+    8.0 12.0
+    """
+    _as_function("grad", fun)
+    name = name_of(fun)
+
+    @wraps(fun)
+    def value_and_gradient(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any]:
+        places = argument_numbers("grad", argnums, len(args))
+        chosen = [args[i] for i in places]
+        leaves, tree = flatten(tuple(chosen))
+        arrays = as_arrays("grad", leaves, tuple(chosen))
+        for x in arrays:
+            _check_input(name, x.type, holomorphic, allow_int)
+
+        def function(*selected: PyTree) -> object:
+            all_args: list[PyTree] = list(args)
+            for i, value in zip(places, selected, strict=True):
+                all_args[i] = value
+            return fun(*all_args, **kwargs)
+
+        function.__name__ = name
+        flat, outputs, linear, dependent = _record("grad", function, arrays, tree, [True] * len(arrays), has_aux)
+        if flat.out_count != 1 or outputs[0].type.shape:
+            got = ", ".join(repr(y.type) for y in outputs[: flat.out_count])
+            raise ShapeError(f"grad: {name} must return a scalar, got {got or 'nothing'}; use vjp or jacrev")
+        y = outputs[0]
+        _check_output(name, y.type, holomorphic)
+        one = scalar(1, y.type.dtype, y.type.weak)
+        pull = PullBack(
+            "grad", linear.program, types_of(arrays), (y.type,), tuple(dependent[:1]), tree, leaf_structure
+        )
+        gradients = pull(linear.residuals, one)
+        result = gradients if isinstance(argnums, Sequence) else gradients[0]
+        value = flat.result(outputs)
+        return ((value, flat.auxiliary(outputs)) if has_aux else value), result
+
+    return value_and_gradient
+
+
+leaf_structure = flatten(0)[1]
+
+
+def _check_input(name: str, t: ArrayType, holomorphic: bool, allow_int: bool) -> None:
+    if holomorphic:
+        if t.kind != "c":
+            raise DTypeError(f"grad: with holomorphic=True arguments of {name} must be complex, got {t!r}")
+    elif t.kind not in "fc" and not allow_int:
+        raise DTypeError(
+            f"grad: {name} must be differentiated by floating or complex arguments, got {t!r}; "
+            f"convert it, or pass allow_int=True for a float0 gradient"
+        )
+
+
+def _check_output(name: str, t: ArrayType, holomorphic: bool) -> None:
+    if holomorphic:
+        if t.kind != "c":
+            raise DTypeError(f"grad: with holomorphic=True {name} must return a complex scalar, got {t!r}")
+    elif t.kind == "c":
+        raise DTypeError(f"grad: {name} must return a real scalar, got {t!r}; pass holomorphic=True, or use vjp")
+    elif t.kind != "f":
+        raise DTypeError(f"grad: {name} must return a floating scalar, got {t!r}")
+
+
+def grad(
+    fun: Callable[P, Any],
+    argnums: "int | Sequence[int]" = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, Any]:
+    """Returns a function that gives `fun`'s gradient, in the structure of the argument.
+
+    For arguments and errors see `value_and_grad`. With has_aux the result is `(gradient, aux)`.
+    The gradient of a real function of complex arguments is the conjugate of the direction of
+    steepest ascent, as the pairing of cotangents has no conjugation.
+
+    >>> import effx, effx.numpy as enp
+    >>> print(f"{effx.grad(enp.tanh)(0.2):.6f}")
+    0.961043
+    """
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+
+    @wraps(fun)
+    def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
+        value, result = both(*args, **kwargs)
+        return (result, value[1]) if has_aux else result
+
+    return gradient
