@@ -4,7 +4,6 @@ Never: decide what to compile; jit and the evaluator do.
 """
 
 import logging
-
 import time
 from collections.abc import Sequence
 from typing import final
@@ -22,6 +21,7 @@ from effx.lower.backends import platform_of
 from effx.lower.concrete import ConcreteArray
 from effx.lower.emit import module_text
 from effx.lower.sharding import SingleDeviceSharding, single
+from effx.lower.stablehlo import elementwise as _rules  # noqa: F401 - importing the package registers all rules
 
 __all__ = ["Executable", "compile_program"]
 

@@ -1,0 +1,93 @@
+"""The checker: types, scope, single assignment and effect row of a program.
+
+Never: change a program.
+"""
+
+from effx.errors import EffxError, ProgramError
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
+from effx.ir.types import ArrayType
+
+__all__ = ["check"]
+
+
+def check(program: Program) -> Program:
+    """Verifies a program and the programs that it holds; returns it.
+
+    Raises:
+        ProgramError: a variable is undefined, defined twice or of the wrong type; a literal is no
+            scalar; an operation does not fit its operands; the effect row is not what the
+            operations leave.
+
+    >>> from effx.ir.text import parse_program
+    >>> check(parse_program("f(a: f32[3]) { b: f32[2] = sin a\\n return b }"))
+    Traceback (most recent call last):
+    ...
+    effx.errors.ProgramError: check: f: equation 0, sin: the result is f32[2], but the typing rule gives f32[3]
+    """
+    _check(program, set())
+    return program
+
+
+def _check(program: Program, seen: set[Program]) -> None:
+    if program in seen:
+        return
+    seen.add(program)
+    name = program.name
+    defined: set[Var] = set()
+
+    def define(var: Var, where: str) -> None:
+        if var in defined:
+            raise ProgramError(f"check: {name}: {where} defines a variable a second time")
+        defined.add(var)
+
+    def read(atom: Atom, where: str) -> None:
+        if type(atom) is Literal:
+            if atom.type.shape:
+                raise ProgramError(f"check: {name}: {where} has a literal of type {atom.type!r}, which is no scalar")
+        elif atom not in defined:
+            raise ProgramError(f"check: {name}: {where} reads an undefined variable of type {atom.type!r}")
+
+    for var in program.inputs:
+        define(var, "the input list")
+    for n, e in enumerate(program.equations):
+        where = f"equation {n}, {e.op.name}"
+        for atom in e.inputs:
+            read(atom, where)
+        _check_types(name, where, e)
+        for var in e.outputs:
+            define(var, where)
+        for held in held_programs(e):
+            _check(held, seen)
+    for atom in program.outputs:
+        read(atom, "the output list")
+    row = effect_row(program.equations)
+    if row != program.effects:
+        raise ProgramError(f"check: {name}: the effect row is {set(program.effects)}, but the operations leave {set(row)}")
+
+
+def held_programs(e: Equation) -> list[Program]:
+    """Returns the programs that an equation's operation holds."""
+    slots = [getattr(e.op, field.name) for field in getattr(type(e.op), "__attrs_attrs__", ())]
+    found: list[Program] = []
+    for value in slots:
+        found += [v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Program)]
+    return found
+
+
+def _check_types(name: str, where: str, e: Equation) -> None:
+    types = [x.type for x in e.inputs]
+    try:
+        if isinstance(e.op, TupleOperation):
+            expected: tuple[ArrayType, ...] = e.op.infer(*types)
+        elif isinstance(e.op, ArrayOperation):
+            expected = (e.op.infer(*types),)
+        else:
+            raise ProgramError(f"check: {name}: {where} is no operation on arrays")
+    except EffxError as error:
+        raise ProgramError(f"check: {name}: {where}: {error.message}") from error
+    if len(expected) != len(e.outputs):
+        raise ProgramError(f"check: {name}: {where} has {len(e.outputs)} results, the typing rule gives {len(expected)}")
+    for var, t in zip(e.outputs, expected, strict=True):
+        if var.type is not t:
+            raise ProgramError(f"check: {name}: {where}: the result is {var.type!r}, but the typing rule gives {t!r}")

@@ -1,0 +1,68 @@
+"""Dead code and common subexpressions.
+
+Never: remove an operation that leaves an effect.
+"""
+
+import attrs
+
+from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
+
+__all__ = ["common_subexpressions", "dead_code"]
+
+
+def dead_code(program: Program) -> Program:
+    """Removes equations whose results nothing reads, unless they leave an effect.
+
+    >>> from effx.ir.text import parse_program
+    >>> print(dead_code(parse_program("f(a: f32[]) { b: f32[] = sin a\\n c: f32[] = cos a\\n return c }")))
+    f(a: f32[]) {
+      b: f32[] = cos a
+      return b
+    }
+    """
+    needed = {x for x in program.outputs if type(x) is Var}
+    kept: list[Equation] = []
+    for e in reversed(program.equations):
+        if e.op.effects or any([v in needed for v in e.outputs]):
+            kept.append(e)
+            needed.update([x for x in e.inputs if type(x) is Var])
+    if len(kept) == len(program.equations):
+        return program
+    return _with_equations(program, tuple(reversed(kept)), program.outputs)
+
+
+def common_subexpressions(program: Program) -> Program:
+    """Replaces an equation by an earlier one with the same operation and operands.
+
+    >>> from effx.ir.text import parse_program
+    >>> print(common_subexpressions(parse_program(
+    ...     "f(a: f32[]) { b: f32[] = sin a\\n c: f32[] = sin a\\n d: f32[] = mul b c\\n return d }")))
+    f(a: f32[]) {
+      b: f32[] = sin a
+      c: f32[] = mul b b
+      return c
+    }
+    """
+    renamed: dict[Var, Var] = {}
+    known: dict[tuple[object, ...], tuple[Var, ...]] = {}
+    kept: list[Equation] = []
+
+    def read(atom: Atom) -> Atom:
+        return renamed.get(atom, atom) if type(atom) is Var else atom
+
+    for e in program.equations:
+        inputs = tuple(map(read, e.inputs))
+        key = (e.op, tuple([(x.type, repr(x.value)) if type(x) is Literal else x for x in inputs]))
+        earlier = None if e.op.effects else known.get(key)
+        if earlier is not None:
+            renamed.update(zip(e.outputs, earlier, strict=True))
+            continue
+        known[key] = e.outputs
+        kept.append(e if inputs == e.inputs else attrs.evolve(e, inputs=inputs))
+    return _with_equations(program, tuple(kept), tuple(map(read, program.outputs)))
+
+
+def _with_equations(program: Program, equations: tuple[Equation, ...], outputs: tuple[Atom, ...]) -> Program:
+    return attrs.evolve(
+        program, equations=equations, outputs=outputs, effects=effect_row(equations), derived={}
+    )
