@@ -46,6 +46,8 @@ class Dual:
 class JVP(Handler):
     """Pushes tangents forward."""
 
+    name = "jvp"
+
     rules: ClassVar["RuleTable[ArrayRule[ArrayOperation] | TupleRule[TupleOperation]]"] = RuleTable("jvp")
 
     def primal(self, payload: Dual) -> Array:
