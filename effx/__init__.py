@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from effx import tree as tree
     from effx import tree_util as tree_util
     from effx.array.values import Array as Array
-    from effx.config import config as config
-    from effx.config import default_matmul_precision as default_matmul_precision
-    from effx.config import disable_jit as disable_jit
-    from effx.config import enable_checks as enable_checks
-    from effx.config import enable_x64 as enable_x64
-    from effx.config import log_compiles as log_compiles
-    from effx.config import numpy_dtype_promotion as numpy_dtype_promotion
-    from effx.config import numpy_rank_promotion as numpy_rank_promotion
-    from effx.config import threefry_partitionable as threefry_partitionable
+    from effx.flags import config as config
+    from effx.flags import default_matmul_precision as default_matmul_precision
+    from effx.flags import disable_jit as disable_jit
+    from effx.flags import enable_checks as enable_checks
+    from effx.flags import enable_x64 as enable_x64
+    from effx.flags import log_compiles as log_compiles
+    from effx.flags import numpy_dtype_promotion as numpy_dtype_promotion
+    from effx.flags import numpy_rank_promotion as numpy_rank_promotion
+    from effx.flags import threefry_partitionable as threefry_partitionable
     from effx.lower.backends import default_backend as default_backend
     from effx.lower.sharding import Device as Device
     from effx.transforms.autodiff import grad as grad
@@ -62,16 +62,16 @@ _HOME = {
     "Jitted": "effx.transforms.jit",
     "ShapeDtypeStruct": "effx.transforms.stages",
     "block_until_ready": "effx.transforms.placement",
-    "config": "effx.config",
+    "config": "effx.flags",
     "default_backend": "effx.lower.backends",
-    "default_matmul_precision": "effx.config",
+    "default_matmul_precision": "effx.flags",
     "device_count": "effx.transforms.placement",
     "device_get": "effx.transforms.placement",
     "device_put": "effx.transforms.placement",
     "devices": "effx.transforms.placement",
-    "disable_jit": "effx.config",
-    "enable_checks": "effx.config",
-    "enable_x64": "effx.config",
+    "disable_jit": "effx.flags",
+    "enable_checks": "effx.flags",
+    "enable_x64": "effx.flags",
     "eval_shape": "effx.transforms.staging",
     "grad": "effx.transforms.autodiff",
     "hessian": "effx.transforms.jacobians",
@@ -84,17 +84,29 @@ _HOME = {
     "linearize": "effx.transforms.autodiff",
     "local_device_count": "effx.transforms.placement",
     "local_devices": "effx.transforms.placement",
-    "log_compiles": "effx.config",
+    "log_compiles": "effx.flags",
     "make_jaxpr": "effx.transforms.staging",
-    "numpy_dtype_promotion": "effx.config",
-    "numpy_rank_promotion": "effx.config",
+    "numpy_dtype_promotion": "effx.flags",
+    "numpy_rank_promotion": "effx.flags",
     "stage": "effx.transforms.staging",
-    "threefry_partitionable": "effx.config",
+    "threefry_partitionable": "effx.flags",
     "value_and_grad": "effx.transforms.autodiff",
     "vjp": "effx.transforms.autodiff",
     "vmap": "effx.transforms.vmap",
 }
-_MODULES = {"dtypes", "effects", "errors", "handlers", "ir", "lax", "nn", "numpy", "random", "tree", "tree_util"}
+_MODULES = {
+    "dtypes",
+    "effects",
+    "errors",
+    "handlers",
+    "ir",
+    "lax",
+    "nn",
+    "numpy",
+    "random",
+    "tree",
+    "tree_util",
+}
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])  # noqa: PLE0605 - a list of strings, computed
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 import ml_dtypes
 import numpy as np
 
-from effx.config import enable_x64, numpy_dtype_promotion
 from effx.errors import DTypeError
+from effx.flags import enable_x64, numpy_dtype_promotion
 
 DType: TypeAlias = np.dtype[Any]
 """A NumPy dtype, those of ml_dtypes included."""

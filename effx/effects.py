@@ -11,7 +11,7 @@ Never: know what an array is, or import anything but `effx.errors`.
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import ClassVar, Generic, Self, TypeVar, cast
+from typing import ClassVar, Generic, Self, TypeVar
 
 from effx.errors import EffxError, NoRuleError
 
@@ -52,7 +52,7 @@ class Operation(Generic[R_co]):
 
     def __call__(self, *operands: Value) -> R_co:
         """Performs the operation under the current handler."""
-        return cast("R_co", perform(self, operands))
+        return perform(self, operands)
 
     def decompose(self, *operands: Value) -> R_co:
         """Expresses the operation by others; a class that can do so overrides this."""

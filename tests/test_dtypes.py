@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effx import dtypes as d
-from effx.config import enable_x64, numpy_dtype_promotion
+from effx.flags import enable_x64, numpy_dtype_promotion
 from effx.dtypes import DType, DTypeLike, promote
 from effx.errors import DTypeError
 

@@ -5,8 +5,6 @@ Never: take lists; effx.numpy refuses or converts them first.
 
 from typing import TYPE_CHECKING, Any
 
-
-
 from effx import dtypes
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
 from effx.dtypes import DType
@@ -97,7 +95,9 @@ def floor_divide(x: "Operand", y: "Operand") -> "Array":
     if kind in "ib":
         quotient = perform(DIV, (a, b))
         # DIV truncates: one too high where the signs differ and the division leaves a rest.
-        inexact = perform(AND, (perform(NE, (perform(SIGN, (a,)), perform(SIGN, (b,)))), perform(REM, (a, b)) != 0))
+        inexact = perform(
+            AND, (perform(NE, (perform(SIGN, (a,)), perform(SIGN, (b,)))), perform(REM, (a, b)) != 0)
+        )
         return perform(SELECT, tuple(broadcast_arrays([inexact, quotient, quotient - 1])))
     # floor((a - a mod b) / b): floor(a / b) alone is one too high where a / b rounds up to an integer.
     rest = _float_remainder(a, b)
@@ -139,7 +139,9 @@ def power(x: "Operand", y: "Operand") -> "Array":
         if base.type.kind in "fc" or (base.type.kind in "iu" and y >= 0):
             return integer_power(base, y)
         if base.type.kind in "iu":
-            raise DTypeError(f"power: integers have no negative integer powers: {base.type!r} to the power {y}")
+            raise DTypeError(
+                f"power: integers have no negative integer powers: {base.type!r} to the power {y}"
+            )
     a, b = as_operand(x), as_operand(y)
     if a.type.kind in "fc" and b.type.kind in "biu":
         # Keep integer exponents of negative bases real: x ** [2, 3] in x's dtype.
@@ -218,8 +220,8 @@ def round_(x: "Operand", decimals: int = 0) -> "Array":
     if kind in "biu":
         if decimals >= 0:
             return x
-        factor = 10 ** -decimals
-        return convert(perform(ROUND_TO_EVEN, (to_inexact(x) / float(factor),)), x.type.dtype) * factor
+        tens = 10.0**-decimals
+        return convert(perform(ROUND_TO_EVEN, (to_inexact(x) / tens,)), x.type.dtype) * int(tens)
     if decimals == 0:
         return perform(ROUND_TO_EVEN, (x,))
     factor = float(10 ** abs(decimals))
@@ -239,7 +241,11 @@ def real(x: "Operand") -> "Array":
 def imag(x: "Operand") -> "Array":
     """Returns the imaginary part; zeros for real numbers."""
     x = as_operand(x)
-    return perform(IMAG, (x,)) if x.type.kind == "c" else BroadcastInDim(x.type.shape, ())(scalar(0, x.type.dtype))
+    return (
+        perform(IMAG, (x,))
+        if x.type.kind == "c"
+        else BroadcastInDim(x.type.shape, ())(scalar(0, x.type.dtype))
+    )
 
 
 def conj(x: "Operand") -> "Array":
@@ -272,7 +278,9 @@ def view(x: "Operand", dtype: Any) -> "Array":
         return reshape(Bitcast(target)(x), (*x.type.shape[:-1], -1))
     ratio = new // old
     if x.type.shape[-1] % ratio:
-        raise ShapeError(f"view: the last axis of {x.type!r} does not divide by {ratio} to be read as {target}")
+        raise ShapeError(
+            f"view: the last axis of {x.type!r} does not divide by {ratio} to be read as {target}"
+        )
     return Bitcast(target)(reshape(x, (*x.type.shape[:-1], x.type.shape[-1] // ratio, ratio)))
 
 
@@ -338,7 +346,7 @@ _PRECISIONS = {
 
 def precision_of(precision: Any) -> tuple[str, str]:
     """Returns the pair of precisions that DotGeneral takes, from a name, a pair, an enum, or None for the default."""
-    from effx.config import default_matmul_precision
+    from effx.flags import default_matmul_precision
 
     if isinstance(precision, tuple):
         return precision_of(precision[0])[0], precision_of(precision[1])[0]
@@ -369,5 +377,3 @@ def minimum(x: "Operand", y: "Operand") -> "Array":
 def sum_to(x: "Array", axes: tuple[int, ...]) -> "Array":
     """Sums over axes."""
     return ReduceSum(axes)(x) if axes else x
-
-

@@ -8,7 +8,7 @@ element, take fills, writing drops; `mode=` chooses otherwise.
 Never: wait for a device, except for boolean masks, whose number of true elements decides a shape.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index as as_int
 from typing import TYPE_CHECKING, Any, final
 
@@ -17,7 +17,15 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import arithmetic
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, host_array, promote_dtypes, scalar
+from effx.array.promotion import (
+    as_operand,
+    broadcast_shapes,
+    broadcast_to,
+    convert,
+    host_array,
+    promote_dtypes,
+    scalar,
+)
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
 from effx.errors import ConcretizationError, IndexingError, ShapeError
 from effx.ir.ops.index import Gather, Scatter
@@ -44,7 +52,8 @@ class Slicing:
         return self.start == 0 and self.size == n and (self.step == 1 or n <= 1)
 
 
-Entry = Slicing | int | Any
+# A slice, an int, or an integer array.
+Entry = Any
 
 
 @final
@@ -143,7 +152,9 @@ def _entry(part: Any, n: int, axis: int, x: "Array") -> Entry:
             f"getitem: an index must be an int, slice, None, Ellipsis or array, got {part!r}"
         ) from None
     if not -n <= place < n:
-        raise IndexingError(f"getitem: index {place} is out of range for axis {axis} of {x.type!r} with size {n}")
+        raise IndexingError(
+            f"getitem: index {place} is out of range for axis {axis} of {x.type!r} with size {n}"
+        )
     return place % n
 
 
@@ -193,7 +204,7 @@ def read(x: "Array", plan: Plan, mode: str, fill_value: "Number | None") -> "Arr
     sizes = tuple([1 if i in advanced else n for i, n in enumerate(x.type.shape)])
     if any(n == 0 for i, n in enumerate(x.type.shape) if i in advanced):
         if 0 in shape:
-            return arithmetic.convert(_empty(x, [*x.type.shape], advanced, shape, place), x.type.dtype)
+            return _empty(x, [*x.type.shape], advanced, shape, place)
         raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
     result = Gather(offset_dims, tuple(advanced), tuple(advanced), sizes)(x, starts)
     if mode != "fill":
@@ -269,7 +280,9 @@ def _index_array(entry: Any, n: int, mode: str) -> "Array":
             data = np.mod(data, n)
         return host_array(np.where(data < 0, data + n, data).astype(np.int32 if n < 2**31 else np.int64))
     if t.kind == "u" or dtypes.bits(t.dtype) < 32:
-        array = convert(array, dtypes.int32 if dtypes.bits(t.dtype) <= 32 else dtypes.canonicalize(dtypes.int64))
+        array = convert(
+            array, dtypes.int32 if dtypes.bits(t.dtype) <= 32 else dtypes.canonicalize(dtypes.int64)
+        )
     if mode == "wrap":
         return arithmetic.remainder(array, n)
     return arithmetic.where(array < 0, array + n, array)
@@ -284,7 +297,9 @@ def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> "A
     return broadcast_to(inside, shape)
 
 
-def write(x: "Array", index: Any, value: "Operand", combiner: str, mode: str | None, unique: bool, ordered: bool) -> "Array":
+def write(
+    x: "Array", index: Any, value: "Operand", combiner: str, mode: str | None, unique: bool, ordered: bool
+) -> "Array":
     """Returns x with `value` combined in at `index`."""
     if mode not in (None, *MODES):
         raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
@@ -357,7 +372,11 @@ def write(x: "Array", index: Any, value: "Operand", combiner: str, mode: str | N
         wide = promote_dtypes(*columns)
         starts = concatenate([expand_dims(broadcast_to(c, tuple(scattered)), -1) for c in wide], -1)
     if mode == "clip":
-        window = {axis: plan.entries[axis].size for axis in mapped if isinstance(plan.entries[axis], Slicing) and axis not in place_of}
+        window = {
+            axis: plan.entries[axis].size
+            for axis in mapped
+            if isinstance(plan.entries[axis], Slicing) and axis not in place_of
+        }
         limits = np.asarray([plan.shape[a] - window.get(a, 1) for a in mapped], np.int32)
         starts = arithmetic.clip(starts, 0, host_array(limits))
     op = Scatter(tuple(window_dims), tuple(inserted), tuple(mapped), combiner, unique=unique, sorted=ordered)
@@ -371,7 +390,7 @@ def _drop_leading_ones(update: "Array", ndim: int) -> "Array":
     return reshape(update, shape)
 
 
-_COMBINE = {
+_COMBINE: "dict[str, Callable[[Array, Array], Array]]" = {
     "add": lambda x, y: x + y,
     "mul": lambda x, y: x * y,
     "min": arithmetic.minimum,
@@ -426,17 +445,29 @@ class IndexUpdate:
         self.array = array
         self.index = index
 
-    def _write(self, value: "Operand", combiner: str, mode: str | None, ordered: bool, unique: bool) -> "Array":
+    def _write(
+        self, value: "Operand", combiner: str, mode: str | None, ordered: bool, unique: bool
+    ) -> "Array":
         return write(self.array, self.index, value, combiner, mode, unique, ordered)
 
     def set(
-        self, value: "Operand", *, mode: str | None = None, indices_are_sorted: bool = False, unique_indices: bool = False
+        self,
+        value: "Operand",
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
     ) -> "Array":
         """Returns x with the elements replaced; of equal indices an unspecified one wins."""
         return self._write(value, "set", mode, indices_are_sorted, unique_indices)
 
     def add(
-        self, value: "Operand", *, mode: str | None = None, indices_are_sorted: bool = False, unique_indices: bool = False
+        self,
+        value: "Operand",
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
     ) -> "Array":
         """Returns x with the values added; equal indices add up."""
         return self._write(value, "add", mode, indices_are_sorted, unique_indices)
@@ -446,7 +477,12 @@ class IndexUpdate:
         return self._write(arithmetic.negative(value), "add", mode, False, False)
 
     def multiply(
-        self, value: "Operand", *, mode: str | None = None, indices_are_sorted: bool = False, unique_indices: bool = False
+        self,
+        value: "Operand",
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
     ) -> "Array":
         """Returns x with the values multiplied in."""
         return self._write(value, "mul", mode, indices_are_sorted, unique_indices)
@@ -463,13 +499,23 @@ class IndexUpdate:
         return self.set(arithmetic.power(self.get(), value), mode=mode)
 
     def min(
-        self, value: "Operand", *, mode: str | None = None, indices_are_sorted: bool = False, unique_indices: bool = False
+        self,
+        value: "Operand",
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
     ) -> "Array":
         """Returns x with the smaller of element and value."""
         return self._write(value, "min", mode, indices_are_sorted, unique_indices)
 
     def max(
-        self, value: "Operand", *, mode: str | None = None, indices_are_sorted: bool = False, unique_indices: bool = False
+        self,
+        value: "Operand",
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
     ) -> "Array":
         """Returns x with the larger of element and value."""
         return self._write(value, "max", mode, indices_are_sorted, unique_indices)
@@ -487,7 +533,11 @@ class IndexUpdate:
 
 
 def take(
-    x: "Array", indices: "Operand", axis: int | None = None, mode: str | None = None, fill_value: "Number | None" = None
+    x: "Array",
+    indices: "Operand",
+    axis: int | None = None,
+    mode: str | None = None,
+    fill_value: "Number | None" = None,
 ) -> "Array":
     """Reads elements along an axis by index; `mode` is "fill" (the default), "clip" or "wrap"."""
     if mode not in (None, *MODES):
@@ -512,7 +562,9 @@ def take_along_axis(x: "Array", indices: "Operand", axis: int | None, mode: str 
         x, axis = reshape(x, -1), 0
     t = x.type
     if which.type.ndim != t.ndim:
-        raise ShapeError(f"take_along_axis: x {t!r} and indices {which.type!r} differ in their number of axes")
+        raise ShapeError(
+            f"take_along_axis: x {t!r} and indices {which.type!r} differ in their number of axes"
+        )
     place = normalize_axis("take_along_axis", axis, t.ndim, t)
     # Move the axis last, make all others batch axes.
     moved, moved_indices = moveaxis(x, place, -1), moveaxis(which, place, -1)

@@ -11,9 +11,9 @@ import numpy as np
 
 from effx import dtypes
 from effx.array.values import Array, HostArray, Number, Operand
-from effx.config import numpy_rank_promotion
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
+from effx.flags import numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.types import Shape, array_type
@@ -21,7 +21,15 @@ from effx.ir.types import Shape, array_type
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["as_operand", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "convert", "promote_dtypes", "promote"]
+__all__ = [
+    "as_operand",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "convert",
+    "promote",
+    "promote_dtypes",
+]
 
 _INT_RANGE: dict[DType, tuple[int, int]] = {}
 
@@ -86,11 +94,13 @@ def convert(x: Array, dtype: DType, weak: bool = False) -> Array:
     t = x.type
     if t.dtype == dtype and t.weak == weak:
         return x
-    if type(x) is HostArray and not t.shape and not isinstance(x.value, np.ndarray):
-        if dtype.kind in "fcV" or (dtype.kind in "iu" and type(x.value) is not complex and t.kind in "biu"):
-            return HostArray(x.value, array_type(dtype, (), weak)) if dtype.kind not in "iu" else scalar(
-                int(x.value.real), dtype, weak
-            )
+    if type(x) is HostArray and t.weak and not isinstance(x.value, np.ndarray):
+        # A Python number takes the dtype as it is, without rounding twice.
+        value = x.value
+        if dtype.kind == "c" or (dtypes.is_floating(dtype) and not isinstance(value, complex)):
+            return HostArray(value, array_type(dtype, (), weak))
+        if dtype.kind in "iu" and isinstance(value, int):
+            return scalar(int(value), dtype, weak)
     return Convert(dtype, weak)(x)
 
 
@@ -108,7 +118,10 @@ def promote_dtypes(*operands: Operand) -> list[Array]:
         elif t.dtype != dtype or t.weak != weak:
             dtype, weak = dtypes.promote(dtype, weak, t.dtype, t.weak)
     assert dtype is not None
-    return [x if x.type.dtype == dtype and (x.type.weak == weak or not weak) else convert(x, dtype, weak) for x in arrays]
+    return [
+        x if x.type.dtype == dtype and (x.type.weak == weak or not weak) else convert(x, dtype, weak)
+        for x in arrays
+    ]
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Shape:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from effx import dtypes
-from effx.array.arithmetic import inexact_dtype, where as select_where
+from effx.array.arithmetic import inexact_dtype
+from effx.array.arithmetic import where as select_where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, scalar
 from effx.array.shaping import normalize_axes, normalize_axis, reshape
 from effx.dtypes import DType
@@ -28,7 +29,9 @@ Axis = int | Sequence[int] | None
 
 
 def _keep(result: "Array", t: ArrayType, axes: tuple[int, ...], keepdims: bool) -> "Array":
-    return reshape(result, tuple([1 if i in axes else n for i, n in enumerate(t.shape)])) if keepdims else result
+    return (
+        reshape(result, tuple([1 if i in axes else n for i, n in enumerate(t.shape)])) if keepdims else result
+    )
 
 
 def _masked(x: "Array", where: "Operand | None", fill: "Number | None", what: str) -> "Array":
@@ -89,7 +92,7 @@ def prod(
 
 
 def _extreme(
-    op: "type[r.ReduceMax] | type[r.ReduceMin]",
+    op: "type[r.ReduceMax | r.ReduceMin]",
     x: "Array",
     axis: Axis,
     keepdims: bool,
@@ -111,18 +114,23 @@ def _extreme(
     return perform(combine, (result, scalar(initial, t.dtype)))
 
 
-
-
-
 def max(
-    x: "Array", axis: Axis = None, keepdims: bool = False, initial: "Number | None" = None, where: "Operand | None" = None
+    x: "Array",
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: "Number | None" = None,
+    where: "Operand | None" = None,
 ) -> "Array":
     """The largest element over axes; NaN if there is one."""
     return _extreme(r.ReduceMax, x, axis, keepdims, initial, where)
 
 
 def min(
-    x: "Array", axis: Axis = None, keepdims: bool = False, initial: "Number | None" = None, where: "Operand | None" = None
+    x: "Array",
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: "Number | None" = None,
+    where: "Operand | None" = None,
 ) -> "Array":
     """The smallest element over axes; NaN if there is one."""
     return _extreme(r.ReduceMin, x, axis, keepdims, initial, where)
@@ -165,9 +173,13 @@ def mean(
     axes = normalize_axes("mean", axis, x.type)
     wide = dtypes.float32 if result.itemsize == 2 and dtypes.is_floating(result) else result
     keep_weak = x.type.weak and wide == x.type.dtype and dtype is None
-    total = sum(x if keep_weak else convert(x, wide), axes, None if keep_weak else wide, keepdims, where=where)
+    total = sum(
+        x if keep_weak else convert(x, wide), axes, None if keep_weak else wide, keepdims, where=where
+    )
     count = _count(x, axes, where, keepdims)
-    return convert(total / (float(count) if isinstance(count, int) else convert(count, wide)), result, keep_weak)
+    return convert(
+        total / (float(count) if isinstance(count, int) else convert(count, wide)), result, keep_weak
+    )
 
 
 def var(
@@ -210,7 +222,9 @@ def std(
     return perform(e.Sqrt(), (var(x, axis, dtype, ddof, keepdims, where),))
 
 
-def _arg(op: "type[r.ArgMax] | type[r.ArgMin]", x: "Array", axis: int | None, keepdims: bool, dtype: Any) -> "Array":
+def _arg(
+    op: "type[r.ArgMax | r.ArgMin]", x: "Array", axis: int | None, keepdims: bool, dtype: Any
+) -> "Array":
     what = "argmax" if op is r.ArgMax else "argmin"
     index_dtype = dtypes.canonicalize(dtypes.int64 if dtype is None else dtype)
     t = x.type
@@ -233,7 +247,9 @@ def argmin(x: "Array", axis: int | None = None, keepdims: bool = False, dtype: A
     return _arg(r.ArgMin, x, axis, keepdims, dtype)
 
 
-def _cumulative(op: "type[r.Cumulative]", x: "Array", axis: int | None, dtype: Any, reverse: bool, what: str) -> "Array":
+def _cumulative(
+    op: "type[r.Cumulative]", x: "Array", axis: int | None, dtype: Any, reverse: bool, what: str
+) -> "Array":
     if axis is None:
         x, axis = reshape(x, -1), 0
     place = normalize_axis(what, axis, x.type.ndim, x.type)

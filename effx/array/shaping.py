@@ -83,8 +83,10 @@ def transpose(x: "Array", axes: "Sequence[int] | None") -> "Array":
     if axes is None:
         perm = tuple(range(t.ndim - 1, -1, -1))
     else:
-        if not isinstance(axes, Sequence) or len(axes) != t.ndim:
-            raise ShapeError(f"transpose: axes must name each of the {t.ndim} axes of {t!r} once, got {axes!r}")
+        if len(axes) != t.ndim:
+            raise ShapeError(
+                f"transpose: axes must name each of the {t.ndim} axes of {t!r} once, got {axes!r}"
+            )
         perm = tuple([normalize_axis("transpose", a, t.ndim, t) for a in axes])
     return x if perm == tuple(range(t.ndim)) else Transpose(perm)(x)
 
@@ -159,7 +161,9 @@ def repeat(x: "Array", repeats: int, axis: int | None = None) -> "Array":
         raise ShapeError(f"repeat: repeats must not be negative, got {count}")
     shape = (*t.shape[: axis + 1], count, *t.shape[axis + 1 :])
     dims = tuple([i for i in range(t.ndim + 1) if i != axis + 1])
-    return reshape(BroadcastInDim(shape, dims)(x), (*t.shape[:axis], t.shape[axis] * count, *t.shape[axis + 1 :]))
+    return reshape(
+        BroadcastInDim(shape, dims)(x), (*t.shape[:axis], t.shape[axis] * count, *t.shape[axis + 1 :])
+    )
 
 
 def concatenate(arrays: "Sequence[Operand]", axis: int | None = 0) -> "Array":

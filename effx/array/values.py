@@ -6,7 +6,7 @@ Never: import jaxlib; arrays on devices are `effx.lower.concrete`'s.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, SupportsIndex, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, SupportsIndex, TypeAlias, cast, final
 
 import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple, Unpack
@@ -101,7 +101,9 @@ class Array(Value, Generic[DT, Unpack[Dims]]):
 
     def _scalar(self, asked: str) -> HostData:
         if self.type.size != 1:
-            raise ShapeError(f"{asked}: only arrays of one element convert to Python scalars, got {self.type!r}")
+            raise ShapeError(
+                f"{asked}: only arrays of one element convert to Python scalars, got {self.type!r}"
+            )
         return self.host(asked).reshape(())
 
     def __bool__(self) -> bool:
@@ -467,6 +469,7 @@ class Box(Array[DT, Unpack[Dims]]):
     """
 
     __slots__ = ("frame", "payload", "type")
+    frame: Frame  # type: ignore[mutable-override]  # never None in a box, and never assigned again
 
     def __init__(self, frame: Frame, payload: Any, type: ArrayType) -> None:
         self.frame = frame
@@ -505,7 +508,7 @@ class HostArray(Array[DT, Unpack[Dims]]):
     """
 
     __slots__ = ("type", "value")
-    frame: ClassVar[None] = None  # type: ignore[misc]  # an instance slot in boxes
+    frame: ClassVar[None] = None  # type: ignore[misc, mutable-override]  # an instance slot in boxes
 
     def __init__(self, value: Number | HostData, type: ArrayType) -> None:
         self.value = value
@@ -534,7 +537,11 @@ def array_repr(x: Array) -> str:
     return f"Array({text}{joint}{suffix}"
 
 
-def binary(op: "ArrayOperation", x: "Operand", y: "Operand") -> Array:
+# Operators answer so for operands that they do not know; Python then asks the other side.
+_NOT_IMPLEMENTED: Any = NotImplemented
+
+
+def binary(op: "Elementwise", x: "Operand", y: "Operand") -> Array:
     """Performs a two-operand elementwise operation after promotion; NotImplemented for foreign operands."""
     if isinstance(x, Array):
         t = x.type
@@ -542,33 +549,33 @@ def binary(op: "ArrayOperation", x: "Operand", y: "Operand") -> Array:
             if t is y.type:
                 return perform(op, (x, y))
         else:
-            kind = type(y)
-            if (kind is float and t.kind in "fc") or (kind is int and t.kind in "fc"):
+            if (type(y) is float or type(y) is int) and t.kind in "fc":
                 return perform(op, (x, HostArray(y, array_type(t.dtype, (), True))))
             if not _is_operand(y):
-                return NotImplemented
+                return cast("Array", _NOT_IMPLEMENTED)
     elif isinstance(y, Array):
-        kind = type(x)
-        if (kind is float or kind is int) and y.type.kind in "fc":
+        if (type(x) is float or type(x) is int) and y.type.kind in "fc":
             return perform(op, (HostArray(x, array_type(y.type.dtype, (), True)), y))
         if not _is_operand(x):
-            return NotImplemented
+            return cast("Array", _NOT_IMPLEMENTED)
     return perform(op, tuple(promotion.promote(x, y)))
 
 
 def operator(function: "Callable[[Operand, Operand], Array]", x: "Operand", y: "Operand") -> Array:
     """Calls a two-operand function; NotImplemented for foreign operands."""
     if not (_is_operand(x) and _is_operand(y)):
-        return NotImplemented
+        return cast("Array", _NOT_IMPLEMENTED)
     return function(x, y)
 
 
 def _is_operand(x: object) -> bool:
-    return isinstance(
-        x, Array | bool | int | float | complex | np.ndarray | np.generic | SupportsIndex
-    ) or hasattr(x, "__array__") or hasattr(x, "__jax_array__")
+    return (
+        isinstance(x, Array | bool | int | float | complex | np.ndarray | np.generic | SupportsIndex)
+        or hasattr(x, "__array__")
+        or hasattr(x, "__jax_array__")
+    )
 
 
 # The siblings need the classes above, and the methods above need the siblings.
 from effx.array import arithmetic, indexing, promotion, reducing, shaping  # noqa: E402
-from effx.ir.ops.base import ArrayOperation  # noqa: E402
+from effx.ir.ops.base import Elementwise  # noqa: E402

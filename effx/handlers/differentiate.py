@@ -24,7 +24,10 @@ def jvp(
     """Evaluates a function together with its derivative along tangents; None is a zero tangent."""
     with handle(JVP(), origin) as frame:
         results = function(
-            [x if t is None else Box(frame, Dual(x, t), x.type) for x, t in zip(primals, tangents, strict=True)]
+            [
+                x if t is None else Box(frame, Dual(x, t), x.type)
+                for x, t in zip(primals, tangents, strict=True)
+            ]
         )
         outputs: list[Array] = []
         moved: list[Array | None] = []

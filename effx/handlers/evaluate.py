@@ -22,7 +22,6 @@ from effx.lower.dispatch import FastPath, fast_function, fast_path
 from effx.lower.sharding import Device
 from effx.lower.xla import Executable, compile_program
 
-
 __all__ = ["Evaluate"]
 
 R = TypeVar("R")
@@ -52,7 +51,9 @@ class Evaluate(Handler):
 effects.set_outermost(Evaluate())
 
 
-def device_for(op_name: str, arrays: "list[ConcreteArray] | tuple[ConcreteArray, ...]") -> tuple[Device, bool]:
+def device_for(
+    op_name: str, arrays: "list[ConcreteArray] | tuple[ConcreteArray, ...]"
+) -> tuple[Device, bool]:
     """Returns the device that a computation on these arrays runs on, and whether it is bound to it.
 
     Raises:
@@ -129,7 +130,9 @@ def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
     for effect in row:
         if isinstance(effect, AxisEffect):
             scope = axis_names_in_scope()
-            known = f"names in scope: {', '.join(map(repr, scope))}" if scope else "no axis names are in scope"
+            known = (
+                f"names in scope: {', '.join(map(repr, scope))}" if scope else "no axis names are in scope"
+            )
             return AxisNameError(f"{name}: axis name {effect.axis!r} is not bound by vmap or pmap; {known}")
     return NoRuleError(f"{name}: no handler takes the effects {', '.join(map(repr, row))}")
 

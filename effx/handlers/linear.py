@@ -73,21 +73,23 @@ class Record(Handler):
         inputs += [cast("Box", x).payload for x in operands if x.frame is frame]
         outputs = tuple([Var(t) for t in parts.linear.out_types])
         if outputs:
-            recorder.equations.append(Equation(Call(parts.linear, op.inline), tuple(inputs), outputs, current_source()))
-        linear_results = iter(outputs)
+            recorder.equations.append(
+                Equation(Call(parts.linear, op.inline), tuple(inputs), outputs, current_source())
+            )
+        linear_results = iter([Box(frame, var, var.type) for var in outputs])
         known_results = iter(known)
         return tuple(
-            [
-                Box(frame, var, var.type) if is_linear and (var := next(linear_results)) else next(known_results)
-                for is_linear in parts.linear_out
-            ]
+            [next(linear_results) if is_linear else next(known_results) for is_linear in parts.linear_out]
         )
 
-    def finish(self, frame: Frame, inputs: Sequence[Var], results: Sequence[Array], name: str) -> LinearProgram:
+    def finish(
+        self, frame: Frame, inputs: Sequence[Var], results: Sequence[Array], name: str
+    ) -> LinearProgram:
         """Closes the recording: `results` are boxes of the frame, or known values."""
         recorder = cast("Recorder", frame.state)
         outputs: list[Atom] = [
-            cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x) for x in results
+            cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
+            for x in results
         ]
         program = Program(
             (*[var for _, var in recorder.captured], *inputs),
@@ -163,7 +165,11 @@ def _split(program: Program, linear_in: tuple[bool, ...]) -> Split:
             effect_row(known_equations),
         ),
         linear=Program(
-            (*forwarded, *computed, *[x for x, is_linear in zip(program.inputs, linear_in, strict=True) if is_linear]),
+            (
+                *forwarded,
+                *computed,
+                *[x for x, is_linear in zip(program.inputs, linear_in, strict=True) if is_linear],
+            ),
             tuple(linear_equations),
             tuple([x for x, is_linear in zip(program.outputs, linear_out, strict=True) if is_linear]),
             f"linear_{program.name}",
@@ -190,14 +196,20 @@ def _split_call(
     linear_outputs = tuple([x for x, is_linear in zip(e.outputs, parts.linear_out, strict=True) if is_linear])
     if known_outputs or residuals:
         known_equations.append(
-            Equation(Call(parts.known, op.inline), known_inputs, (*known_outputs, *residuals), e.source, e.scope)
+            Equation(
+                Call(parts.known, op.inline), known_inputs, (*known_outputs, *residuals), e.source, e.scope
+            )
         )
     if linear_outputs:
         forwarded = [e.inputs[i] for i in parts.forwarded]
         linear_inputs = [x for x, is_linear in zip(e.inputs, mask, strict=True) if is_linear]
         linear_equations.append(
             Equation(
-                Call(parts.linear, op.inline), (*forwarded, *residuals, *linear_inputs), linear_outputs, e.source, e.scope
+                Call(parts.linear, op.inline),
+                (*forwarded, *residuals, *linear_inputs),
+                linear_outputs,
+                e.source,
+                e.scope,
             )
         )
         linear.update(linear_outputs)

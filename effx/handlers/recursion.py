@@ -78,7 +78,9 @@ class Handled:
     results: tuple[Layout, ...]
 
 
-def under(program: Program, handler: Handler, layouts: tuple[Layout, ...], types: tuple[ArrayType, ...]) -> Handled:
+def under(
+    program: Program, handler: Handler, layouts: tuple[Layout, ...], types: tuple[ArrayType, ...]
+) -> Handled:
     """Stages a program again under a handler; cached by (program, handler, structure of the inputs).
 
     Args:

@@ -106,7 +106,8 @@ def stage(
         inputs = [Var(t) for t in types]
         results = function([Box(frame, var, var.type) for var in inputs])
         outputs: list[Atom] = [
-            cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x) for x in results
+            cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
+            for x in results
         ]
     return Staged(
         Program(
@@ -133,7 +134,7 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
     env: dict[Var, Array] = dict(zip(program.inputs, arguments, strict=True))
 
     def read(atom: Atom) -> Array:
-        return env[atom] if type(atom) is Var else HostArray(atom.value, atom.type)  # type: ignore[union-attr]  # a Literal
+        return env[atom] if type(atom) is Var else HostArray(atom.value, atom.type)
 
     for equation in program.equations:
         result = equation.op(*[read(x) for x in equation.inputs])

@@ -44,7 +44,9 @@ def _check(program: Program, seen: set[Program]) -> None:
     def read(atom: Atom, where: str) -> None:
         if type(atom) is Literal:
             if atom.type.shape:
-                raise ProgramError(f"check: {name}: {where} has a literal of type {atom.type!r}, which is no scalar")
+                raise ProgramError(
+                    f"check: {name}: {where} has a literal of type {atom.type!r}, which is no scalar"
+                )
         elif atom not in defined:
             raise ProgramError(f"check: {name}: {where} reads an undefined variable of type {atom.type!r}")
 
@@ -63,7 +65,9 @@ def _check(program: Program, seen: set[Program]) -> None:
         read(atom, "the output list")
     row = effect_row(program.equations)
     if row != program.effects:
-        raise ProgramError(f"check: {name}: the effect row is {set(program.effects)}, but the operations leave {set(row)}")
+        raise ProgramError(
+            f"check: {name}: the effect row is {set(program.effects)}, but the operations leave {set(row)}"
+        )
 
 
 def held_programs(e: Equation) -> list[Program]:
@@ -87,7 +91,11 @@ def _check_types(name: str, where: str, e: Equation) -> None:
     except EffxError as error:
         raise ProgramError(f"check: {name}: {where}: {error.message}") from error
     if len(expected) != len(e.outputs):
-        raise ProgramError(f"check: {name}: {where} has {len(e.outputs)} results, the typing rule gives {len(expected)}")
+        raise ProgramError(
+            f"check: {name}: {where} has {len(e.outputs)} results, the typing rule gives {len(expected)}"
+        )
     for var, t in zip(e.outputs, expected, strict=True):
         if var.type is not t:
-            raise ProgramError(f"check: {name}: {where}: the result is {var.type!r}, but the typing rule gives {t!r}")
+            raise ProgramError(
+                f"check: {name}: {where}: the result is {var.type!r}, but the typing rule gives {t!r}"
+            )

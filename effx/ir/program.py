@@ -47,6 +47,8 @@ class Literal:
 
 
 Atom = Var | Literal
+_VAR_TYPES: set[type[object]] = {Var}
+_ATOM_TYPES: set[type[object]] = {Var, Literal}
 
 
 # Neither frozen nor validated one by one: staging makes one per operation, and attrs' frozen
@@ -71,14 +73,15 @@ class Equation:
     scope: str = ""
 
 
-def _validate_equations(program: object, attribute: object, equations: tuple[Equation, ...]) -> None:
+def _validate_equations(program: object, attribute: object, equations: tuple[object, ...]) -> None:
     for equation in equations:
-        if (
-            type(equation) is not Equation
-            or not isinstance(equation.op, Operation)
-            or not all(type(x) is Var or type(x) is Literal for x in equation.inputs)
-            or not all(type(x) is Var for x in equation.outputs)
-        ):
+        well_formed = (
+            isinstance(equation, Equation)
+            and issubclass(type(equation.op), Operation)
+            and {*map(type, equation.inputs)} <= _ATOM_TYPES
+            and {*map(type, equation.outputs)} <= _VAR_TYPES
+        )
+        if not well_formed:
             raise ProgramError(f"program: malformed equation {equation!r}")
 
 
@@ -99,7 +102,9 @@ class Program:
         constants: values of the first inputs, where a user staged a function that closes over arrays.
     """
 
-    inputs: tuple[Var, ...] = attrs.field(validator=attrs.validators.deep_iterable(attrs.validators.instance_of(Var)))
+    inputs: tuple[Var, ...] = attrs.field(
+        validator=attrs.validators.deep_iterable(attrs.validators.instance_of(Var))
+    )
     equations: tuple[Equation, ...] = attrs.field(validator=_validate_equations)
     outputs: tuple[Atom, ...] = attrs.field(
         validator=attrs.validators.deep_iterable(attrs.validators.instance_of((Var, Literal)))

@@ -23,7 +23,6 @@ import numpy as np
 from effx import dtypes
 from effx.effects import Operation
 from effx.errors import ProgramError
-from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row
 from effx.ir.types import ArrayType, array_type
 
@@ -77,22 +76,22 @@ class _Printer:
         def read(atom: Atom) -> str:
             if type(atom) is Var:
                 return env[atom]
-            return _literal(cast("Literal", atom))
+            return _literal(atom)
 
         row = f" ! {', '.join(sorted(map(repr, program.effects)))}" if program.effects else ""
         lines = [f"{name}({', '.join(map(define, program.inputs))}){row} {{"]
         for e in program.equations:
             operands = "".join([f" {read(x)}" for x in e.inputs])
             outputs = ", ".join(map(define, e.outputs))
-            lines.append(f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self._parameters(e.op)}{operands}")
+            lines.append(
+                f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self._parameters(e.op)}{operands}"
+            )
         lines += [f"  return {', '.join(map(read, program.outputs))}".rstrip(), "}"]
         return "\n".join(lines)
 
     def _parameters(self, op: Operation[object]) -> str:
-        if not attrs.has(type(op)):
-            return ""
         parts = []
-        for field in attrs.fields(type(op)):
+        for field in getattr(type(op), "__attrs_attrs__", ()):
             value = getattr(op, field.name)
             if field.default is attrs.NOTHING or value != field.default:
                 parts.append(f"{field.name}={self._value(value)}")

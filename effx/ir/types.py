@@ -5,7 +5,7 @@ Never: know operations or values.
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from effx import dtypes
 from effx.dtypes import DType
 from effx.errors import ShapeError
 
-__all__ = ["ArrayType", "array_type", "Shape"]
+__all__ = ["ArrayType", "Shape", "array_type"]
 
 Shape = tuple[int, ...]
 
@@ -44,15 +44,13 @@ class ArrayType:
     # A plain class, because attrs' frozen classes cannot intern in __new__ without
     # running __init__ again on the shared instance.
     __slots__ = ("__weakref__", "dtype", "kind", "mlir", "ndim", "shape", "size", "weak", "weak_type")
-    dtype: Final[DType]
-    shape: Final[Shape]
-    weak: Final[bool]
+    dtype: DType
+    shape: Shape
+    weak: bool
 
     def __init__(self, dtype: DType, shape: Shape, weak: bool) -> None:
-        if not isinstance(dtype, np.dtype) or not all(type(n) is int and n >= 0 for n in shape):
-            raise ShapeError(
-                f"array_type: expected a dtype and non-negative int sizes, got {dtype!r} and {shape!r}"
-            )
+        if not all([n >= 0 for n in shape]):
+            raise ShapeError(f"array_type: sizes must not be negative, got {list(shape)}")
         put = object.__setattr__
         put(self, "dtype", dtype)
         put(self, "shape", shape)
@@ -65,11 +63,11 @@ class ArrayType:
         put(self, "mlir", f"tensor<{''.join(f'{n}x' for n in shape)}{dtypes.mlir_name(dtype)}>")
 
     # 'b' boolean, 'i' signed, 'u' unsigned, 'f' floating, 'c' complex, 'V' other
-    kind: Final[str]
-    mlir: Final[str]
-    ndim: Final[int]
-    size: Final[int]
-    weak_type: Final[bool]
+    kind: str
+    mlir: str
+    ndim: int
+    size: int
+    weak_type: bool
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"array types are immutable: cannot set {name!r}")

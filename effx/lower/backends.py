@@ -8,8 +8,8 @@ Never: compile, or hold arrays.
 import functools
 import importlib.util
 import os
-import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import final
@@ -18,12 +18,20 @@ import attrs
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before jaxlib loads: no start-up chatter
 
-from jaxlib import _jax  # noqa: E402
+from jaxlib import _jax
 
-from effx.config import num_cpu_devices, platforms  # noqa: E402
-from effx.errors import BackendError  # noqa: E402
+from effx.errors import BackendError
+from effx.flags import num_cpu_devices, platforms
 
-__all__ = ["Plugin", "client", "default_backend", "default_device", "devices", "find_plugins", "local_devices"]
+__all__ = [
+    "Plugin",
+    "client",
+    "default_backend",
+    "default_device",
+    "devices",
+    "find_plugins",
+    "local_devices",
+]
 
 
 ALIASES = {"gpu": ("cuda", "rocm"), "cuda": ("cuda",), "rocm": ("rocm",), "tpu": ("tpu",), "cpu": ("cpu",)}
@@ -115,7 +123,9 @@ def _start_plugin(plugin: Plugin) -> _jax.Client:
                 options["preallocate"] = False
         return _jax.get_c_api_client(plugin.platform, options)
     except _jax.JaxRuntimeError as error:
-        raise BackendError(f"devices: the {plugin.platform} plugin at {plugin.path} did not start: {error}") from error
+        raise BackendError(
+            f"devices: the {plugin.platform} plugin at {plugin.path} did not start: {error}"
+        ) from error
 
 
 def _candidates(backend: str | None) -> list[str]:
@@ -150,7 +160,7 @@ def client(backend: str | None = None) -> _jax.Client:
                 # With no platform asked for, a plugin that fails gives way to the next, aloud.
                 failure = failure or error
                 if backend is None and not platforms.value and name != "cpu":
-                    print(f"effx: {error.message}; trying the next platform", file=sys.stderr)
+                    warnings.warn(f"{error.message}; trying the next platform", RuntimeWarning, stacklevel=3)
         assert failure is not None
         raise failure
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, final
 import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
+from typing_extensions import Unpack
 
 from effx import dtypes
 from effx.array import Array, Box, HostArray, Operand
@@ -26,13 +27,13 @@ from effx.lower.sharding import SingleDeviceSharding, single
 from effx.tree.registry import dispatch, register_leaf
 
 if TYPE_CHECKING:
-    from typing_extensions import CapsuleType, Unpack
+    from typing_extensions import CapsuleType
 
 __all__ = ["ConcreteArray", "as_concrete", "device_get", "device_put", "from_dlpack", "put"]
 
 
 @final
-class ConcreteArray(Array[DT, "Unpack[Dims]"]):  # type: ignore[type-var]  # Unpack as a string, for Python 3.11
+class ConcreteArray(Array[DT, Unpack[Dims]]):
     """An array whose elements lie on a device.
 
     Attributes:
@@ -40,7 +41,7 @@ class ConcreteArray(Array[DT, "Unpack[Dims]"]):  # type: ignore[type-var]  # Unp
     """
 
     __slots__ = ("__weakref__", "buffer")
-    frame: ClassVar[None] = None  # type: ignore[misc]  # an instance slot in boxes
+    frame: ClassVar[None] = None  # type: ignore[misc, mutable-override]  # an instance slot in boxes
 
     def __init__(self, buffer: ArrayImpl) -> None:
         self.buffer = buffer
@@ -127,7 +128,9 @@ class ConcreteArray(Array[DT, "Unpack[Dims]"]):  # type: ignore[type-var]  # Unp
     ) -> "CapsuleType":
         self._check_alive("x.__dlpack__()")
         if self.type.kind == "b":
-            raise DTypeError(f"dlpack: bool arrays are not supported by jaxlib's DLPack, got {self.type!r}; use astype(uint8)")
+            raise DTypeError(
+                f"dlpack: bool arrays are not supported by jaxlib's DLPack, got {self.type!r}; use astype(uint8)"
+            )
         source = self.buffer.clone() if not copy else _copy_buffer(self).buffer
         return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
 
@@ -174,13 +177,15 @@ def _fetch(x: ConcreteArray) -> HostData:
         value.flags.writeable = False
         return value
     if t.dtype.kind != "V":
-        return np.asarray(memoryview(buffer))  # type: ignore[arg-type]  # ArrayImpl has the buffer protocol
+        return np.asarray(memoryview(buffer))
     if dtypes.bits(t.dtype) < 8:
-        raise DTypeError(f"numpy.asarray(x): {t!r} has elements of less than a byte; convert it with astype(int8) first")
+        raise DTypeError(
+            f"numpy.asarray(x): {t!r} has elements of less than a byte; convert it with astype(int8) first"
+        )
     raw = dtypes.uint16 if t.dtype.itemsize == 2 else dtypes.uint8
     with isolated():
         bits = cast("ConcreteArray", perform(Bitcast(raw), (x,)))
-    return np.asarray(memoryview(bits.buffer)).view(t.dtype)  # type: ignore[arg-type]  # as above
+    return np.asarray(memoryview(bits.buffer)).view(t.dtype)
 
 
 def _copy_buffer(x: ConcreteArray) -> ConcreteArray:
@@ -192,7 +197,10 @@ def _unpickle(data: HostData, weak: bool) -> Array:
 
 
 def put(
-    data: HostData | Number | np.generic, type: ArrayType, device: Device | None = None, committed: bool | None = None
+    data: HostData | Number | np.generic,
+    type: ArrayType,
+    device: Device | None = None,
+    committed: bool | None = None,
 ) -> ConcreteArray:
     """Moves host data to a device.
 
@@ -250,7 +258,9 @@ def escaped(box: Box) -> EscapedBoxError:
             f"escaped box: a value {box.type!r} that belongs to {handler}{where} was used after that "
             f"handler had ended; return it from the function instead of keeping it in a variable outside"
         )
-    return EscapedBoxError(f"escaped box: a value {box.type!r} of {handler}{where} was used outside that handler")
+    return EscapedBoxError(
+        f"escaped box: a value {box.type!r} of {handler}{where} was used outside that handler"
+    )
 
 
 def device_put(x: Operand, device: object = None) -> Array:
@@ -294,27 +304,39 @@ def from_dlpack(external: Any, device: object = None, copy: bool | None = None) 
         DTypeError: the object does not speak DLPack, or its device or dtype is not supported.
     """
     if not hasattr(external, "__dlpack__") or not hasattr(external, "__dlpack_device__"):
-        raise DTypeError(f"from_dlpack: expected an object with __dlpack__ and __dlpack_device__, got {type(external).__name__}")
+        raise DTypeError(
+            f"from_dlpack: expected an object with __dlpack__ and __dlpack_device__, got {type(external).__name__}"
+        )
     kind, index = external.__dlpack_device__()
     platform = {1: "cpu", 2: "cuda", 10: "rocm"}.get(int(kind))
     if platform is None:
-        raise DTypeError(f"from_dlpack: device type {int(kind)} is not supported; only cpu, cuda and rocm are")
+        raise DTypeError(
+            f"from_dlpack: device type {int(kind)} is not supported; only cpu, cuda and rocm are"
+        )
     if platform == "cpu":
         # NumPy takes the memory over; a view that XLA may alias keeps the exporter alive.
         try:
             view = np.from_dlpack(external)
         except (RuntimeError, BufferError, TypeError) as error:
-            raise DTypeError(f"from_dlpack: {type(external).__name__} gave data that cannot be taken over: {error}") from None
+            raise DTypeError(
+                f"from_dlpack: {type(external).__name__} gave data that cannot be taken over: {error}"
+            ) from None
         wanted = dtypes.canonicalize(view.dtype)
         if wanted != view.dtype:
             raise DTypeError(f"from_dlpack: dtype {view.dtype} needs enable_x64")
         where = default_device() if default_device().platform == "cpu" else client("cpu").local_devices()[0]
-        result = _adopt(view, array_type(wanted, view.shape), where) if not copy else put(np.array(view), array_type(wanted, view.shape), where)
+        result = (
+            _adopt(view, array_type(wanted, view.shape), where)
+            if not copy
+            else put(np.array(view), array_type(wanted, view.shape), where)
+        )
         return result if device is None else device_put(result, device)
     where = client(platform).local_devices()[int(index)]
     buffer = _jax.dlpack_managed_tensor_to_buffer(external.__dlpack__(), where, None)
     given = buffer.aval
-    result = ConcreteArray(buffer._rewrap_with_aval_and_sharding(array_type(np.dtype(given.dtype), given.shape), single(where)))
+    result = ConcreteArray(
+        buffer._rewrap_with_aval_and_sharding(array_type(np.dtype(given.dtype), given.shape), single(where))
+    )
     if copy:
         result = _copy_buffer(result)
     return result if device is None else device_put(result, device)

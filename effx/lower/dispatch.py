@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 
 from jaxlib import _jax
 
-from effx import config, effects
-from effx.config import Flag
+from effx import effects, flags
+from effx.flags import Flag
 from effx.ir.types import ArrayType
 from effx.lower.concrete import ConcreteArray
 from effx.lower.xla import Executable
@@ -45,12 +45,12 @@ has_fast_path = hasattr(_jax, "pjit") and hasattr(_jax, "PjitFunctionCache")
 # One configuration state for each flag that changes what a call means: all of them are part of
 # the C++ look-up key, per thread.
 _KEYED: tuple[Flag[Any], ...] = (
-    config.enable_x64,
-    config.disable_jit,
-    config.threefry_partitionable,
-    config.default_matmul_precision,
-    config.numpy_rank_promotion,
-    config.numpy_dtype_promotion,
+    flags.enable_x64,
+    flags.disable_jit,
+    flags.threefry_partitionable,
+    flags.default_matmul_precision,
+    flags.numpy_rank_promotion,
+    flags.numpy_dtype_promotion,
 )
 
 
@@ -62,7 +62,9 @@ def _mirror(flag: Flag[Any]) -> "_jax.config.Config[Any]":
 
 
 _states = {flag.name: _mirror(flag) for flag in _KEYED}
-_intercepted: "_jax.config.Config[bool]" = _jax.config.Config("effx_intercepted", False, include_in_jit_key=True)
+_intercepted: "_jax.config.Config[bool]" = _jax.config.Config(
+    "effx_intercepted", False, include_in_jit_key=True
+)
 _depth = threading.local()
 
 
@@ -78,7 +80,9 @@ effects.interception_listeners.append(_on_interception)
 # jaxlib reads three states of its own. Whoever of effx and jax is imported first sets them, and
 # jax's come to stand if it is imported later; effx keeps to calls that do not depend on them then.
 if "jax" not in sys.modules:
-    _jax.jax_jit.set_disable_jit_state(_jax.config.Config("effx_cpp_disable_jit", False, include_in_jit_key=False))
+    _jax.jax_jit.set_disable_jit_state(
+        _jax.config.Config("effx_cpp_disable_jit", False, include_in_jit_key=False)
+    )
     _jax.jax_jit.set_enable_x64_state(_states["enable_x64"])
     _jax.jax_jit.set_post_hook_state(_jax.config.Config("effx_cpp_post_hook", None, include_in_jit_key=False))
 
@@ -120,7 +124,11 @@ _cache = _jax.PjitFunctionCache() if has_fast_path else None
 
 
 def fast_function(
-    name: str, fun: Callable[..., object], miss: Miss, static_argnums: Sequence[int], static_argnames: Sequence[str]
+    name: str,
+    fun: Callable[..., object],
+    miss: Miss,
+    static_argnums: Sequence[int],
+    static_argnames: Sequence[str],
 ) -> Callable[..., Any]:
     """Returns a function that dispatches in C++ and calls `miss` for what C++ has not seen yet."""
     if not has_fast_path:

@@ -30,7 +30,7 @@ rules: RuleTable[Rule[Operation[object]]] = RuleTable("stablehlo")
 
 def emits(*kinds: type[O]) -> Callable[[Rule[O]], Rule[O]]:
     """Registers how operation classes look in StableHLO; the rule returns the names of the results."""
-    return rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+    return rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def constant_text(value: Scalar, t: ArrayType) -> str:
@@ -192,7 +192,7 @@ class Body:
         """Returns the name of a variable or literal."""
         if type(atom) is Var:
             return self.names[atom]
-        return self.constant(atom.value, atom.type)  # type: ignore[union-attr]  # a Literal: atoms are of two classes
+        return self.constant(atom.value, atom.type)
 
     def fit(self, atom: Atom, shape: Shape) -> str:
         """Returns the name of an atom brought to a shape: rank-0 ones are repeated."""
@@ -233,7 +233,8 @@ class Body:
         """Calls a program as a private function."""
         function = self.module.function_of(program)
         outs = [t.mlir for t in program.out_types]
-        text = f"func.call @{function}({', '.join(inputs)}) : ({', '.join(t.mlir for t in program.in_types)}) -> ({', '.join(outs)})"
+        types = ", ".join([t.mlir for t in program.in_types])
+        text = f"func.call @{function}({', '.join(inputs)}) : ({types}) -> ({', '.join(outs)})"
         if not outs:
             self.lines.append(f"    {text}{self._location}")
             return ()

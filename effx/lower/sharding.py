@@ -13,7 +13,7 @@ from jaxlib._jax import Device
 from effx.errors import BackendError
 from effx.ir.types import Shape
 
-__all__ = ["SingleDeviceSharding", "single"]
+__all__ = ["Device", "SingleDeviceSharding", "device_of", "single"]
 
 
 @final

@@ -13,8 +13,8 @@ import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
-from effx.config import log_compiles
 from effx.errors import BackendError
+from effx.flags import log_compiles
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.backends import platform_of
@@ -77,8 +77,6 @@ def used_inputs(program: Program) -> tuple[bool, ...]:
     return tuple([x in used for x in program.inputs])
 
 
-
-
 def compile_program(
     program: Program,
     constants: Sequence[ConcreteArray],
@@ -115,7 +113,9 @@ def compile_program(
     loaded = compile_text(text, device)
     if log_compiles.value:
         seconds = time.perf_counter() - started
-        _log.warning("compiled %s (%d lines) for %s in %.3f s", program.name, text.count("\n"), device, seconds)
+        _log.warning(
+            "compiled %s (%d lines) for %s in %.3f s", program.name, text.count("\n"), device, seconds
+        )
     sharding = single(device)
     out_types = program.out_types
     return Executable(
@@ -150,5 +150,3 @@ def compile_text(text: str, device: Device) -> _jax.LoadedExecutable:
 
 def _one_device(device: Device) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
     return np.asarray([[device.id]], dtype=np.int64)
-
-

@@ -17,9 +17,9 @@ from effx.effects import current_frame
 from effx.errors import DTypeError, TransformError
 from effx.ir.types import ArrayType, array_type
 from effx.lower.concrete import as_concrete
+from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten
-from effx.tree import flatten_with_path
 
 __all__ = ["argument_numbers", "as_arrays", "flatten_output", "name_of", "origin_of", "plain"]
 
@@ -127,7 +127,9 @@ def argument_numbers(what: str, numbers: "int | Iterable[int]", count: int) -> t
     try:
         listed = tuple([index(n) for n in (numbers if isinstance(numbers, Iterable) else (numbers,))])
     except TypeError:
-        raise TransformError(f"{what}: argnums must be an int or a sequence of ints, got {numbers!r}") from None
+        raise TransformError(
+            f"{what}: argnums must be an int or a sequence of ints, got {numbers!r}"
+        ) from None
     result = []
     for n in listed:
         if not -count <= n < count:
@@ -147,5 +149,3 @@ def signature_of(function: Callable[..., object]) -> inspect.Signature | None:
         return inspect.signature(function)
     except (ValueError, TypeError):
         return None
-
-

@@ -21,7 +21,15 @@ from effx.handlers.stage import run_program
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
-from effx.transforms.arguments import abstract, argument_numbers, as_arrays, flatten_output, name_of, origin_of, plain
+from effx.transforms.arguments import (
+    abstract,
+    argument_numbers,
+    as_arrays,
+    flatten_output,
+    name_of,
+    origin_of,
+    plain,
+)
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -82,14 +90,16 @@ def _pairs(what: str, primals: PyTree, tangents: PyTree) -> tuple[list[Array], l
 
 def _split_aux(what: str, name: str, result: object) -> tuple[PyTree, PyTree]:
     if not isinstance(result, tuple) or len(result) != 2:
-        raise TransformError(f"{what}: with has_aux=True {name} must return a pair (result, aux), got {type(result).__name__}")
+        raise TransformError(
+            f"{what}: with has_aux=True {name} must return a pair (result, aux), got {type(result).__name__}"
+        )
     return result
 
 
 class _Flat:
     """A user's function as a function of lists of arrays; keeps the structure of what it returned."""
 
-    __slots__ = ("aux", "fun", "has_aux", "name", "tree", "what", "in_tree", "out_count")
+    __slots__ = ("aux", "fun", "has_aux", "in_tree", "name", "out_count", "tree", "what")
 
     def __init__(self, what: str, fun: Callable[..., object], in_tree: PyTreeDef, has_aux: bool) -> None:
         self.what = what
@@ -190,9 +200,13 @@ class PushForward:
         """Applies the derivative."""
         leaves, tree = flatten(tangents)
         if tree != self.in_tree:
-            raise TreeError(f"linearize: the structure of the tangents is {tree}, that of the primals {self.in_tree}")
+            raise TreeError(
+                f"linearize: the structure of the tangents is {tree}, that of the primals {self.in_tree}"
+            )
         moved = [_tangent("linearize", t, x) for t, x in zip(self.in_types, leaves, strict=True)]
-        active = [zeros(t) if m is None else m for t, m in zip(self.in_types, moved, strict=True) if t.kind in "fc"]
+        active = [
+            zeros(t) if m is None else m for t, m in zip(self.in_types, moved, strict=True) if t.kind in "fc"
+        ]
         results = iter(run_program(self.program, [*residuals, *active]))
         return self.out_tree.unflatten(
             [
@@ -248,7 +262,9 @@ def _first(linear: LinearProgram, dependent: Sequence[bool], count: int) -> Line
     n = sum(dependent[:count])
     if n == len(linear.program.outputs):
         return linear
-    return LinearProgram(attrs.evolve(linear.program, outputs=linear.program.outputs[:n], derived={}), linear.residuals)
+    return LinearProgram(
+        attrs.evolve(linear.program, outputs=linear.program.outputs[:n], derived={}), linear.residuals
+    )
 
 
 def linearize(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: bool = False) -> tuple[Any, ...]:
@@ -427,7 +443,9 @@ def value_and_grad(
             return fun(*all_args, **kwargs)
 
         function.__name__ = name
-        flat, outputs, linear, dependent = _record("grad", function, arrays, tree, [True] * len(arrays), has_aux)
+        flat, outputs, linear, dependent = _record(
+            "grad", function, arrays, tree, [True] * len(arrays), has_aux
+        )
         if flat.out_count != 1 or outputs[0].type.shape:
             got = ", ".join(repr(y.type) for y in outputs[: flat.out_count])
             raise ShapeError(f"grad: {name} must return a scalar, got {got or 'nothing'}; use vjp or jacrev")
@@ -464,7 +482,9 @@ def _check_output(name: str, t: ArrayType, holomorphic: bool) -> None:
         if t.kind != "c":
             raise DTypeError(f"grad: with holomorphic=True {name} must return a complex scalar, got {t!r}")
     elif t.kind == "c":
-        raise DTypeError(f"grad: {name} must return a real scalar, got {t!r}; pass holomorphic=True, or use vjp")
+        raise DTypeError(
+            f"grad: {name} must return a real scalar, got {t!r}; pass holomorphic=True, or use vjp"
+        )
     elif t.kind != "f":
         raise DTypeError(f"grad: {name} must return a floating scalar, got {t!r}")
 

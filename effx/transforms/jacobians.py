@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
 
+from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert
 from effx.array.shaping import moveaxis, reshape
@@ -18,7 +19,6 @@ from effx.transforms.arguments import argument_numbers, as_arrays, name_of
 from effx.transforms.autodiff import jvp, vjp
 from effx.transforms.vmap import vmap
 from effx.tree.registry import PyTree, flatten
-from effx import dtypes
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
@@ -56,7 +56,11 @@ def _check_result(what: str, name: str, t: ArrayType, holomorphic: bool) -> None
 
 
 def _select(
-    fun: Callable[..., Any], argnums: "int | Sequence[int]", args: tuple[Any, ...], kwargs: dict[str, Any], what: str
+    fun: Callable[..., Any],
+    argnums: "int | Sequence[int]",
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    what: str,
 ) -> tuple[Callable[..., Any], tuple[PyTree, ...]]:
     places = argument_numbers(what, argnums, len(args))
 
@@ -71,7 +75,10 @@ def _select(
 
 
 def jacfwd(
-    fun: Callable[P, Any], argnums: "int | Sequence[int]" = 0, has_aux: bool = False, holomorphic: bool = False
+    fun: Callable[P, Any],
+    argnums: "int | Sequence[int]" = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[P, Any]:
     """Returns a function that gives `fun`'s Jacobian, column by column in forward mode: best for tall ones.
 
@@ -160,9 +167,7 @@ def jacrev(
         row_leaves = flatten(rows)[0]
         parts, start = [], 0
         for t in types:
-            pieces = [
-                x[start : start + t.size].reshape((*t.shape, *x.shape[1:])) for x in row_leaves
-            ]
+            pieces = [x[start : start + t.size].reshape((*t.shape, *x.shape[1:])) for x in row_leaves]
             per_argument = tree.unflatten(pieces)
             parts.append(per_argument if isinstance(argnums, Sequence) else per_argument[0])
             start += t.size
@@ -176,7 +181,10 @@ jacobian = jacrev
 
 
 def hessian(
-    fun: Callable[P, Any], argnums: "int | Sequence[int]" = 0, has_aux: bool = False, holomorphic: bool = False
+    fun: Callable[P, Any],
+    argnums: "int | Sequence[int]" = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[P, Any]:
     """Returns a function that gives the second derivatives: forward mode over reverse mode.
 

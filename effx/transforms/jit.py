@@ -15,7 +15,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, final, over
 
 import attrs
 
-from effx import config
+from effx import flags
 from effx.array import Array
 from effx.effects import Frame, current_frame, is_in_scope, isolated
 from effx.errors import BackendError, TransformError
@@ -104,11 +104,11 @@ class Entry:
 def trace_settings() -> tuple[object, ...]:
     """Returns the flags that change what tracing gives."""
     return (
-        config.enable_x64.value,
-        config.default_matmul_precision.value,
-        config.threefry_partitionable.value,
-        config.numpy_rank_promotion.value,
-        config.numpy_dtype_promotion.value,
+        flags.enable_x64.value,
+        flags.default_matmul_precision.value,
+        flags.threefry_partitionable.value,
+        flags.numpy_rank_promotion.value,
+        flags.numpy_dtype_promotion.value,
     )
 
 
@@ -156,11 +156,8 @@ class Function(Generic[P, R]):
                     f"static_argnums {o.static_argnums} needs"
                 )
             places.add(n % count)
-        for n in sorted(places):
-            static.append((n, args[n]))
-        for name in o.static_argnames:
-            if name in kwargs:
-                static.append((name, kwargs[name]))
+        static += [(n, args[n]) for n in sorted(places)]
+        static += [(name, kwargs[name]) for name in o.static_argnames if name in kwargs]
         for where, value in static:
             try:
                 hash(value)
@@ -187,7 +184,9 @@ class Function(Generic[P, R]):
                 kwargs[cast("str", where)] = value
         return args, kwargs
 
-    def donations(self, dynamic: tuple[object, ...], named: dict[str, object], count: int) -> tuple[bool, ...]:
+    def donations(
+        self, dynamic: tuple[object, ...], named: dict[str, object], count: int
+    ) -> tuple[bool, ...]:
         """Says for each dynamic leaf whether the user donated it."""
         o = self.options
         if not o.donate_argnums and not o.donate_argnames:
@@ -235,7 +234,9 @@ class Function(Generic[P, R]):
         )
         return found
 
-    def prepare(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Entry, list[Array], list[PyTree]]:
+    def prepare(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[Entry, list[Array], list[PyTree]]:
         """Finds the staged form for arguments, and the arguments' arrays."""
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
@@ -247,7 +248,7 @@ class Function(Generic[P, R]):
 
     def miss(self, *args: Any, **kwargs: Any) -> tuple[R, FastPath | None, bool]:
         """What C++ calls for arguments that it has no compiled program for."""
-        if config.disable_jit.value:
+        if flags.disable_jit.value:
             return self.fun(*args, **kwargs), None, False
         entry, arrays, leaves = self.prepare(args, kwargs)
         if current_frame() is not None or entry.foreign or entry.program.effects:
@@ -256,7 +257,9 @@ class Function(Generic[P, R]):
         executable, device = self.executable(entry, concrete)
         for x in concrete:
             x._check_alive(self.name)
-        buffers = [(x if x.device == device else put(x.host("move"), x.type, device)).buffer for x in concrete]
+        buffers = [
+            (x if x.device == device else put(x.host("move"), x.type, device)).buffer for x in concrete
+        ]
         result: R = entry.out_tree.unflatten(executable.run(buffers))
         settled = all([type(x) is ConcreteArray for x in leaves]) or reads_scalars()
         return result, fast_path(executable, result) if settled else None, False
@@ -358,7 +361,10 @@ def _options(
     backend: str | None,
 ) -> Options:
     nums, names = _numbers("static_argnums", static_argnums), _names("static_argnames", static_argnames)
-    donated, donated_names = _numbers("donate_argnums", donate_argnums), _names("donate_argnames", donate_argnames)
+    donated, donated_names = (
+        _numbers("donate_argnums", donate_argnums),
+        _names("donate_argnames", donate_argnames),
+    )
     signature = signature_of(fun)
     if signature is not None:
         nums, names = _match(signature, fun, "static", nums, names)
@@ -373,7 +379,11 @@ def _options(
 
 
 def _match(
-    signature: inspect.Signature, fun: Callable[..., object], what: str, nums: tuple[int, ...], names: tuple[str, ...]
+    signature: inspect.Signature,
+    fun: Callable[..., object],
+    what: str,
+    nums: tuple[int, ...],
+    names: tuple[str, ...],
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Completes argument numbers by names and names by numbers, and checks both."""
     parameters = list(signature.parameters.values())
@@ -387,7 +397,9 @@ def _match(
             )
     for name in names:
         if not open_names and name not in signature.parameters:
-            raise TransformError(f"jit: {what}_argnames names {name!r}, but {name_of(fun)} has no such parameter")
+            raise TransformError(
+                f"jit: {what}_argnames names {name!r}, but {name_of(fun)} has no such parameter"
+            )
     if not variadic:
         nums = tuple(n % len(positional) for n in nums)
     all_names = dict.fromkeys([*names, *[positional[n] for n in nums if 0 <= n < len(positional)]])
@@ -478,7 +490,15 @@ def jit(
     if not callable(fun):
         raise TransformError(f"jit: expected a function, got {fun!r} of type {type(fun).__name__}")
     options = _options(
-        fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, inline, device, backend
+        fun,
+        static_argnums,
+        static_argnames,
+        donate_argnums,
+        donate_argnames,
+        keep_unused,
+        inline,
+        device,
+        backend,
     )
     function = Function(fun, options)
     fast = fast_function(function.name, fun, function.miss, options.static_argnums, options.static_argnames)
@@ -501,4 +521,3 @@ class Decorator(Protocol):
     def __call__(self, fun: Callable[P, R], /) -> Jitted[P, R]:
         """Compiles the function with the options that were given."""
         ...
-

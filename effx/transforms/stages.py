@@ -26,6 +26,10 @@ __all__ = ["Compiled", "Lowered", "ShapeDtypeStruct", "Traced"]
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
+def _as_shape(shape: Sequence[int]) -> Shape:
+    return tuple(shape)
+
+
 @register_leaf
 @final
 @attrs.frozen
@@ -37,7 +41,7 @@ class ShapeDtypeStruct:
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    shape: Shape = attrs.field(converter=tuple)
+    shape: Shape = attrs.field(converter=_as_shape)
     dtype: DType = attrs.field(converter=canonicalize)
     weak_type: bool = attrs.field(default=False, kw_only=True)
 
@@ -160,7 +164,9 @@ class Lowered:
             BackendError: the text is for a platform that is not the one here.
         """
         if self._device is None:
-            raise BackendError(f"compile: the module is for {self.platform}, which is not the platform that runs here")
+            raise BackendError(
+                f"compile: the module is for {self.platform}, which is not the platform that runs here"
+            )
         return Compiled(self.traced, self.traced._compile(self._device))
 
     def cost_analysis(self) -> dict[str, float]:
@@ -201,7 +207,9 @@ class Compiled:
         expected = self.executable.in_types
         for place, (x, t) in enumerate(zip(arrays, expected, strict=True)):
             if not x.type.matches(t):
-                raise ShapeError(f"{self.traced.name}: compiled for {t!r} as argument {place}, got {x.type!r}")
+                raise ShapeError(
+                    f"{self.traced.name}: compiled for {t!r} as argument {place}, got {x.type!r}"
+                )
         device = self.executable.sharding._device
         for x in arrays:
             x._check_alive(self.traced.name)
@@ -219,4 +227,3 @@ class Compiled:
     def memory_analysis(self) -> Any:
         """Returns the sizes in bytes of arguments, outputs, temporaries and code."""
         return self.executable.loaded.get_compiled_memory_stats()
-

@@ -22,7 +22,11 @@ P = ParamSpec("P")
 
 
 def _stage(
-    what: str, fun: Callable[..., Any], args: tuple[PyTree, ...], kwargs: dict[str, PyTree], static: tuple[int, ...]
+    what: str,
+    fun: Callable[..., Any],
+    args: tuple[PyTree, ...],
+    kwargs: dict[str, PyTree],
+    static: tuple[int, ...],
 ) -> tuple[Program, PyTreeDef]:
     dynamic = [a for i, a in enumerate(args) if i not in static]
     leaves, tree = flatten((dynamic, kwargs))

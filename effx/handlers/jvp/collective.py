@@ -13,14 +13,16 @@ from effx.ir.ops.convert import Convert
 
 
 @rule(k.PSum, k.AllGather)
-def linear(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def linear(
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     (x,), (dx,) = primals, tangents
     return op(x), None if dx is None else op(dx)
 
 
 @rule(k.PMax, k.PMin)
 def extreme(
-    op: k.PMax | k.PMin, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+    op: k.Collective, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     # The members that hold the extreme share the tangent evenly.
     (x,), (dx,) = primals, tangents
@@ -33,5 +35,7 @@ def extreme(
 
 
 @rule(k.AxisIndex)
-def index(op: k.AxisIndex, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def index(
+    op: k.AxisIndex, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     return op(), None

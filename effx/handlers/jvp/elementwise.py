@@ -12,7 +12,16 @@ import math
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, scalar
-from effx.handlers.jvp.handler import Tangent, add_tangents, partials, rule, spread, tangent_of, tuple_rule, zeros_like
+from effx.handlers.jvp.handler import (
+    Tangent,
+    add_tangents,
+    partials,
+    rule,
+    spread,
+    tangent_of,
+    tuple_rule,
+    zeros_like,
+)
 from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
@@ -117,8 +126,16 @@ def _extreme(op: e.Max | e.Min, d: Array, mine: Array, other: Array, z: Array) -
     return MUL(d, SELECT(tie, SELECT(wins, zero, one), half))
 
 
-partials(e.Max, lambda op, dx, x, y, z: _extreme(op, dx, x, y, z), lambda op, dy, x, y, z: _extreme(op, dy, y, x, z))
-partials(e.Min, lambda op, dx, x, y, z: _extreme(op, dx, x, y, z), lambda op, dy, x, y, z: _extreme(op, dy, y, x, z))
+partials(
+    e.Max,
+    lambda op, dx, x, y, z: _extreme(op, dx, x, y, z),
+    lambda op, dy, x, y, z: _extreme(op, dy, y, x, z),
+)
+partials(
+    e.Min,
+    lambda op, dx, x, y, z: _extreme(op, dx, x, y, z),
+    lambda op, dy, x, y, z: _extreme(op, dy, y, x, z),
+)
 partials(
     e.NextAfter,
     lambda op, dx, x, y, z: dx,
@@ -154,7 +171,9 @@ def linear_unary(
 
 
 @rule(e.Complex)
-def complex_(op: e.Complex, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def complex_(
+    op: e.Complex, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     z = op(*primals)
     parts = [zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)]
     return z, spread(op(*parts), z)
@@ -181,7 +200,9 @@ def clamp(op: e.Clamp, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 
 
 @rule(v.Convert)
-def convert_(op: v.Convert, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def convert_(
+    op: v.Convert, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     (x,), (dx,) = primals, tangents
     y = op(x)
     return y, convert(dx, op.dtype, op.weak) if dx is not None and dtypes.is_inexact(op.dtype) else None
@@ -208,7 +229,9 @@ def convert_(op: v.Convert, primals: tuple[Array, ...], tangents: tuple[Tangent,
     e.CountLeadingZeros,
     Iota,
 )
-def flat(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def flat(
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     """Piecewise constant, or of no real argument: the tangent is zero."""
     return op(*primals), None
 

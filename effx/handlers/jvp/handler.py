@@ -28,7 +28,9 @@ Tangent = Array | None
 
 # (op, primals, tangents) -> (result, its tangent)
 ArrayRule = Callable[[A, tuple[Array, ...], tuple[Tangent, ...]], tuple[Array, Tangent]]
-TupleRule = Callable[[T, tuple[Array, ...], tuple[Tangent, ...]], tuple[tuple[Array, ...], tuple[Tangent, ...]]]
+TupleRule = Callable[
+    [T, tuple[Array, ...], tuple[Tangent, ...]], tuple[tuple[Array, ...], tuple[Tangent, ...]]
+]
 
 
 # Not frozen: one is made for each operation, and attrs' frozen __init__ costs twice as much.
@@ -93,12 +95,12 @@ def join(frame: Frame, y: Array, dy: Tangent) -> Array:
 
 def rule(*kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]:
     """Registers a rule `(op, primals, tangents) -> (result, tangent)`; None stands for a zero tangent."""
-    return JVP.rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+    return JVP.rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def tuple_rule(*kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]:
     """Registers a rule for an operation with several results."""
-    return JVP.rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+    return JVP.rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":

@@ -32,7 +32,14 @@ def gather_like(op: Scatter, x: ArrayType, updates: ArrayType) -> Gather:
     window = iter([updates.shape[i] for i in op.window_dims])
     sizes = tuple([1 if i in removed else next(window) for i in range(x.ndim)])
     return Gather(
-        op.window_dims, op.inserted, op.start_index_map, sizes, op.operand_batch, op.indices_batch, op.sorted, op.unique
+        op.window_dims,
+        op.inserted,
+        op.start_index_map,
+        sizes,
+        op.operand_batch,
+        op.indices_batch,
+        op.sorted,
+        op.unique,
     )
 
 

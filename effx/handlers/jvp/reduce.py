@@ -5,23 +5,25 @@ Never: loop over elements.
 
 from effx.array import Array
 from effx.array.arithmetic import where
+from effx.array.indexing import positions
 from effx.array.promotion import scalar
 from effx.array.shaping import transpose
-from effx.array.indexing import positions
 from effx.handlers.jvp.handler import Tangent, rule
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
-from effx.ir.ops.convert import Convert
-from effx.ir.ops.shape import BroadcastInDim, Pad, Reshape, Slice
 from effx.ir.ops.base import ArrayOperation
+from effx.ir.ops.convert import Convert
 from effx.ir.ops.index import Gather
+from effx.ir.ops.shape import BroadcastInDim, Pad, Reshape, Slice
 
 MUL, DIV, ADD = e.Mul(), e.Div(), e.Add()
 
 
 @rule(r.ReduceSum, r.CumSum)
-def total(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def total(
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     (x,), (dx,) = primals, tangents
     assert dx is not None
     return op(x), op(dx)
@@ -34,7 +36,7 @@ def _spread(y: Array, x: Array, axes: tuple[int, ...]) -> Array:
 
 @rule(r.ReduceMax, r.ReduceMin)
 def extreme(
-    op: r.ReduceMax | r.ReduceMin, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+    op: r.Reduction, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     # The extreme elements share the tangent evenly.
     (x,), (dx,) = primals, tangents
@@ -46,7 +48,9 @@ def extreme(
 
 
 @rule(r.ReduceProd)
-def product(op: r.ReduceProd, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def product(
+    op: r.ReduceProd, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     # d(prod x) = sum_i dx_i prod_{j != i} x_j. The products without one element come from the
     # running products from both ends, so that zeros do no harm.
     (x,), (dx,) = primals, tangents
@@ -125,7 +129,7 @@ def _moved(x: Array, axis: int, by: int, reverse: bool, fill: int) -> Array:
 
 @rule(r.CumMax, r.CumMin)
 def cumulative_extreme(
-    op: r.CumMax | r.CumMin, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+    op: r.Cumulative, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     # The tangent of the element that set the running extreme: its place is the running maximum of
     # the places where x equals it.
@@ -150,6 +154,8 @@ def along_axis(x: Array, index: Array, axis: int) -> Array:
 
 
 @rule(r.ReduceAnd, r.ReduceOr, r.ReduceXor, r.ArgReduction)
-def flat(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def flat(
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     """The results are integers: no tangent."""
     return op(*primals), None

@@ -10,15 +10,21 @@ from effx.ir.ops.base import ArrayOperation
 
 
 @rule(s.BroadcastInDim, s.Reshape, s.Transpose, s.Reverse, s.Slice)
-def move(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def move(
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     (x,), (dx,) = primals, tangents
     assert dx is not None
     return op(x), op(dx)
 
 
 @rule(s.Concatenate, s.Pad)
-def join(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
-    return op(*primals), op(*[zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)])
+def join(
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    return op(*primals), op(
+        *[zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)]
+    )
 
 
 @rule(s.DynamicSlice)

@@ -11,6 +11,7 @@ from effx.array.promotion import convert, scalar
 from effx.handlers.transpose.handler import Cotangent, Linear, Operand, rule, tuple_rule, value
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
+from effx.ir.ops.base import Elementwise
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.types import ArrayType
 
@@ -105,7 +106,7 @@ def convert_(op: v.Convert, ct: Array, operands: tuple[Operand, ...]) -> tuple[C
 
 
 @rule(v.Copy, v.ReducePrecision)
-def identity(op: v.Copy | v.ReducePrecision, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def identity(op: Elementwise, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     return (op(ct),)
 
 

@@ -49,12 +49,12 @@ rules: "RuleTable[ArrayRule[ArrayOperation] | TupleRule[TupleOperation]]" = Rule
 
 def rule(*kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]:
     """Registers a rule `(op, ct, operands) -> cotangents`."""
-    return rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+    return rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def tuple_rule(*kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]:
     """Registers a rule for an operation with several results; a cotangent may be None."""
-    return rules.register(*kinds)  # type: ignore[return-value, arg-type]  # the table holds rules of all operations
+    return rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def backward(
@@ -100,7 +100,7 @@ def backward(
                 continue
         operands = tuple(
             [
-                (env[x] if x in env else Linear(x.type)) if type(x) is Var else HostArray(x.value, x.type)  # type: ignore[union-attr]  # a Literal
+                (env[x] if x in env else Linear(x.type)) if type(x) is Var else HostArray(x.value, x.type)
                 for x in e.inputs
             ]
         )
@@ -111,10 +111,14 @@ def backward(
             if transpose is None:
                 raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
             if op.multiple:
-                results = cast("TupleRule[TupleOperation]", transpose)(cast("TupleOperation", op), cts, operands)
+                results = cast("TupleRule[TupleOperation]", transpose)(
+                    cast("TupleOperation", op), cts, operands
+                )
             else:
                 assert cts[0] is not None
-                results = cast("ArrayRule[ArrayOperation]", transpose)(cast("ArrayOperation", op), cts[0], operands)
+                results = cast("ArrayRule[ArrayOperation]", transpose)(
+                    cast("ArrayOperation", op), cts[0], operands
+                )
         for x, result in zip(e.inputs, results, strict=True):
             add(x, result)
     return [found.get(x) for x in program.inputs[n:]]
@@ -139,7 +143,9 @@ def _call(op: Call, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> 
         transposed = op.program.derived[key] = _transpose_program(op.program, known_in, present)
     assert isinstance(transposed, Transposed)
     known = [x for x in operands if not isinstance(x, Linear)]
-    results = iter(Call(transposed.program, op.inline)(*transposed.constants, *known, *[c for c in cts if c is not None]))
+    results = iter(
+        Call(transposed.program, op.inline)(*transposed.constants, *known, *[c for c in cts if c is not None])
+    )
     nonzero = iter(transposed.nonzero)
     return [None if is_known or not next(nonzero) else next(results) for is_known in known_in]
 
@@ -180,4 +186,3 @@ def instantiate(ct: Cotangent, t: ArrayType) -> Array:
     if ct is not None:
         return ct
     return BroadcastInDim(t.shape, ())(scalar(0, t.dtype))
-

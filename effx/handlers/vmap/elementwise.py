@@ -13,7 +13,9 @@ from effx.ir.ops.shape import BroadcastInDim
 
 
 @rule(Elementwise)
-def elementwise(handler: Vmap, op: Elementwise, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> tuple[Array, Axis]:
+def elementwise(
+    handler: Vmap, op: Elementwise, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[Array, Axis]:
     if len(values) == 1:
         return op(values[0]), axes[0]
     aligned, axis = align(handler, values, axes)
@@ -56,7 +58,9 @@ def align(handler: Vmap, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> t
 
 
 @rule(Bitcast)
-def bitcast(handler: Vmap, op: Bitcast, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> tuple[Array, Axis]:
+def bitcast(
+    handler: Vmap, op: Bitcast, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     assert axis is not None
     # A change of width uses the last axis, which must stay the member's own.

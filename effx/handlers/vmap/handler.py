@@ -31,7 +31,9 @@ Axis = int | None
 
 # (handler, op, values, axes) -> (result, its batch axis)
 ArrayRule = Callable[["Vmap", A, tuple[Array, ...], tuple[Axis, ...]], tuple[Array, Axis]]
-TupleRule = Callable[["Vmap", T, tuple[Array, ...], tuple[Axis, ...]], tuple[tuple[Array, ...], tuple[Axis, ...]]]
+TupleRule = Callable[
+    ["Vmap", T, tuple[Array, ...], tuple[Axis, ...]], tuple[tuple[Array, ...], tuple[Axis, ...]]
+]
 
 
 # Not frozen: one is made for each operation, and attrs' frozen __init__ costs twice as much.

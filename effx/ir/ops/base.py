@@ -3,16 +3,13 @@
 Never: define an operation.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import attrs
 
 from effx.effects import Operation
 from effx.errors import DTypeError, ShapeError
 from effx.ir.types import ArrayType, Shape, array_type
-
-if TYPE_CHECKING:
-    from effx.array import Array
 
 __all__ = [
     "ArrayOperation",
@@ -62,8 +59,8 @@ class Singleton:
         instance = cls.__dict__.get("_instance")
         if instance is None:
             instance = super().__new__(cls)
-            cls._instance = instance  # type: ignore[attr-defined]  # one slot a class, read above only
-        return instance  # type: ignore[no-any-return]  # cls.__dict__ is untyped
+            cls._instance = instance
+        return instance
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -134,7 +131,9 @@ class Binary(Singleton, Elementwise):
 def check_arity(op: Operation[object], types: tuple[ArrayType, ...], arity: int) -> None:
     """Raises a ShapeError unless there are exactly `arity` operands."""
     if len(types) != arity:
-        raise ShapeError(f"{op.name}: takes {arity} operand{'s' * (arity != 1)}, got {len(types)}: {show(types)}")
+        raise ShapeError(
+            f"{op.name}: takes {arity} operand{'s' * (arity != 1)}, got {len(types)}: {show(types)}"
+        )
 
 
 def show(types: tuple[ArrayType, ...]) -> str:
@@ -164,22 +163,28 @@ def elementwise_type(op: Elementwise, types: tuple[ArrayType, ...], offset: int 
     weak = first.weak
     for position, t in enumerate(types[1:], 1 + offset):
         if t.dtype != first.dtype:
-            raise DTypeError(f"{op.name}: operand dtypes differ: operand {offset} is {first!r}, operand {position} is {t!r}")
+            raise DTypeError(
+                f"{op.name}: operand dtypes differ: operand {offset} is {first!r}, operand {position} is {t!r}"
+            )
         weak = weak and t.weak
         if t.shape != shape and t.shape:
             if shape:
-                raise ShapeError(f"{op.name}: operand shapes differ: {show(types)}; only rank-0 operands broadcast")
+                raise ShapeError(
+                    f"{op.name}: operand shapes differ: {show(types)}; only rank-0 operands broadcast"
+                )
             shape = t.shape
     return array_type(first.dtype, shape, weak)
 
 
-def common_shape(op: Operation[object], types: tuple[ArrayType, ...]) -> Shape:
+def joint_shape(op: Operation[object], types: tuple[ArrayType, ...]) -> Shape:
     """Returns the one shape of operands that may differ in dtype; rank-0 operands broadcast."""
     shape: Shape = ()
     for t in types:
         if t.shape and t.shape != shape:
             if shape:
-                raise ShapeError(f"{op.name}: operand shapes differ: {show(types)}; only rank-0 operands broadcast")
+                raise ShapeError(
+                    f"{op.name}: operand shapes differ: {show(types)}; only rank-0 operands broadcast"
+                )
             shape = t.shape
     return shape
 
@@ -201,9 +206,7 @@ def check_axes(op: Operation[object], axes: tuple[int, ...], t: ArrayType, what:
 def is_ints(instance: object, attribute: "attrs.Attribute[tuple[int, ...]]", value: tuple[int, ...]) -> None:
     """An attrs validator: a tuple of ints."""
     if type(value) is not tuple or not all([type(v) is int for v in value]):
-        raise TypeError(
-            f"{type(instance).__name__}: {attribute.name} must be a tuple of ints, got {value!r}"
-        )
+        raise TypeError(f"{type(instance).__name__}: {attribute.name} must be a tuple of ints, got {value!r}")
 
 
 def is_int(instance: object, attribute: "attrs.Attribute[int]", value: int) -> None:

@@ -96,6 +96,8 @@ class AllGather(Collective, Linear):
         check_kind(self, t, "biufc")
         if self.tiled:
             check_axis(self, self.axis, t)
-            return t.with_shape(t.shape[: self.axis] + (t.shape[self.axis] * self.size,) + t.shape[self.axis + 1 :])
+            return t.with_shape(
+                t.shape[: self.axis] + (t.shape[self.axis] * self.size,) + t.shape[self.axis + 1 :]
+            )
         check_axis(self, self.axis, t.with_shape((*t.shape, self.size)))
         return t.with_shape(t.shape[: self.axis] + (self.size,) + t.shape[self.axis :])

@@ -44,7 +44,9 @@ class Convert(Elementwise):
         """The operand's shape with the new dtype."""
         check_arity(self, types, 1)
         if types[0].kind == "c" and not dtypes.is_complex(self.dtype) and self.dtype != dtypes.bool_:
-            raise DTypeError(f"convert: {types[0]!r} has an imaginary part, which {self.dtype} cannot hold; take real(x) first")
+            raise DTypeError(
+                f"convert: {types[0]!r} has an imaginary part, which {self.dtype} cannot hold; take real(x) first"
+            )
         return array_type(self.dtype, types[0].shape, self.weak)
 
 
@@ -64,8 +66,12 @@ class Bitcast(ArrayOperation):
         check_arity(self, types, 1)
         t = types[0]
         old, new = dtypes.bits(t.dtype), dtypes.bits(self.dtype)
-        if (t.dtype == dtypes.bool_) != (self.dtype == dtypes.bool_) or (t.kind == "c") != dtypes.is_complex(self.dtype):
-            raise DTypeError(f"bitcast: {t!r} cannot be read as {self.dtype}: bool and complex keep to themselves")
+        if (t.dtype == dtypes.bool_) != (self.dtype == dtypes.bool_) or (t.kind == "c") != dtypes.is_complex(
+            self.dtype
+        ):
+            raise DTypeError(
+                f"bitcast: {t!r} cannot be read as {self.dtype}: bool and complex keep to themselves"
+            )
         if old == new:
             return array_type(self.dtype, t.shape)
         if old > new:

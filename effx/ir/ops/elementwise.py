@@ -18,8 +18,8 @@ from effx.ir.ops.base import (
     Unary,
     check_arity,
     check_kind,
-    common_shape,
     elementwise_type,
+    joint_shape,
     show,
 )
 from effx.ir.types import ArrayType, array_type
@@ -449,7 +449,9 @@ class IntegerPow(Elementwise):
         """The operand's type."""
         t = elementwise_type(self, types)
         if self.exponent < 0 and t.kind in "iu":
-            raise DTypeError(f"integer_pow: integers have no negative powers: {t!r} to the power {self.exponent}")
+            raise DTypeError(
+                f"integer_pow: integers have no negative powers: {t!r} to the power {self.exponent}"
+            )
         return t
 
 
@@ -542,7 +544,7 @@ class Select(Singleton, Elementwise):
             if case.dtype != cases[0].dtype:
                 raise DTypeError(f"select: dtypes of the cases differ: {show(tuple(cases))}")
         weak = all(case.weak for case in cases)
-        return array_type(cases[0].dtype, common_shape(self, types), weak)
+        return array_type(cases[0].dtype, joint_shape(self, types), weak)
 
 
 @final

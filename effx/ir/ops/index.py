@@ -119,14 +119,20 @@ class Scatter(ArrayOperation):
 
 
 def check_batch(
-    op: ArrayOperation, x: ArrayType, indices: ArrayType, operand_batch: tuple[int, ...], indices_batch: tuple[int, ...]
+    op: ArrayOperation,
+    x: ArrayType,
+    indices: ArrayType,
+    operand_batch: tuple[int, ...],
+    indices_batch: tuple[int, ...],
 ) -> None:
     """Raises a ShapeError unless the batch axes of x and indices agree pairwise."""
     check_axes(op, indices_batch, indices.with_shape(indices.shape[:-1]), "indices_batch")
     if len(operand_batch) != len(indices_batch) or any(
         x.shape[i] != indices.shape[j] for i, j in zip(operand_batch, indices_batch, strict=True)
     ):
-        raise ShapeError(f"{op.name}: batch axes {operand_batch} of {x!r} and {indices_batch} of {indices!r} differ")
+        raise ShapeError(
+            f"{op.name}: batch axes {operand_batch} of {x!r} and {indices_batch} of {indices!r} differ"
+        )
 
 
 def interleave(batch: Shape, window: list[int], offset_dims: tuple[int, ...]) -> Shape:

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 from effx import dtypes
 from effx.errors import DTypeError
-from effx.ir.ops.base import Singleton, TupleOperation, check_arity, common_shape, show
+from effx.ir.ops.base import Singleton, TupleOperation, check_arity, joint_shape, show
 from effx.ir.types import ArrayType, array_type
 
 
@@ -28,5 +28,5 @@ class Threefry2x32(Singleton, TupleOperation):
         check_arity(self, types, 4)
         if any(t.dtype != dtypes.uint32 for t in types):
             raise DTypeError(f"threefry2x32: operands must be u32, got {show(types)}")
-        t = array_type(dtypes.uint32, common_shape(self, types))
+        t = array_type(dtypes.uint32, joint_shape(self, types))
         return t, t

@@ -10,7 +10,16 @@ import attrs
 from effx import dtypes
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
-from effx.ir.ops.base import ArrayOperation, Linear, check_arity, check_axes, check_axis, check_kind, is_int, is_ints
+from effx.ir.ops.base import (
+    ArrayOperation,
+    Linear,
+    check_arity,
+    check_axes,
+    check_axis,
+    check_kind,
+    is_int,
+    is_ints,
+)
 from effx.ir.types import ArrayType, array_type
 
 

@@ -41,7 +41,9 @@ class BroadcastInDim(ArrayOperation, Linear, Structural):
         check_arity(self, types, 1)
         t = types[0]
         if len(self.dims) != t.ndim or list(self.dims) != sorted(set(self.dims)):
-            raise ShapeError(f"broadcast_in_dim: dims must name one increasing axis for each axis of {t!r}, got {self.dims}")
+            raise ShapeError(
+                f"broadcast_in_dim: dims must name one increasing axis for each axis of {t!r}, got {self.dims}"
+            )
         for axis, dim in enumerate(self.dims):
             if not 0 <= dim < len(self.shape) or t.shape[axis] not in (1, self.shape[dim]):
                 raise ShapeError(
@@ -67,7 +69,8 @@ class Reshape(ArrayOperation, Linear, Structural):
         result = types[0].with_shape(self.shape)
         if result.size != types[0].size:
             raise ShapeError(
-                f"reshape: sizes differ: {types[0]!r} has {types[0].size} elements, shape {list(self.shape)} has {result.size}"
+                f"reshape: sizes differ: {types[0]!r} has {types[0].size} elements, "
+                f"shape {list(self.shape)} has {result.size}"
             )
         return result
 
@@ -166,7 +169,9 @@ class Pad(ArrayOperation, Linear):
         check_arity(self, types, 2)
         t, value = types
         if value.shape or value.dtype != t.dtype:
-            raise ShapeError(f"pad: the padding value must be a scalar of x's dtype: x is {t!r}, the value is {value!r}")
+            raise ShapeError(
+                f"pad: the padding value must be a scalar of x's dtype: x is {t!r}, the value is {value!r}"
+            )
         if not len(self.low) == len(self.high) == len(self.interior) == t.ndim:
             raise ShapeError(f"pad: low, high and interior must have one entry for each axis of {t!r}")
         if any([i < 0 for i in self.interior]):
@@ -224,7 +229,9 @@ class DynamicSlice(ArrayOperation, Structural):
         """X's dtype with the block's shape."""
         t = types[0]
         _check_starts(self, t, types[1:])
-        if len(self.sizes) != t.ndim or any([not 0 <= s <= n for s, n in zip(self.sizes, t.shape, strict=True)]):
+        if len(self.sizes) != t.ndim or any(
+            [not 0 <= s <= n for s, n in zip(self.sizes, t.shape, strict=True)]
+        ):
             raise ShapeError(f"dynamic_slice: a block of sizes {list(self.sizes)} does not fit into {t!r}")
         return t.with_shape(self.sizes)
 

@@ -30,7 +30,9 @@ class Sort(TupleOperation):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The operands' types."""
         if not 1 <= self.num_keys <= len(types):
-            raise ShapeError(f"sort: num_keys must be between 1 and the number of operands, got {self.num_keys} for {show(types)}")
+            raise ShapeError(
+                f"sort: num_keys must be between 1 and the number of operands, got {self.num_keys} for {show(types)}"
+            )
         for t in types:
             if t.shape != types[0].shape:
                 raise ShapeError(f"sort: operand shapes differ: {show(types)}")

@@ -9,7 +9,7 @@ from effx import dtypes
 from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
-from effx.ir.ops.base import Binary, Unary
+from effx.ir.ops.base import Binary, Elementwise, Unary
 from effx.ir.program import Atom, Var
 from effx.ir.types import array_type
 from effx.lower.emit import Body, emits
@@ -108,7 +108,9 @@ def square(body: Body, op: e.Square, inputs: Inputs, outputs: Outputs) -> str:
 def exp2(body: Body, op: e.Exp2, inputs: Inputs, outputs: Outputs) -> str:
     t = inputs[0].type
     if t.kind == "c":
-        scaled = body.line(f"stablehlo.multiply {body.name(inputs[0])}, {body.constant(math.log(2), t)} : {t.mlir}")
+        scaled = body.line(
+            f"stablehlo.multiply {body.name(inputs[0])}, {body.constant(math.log(2), t)} : {t.mlir}"
+        )
         return body.line(f"stablehlo.exponential {scaled} : {t.mlir}")
     # A power of 2 is exact for integers, exp(x log 2) is not.
     return body.line(f"stablehlo.power {body.constant(2.0, t)}, {body.name(inputs[0])} : {t.mlir}")
@@ -140,7 +142,7 @@ def integer_pow(body: Body, op: e.IntegerPow, inputs: Inputs, outputs: Outputs) 
 
 
 @emits(e.Abs, e.Real, e.Imag)
-def complex_to_real(body: Body, op: e.Abs | e.Real | e.Imag, inputs: Inputs, outputs: Outputs) -> str:
+def complex_to_real(body: Body, op: Elementwise, inputs: Inputs, outputs: Outputs) -> str:
     x, out = inputs[0], outputs[0]
     return body.line(f"stablehlo.{op.name} {body.name(x)} : ({x.type.mlir}) -> {out.type.mlir}")
 
@@ -251,12 +253,14 @@ def reduce_precision(body: Body, op: v.ReducePrecision, inputs: Inputs, outputs:
 
 
 @emits(v.StopGradient, v.Copy)
-def identity(body: Body, op: v.StopGradient | v.Copy, inputs: Inputs, outputs: Outputs) -> str:
+def identity(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
     return body.name(inputs[0])
 
 
 @emits(v.OptimizationBarrier)
-def optimization_barrier(body: Body, op: v.OptimizationBarrier, inputs: Inputs, outputs: Outputs) -> tuple[str, ...]:
+def optimization_barrier(
+    body: Body, op: v.OptimizationBarrier, inputs: Inputs, outputs: Outputs
+) -> tuple[str, ...]:
     if not inputs:
         return ()
     names = ", ".join(map(body.name, inputs))

@@ -11,9 +11,7 @@ from effx.lower.emit import Body, emits, ints
 @emits(DotGeneral)
 def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     lhs, rhs = inputs
-    batching = (
-        f", batching_dims = {ints(op.lhs_batch)} x {ints(op.rhs_batch)}" if op.lhs_batch else ""
-    )
+    batching = f", batching_dims = {ints(op.lhs_batch)} x {ints(op.rhs_batch)}" if op.lhs_batch else ""
     return body.line(
         f"stablehlo.dot_general {body.name(lhs)}, {body.name(rhs)}{batching}, "
         f"contracting_dims = {ints(op.lhs_contract)} x {ints(op.rhs_contract)}, "

@@ -14,12 +14,18 @@ PARITY = 0x1BD11BDA
 
 
 @emits(Threefry2x32)
-def threefry2x32(body: Body, op: Threefry2x32, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def threefry2x32(
+    body: Body, op: Threefry2x32, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
     t = outputs[0].type
     module = body.module
-    function = module.shared_function((Threefry2x32, t), "threefry2x32", lambda name: _function(module, name, t.shape))
+    function = module.shared_function(
+        (Threefry2x32, t), "threefry2x32", lambda name: _function(module, name, t.shape)
+    )
     names = ", ".join(body.fit(a, t.shape) for a in inputs)
-    result = body.line(f"func.call @{function}({names}) : ({', '.join([t.mlir] * 4)}) -> ({t.mlir}, {t.mlir})", 2)
+    result = body.line(
+        f"func.call @{function}({names}) : ({', '.join([t.mlir] * 4)}) -> ({t.mlir}, {t.mlir})", 2
+    )
     return f"{result}#0", f"{result}#1"
 
 

@@ -38,7 +38,9 @@ def combiner(op: r.Reduction | r.Cumulative, t: ArrayType) -> tuple[str, Scalar]
             return "xor", 0
 
 
-def reduce_line(body: Body, name: str, t: ArrayType, axes: tuple[int, ...], combine: str, init: Scalar) -> str:
+def reduce_line(
+    body: Body, name: str, t: ArrayType, axes: tuple[int, ...], combine: str, init: Scalar
+) -> str:
     """Writes one reduction and returns its name."""
     scalar = array_type(t.dtype)
     out = t.with_shape(tuple([n for i, n in enumerate(t.shape) if i not in axes]))
@@ -73,7 +75,9 @@ def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outpu
     )
     kept = [i for i in range(t.ndim) if i != op.axis]
     reduced = t.with_shape(out.shape)
-    spread = body.line(f"stablehlo.broadcast_in_dim {best}, dims = {ints(kept)} : ({reduced.mlir}) -> {t.mlir}")
+    spread = body.line(
+        f"stablehlo.broadcast_in_dim {best}, dims = {ints(kept)} : ({reduced.mlir}) -> {t.mlir}"
+    )
     kind = COMPARE_KIND[t.kind]
     hit = body.line(f"stablehlo.compare EQ, {x}, {spread}, {kind} : ({t.mlir}, {t.mlir}) -> {mask.mlir}")
     if t.kind == "f":
@@ -101,7 +105,9 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
 BLOCK = 32
 
 
-def _shift(body: Body, x: str, t: ArrayType, axis: int, by: int, reverse: bool, init: str, scalar: str) -> str:
+def _shift(
+    body: Body, x: str, t: ArrayType, axis: int, by: int, reverse: bool, init: str, scalar: str
+) -> str:
     low, high, start, limit = [0] * t.ndim, [0] * t.ndim, [0] * t.ndim, list(t.shape)
     if reverse:
         start[axis] = by
@@ -148,7 +154,9 @@ def _scan(body: Body, x: str, t: ArrayType, axis: int, reverse: bool, combine: s
     running = _scan(body, last, totals, axis, reverse, combine, init)
     before = _shift(body, running, totals, axis, 1, reverse, start, scalar.mlir)
     dims = ints([i for i in range(split.ndim) if i != axis + 1])
-    spread = body.line(f"stablehlo.broadcast_in_dim {before}, dims = {dims} : ({totals.mlir}) -> {split.mlir}")
+    spread = body.line(
+        f"stablehlo.broadcast_in_dim {before}, dims = {dims} : ({totals.mlir}) -> {split.mlir}"
+    )
     both = body.line(f"stablehlo.{combine} {inner}, {spread} : {split.mlir}")
     joined = body.line(f"stablehlo.reshape {both} : ({split.mlir}) -> {padded.mlir}")
     if not rest:

@@ -39,7 +39,9 @@ def transpose(body: Body, op: s.Transpose, inputs: Inputs, outputs: Outputs) -> 
 
 @emits(s.Reverse)
 def reverse(body: Body, op: s.Reverse, inputs: Inputs, outputs: Outputs) -> str:
-    return body.line(f"stablehlo.reverse {body.name(inputs[0])}, dims = {ints(op.axes)} : {inputs[0].type.mlir}")
+    return body.line(
+        f"stablehlo.reverse {body.name(inputs[0])}, dims = {ints(op.axes)} : {inputs[0].type.mlir}"
+    )
 
 
 @emits(s.Concatenate)
@@ -56,7 +58,10 @@ def pad(body: Body, op: s.Pad, inputs: Inputs, outputs: Outputs) -> str:
 @emits(s.Slice)
 def slice_(body: Body, op: s.Slice, inputs: Inputs, outputs: Outputs) -> str:
     ranges = ", ".join(
-        [f"{a}:{b}" if k == 1 else f"{a}:{b}:{k}" for a, b, k in zip(op.start, op.limit, op.strides, strict=True)]
+        [
+            f"{a}:{b}" if k == 1 else f"{a}:{b}:{k}"
+            for a, b, k in zip(op.start, op.limit, op.strides, strict=True)
+        ]
     )
     return _one(body, "slice", inputs, outputs, f" [{ranges}]")
 

@@ -41,7 +41,9 @@ def _flip(body: Body, bits: str, it: ArrayType, width: int) -> str:
     return body.line(f"stablehlo.xor {bits}, {flip} : {it.mlir}")
 
 
-def _sort_line(body: Body, op: Sort, names: list[str], types: list[ArrayType], keys: list[int]) -> tuple[str, ...]:
+def _sort_line(
+    body: Body, op: Sort, names: list[str], types: list[ArrayType], keys: list[int]
+) -> tuple[str, ...]:
     """Writes a sort by integer or boolean operands, compared one after the other."""
     arguments, scalars = [], []
     for i, t in enumerate(types):
@@ -54,14 +56,18 @@ def _sort_line(body: Body, op: Sort, names: list[str], types: list[ArrayType], k
         s, kind = scalars[i], COMPARE_KIND[types[i].kind]
         lines.append(f"%lt{place} = stablehlo.compare LT, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
         if result:
-            lines.append(f"%eq{place} = stablehlo.compare EQ, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
+            lines.append(
+                f"%eq{place} = stablehlo.compare EQ, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>"
+            )
             lines.append(f"%and{place} = stablehlo.and %eq{place}, {result} : tensor<i1>")
             lines.append(f"%or{place} = stablehlo.or %lt{place}, %and{place} : tensor<i1>")
             result = f"%or{place}"
         else:
             result = f"%lt{place}"
     types_text = ", ".join(t.mlir for t in types)
-    region = "\n      ".join([f"^bb0({', '.join(arguments)}):", *lines, f"stablehlo.return {result} : tensor<i1>"])
+    region = "\n      ".join(
+        [f"^bb0({', '.join(arguments)}):", *lines, f"stablehlo.return {result} : tensor<i1>"]
+    )
     stable = "true" if op.stable else "false"
     name = body.line(
         f'"stablehlo.sort"({", ".join(names)}) <{{dimension = {op.axis} : i64, is_stable = {stable}}}> '
@@ -103,7 +109,9 @@ def _sort_floats(body: Body, op: Sort, x: str, t: ArrayType) -> str:
     mask = array_type(dtypes.bool_, t.shape).mlir
     raw = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
     smallest = body.constant(-(2 ** (width - 1)), it)
-    negative_zero = body.line(f"stablehlo.compare EQ, {raw}, {smallest}, SIGNED : ({it.mlir}, {it.mlir}) -> {mask}")
+    negative_zero = body.line(
+        f"stablehlo.compare EQ, {raw}, {smallest}, SIGNED : ({it.mlir}, {it.mlir}) -> {mask}"
+    )
     false = body.constant(False, array_type(dtypes.bool_))
     axes = ", ".join(map(str, range(t.ndim)))
     found = body.line(

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from effx import config as c
-from effx.config import FLAGS, Flag, Switch, check_positive_int, config, parse_int
+from effx import flags as c
+from effx.flags import FLAGS, Flag, Switch, check_positive_int, config, parse_int
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_the_environment_replaces_the_default(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_bad_environment(name: str, text: str, said: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", "import effx.config"],
+        [sys.executable, "-c", "import effx.flags"],
         env={**os.environ, f"EFFX_{name}": text},
         capture_output=True,
         text=True,
@@ -262,7 +262,7 @@ def test_bad_environment(name: str, text: str, said: str) -> None:
 
 
 def test_platforms_from_the_environment() -> None:
-    code = "from effx.config import config; print(config.platforms, config.default_matmul_precision)"
+    code = "from effx.flags import config; print(config.platforms, config.default_matmul_precision)"
     run = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "EFFX_PLATFORMS": "cuda, cpu", "EFFX_DEFAULT_MATMUL_PRECISION": "high"},

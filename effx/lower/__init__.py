@@ -1,0 +1,4 @@
+"""Lowering to StableHLO text and running on XLA: the only code that touches jaxlib.
+
+Never: import a handler.
+"""
