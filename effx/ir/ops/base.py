@@ -3,13 +3,16 @@
 Never: define an operation.
 """
 
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import attrs
 
 from effx.effects import Operation
 from effx.errors import DTypeError, ShapeError
 from effx.ir.types import ArrayType, Shape, array_type
+
+if TYPE_CHECKING:
+    from effx.array import Array  # noqa: F401 - in the bases below, as a string
 
 __all__ = [
     "ArrayOperation",
