@@ -107,6 +107,7 @@ _MODULES = {
     "tree",
     "tree_util",
 }
+_PERFORMING = {"lax", "nn", "numpy", "random"}
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])  # noqa: PLE0605 - a list of strings, computed
 
@@ -119,7 +120,9 @@ def __getattr__(name: str) -> object:
         value = globals()[name] = getattr(importlib.import_module(home), name)
         return value
     if name in _MODULES:
-        importlib.import_module("effx.handlers.evaluate")
+        # The layers below the handlers are imported by them, so they must not wait for them.
+        if name in _PERFORMING:
+            importlib.import_module("effx.handlers.evaluate")
         return importlib.import_module(f"effx.{name}")
     raise AttributeError(f"module 'effx' has no attribute {name!r}")
 
