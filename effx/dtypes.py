@@ -406,9 +406,9 @@ _STRICT_UPPER: Final = _upper_sets(_STRICT_ABOVE)
 
 def _join(upper: dict[str, frozenset[str]], nodes: Iterable[str]) -> str | None:
     """The least node above all of them, if there is one."""
-    common = frozenset.intersection(*(upper[node] for node in nodes))
+    shared = frozenset.intersection(*(upper[node] for node in nodes))
     # The least element is the one that all the others are above.
-    return next((node for node in common if upper[node] >= common), None)
+    return next((node for node in shared if upper[node] >= shared), None)
 
 
 _Key: TypeAlias = tuple[DType, bool, DType, bool]

@@ -11,6 +11,7 @@ Never: import another effx module.
 
 import os
 import sys
+from contextvars import ContextVar
 from types import CodeType, FrameType, TracebackType
 
 __all__ = [
@@ -33,14 +34,16 @@ __all__ = [
 ]
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_internal_code: set[CodeType] = set()
+# By id, because hashing a code object hashes all of its constants and names; the values keep
+# the ids taken.
+_internal_code: dict[int, CodeType] = {}
 
 
 def _is_internal(code: CodeType) -> bool:
-    if code in _internal_code:
+    if id(code) in _internal_code:
         return True
     if code.co_filename.startswith(_PACKAGE):
-        _internal_code.add(code)
+        _internal_code[id(code)] = code
         return True
     return False
 
@@ -62,13 +65,21 @@ def user_frame(depth: int = 1) -> FrameType | None:
 Source = tuple[CodeType, int] | None
 
 
+# What handlers perform for one operation of the user's stands at that operation's place; a
+# handler that performs several sets it, so that the stack is searched once.
+source_in_force: ContextVar[Source] = ContextVar("effx_source", default=None)
+
+
 def current_source() -> Source:
     """Returns the user's position in the source as (code object, instruction offset)."""
+    known = source_in_force.get()
+    if known is not None:
+        return known
     frame: FrameType | None = sys._getframe(2)
     internal = _internal_code
     while frame is not None:
         code = frame.f_code
-        if code not in internal and not _is_internal(code):
+        if id(code) not in internal and not _is_internal(code):
             return code, frame.f_lasti
         frame = frame.f_back
     return None

@@ -9,6 +9,7 @@ Never: say how one operation looks; `effx.lower.stablehlo` does, a family a file
 import json
 import math
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import TypeVar, final
 
 import numpy as np
@@ -134,18 +135,19 @@ class Module:
         ]
 
 
-_lines: dict[tuple[object, int], tuple[str, int]] = {}
+# By the code's id, which hashing would cost more than the look-up saves; the code is kept along.
+_lines: dict[tuple[int, int], tuple[str, int, CodeType]] = {}
 
 
-def _line(source: tuple[object, int]) -> tuple[str, int]:
-    try:
-        return _lines[source]
-    except KeyError:
-        file, line, _ = resolve(source)  # type: ignore[arg-type]  # a code object, as in Source
+def _line(source: tuple[CodeType, int]) -> tuple[str, int]:
+    code, offset = source
+    found = _lines.get((id(code), offset))
+    if found is None:
+        file, line, _ = resolve(source)
         if len(_lines) > 100_000:
             _lines.clear()
-        _lines[source] = file, line
-        return file, line
+        found = _lines[id(code), offset] = file, line, code
+    return found[0], found[1]
 
 
 @final

@@ -13,6 +13,7 @@ import attrs
 
 from effx.array import Array, Box
 from effx.effects import Frame, Handler, Operation, RuleTable, Value, no_rule, resumed
+from effx.errors import current_source, source_in_force
 from effx.handlers.recursion import handle_call
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import Call
@@ -71,7 +72,12 @@ class JVP(Handler):
             else:
                 primals.append(x)
                 tangents.append(None)
-        y, dy = found(op, tuple(primals), tuple(tangents))  # type: ignore[arg-type]  # the table pairs classes and rules
+        # A rule performs several operations: all stand at this one's place in the user's source.
+        token = source_in_force.set(current_source())
+        try:
+            y, dy = found(op, tuple(primals), tuple(tangents))  # type: ignore[arg-type]  # the table pairs classes and rules
+        finally:
+            source_in_force.reset(token)
         if type(y) is tuple:
             assert type(dy) is tuple
             return cast("R", tuple([join(frame, a, da) for a, da in zip(y, dy, strict=True)]))

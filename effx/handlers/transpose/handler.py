@@ -14,12 +14,12 @@ import attrs
 from effx.array import Array, HostArray
 from effx.array.promotion import scalar
 from effx.effects import RuleTable
-from effx.errors import NoRuleError
+from effx.errors import NoRuleError, source_in_force
 from effx.handlers.stage import stage
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import Call
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.program import Atom, Program, Var
+from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 
 __all__ = ["Cotangent", "Linear", "backward", "rule"]
@@ -74,54 +74,50 @@ def backward(
         NoRuleError: an operation is not linear in its linear operands.
     """
     n = len(residuals)
-    env: dict[Var, Array] = dict(zip(program.inputs[:n], residuals, strict=True))
+    known: dict[Var, Array] = dict(zip(program.inputs[:n], residuals, strict=True))
     found: dict[Var, Array] = {}
 
     def add(atom: Atom, ct: Cotangent) -> None:
-        if ct is None or type(atom) is not Var or atom in env:
+        if ct is None or type(atom) is not Var or atom in known:
             return
-        known = found.get(atom)
-        found[atom] = ct if known is None else known + ct
+        sofar = found.get(atom)
+        found[atom] = ct if sofar is None else sofar + ct
 
     for atom, ct in zip(program.outputs, cotangents, strict=True):
         add(atom, ct)
-    find = rules.find
-    for e in reversed(program.equations):
-        outputs = e.outputs
-        op = e.op
-        if len(outputs) == 1:
-            ct = found.pop(outputs[0], None)
-            if ct is None:
+    token = source_in_force.set(None)
+    try:
+        for e in reversed(program.equations):
+            cts = [found.pop(v, None) for v in e.outputs]
+            if cts.count(None) == len(cts):
                 continue
-            cts: list[Cotangent] = [ct]
-        else:
-            cts = [found.pop(v, None) for v in outputs]
-            if not any([c is not None for c in cts]):
-                continue
-        operands = tuple(
-            [
-                (env[x] if x in env else Linear(x.type)) if type(x) is Var else HostArray(x.value, x.type)
-                for x in e.inputs
-            ]
-        )
-        if type(op) is Call:
-            results: Sequence[Cotangent] = _call(op, cts, operands)
-        else:
-            transpose = find(type(op))
-            if transpose is None:
-                raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
-            if op.multiple:
-                results = cast("TupleRule[TupleOperation]", transpose)(
-                    cast("TupleOperation", op), cts, operands
-                )
-            else:
-                assert cts[0] is not None
-                results = cast("ArrayRule[ArrayOperation]", transpose)(
-                    cast("ArrayOperation", op), cts[0], operands
-                )
-        for x, result in zip(e.inputs, results, strict=True):
-            add(x, result)
+            # The transpose stands where the operation stood in the user's source.
+            source_in_force.set(e.source)
+            for x, result in zip(e.inputs, _transposed(e, cts, known), strict=True):
+                add(x, result)
+    finally:
+        source_in_force.reset(token)
     return [found.get(x) for x in program.inputs[n:]]
+
+
+def _transposed(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> Sequence[Cotangent]:
+    """Gives the cotangents of one equation's operands from those of its results."""
+    op = e.op
+    operands: tuple[Operand, ...] = tuple(
+        [
+            HostArray(x.value, x.type) if type(x) is not Var else known[x] if x in known else Linear(x.type)
+            for x in e.inputs
+        ]
+    )
+    if type(op) is Call:
+        return _call(op, cts, operands)
+    transpose = rules.find(type(op))
+    if transpose is None:
+        raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
+    if op.multiple:
+        return cast("TupleRule[TupleOperation]", transpose)(cast("TupleOperation", op), cts, operands)
+    assert cts[0] is not None
+    return cast("ArrayRule[ArrayOperation]", transpose)(cast("ArrayOperation", op), cts[0], operands)
 
 
 @final

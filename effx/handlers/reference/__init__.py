@@ -1,0 +1,20 @@
+"""The meaning of every operation in NumPy: the oracle; importing this registers all rules.
+
+Never: be fast.
+"""
+
+from effx.handlers.reference import collective, elementwise, index, linalg, random, reduce, shape, sort
+from effx.handlers.reference.handler import Reference, evaluate
+
+__all__ = [
+    "Reference",
+    "collective",
+    "elementwise",
+    "evaluate",
+    "index",
+    "linalg",
+    "random",
+    "reduce",
+    "shape",
+    "sort",
+]

@@ -1,0 +1,13 @@
+"""Collectives: there is no axis on the host, so they are refused.
+
+Never: bind an axis name; a batch inside the reference does that before the operation gets here.
+"""
+
+from effx.handlers.evaluate import unbound
+from effx.handlers.reference.handler import Data, rule
+from effx.ir.ops.collective import Collective
+
+
+@rule(Collective)
+def collective(op: Collective, *operands: Data) -> Data:
+    raise unbound(op.name, op.effects)

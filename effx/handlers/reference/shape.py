@@ -1,0 +1,82 @@
+"""Operations that move, repeat or cut out elements, in NumPy.
+
+Never: compute with elements.
+"""
+
+import numpy as np
+
+from effx.handlers.reference.handler import Data, rule
+from effx.ir.ops import shape as s
+
+
+@rule(s.BroadcastInDim)
+def broadcast_in_dim(op: s.BroadcastInDim, x: Data) -> Data:
+    sizes = [1] * len(op.shape)
+    for n, dim in zip(x.shape, op.dims, strict=True):
+        sizes[dim] = n
+    return np.broadcast_to(x.reshape(sizes), op.shape)
+
+
+@rule(s.Reshape)
+def reshape(op: s.Reshape, x: Data) -> Data:
+    return np.array(x, order="C").reshape(op.shape)
+
+
+@rule(s.Transpose)
+def transpose(op: s.Transpose, x: Data) -> Data:
+    return np.transpose(x, op.perm)
+
+
+@rule(s.Reverse)
+def reverse(op: s.Reverse, x: Data) -> Data:
+    return np.flip(x, op.axes)
+
+
+@rule(s.Concatenate)
+def concatenate(op: s.Concatenate, *operands: Data) -> Data:
+    return np.concatenate(operands, op.axis)
+
+
+@rule(s.Pad)
+def pad(op: s.Pad, x: Data, value: Data) -> Data:
+    # With places of the result counted from `low`: element i of x goes to i * (interior + 1), and
+    # what negative amounts push off the result is left out.
+    shape = [
+        low + high + n + max(n - 1, 0) * inner
+        for n, low, high, inner in zip(x.shape, op.low, op.high, op.interior, strict=True)
+    ]
+    result = np.full(shape, value, x.dtype)
+    for place in np.ndindex(x.shape):
+        target = tuple([low + i * (k + 1) for i, low, k in zip(place, op.low, op.interior, strict=True)])
+        if all(0 <= i < n for i, n in zip(target, shape, strict=True)):
+            result[target] = x[place]
+    return result
+
+
+@rule(s.Slice)
+def slice_(op: s.Slice, x: Data) -> Data:
+    return np.asarray(x[tuple(map(slice, op.start, op.limit, op.strides))])
+
+
+def _block(x: Data, starts: tuple[Data, ...], sizes: tuple[int, ...]) -> tuple[slice, ...]:
+    first = [min(max(int(i), 0), n - k) for i, n, k in zip(starts, x.shape, sizes, strict=True)]
+    return tuple([slice(i, i + k) for i, k in zip(first, sizes, strict=True)])
+
+
+@rule(s.DynamicSlice)
+def dynamic_slice(op: s.DynamicSlice, x: Data, *starts: Data) -> Data:
+    return np.asarray(x[_block(x, starts, op.sizes)])
+
+
+@rule(s.DynamicUpdateSlice)
+def dynamic_update_slice(op: s.DynamicUpdateSlice, x: Data, update: Data, *starts: Data) -> Data:
+    result = np.array(x)
+    result[_block(x, starts, update.shape)] = update
+    return result
+
+
+@rule(s.Iota)
+def iota(op: s.Iota) -> Data:
+    t = op.type
+    count = np.arange(t.shape[op.axis]).reshape([-1 if i == op.axis else 1 for i in range(t.ndim)])
+    return np.broadcast_to(count, t.shape).astype(t.dtype)

@@ -1,0 +1,1 @@
+import effx.handlers.evaluate

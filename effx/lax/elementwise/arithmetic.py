@@ -1,0 +1,342 @@
+"""Sums, products, extremes and rounding, element by element.
+
+Never: promote dtypes.
+"""
+
+import enum
+
+from effx.array import Array, Operand
+from effx.errors import DTypeError
+from effx.ir.ops import elementwise as e
+from effx.lax.operands import binary, keeps_type, unary
+
+NEG = e.Neg()
+SIGN = e.Sign()
+FLOOR = e.Floor()
+CEIL = e.Ceil()
+SQUARE = e.Square()
+ABS = e.Abs()
+IS_FINITE = e.IsFinite()
+ADD = e.Add()
+SUB = e.Sub()
+MUL = e.Mul()
+DIV = e.Div()
+REM = e.Rem()
+MAX = e.Max()
+MIN = e.Min()
+NEXT_AFTER = e.NextAfter()
+ROUND_AWAY_FROM_ZERO, ROUND_TO_EVEN = e.RoundAwayFromZero(), e.RoundToEven()
+
+
+@keeps_type
+def neg(x: Operand) -> Array:
+    """Returns -x; unsigned integers wrap around.
+
+    Args:
+        x: integer, floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> neg(2.0)
+    Array(-2., dtype=float32, weak_type=True)
+    """
+    return unary(NEG, x)
+
+
+@keeps_type
+def sign(x: Operand) -> Array:
+    """Returns -1, 0 or 1 by the sign of x; of complex x, x / abs(x). NaN stays.
+
+    Args:
+        x: integer, floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> sign(-2.5)
+    Array(-1., dtype=float32, weak_type=True)
+    """
+    return unary(SIGN, x)
+
+
+@keeps_type
+def floor(x: Operand) -> Array:
+    """Returns the largest integers not above x.
+
+    Args:
+        x: floating, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> floor(-1.5)
+    Array(-2., dtype=float32, weak_type=True)
+    """
+    return unary(FLOOR, x)
+
+
+@keeps_type
+def ceil(x: Operand) -> Array:
+    """Returns the smallest integers not below x.
+
+    Args:
+        x: floating, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> ceil(-1.5)
+    Array(-1., dtype=float32, weak_type=True)
+    """
+    return unary(CEIL, x)
+
+
+@keeps_type
+def square(x: Operand) -> Array:
+    """Returns x * x.
+
+    Args:
+        x: integer, floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> square(3.0)
+    Array(9., dtype=float32, weak_type=True)
+    """
+    return unary(SQUARE, x)
+
+
+def abs(x: Operand) -> Array:
+    """Returns the absolute value; of complex numbers a real array.
+
+    Args:
+        x: integer, floating or complex, of any shape.
+
+    Returns:
+        An array of x's shape, and of its dtype or of its real part's.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> abs(-3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return unary(ABS, x)
+
+
+def is_finite(x: Operand) -> Array:
+    """Returns True where x is neither infinite nor NaN.
+
+    Args:
+        x: floating, of any shape.
+
+    Returns:
+        A boolean array of x's shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> is_finite(float("inf"))
+    Array(False, dtype=bool)
+    """
+    return unary(IS_FINITE, x)
+
+
+def add(x: Operand, y: Operand) -> Array:
+    """Returns x + y; of booleans, x or y.
+
+    Args:
+        x, y: any, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> add(1.0, 2.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return binary(ADD, x, y)
+
+
+def sub(x: Operand, y: Operand) -> Array:
+    """Returns x - y.
+
+    Args:
+        x, y: integer, floating or complex, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> sub(1.0, 2.0)
+    Array(-1., dtype=float32, weak_type=True)
+    """
+    return binary(SUB, x, y)
+
+
+def mul(x: Operand, y: Operand) -> Array:
+    """Returns x * y; of booleans, x and y.
+
+    Args:
+        x, y: any, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> mul(3.0, 2.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    return binary(MUL, x, y)
+
+
+def div(x: Operand, y: Operand) -> Array:
+    """Returns x / y; integers truncate toward zero.
+
+    Integers divided by zero give -1, and the smallest integer divided by -1 gives itself.
+
+    Args:
+        x, y: integer, floating or complex, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> div(-7, 2)
+    Array(-3, dtype=int32, weak_type=True)
+    """
+    return binary(DIV, x, y)
+
+
+def rem(x: Operand, y: Operand) -> Array:
+    """Returns the remainder of x / y, with the sign of x.
+
+    Args:
+        x, y: integer or floating, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> rem(-7, 2)
+    Array(-1, dtype=int32, weak_type=True)
+    """
+    return binary(REM, x, y)
+
+
+def max(x: Operand, y: Operand) -> Array:
+    """Returns the larger of both, NaN where one is NaN.
+
+    Args:
+        x, y: boolean, integer or floating, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> max(1.0, 2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return binary(MAX, x, y)
+
+
+def min(x: Operand, y: Operand) -> Array:
+    """Returns the smaller of both, NaN where one is NaN.
+
+    Args:
+        x, y: boolean, integer or floating, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> min(1.0, 2.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return binary(MIN, x, y)
+
+
+def nextafter(x1: Operand, x2: Operand) -> Array:
+    """Returns the next float after x1 in the direction of x2.
+
+    Args:
+        x1, x2: floating, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> nextafter(0.0, 1.0) > 0
+    Array(False, dtype=bool)
+    """
+    return binary(NEXT_AFTER, x1, x2)
+
+
+class RoundingMethod(enum.Enum):
+    """Where `round` takes halves."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def round(x: Operand, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+    """Returns the nearest integers.
+
+    Args:
+        x: floating, of any shape.
+        rounding_method: where halves go.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype, or `rounding_method` is no RoundingMethod.
+
+    >>> round(2.5), round(2.5, RoundingMethod.TO_NEAREST_EVEN)
+    (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
+    if not isinstance(rounding_method, RoundingMethod):
+        raise DTypeError(f"round: rounding_method must be a RoundingMethod, got {rounding_method!r}")
+    op = ROUND_AWAY_FROM_ZERO if rounding_method is RoundingMethod.AWAY_FROM_ZERO else ROUND_TO_EVEN
+    return unary(op, x)

@@ -1,0 +1,189 @@
+"""Logical and bitwise operations, shifts and counts of bits.
+
+Never: take floats; bitcast_convert_type reads their bits.
+"""
+
+from effx.array import Array, Operand
+from effx.ir.ops import elementwise as e
+from effx.lax.operands import binary, keeps_type, unary
+
+NOT = e.Not()
+POPULATION_COUNT = e.PopulationCount()
+COUNT_LEADING_ZEROS = e.CountLeadingZeros()
+AND = e.And()
+OR = e.Or()
+XOR = e.Xor()
+SHIFT_LEFT = e.ShiftLeft()
+SHIFT_RIGHT_ARITHMETIC = e.ShiftRightArithmetic()
+SHIFT_RIGHT_LOGICAL = e.ShiftRightLogical()
+
+
+@keeps_type
+def bitwise_not(x: Operand) -> Array:
+    """Returns logical not of booleans, bitwise not of integers.
+
+    Args:
+        x: integer or boolean, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> bitwise_not(5)
+    Array(-6, dtype=int32, weak_type=True)
+    """
+    return unary(NOT, x)
+
+
+@keeps_type
+def population_count(x: Operand) -> Array:
+    """Returns the number of bits that are 1.
+
+    Args:
+        x: integer, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> population_count(7)
+    Array(3, dtype=int32, weak_type=True)
+    """
+    return unary(POPULATION_COUNT, x)
+
+
+@keeps_type
+def clz(x: Operand) -> Array:
+    """Returns the number of leading bits that are 0.
+
+    Args:
+        x: integer, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> clz(1)
+    Array(31, dtype=int32, weak_type=True)
+    """
+    return unary(COUNT_LEADING_ZEROS, x)
+
+
+def bitwise_and(x: Operand, y: Operand) -> Array:
+    """Returns logical or bitwise and.
+
+    Args:
+        x, y: integer or boolean, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> bitwise_and(6, 3)
+    Array(2, dtype=int32, weak_type=True)
+    """
+    return binary(AND, x, y)
+
+
+def bitwise_or(x: Operand, y: Operand) -> Array:
+    """Returns logical or bitwise or.
+
+    Args:
+        x, y: integer or boolean, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> bitwise_or(6, 3)
+    Array(7, dtype=int32, weak_type=True)
+    """
+    return binary(OR, x, y)
+
+
+def bitwise_xor(x: Operand, y: Operand) -> Array:
+    """Returns logical or bitwise exclusive or.
+
+    Args:
+        x, y: integer or boolean, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> bitwise_xor(6, 3)
+    Array(5, dtype=int32, weak_type=True)
+    """
+    return binary(XOR, x, y)
+
+
+def shift_left(x: Operand, y: Operand) -> Array:
+    """Returns x shifted left by y bits; 0 if y is not below the width.
+
+    Args:
+        x, y: integer, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> shift_left(1, 4)
+    Array(16, dtype=int32, weak_type=True)
+    """
+    return binary(SHIFT_LEFT, x, y)
+
+
+def shift_right_arithmetic(x: Operand, y: Operand) -> Array:
+    """Returns x shifted right by y bits, the sign bit repeated.
+
+    Args:
+        x, y: integer, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> shift_right_arithmetic(-8, 1)
+    Array(-4, dtype=int32, weak_type=True)
+    """
+    return binary(SHIFT_RIGHT_ARITHMETIC, x, y)
+
+
+def shift_right_logical(x: Operand, y: Operand) -> Array:
+    """Returns x shifted right by y bits, zeros shifted in.
+
+    Args:
+        x, y: integer, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+
+    Returns:
+        An array of the operands' dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ or are of another kind.
+        ShapeError: shapes differ.
+
+    >>> shift_right_logical(8, 1)
+    Array(4, dtype=int32, weak_type=True)
+    """
+    return binary(SHIFT_RIGHT_LOGICAL, x, y)

@@ -1,0 +1,82 @@
+"""Choosing between operands element by element, and bounding them.
+
+Never: promote dtypes, or run only one side; control flow does.
+"""
+
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand, convert
+from effx.dtypes import int32
+from effx.effects import perform
+from effx.errors import DTypeError
+from effx.ir.ops import elementwise as e
+from effx.lax.operands import adapt
+
+CLAMP, SELECT = e.Clamp(), e.Select()
+
+
+def select(pred: Operand, on_true: Operand, on_false: Operand) -> Array:
+    """Returns `on_true` where `pred` holds, else `on_false`.
+
+    Args:
+        pred: boolean, of the cases' shape or a scalar.
+        on_true, on_false: of one dtype; of one shape, or one a scalar.
+
+    Returns:
+        An array of the cases' dtype and shape.
+
+    Raises:
+        DTypeError: `pred` is not boolean, or the cases' dtypes differ.
+        ShapeError: shapes differ.
+
+    >>> select(True, 1.0, 2.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    test = as_operand(pred, "select")
+    if test.type.kind != "b":
+        raise DTypeError(f"select: the predicate must be bool, got {test.type!r}")
+    case, other = adapt("select", on_true, on_false)
+    return perform(SELECT, (test, other, case))
+
+
+def select_n(which: Operand, *cases: Operand) -> Array:
+    """Returns of each case the elements where `which` names it.
+
+    Args:
+        which: boolean (False: the first case, True: the second) or integer (its position), of the
+            cases' shape or a scalar. Outside its range the last case is taken; negative, the first.
+        cases: of one dtype; of one shape, or some of them scalars.
+
+    Returns:
+        An array of the cases' dtype and shape.
+
+    Raises:
+        DTypeError: `which` is neither boolean nor integer, or the cases' dtypes differ.
+        ShapeError: shapes differ, or there are more than two cases for a boolean.
+
+    >>> select_n(2, 10.0, 11.0, 12.0)
+    Array(12., dtype=float32, weak_type=True)
+    """
+    chosen = as_operand(which, "select_n")
+    if chosen.type.kind in "iu":
+        chosen = convert(chosen, int32)
+    return perform(SELECT, (chosen, *(adapt("select_n", *cases) if cases else ())))
+
+
+def clamp(min: Operand, x: Operand, max: Operand) -> Array:
+    """Returns x bounded to [min, max].
+
+    Args:
+        min, max: bounds of x's dtype, of x's shape or scalars. Where they cross, `max` wins.
+        x: boolean, integer or floating, of any shape. NaN stays.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: dtypes differ, or x is complex.
+        ShapeError: a bound has neither x's shape nor rank 0.
+
+    >>> clamp(0.0, 1.5, 1.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return perform(CLAMP, tuple(adapt("clamp", min, x, max)))

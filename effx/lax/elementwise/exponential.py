@@ -1,0 +1,240 @@
+"""Exponentials, logarithms, roots and powers.
+
+Never: promote dtypes.
+"""
+
+from operator import index
+
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand, convert
+from effx.ir.ops import elementwise as e
+from effx.lax.operands import binary, keeps_type, unary
+
+EXP = e.Exp()
+EXP2 = e.Exp2()
+EXPM1 = e.Expm1()
+LOG = e.Log()
+LOG1P = e.Log1p()
+SQRT = e.Sqrt()
+RSQRT = e.Rsqrt()
+CBRT = e.Cbrt()
+LOGISTIC, POW = e.Logistic(), e.Pow()
+
+
+@keeps_type
+def exp(x: Operand) -> Array:
+    """Returns e to the power x.
+
+    Args:
+        x: floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> exp(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return unary(EXP, x)
+
+
+@keeps_type
+def exp2(x: Operand) -> Array:
+    """Returns 2 to the power x.
+
+    Args:
+        x: floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> exp2(3.0)
+    Array(8., dtype=float32, weak_type=True)
+    """
+    return unary(EXP2, x)
+
+
+@keeps_type
+def expm1(x: Operand) -> Array:
+    """Returns exp(x) - 1, exact for x near 0.
+
+    Args:
+        x: floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> expm1(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return unary(EXPM1, x)
+
+
+@keeps_type
+def log(x: Operand) -> Array:
+    """Returns the natural logarithm; -inf at 0, NaN for negative real x.
+
+    Args:
+        x: floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> log(1.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return unary(LOG, x)
+
+
+@keeps_type
+def log1p(x: Operand) -> Array:
+    """Returns log(1 + x), exact for x near 0.
+
+    Args:
+        x: floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> log1p(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return unary(LOG1P, x)
+
+
+@keeps_type
+def sqrt(x: Operand) -> Array:
+    """Returns the square root; NaN for negative real x.
+
+    Args:
+        x: floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> sqrt(4.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return unary(SQRT, x)
+
+
+@keeps_type
+def rsqrt(x: Operand) -> Array:
+    """Returns 1 / sqrt(x).
+
+    Args:
+        x: floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> rsqrt(4.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return unary(RSQRT, x)
+
+
+@keeps_type
+def cbrt(x: Operand) -> Array:
+    """Returns the real cube root.
+
+    Args:
+        x: floating, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> cbrt(8.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return unary(CBRT, x)
+
+
+@keeps_type
+def logistic(x: Operand) -> Array:
+    """Returns 1 / (1 + exp(-x)), without overflow.
+
+    Args:
+        x: floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> logistic(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return unary(LOGISTIC, x)
+
+
+def integer_pow(x: Operand, y: int) -> Array:
+    """Returns x to a constant integer power, by repeated multiplication.
+
+    Args:
+        x: integer, floating or complex, of any shape.
+        y: the power; not negative for integer x.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x is boolean, or an integer array with a negative power.
+
+    >>> integer_pow(3.0, 4)
+    Array(81., dtype=float32, weak_type=True)
+    """
+    return unary(e.IntegerPow(index(y)), x)
+
+
+def pow(x: Operand, y: Operand) -> Array:
+    """Returns x to the power y.
+
+    A Python int as y is a constant power (see `integer_pow`), exact, and differentiable at x = 0.
+
+    Args:
+        x: floating or complex.
+        y: of x's dtype, or of any integer dtype; of x's shape, or one of both a scalar.
+
+    Returns:
+        An array of x's dtype and the common shape.
+
+    Raises:
+        DTypeError: x is boolean or an integer array, or y's dtype does not fit.
+        ShapeError: shapes differ.
+
+    >>> pow(2.0, 3), pow(4.0, 0.5)
+    (Array(8., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
+    base = as_operand(x, "pow")
+    if base.type.kind in "fc":
+        if type(y) is int:
+            return integer_pow(base, y)
+        if not isinstance(y, float | complex):
+            exponent = as_operand(y, "pow")
+            y = convert(exponent, base.type.dtype) if exponent.type.kind in "iu" else exponent
+    return binary(POW, x if type(x) is not int else base, y)

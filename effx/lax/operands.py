@@ -1,0 +1,118 @@
+"""How lax takes operands: arrays keep their dtypes, Python numbers adapt to them, axes of size 1 repeat.
+
+Never: promote one array's dtype to another's; effx.numpy does.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Protocol, cast, overload
+
+from typing_extensions import Unpack
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand, broadcast_to, scalar
+from effx.array.values import DT, Dims, Number
+from effx.effects import perform
+from effx.errors import ShapeError
+from effx.ir.ops.base import ArrayOperation, Elementwise
+from effx.ir.types import ArrayType, Shape
+
+# What a number may become: an int any number, a float only a floating or complex one.
+_NUMBERS: dict[type[object], int] = {bool: 0, int: 1, float: 2, complex: 3}
+_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+
+
+class UnaryFunction(Protocol):
+    """A function of one operand that keeps dtype and shape."""
+
+    @overload
+    def __call__(self, x: Array[DT, Unpack[Dims]]) -> Array[DT, Unpack[Dims]]: ...
+    @overload
+    def __call__(self, x: Operand) -> Array: ...
+
+
+def keeps_type(function: Callable[[Operand], Array]) -> UnaryFunction:
+    """Says to type checkers that a function of one operand keeps its dtype and shape."""
+    return cast("UnaryFunction", function)
+
+
+def unary(op: Elementwise, x: Operand) -> Array:
+    """Performs an operation on one operand; a Python int becomes a float where only those are taken."""
+    if isinstance(x, Array):
+        return perform(op, (x,))
+    array = as_operand(x, op.name)
+    if type(x) is int and "i" not in op.kinds:
+        array = scalar(x, *dtypes.scalar_dtype(float))
+    return perform(op, (array,))
+
+
+def binary(op: ArrayOperation, x: Operand, y: Operand) -> Array:
+    """Performs an operation on two operands."""
+    if isinstance(x, Array) and isinstance(y, Array):
+        s, t = x.type.shape, y.type.shape
+        if s == t or not s or not t:
+            return perform(op, (x, y))
+    return perform(op, tuple(fit(op.name, x, y)))
+
+
+def adapt(what: str, *operands: Operand) -> list[Array]:
+    """Returns operands as arrays; Python numbers take the dtype of the first array, where it can hold them."""
+    arrays = [None if type(x) in _NUMBERS else as_operand(x, what) for x in operands]
+    dtype = next((a.type.dtype for a in arrays if a is not None), None)
+    if dtype is None:
+        widest = max((type(x) for x in operands), key=lambda kind: _NUMBERS[kind])
+        dtype, weak = dtypes.scalar_dtype(widest)
+        return [scalar(cast("Number", x), dtype, weak) for x in operands]
+    rank = next(_KINDS[a.type.kind] for a in arrays if a is not None)
+    return [
+        a
+        if a is not None
+        else scalar(cast("Number", x), dtype)
+        if _NUMBERS[type(x)] <= rank
+        else as_operand(x)  # the typing rule refuses it and names both types
+        for a, x in zip(arrays, operands, strict=True)
+    ]
+
+
+def fit(what: str, *operands: Operand) -> list[Array]:
+    """Adapts numbers, and repeats axes of size 1 where all operands with axes have the same number of them."""
+    arrays = adapt(what, *operands)
+    shapes = {a.type.shape for a in arrays if a.type.shape}
+    if len(shapes) < 2 or len({len(s) for s in shapes}) > 1:
+        return arrays
+    shape = tuple([max(sizes) if 0 not in sizes else 0 for sizes in zip(*shapes, strict=True)])
+    if any(n not in (1, shape[i]) for s in shapes for i, n in enumerate(s)):
+        return arrays  # the typing rule refuses them and names the types
+    return [broadcast_to(a, shape) if a.type.shape else a for a in arrays]
+
+
+def ints(what: str, name: str, values: Sequence[int]) -> tuple[int, ...]:
+    """Returns a sequence of ints as a tuple.
+
+    Raises:
+        ShapeError: it is no sequence of ints.
+    """
+    try:
+        return tuple([index(n) for n in values])
+    except TypeError:
+        raise ShapeError(f"{what}: {name} must be a sequence of ints, got {values!r}") from None
+
+
+def count_from_start(what: str, axis: int, t: ArrayType) -> int:
+    """Returns an axis, negative ones counted from the end.
+
+    Raises:
+        ShapeError: it is out of range.
+    """
+    if not -t.ndim <= axis < t.ndim:
+        raise ShapeError(f"{what}: axis {axis} is out of range for the {t.ndim} axes of {t!r}")
+    return axis % t.ndim
+
+
+def size_of(shape: Shape) -> int:
+    """Returns the number of elements."""
+    total = 1
+    for n in shape:
+        total *= n
+    return total

@@ -1,0 +1,364 @@
+"""Functions of two numbers, element by element: arithmetic, powers, extremes, bits.
+
+Operands are brought to one dtype and one shape first.
+
+Never: compare; `effx.numpy.logic` does.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+from effx import dtypes
+from effx.array import Array, arithmetic, values
+from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, scalar
+from effx.effects import perform
+from effx.errors import DTypeError
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.convert import Bitcast
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+    from effx.ir.ops.base import ArrayOperation
+
+
+def apply(op: "ArrayOperation", x: "Operand", y: "Operand") -> Array:
+    """Performs a two-operand operation after promotion.
+
+    Raises:
+        DTypeError: an operand is no array or number.
+    """
+    result = values.binary(op, x, y)
+    if result is NotImplemented:  # the operators' answer to foreign operands
+        return perform(op, tuple(promote(as_operand(x, op.name), as_operand(y, op.name))))
+    return result
+
+
+def _integers(x: "Operand", y: "Operand") -> tuple[Array, Array]:
+    """Promotes, booleans to the smallest default integer."""
+    a, b = promote(x, y)
+    return (convert(a, dtypes.int32), convert(b, dtypes.int32)) if a.type.kind == "b" else (a, b)
+
+
+def add(x: "Operand", y: "Operand", /) -> Array:
+    """The sum `x + y`; or of booleans.
+
+    >>> int(add(1, 2))
+    3
+    """
+    return apply(arithmetic.ADD, x, y)
+
+
+def subtract(x: "Operand", y: "Operand", /) -> Array:
+    """The difference `x - y`.
+
+    >>> int(subtract(1, 2))
+    -1
+    """
+    return apply(arithmetic.SUB, x, y)
+
+
+def multiply(x: "Operand", y: "Operand", /) -> Array:
+    """The product `x * y`; and of booleans.
+
+    >>> int(multiply(2, 3))
+    6
+    """
+    return apply(arithmetic.MUL, x, y)
+
+
+def true_divide(x: "Operand", y: "Operand", /) -> Array:
+    """The quotient `x / y` as a float or complex number.
+
+    >>> float(true_divide(3, 2))
+    1.5
+    """
+    return arithmetic.true_divide(x, y)
+
+
+divide = true_divide
+
+
+def floor_divide(x: "Operand", y: "Operand", /) -> Array:
+    """The quotient rounded toward minus infinity, `x // y`.
+
+    >>> int(floor_divide(-3, 2))
+    -2
+    """
+    return arithmetic.floor_divide(x, y)
+
+
+def remainder(x: "Operand", y: "Operand", /) -> Array:
+    """The remainder with the sign of y, `x % y`.
+
+    >>> int(remainder(-3, 2))
+    1
+    """
+    return arithmetic.remainder(x, y)
+
+
+mod = remainder
+
+
+def fmod(x: "Operand", y: "Operand", /) -> Array:
+    """The remainder with the sign of x, as C's `fmod`.
+
+    >>> int(fmod(-3, 2))
+    -1
+    """
+    return perform(arithmetic.REM, _integers(x, y))
+
+
+def divmod(x: "Operand", y: "Operand", /) -> tuple[Array, Array]:
+    """Quotient and remainder: `(x // y, x % y)`.
+
+    >>> [int(part) for part in divmod(7, 3)]
+    [2, 1]
+    """
+    return arithmetic.floor_divide(x, y), arithmetic.remainder(x, y)
+
+
+def power(x: "Operand", y: "Operand", /) -> Array:
+    """X to the power y; a Python int as exponent is exact and differentiable at 0.
+
+    Raises:
+        DTypeError: an integer to a negative Python int.
+
+    >>> int(power(2, 3))
+    8
+    """
+    return arithmetic.power(x, y)
+
+
+pow = power
+
+
+def float_power(x: "Operand", y: "Operand", /) -> Array:
+    """X to the power y, computed with floats.
+
+    >>> float(float_power(2, 3))
+    8.0
+    """
+    return perform(arithmetic.POW, tuple(arithmetic.promote_inexact(x, y)))
+
+
+def maximum(x: "Operand", y: "Operand", /) -> Array:
+    """The larger one; NaN if one is NaN.
+
+    >>> int(maximum(2, 3))
+    3
+    """
+    return apply(arithmetic.MAX, x, y)
+
+
+def minimum(x: "Operand", y: "Operand", /) -> Array:
+    """The smaller one; NaN if one is NaN.
+
+    >>> int(minimum(2, 3))
+    2
+    """
+    return apply(arithmetic.MIN, x, y)
+
+
+def fmax(x: "Operand", y: "Operand", /) -> Array:
+    """The larger one; the other if one is NaN.
+
+    >>> float(fmax(2.0, math.nan))
+    2.0
+    """
+    a, b = promote(x, y)
+    return arithmetic.where((a > b) | (b != b), a, b)  # noqa: PLR0124 - only NaN differs from itself
+
+
+def fmin(x: "Operand", y: "Operand", /) -> Array:
+    """The smaller one; the other if one is NaN.
+
+    >>> float(fmin(2.0, math.nan))
+    2.0
+    """
+    a, b = promote(x, y)
+    return arithmetic.where((a < b) | (b != b), a, b)  # noqa: PLR0124 - only NaN differs from itself
+
+
+def clip(x: "Operand", /, min: "Operand | None" = None, max: "Operand | None" = None) -> Array:
+    """Bounded to [min, max]; None leaves a side open.
+
+    >>> float(clip(5.0, 0.0, 1.0))
+    1.0
+    """
+    return arithmetic.clip(x, min, max)
+
+
+_ATAN2, _NEXT_AFTER = e.Atan2(), e.NextAfter()
+_EXP, _LOG1P, _SQRT = e.Exp(), e.Log1p(), e.Sqrt()
+
+
+def arctan2(y: "Operand", x: "Operand", /) -> Array:
+    """The angle of the point (x, y), from -pi to pi.
+
+    >>> round(float(arctan2(1.0, 1.0)), 4)
+    0.7854
+    """
+    return perform(_ATAN2, tuple(arithmetic.promote_inexact(y, x)))
+
+
+atan2 = arctan2
+
+
+def hypot(x: "Operand", y: "Operand", /) -> Array:
+    """The length of the vector (x, y), without overflow on the way.
+
+    >>> float(hypot(3.0, 4.0))
+    5.0
+    """
+    a, b = arithmetic.promote_inexact(x, y)
+    if a.type.kind == "c":
+        raise DTypeError(f"hypot: takes real numbers only, got {a.type!r} and {b.type!r}")
+    a, b = perform(arithmetic.ABS, (a,)), perform(arithmetic.ABS, (b,))
+    high, low = perform(arithmetic.MAX, (a, b)), perform(arithmetic.MIN, (a, b))
+    # sqrt(high² + low²) = high sqrt(1 + (low / high)²); where high is 0 or infinite, it is the result.
+    plain = (high == 0) | (high == math.inf)
+    ratio = arithmetic.where(plain, scalar(0, high.type.dtype), low / arithmetic.where(plain, scalar(1, high.type.dtype), high))
+    return high * perform(_SQRT, (1 + ratio * ratio,))
+
+
+def logaddexp(x: "Operand", y: "Operand", /) -> Array:
+    """log(exp(x) + exp(y)), without overflow on the way.
+
+    >>> round(float(logaddexp(0.0, 0.0)), 4)
+    0.6931
+    """
+    a, b = arithmetic.promote_inexact(x, y)
+    high = perform(arithmetic.MAX, (a, b))
+    difference = a - b
+    # inf - inf: the sum of both is the result, and the branch that is left out must stay finite.
+    undefined = difference != difference  # noqa: PLR0124 - only NaN differs from itself
+    difference = arithmetic.where(undefined, scalar(0, high.type.dtype), difference)
+    decay = perform(arithmetic.NEG, (perform(arithmetic.ABS, (difference,)),))
+    return arithmetic.where(undefined, a + b, high + perform(_LOG1P, (perform(_EXP, (decay,)),)))
+
+
+def logaddexp2(x: "Operand", y: "Operand", /) -> Array:
+    """log2(2**x + 2**y), without overflow on the way.
+
+    >>> float(logaddexp2(0.0, 0.0))
+    1.0
+    """
+    a, b = arithmetic.promote_inexact(x, y)
+    return logaddexp(a * math.log(2), b * math.log(2)) * (1 / math.log(2))
+
+
+def heaviside(x: "Operand", y: "Operand", /) -> Array:
+    """0 below 0, 1 above it, y at 0; NaN stays.
+
+    >>> float(heaviside(-1.0, 0.5))
+    0.0
+    """
+    a, b = arithmetic.promote_inexact(x, y)
+    zero, one = scalar(0, a.type.dtype, a.type.weak), scalar(1, a.type.dtype, a.type.weak)
+    step = arithmetic.where(a < zero, zero, arithmetic.where(a > zero, one, a))
+    return arithmetic.where(a == zero, b, step)
+
+
+def is_negative(a: Array) -> Array:
+    """Whether the sign bit is set, for a real array."""
+    t = a.type
+    if t.kind != "f":
+        return a < 0 if t.kind == "i" else perform(arithmetic.NE, (a, a))
+    integer = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}[t.dtype.itemsize]
+    return Bitcast(integer)(a) < 0
+
+
+def copysign(x: "Operand", y: "Operand", /) -> Array:
+    """X with the sign of y.
+
+    >>> float(copysign(2.0, -0.0))
+    -2.0
+    """
+    a, b = arithmetic.promote_inexact(x, y)
+    if a.type.kind == "c":
+        raise DTypeError(f"copysign: takes real numbers only, got {a.type!r} and {b.type!r}")
+    # Through the whole of x, so that the derivative with respect to x is the sign it gets.
+    (sign_a, sign_b) = broadcast_arrays([is_negative(a), is_negative(b)])
+    a = broadcast_arrays([a, sign_b])[0]
+    return arithmetic.where(sign_a != sign_b, perform(arithmetic.NEG, (a,)), a)
+
+
+def nextafter(x: "Operand", y: "Operand", /) -> Array:
+    """The next float after x in the direction of y.
+
+    >>> float(nextafter(1.0, 2.0))
+    1.0000001192092896
+    """
+    return perform(_NEXT_AFTER, tuple(arithmetic.promote_inexact(x, y)))
+
+
+def bitwise_and(x: "Operand", y: "Operand", /) -> Array:
+    """Bits that both have.
+
+    >>> int(bitwise_and(6, 3))
+    2
+    """
+    return apply(arithmetic.AND, x, y)
+
+
+def bitwise_or(x: "Operand", y: "Operand", /) -> Array:
+    """Bits that one has.
+
+    >>> int(bitwise_or(6, 3))
+    7
+    """
+    return apply(arithmetic.OR, x, y)
+
+
+def bitwise_xor(x: "Operand", y: "Operand", /) -> Array:
+    """Bits that exactly one has.
+
+    >>> int(bitwise_xor(6, 3))
+    5
+    """
+    return apply(arithmetic.XOR, x, y)
+
+
+def invert(x: "Operand", /) -> Array:
+    """All bits inverted; logical not of booleans.
+
+    >>> int(invert(5))
+    -6
+    """
+    return perform(arithmetic.NOT, (as_operand(x, "invert"),))
+
+
+bitwise_not = bitwise_invert = invert
+
+
+def left_shift(x: "Operand", y: "Operand", /) -> Array:
+    """X with its bits shifted left by y places.
+
+    >>> int(left_shift(1, 3))
+    8
+    """
+    return perform(arithmetic.SHIFT_LEFT, _integers(x, y))
+
+
+def right_shift(x: "Operand", y: "Operand", /) -> Array:
+    """X with its bits shifted right by y places: arithmetic for signed, logical for unsigned integers.
+
+    >>> int(right_shift(-8, 2))
+    -2
+    """
+    a, b = _integers(x, y)
+    return arithmetic.right_shift(a, b)
+
+
+bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
+
+
+def bitwise_count(x: "Operand", /) -> Array:
+    """The number of bits set in `|x|`, as u8.
+
+    >>> int(bitwise_count(-7))
+    3
+    """
+    return convert(perform(e.PopulationCount(), (arithmetic.absolute(as_operand(x, "bitwise_count")),)), dtypes.uint8)
+
+

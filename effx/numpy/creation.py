@@ -1,0 +1,317 @@
+"""New arrays from Python data, and arrays of one value.
+
+Never: copy data to a device while a function is staged, unless it is an array.
+"""
+
+from collections.abc import Iterator
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Box, HostArray, arithmetic, shaping
+from effx.array.promotion import as_operand, broadcast_to, convert, host_array
+from effx.dtypes import DType, DTypeLike
+from effx.effects import current_frame, perform
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.types import Shape, array_type
+from effx.lower.concrete import device_put, put
+
+if TYPE_CHECKING:
+    from effx.array import Number, Operand
+
+# Above this many elements an array of one value is computed on its device instead of copied there.
+_COPIED = 65536
+
+
+def is_recorded() -> bool:
+    """Whether a handler that sees every operation is at work: what is performed ends up in a program."""
+    frame = current_frame()
+    while frame is not None:
+        if frame.intercepts:
+            return True
+        frame = frame.outer
+    return False
+
+
+def constant(data: "np.ndarray[Any, Any] | Number", dtype: DType, weak: bool = False) -> Array:
+    """Returns host data as an array: numbers stay on the host while a program is recorded, the rest moves."""
+    shape = data.shape if isinstance(data, np.ndarray) else ()
+    t = array_type(dtype, shape, weak)
+    if not shape and current_frame() is not None:
+        return HostArray(data, t)
+    return put(data, t)
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    for item in x:
+        if isinstance(item, list | tuple):
+            yield from _leaves(item)
+        else:
+            yield item
+
+
+def _from_list(x: "list[Any] | tuple[Any, ...]", dtype: DType | None) -> Array:
+    leaves = [leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf) for leaf in _leaves(x)]
+    if any([leaf is None for leaf in leaves]):
+        raise DTypeError("array: None is no number")
+    if any([isinstance(leaf, Box) or (isinstance(leaf, Array) and leaf.ndim) for leaf in leaves]):
+        # Arrays stay where they are: join them there, level by level.
+        parts = [_from_list(item, dtype) if isinstance(item, list | tuple) else as_operand(item, "array") for item in x]
+        return _strong(shaping.stack(parts), dtype)
+    kinds = dict.fromkeys([type(leaf) if isinstance(leaf, bool | int | float | complex) else leaf.dtype if hasattr(leaf, "dtype") else object for leaf in leaves])
+    if object in kinds:
+        bad = next(leaf for leaf in leaves if not isinstance(leaf, bool | int | float | complex) and not hasattr(leaf, "dtype"))
+        raise DTypeError(f"array: expected numbers or arrays in the list, got {bad!r} of type {type(bad).__name__}")
+    found = dtype
+    if found is None:
+        found = dtypes.result_type(*kinds) if kinds else dtypes.canonicalize(float)
+    try:
+        data = np.asarray(x, found)
+    except ValueError:
+        raise ShapeError("array: the nested lists differ in length") from None
+    return constant(data, found)
+
+
+def _strong(x: Array, dtype: DType | None) -> Array:
+    return convert(x, x.type.dtype if dtype is None else dtype)
+
+
+def array(
+    object: Any,
+    dtype: DTypeLike | None = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: object = None,
+) -> Array:
+    """Makes an array from a number, nested lists, NumPy data, or another array.
+
+    Args:
+        object: what to convert. Lists may hold arrays, traced ones too.
+        dtype: by default the promotion of all elements; a bare Python number gives a weak type.
+        copy: False to take an array as it is.
+        order: "K" or "C"; there is no other memory order.
+        ndmin: axes of size 1 are put in front until there are so many.
+        device: where to put it.
+
+    Raises:
+        DTypeError: something in it is no number.
+        ShapeError: nested lists of different lengths.
+        OverflowError: a Python int that does not fit.
+
+    >>> array([1, 2.5]), array(3)
+    (Array([1. , 2.5], dtype=float32), Array(3, dtype=int32, weak_type=True))
+    """
+    if order not in ("K", "C", "A", None):
+        raise ShapeError(f"array: order must be 'K' or 'C', got {order!r}")
+    wanted = None if dtype is None else dtypes.canonicalize(dtype)
+    result = _converted(object, wanted, copy)
+    if result.type.ndim < ndmin:
+        result = shaping.reshape(result, (1,) * (ndmin - result.type.ndim) + result.type.shape)
+    return result if device is None else device_put(result, device)
+
+
+def _converted(x: Any, dtype: DType | None, copy: bool) -> Array:
+    kind = type(x)
+    if kind is float or kind is int or kind is bool or kind is complex:
+        found, weak = dtypes.scalar_dtype(kind)
+        if dtype is not None:
+            found, weak = dtype, False
+        return constant(np.array(x, found), found, weak)
+    if isinstance(x, Array):
+        if type(x) is HostArray:
+            t = x.type if dtype is None else array_type(dtype, x.type.shape)
+            return constant(np.asarray(x.value, t.dtype), t.dtype, t.weak)
+        if dtype is not None and dtype != x.type.dtype:
+            return arithmetic.astype(x, dtype)
+        if dtype is not None and x.type.weak:
+            return convert(x, dtype)
+        return perform(arithmetic.COPY, (x,)) if copy else x
+    if isinstance(x, list | tuple):
+        return _from_list(x, dtype)
+    if isinstance(x, np.ndarray | np.generic):
+        host = host_array(x, dtype)
+        return constant(np.asarray(host.value), host.type.dtype)
+    if isinstance(x, memoryview | bytearray):
+        return _converted(np.asarray(x), dtype, copy)
+    if x is None:
+        raise DTypeError("array: None is no number")
+    return _converted(as_operand(x, "array"), dtype, copy)
+
+
+def asarray(
+    a: Any,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: object = None,
+) -> Array:
+    """Makes an array, without a copy where `a` is one already. Arguments as for `array`.
+
+    >>> asarray([[1, 2], [3, 4]], dtype="float32").shape
+    (2, 2)
+    """
+    return array(a, dtype, bool(copy), order, device=device)
+
+
+def copy(a: "Operand", order: str | None = None) -> Array:
+    """A copy of an array.
+
+    >>> copy(np.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+    return array(as_operand(a, "copy"), order=order)
+
+
+def astype(x: "Operand", dtype: DTypeLike | None, /, *, copy: bool = False, device: object = None) -> Array:
+    """The elements converted to a dtype; complex numbers lose their imaginary part.
+
+    >>> astype(2.7, int).tolist()
+    2
+    """
+    result = arithmetic.astype(as_operand(x, "astype"), float if dtype is None else dtype)
+    if copy and result is x:
+        result = perform(arithmetic.COPY, (result,))
+    return result if device is None else device_put(result, device)
+
+
+def filled(shape: Shape, value: "Number", dtype: DType, weak: bool = False) -> Array:
+    """Returns an array of one value: a broadcast where it is recorded or large, else a copy from the host."""
+    if not shape:
+        return constant(np.array(value).astype(dtype), dtype, weak)
+    t = array_type(dtype, shape, weak)
+    if t.size > _COPIED or is_recorded():
+        return BroadcastInDim(shape, ())(HostArray(np.array(value).astype(dtype).item(), array_type(dtype, (), weak)))
+    data = np.full(shape, value).astype(dtype)
+    data.flags.writeable = False
+    return put(data, t)
+
+
+def _sizes(what: str, shape: Any) -> Shape:
+    sizes = shaping.as_shape(what, shape)
+    if any([n < 0 for n in sizes]):
+        raise ShapeError(f"{what}: sizes must not be negative, got {list(sizes)}")
+    return sizes
+
+
+def _placed(x: Array, device: object) -> Array:
+    return x if device is None else device_put(x, device)
+
+
+def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+    """Zeros of a shape; f32 by default.
+
+    >>> zeros((2, 3)).shape
+    (2, 3)
+    """
+    found = dtypes.canonicalize(float if dtype is None else dtype)
+    return _placed(filled(_sizes("zeros", shape), 0, found), device)
+
+
+def ones(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+    """Ones of a shape; f32 by default.
+
+    >>> ones(2, int).tolist()
+    [1, 1]
+    """
+    found = dtypes.canonicalize(float if dtype is None else dtype)
+    return _placed(filled(_sizes("ones", shape), 1, found), device)
+
+
+def empty(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+    """Zeros of a shape: memory is never left as it was found.
+
+    >>> empty(2).tolist()
+    [0.0, 0.0]
+    """
+    return zeros(shape, dtype, device=device)
+
+
+def full(shape: Any, fill_value: "Operand", dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+    """An array of a shape filled with a value, which may be an array that broadcasts.
+
+    >>> full(2, 7).tolist()
+    [7, 7]
+    """
+    sizes = _sizes("full", shape)
+    kind = type(fill_value)
+    if kind is float or kind is int or kind is bool or kind is complex:
+        found, weak = dtypes.scalar_dtype(kind)
+        if dtype is not None:
+            found, weak = dtypes.canonicalize(dtype), False
+        return _placed(filled(sizes, fill_value, found, weak), device)  # type: ignore[arg-type]  # a number, by its type
+    value = as_operand(fill_value, "full")
+    if dtype is not None:
+        value = arithmetic.astype(value, dtype)
+    return _placed(broadcast_to(value, sizes), device)
+
+
+def _like(what: str, a: "Operand", dtype: DTypeLike | None, shape: Any) -> tuple[Shape, DType, bool]:
+    # Anything with a shape and a dtype will do, such as a ShapeDtypeStruct.
+    known = a if hasattr(a, "shape") and hasattr(a, "dtype") else as_operand(a, what)
+    sizes = tuple(known.shape) if shape is None else _sizes(what, shape)
+    if dtype is None:
+        return sizes, dtypes.canonicalize(known.dtype), getattr(known, "weak_type", False) is True
+    return sizes, dtypes.canonicalize(dtype), False
+
+
+def zeros_like(
+    a: "Operand", dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+) -> Array:
+    """Zeros of another array's shape and dtype, where these are not given.
+
+    >>> zeros_like(np.ones(2, "int8")).dtype
+    dtype('int8')
+    """
+    sizes, found, weak = _like("zeros_like", a, dtype, shape)
+    return _placed(filled(sizes, 0, found, weak), device)
+
+
+def ones_like(a: "Operand", dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None) -> Array:
+    """Ones of another array's shape and dtype, where these are not given.
+
+    >>> ones_like(np.zeros(2)).tolist()
+    [1.0, 1.0]
+    """
+    sizes, found, weak = _like("ones_like", a, dtype, shape)
+    return _placed(filled(sizes, 1, found, weak), device)
+
+
+def empty_like(
+    a: "Operand", dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+) -> Array:
+    """Zeros of another array's shape and dtype: memory is never left as it was found.
+
+    >>> empty_like(np.ones(2)).tolist()
+    [0.0, 0.0]
+    """
+    sizes, found, weak = _like("empty_like", a, dtype, shape)
+    return _placed(filled(sizes, 0, found, weak), device)
+
+
+def full_like(
+    a: "Operand", fill_value: "Operand", dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+) -> Array:
+    """An array of another's shape and dtype filled with a value.
+
+    >>> full_like(np.zeros(2), 7).tolist()
+    [7.0, 7.0]
+    """
+    sizes, found, weak = _like("full_like", a, dtype, shape)
+    if type(fill_value) in (bool, int, float):
+        return _placed(filled(sizes, fill_value, found, weak), device)  # type: ignore[arg-type]  # a number, by its type
+    value = convert(arithmetic.astype(as_operand(fill_value, "full_like"), found), found, weak)
+    return _placed(broadcast_to(value, sizes), device)
+
+
+def as_int(what: str, name: str, value: Any) -> int:
+    """Returns an argument that must be an int."""
+    try:
+        return index(value)
+    except TypeError:
+        raise ShapeError(f"{what}: {name} must be an int, got {value!r}") from None

@@ -1,0 +1,490 @@
+"""Functions of one number, element by element: powers, logarithms, trigonometry, rounding, parts.
+
+Integers become floats of the default width (64-bit ones f64) where a result need not be an integer;
+weak types stay weak.
+
+Never: take two operands; `effx.numpy.binary` does.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+from effx import dtypes
+from effx.array import Array, arithmetic
+from effx.array.promotion import as_operand, convert, scalar
+from effx.effects import perform
+from effx.errors import DTypeError
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.shape import BroadcastInDim
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+
+_SQRT = e.Sqrt()
+_CBRT = e.Cbrt()
+_EXP = e.Exp()
+_EXP2 = e.Exp2()
+_EXPM1 = e.Expm1()
+_LOG = e.Log()
+_LOG1P = e.Log1p()
+_SIN = e.Sin()
+_COS = e.Cos()
+_TAN = e.Tan()
+_ASIN = e.Asin()
+_ACOS = e.Acos()
+_ATAN = e.Atan()
+_SINH = e.Sinh()
+_COSH = e.Cosh()
+_TANH = e.Tanh()
+_ASINH = e.Asinh()
+_ACOSH = e.Acosh()
+_ATANH = e.Atanh()
+
+
+def sqrt(x: "Operand", /) -> Array:
+    """The square root; NaN below 0 for real numbers.
+
+    >>> float(sqrt(4.0))
+    2.0
+    """
+    return arithmetic.unary(_SQRT, x)
+
+
+def cbrt(x: "Operand", /) -> Array:
+    """The real cube root.
+
+    >>> float(cbrt(-8.0))
+    -2.0
+    """
+    return arithmetic.unary(_CBRT, x)
+
+
+def exp(x: "Operand", /) -> Array:
+    """Returns e to the power x.
+
+    >>> float(exp(0.0))
+    1.0
+    """
+    return arithmetic.unary(_EXP, x)
+
+
+def exp2(x: "Operand", /) -> Array:
+    """2 to the power x.
+
+    >>> float(exp2(3.0))
+    8.0
+    """
+    return arithmetic.unary(_EXP2, x)
+
+
+def expm1(x: "Operand", /) -> Array:
+    """Returns exp(x) - 1, exact near 0.
+
+    >>> float(expm1(0.0))
+    0.0
+    """
+    return arithmetic.unary(_EXPM1, x)
+
+
+def log(x: "Operand", /) -> Array:
+    """The natural logarithm.
+
+    >>> float(log(1.0))
+    0.0
+    """
+    return arithmetic.unary(_LOG, x)
+
+
+def log1p(x: "Operand", /) -> Array:
+    """Returns log(1 + x), exact near 0.
+
+    >>> float(log1p(0.0))
+    0.0
+    """
+    return arithmetic.unary(_LOG1P, x)
+
+
+def sin(x: "Operand", /) -> Array:
+    """The sine of x radians.
+
+    >>> float(sin(0.0))
+    0.0
+    """
+    return arithmetic.unary(_SIN, x)
+
+
+def cos(x: "Operand", /) -> Array:
+    """The cosine of x radians.
+
+    >>> float(cos(0.0))
+    1.0
+    """
+    return arithmetic.unary(_COS, x)
+
+
+def tan(x: "Operand", /) -> Array:
+    """The tangent of x radians.
+
+    >>> float(tan(0.0))
+    0.0
+    """
+    return arithmetic.unary(_TAN, x)
+
+
+def arcsin(x: "Operand", /) -> Array:
+    """The inverse sine, in radians from -pi/2 to pi/2.
+
+    >>> float(arcsin(0.0))
+    0.0
+    """
+    return arithmetic.unary(_ASIN, x)
+
+
+def arccos(x: "Operand", /) -> Array:
+    """The inverse cosine, in radians from 0 to pi.
+
+    >>> float(arccos(1.0))
+    0.0
+    """
+    return arithmetic.unary(_ACOS, x)
+
+
+def arctan(x: "Operand", /) -> Array:
+    """The inverse tangent, in radians from -pi/2 to pi/2.
+
+    >>> float(arctan(0.0))
+    0.0
+    """
+    return arithmetic.unary(_ATAN, x)
+
+
+def sinh(x: "Operand", /) -> Array:
+    """The hyperbolic sine.
+
+    >>> float(sinh(0.0))
+    0.0
+    """
+    return arithmetic.unary(_SINH, x)
+
+
+def cosh(x: "Operand", /) -> Array:
+    """The hyperbolic cosine.
+
+    >>> float(cosh(0.0))
+    1.0
+    """
+    return arithmetic.unary(_COSH, x)
+
+
+def tanh(x: "Operand", /) -> Array:
+    """The hyperbolic tangent.
+
+    >>> float(tanh(0.0))
+    0.0
+    """
+    return arithmetic.unary(_TANH, x)
+
+
+def arcsinh(x: "Operand", /) -> Array:
+    """The inverse hyperbolic sine.
+
+    >>> float(arcsinh(0.0))
+    0.0
+    """
+    return arithmetic.unary(_ASINH, x)
+
+
+def arccosh(x: "Operand", /) -> Array:
+    """The inverse hyperbolic cosine; NaN below 1 for real numbers.
+
+    >>> float(arccosh(1.0))
+    0.0
+    """
+    return arithmetic.unary(_ACOSH, x)
+
+
+def arctanh(x: "Operand", /) -> Array:
+    """The inverse hyperbolic tangent.
+
+    >>> float(arctanh(0.0))
+    0.0
+    """
+    return arithmetic.unary(_ATANH, x)
+
+
+asin, acos, atan = arcsin, arccos, arctan
+asinh, acosh, atanh = arcsinh, arccosh, arctanh
+
+
+def log2(x: "Operand", /) -> Array:
+    """The logarithm to base 2.
+
+    >>> float(log2(8.0))
+    3.0
+    """
+    return arithmetic.unary(_LOG, x) * (1 / math.log(2))
+
+
+def log10(x: "Operand", /) -> Array:
+    """The logarithm to base 10.
+
+    >>> round(float(log10(1000.0)), 5)
+    3.0
+    """
+    return arithmetic.unary(_LOG, x) * (1 / math.log(10))
+
+
+def absolute(x: "Operand", /) -> Array:
+    """The absolute value `|x|`; of complex numbers the modulus, a real number.
+
+    >>> int(absolute(-3)), float(absolute(3 + 4j))
+    (3, 5.0)
+    """
+    return arithmetic.absolute(as_operand(x, "absolute"))
+
+
+abs = absolute
+
+
+def fabs(x: "Operand", /) -> Array:
+    """The absolute value as a float.
+
+    Raises:
+        DTypeError: complex operands.
+
+    >>> fabs(-3)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    a = arithmetic.to_inexact(as_operand(x, "fabs"))
+    if a.type.kind == "c":
+        raise DTypeError(f"fabs: takes real numbers only, got {a.type!r}; use absolute")
+    return perform(arithmetic.ABS, (a,))
+
+
+def negative(x: "Operand", /) -> Array:
+    """The negative `-x`; unsigned integers wrap.
+
+    >>> int(negative(3))
+    -3
+    """
+    return arithmetic.negative(as_operand(x, "negative"))
+
+
+def positive(x: "Operand", /) -> Array:
+    """The operand itself, as an array.
+
+    >>> int(positive(-3))
+    -3
+    """
+    return perform(arithmetic.COPY, (as_operand(x, "positive"),))
+
+
+def sign(x: "Operand", /) -> Array:
+    """-1, 0 or 1 by sign; x / |x| for complex numbers; NaN stays.
+
+    >>> float(sign(-2.5))
+    -1.0
+    """
+    return perform(arithmetic.SIGN, (as_operand(x, "sign"),))
+
+
+_SQUARE = e.Square()
+
+
+def square(x: "Operand", /) -> Array:
+    """The square `x * x`; of booleans as integers.
+
+    >>> int(square(-3))
+    9
+    """
+    a = as_operand(x, "square")
+    return perform(_SQUARE, (convert(a, dtypes.int32) if a.type.kind == "b" else a,))
+
+
+def reciprocal(x: "Operand", /) -> Array:
+    """Returns `1 / x` as a float.
+
+    >>> float(reciprocal(4))
+    0.25
+    """
+    return arithmetic.integer_power(arithmetic.to_inexact(as_operand(x, "reciprocal")), -1)
+
+
+def degrees(x: "Operand", /) -> Array:
+    """Radians to degrees.
+
+    >>> round(float(degrees(math.pi)), 3)
+    180.0
+    """
+    return arithmetic.to_inexact(as_operand(x, "degrees")) * (180 / math.pi)
+
+
+def radians(x: "Operand", /) -> Array:
+    """Degrees to radians.
+
+    >>> round(float(radians(180)), 5)
+    3.14159
+    """
+    return arithmetic.to_inexact(as_operand(x, "radians")) * (math.pi / 180)
+
+
+rad2deg, deg2rad = degrees, radians
+
+
+def _rounded(op: "e.Floor | e.Ceil", x: "Operand", what: str) -> Array:
+    a = as_operand(x, what)
+    return a if a.type.kind in "biu" else perform(op, (a,))
+
+
+_CEIL = e.Ceil()
+
+
+def floor(x: "Operand", /) -> Array:
+    """The largest integer not above x; integers stay.
+
+    >>> float(floor(-1.5))
+    -2.0
+    """
+    return _rounded(arithmetic.FLOOR, x, "floor")
+
+
+def ceil(x: "Operand", /) -> Array:
+    """The smallest integer not below x; integers stay.
+
+    >>> float(ceil(-1.5))
+    -1.0
+    """
+    return _rounded(_CEIL, x, "ceil")
+
+
+def trunc(x: "Operand", /) -> Array:
+    """The integer part: rounded toward zero; integers stay.
+
+    >>> float(trunc(-1.5))
+    -1.0
+    """
+    a = as_operand(x, "trunc")
+    if a.type.kind in "biu":
+        return a
+    zero = scalar(0.0, a.type.dtype, a.type.weak)
+    return arithmetic.where(a < zero, perform(_CEIL, (a,)), perform(arithmetic.FLOOR, (a,)))
+
+
+fix = trunc
+
+
+def rint(x: "Operand", /) -> Array:
+    """The nearest integer as a float, halves to even.
+
+    >>> float(rint(2.5))
+    2.0
+    """
+    a = arithmetic.to_inexact(as_operand(x, "rint"))
+    return arithmetic.round_(a) if a.type.kind == "c" else perform(arithmetic.ROUND_TO_EVEN, (a,))
+
+
+def round(x: "Operand", decimals: int = 0) -> Array:
+    """Rounded to a number of decimals, halves to even; integers stay unless `decimals` is negative.
+
+    >>> float(round(2.345, 1))
+    2.299999952316284
+    """
+    return arithmetic.round_(as_operand(x, "round"), decimals)
+
+
+around = round
+
+
+def real(x: "Operand", /) -> Array:
+    """The real part.
+
+    >>> float(real(1 + 2j))
+    1.0
+    """
+    return arithmetic.real(as_operand(x, "real"))
+
+
+def imag(x: "Operand", /) -> Array:
+    """The imaginary part; zeros for real numbers.
+
+    >>> float(imag(1 + 2j))
+    2.0
+    """
+    a = as_operand(x, "imag")
+    if a.type.kind == "c":
+        return perform(arithmetic.IMAG, (a,))
+    return BroadcastInDim(a.type.shape, ())(scalar(0, a.type.dtype, a.type.weak))
+
+
+def conj(x: "Operand", /) -> Array:
+    """The complex conjugate; real numbers stay.
+
+    >>> complex(conj(1 + 2j))
+    (1-2j)
+    """
+    return arithmetic.conj(as_operand(x, "conj"))
+
+
+conjugate = conj
+
+_ATAN2 = e.Atan2()
+
+
+def angle(z: "Operand", deg: bool = False) -> Array:
+    """The angle of complex numbers in the plane, from -pi to pi.
+
+    Args:
+        z: complex or real numbers.
+        deg: True for degrees instead of radians.
+
+    >>> float(angle(1j, deg=True))
+    90.0
+    """
+    a = as_operand(z, "angle")
+    # An integer has no part to measure from: the result is strong, as JAX has it.
+    parts = (a if a.type.kind in "fc" else convert(a, arithmetic.inexact_dtype(a.type.dtype)),)
+    result = perform(_ATAN2, (imag(parts[0]), arithmetic.real(parts[0])))
+    return degrees(result) if deg else result
+
+
+def sinc(x: "Operand", /) -> Array:
+    """sin(pi x) / (pi x), and 1 at 0.
+
+    >>> float(sinc(0.0))
+    1.0
+    """
+    a = arithmetic.to_inexact(as_operand(x, "sinc")) * math.pi
+    at_zero = a == scalar(0, a.type.dtype)
+    # Both branches stay finite at 0, and the series gives the derivatives there.
+    safe = arithmetic.where(at_zero, scalar(1, a.type.dtype, a.type.weak), a)
+    series = 1 - a * a * (1 / 6)
+    return arithmetic.where(at_zero, series, perform(_SIN, (safe,)) / safe)
+
+
+def nan_to_num(
+    x: "Operand",
+    copy: bool = True,
+    nan: "Operand" = 0.0,
+    posinf: "Operand | None" = None,
+    neginf: "Operand | None" = None,
+) -> Array:
+    """Replaces NaN by `nan`, infinities by `posinf` and `neginf` (by default the largest finite numbers).
+
+    >>> nan_to_num(float("nan"))
+    Array(0., dtype=float32)
+    """
+    a = as_operand(x, "nan_to_num")
+    t = a.type
+    if t.kind == "c":
+        parts = [nan_to_num(part, copy, nan, posinf, neginf) for part in (arithmetic.real(a), arithmetic.imag(a))]
+        return perform(e.Complex(), tuple(parts))
+    if t.kind != "f":
+        return a
+    a = convert(a, t.dtype)
+    limits = dtypes.finfo(t.dtype)
+    high = scalar(float(limits.max), t.dtype) if posinf is None else convert(as_operand(posinf), t.dtype)
+    low = scalar(float(limits.min), t.dtype) if neginf is None else convert(as_operand(neginf), t.dtype)
+    inf = scalar(math.inf, t.dtype)
+    a = arithmetic.where(perform(arithmetic.NE, (a, a)), convert(as_operand(nan), t.dtype), a)
+    a = arithmetic.where(perform(arithmetic.EQ, (a, inf)), high, a)
+    return arithmetic.where(perform(arithmetic.EQ, (a, perform(arithmetic.NEG, (inf,)))), low, a)

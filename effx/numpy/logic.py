@@ -1,0 +1,369 @@
+"""Truth: comparisons, logical operations, predicates, and choosing by a condition.
+
+Never: compute with the numbers it looks at.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, arithmetic, reducing
+from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
+from effx.effects import perform
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.shape import BroadcastInDim
+from effx.numpy.binary import apply, is_negative
+from effx.numpy.indexing import nonzero
+
+if TYPE_CHECKING:
+    from effx.array import Number, Operand
+
+
+def equal(x: "Operand", y: "Operand", /) -> Array:
+    """Whether `x == y`, element by element.
+
+    >>> bool(equal(1, 1.0))
+    True
+    """
+    return apply(arithmetic.EQ, x, y)
+
+
+def not_equal(x: "Operand", y: "Operand", /) -> Array:
+    """Whether `x != y`, element by element.
+
+    >>> bool(not_equal(1, 2))
+    True
+    """
+    return apply(arithmetic.NE, x, y)
+
+
+def less(x: "Operand", y: "Operand", /) -> Array:
+    """Whether `x < y`, element by element.
+
+    >>> bool(less(1, 2))
+    True
+    """
+    return apply(arithmetic.LT, x, y)
+
+
+def less_equal(x: "Operand", y: "Operand", /) -> Array:
+    """Whether `x <= y`, element by element.
+
+    >>> bool(less_equal(1, 1))
+    True
+    """
+    return apply(arithmetic.LE, x, y)
+
+
+def greater(x: "Operand", y: "Operand", /) -> Array:
+    """Whether `x > y`, element by element.
+
+    >>> bool(greater(1, 2))
+    False
+    """
+    return apply(arithmetic.GT, x, y)
+
+
+def greater_equal(x: "Operand", y: "Operand", /) -> Array:
+    """Whether `x >= y`, element by element.
+
+    >>> bool(greater_equal(1, 1))
+    True
+    """
+    return apply(arithmetic.GE, x, y)
+
+
+def truth(x: "Operand", what: str) -> Array:
+    """Returns the truth value of each element."""
+    a = as_operand(x, what)
+    return a if a.type.kind == "b" else perform(arithmetic.NE, (a, scalar(0, a.type.dtype)))
+
+
+def _logical(op: "e.And | e.Or | e.Xor", x: "Operand", y: "Operand", what: str) -> Array:
+    return perform(op, tuple(broadcast_arrays([truth(x, what), truth(y, what)])))
+
+
+def logical_and(x: "Operand", y: "Operand", /) -> Array:
+    """Whether both are true; numbers are true unless 0.
+
+    >>> bool(logical_and(2, 0))
+    False
+    """
+    return _logical(arithmetic.AND, x, y, "logical_and")
+
+
+def logical_or(x: "Operand", y: "Operand", /) -> Array:
+    """Whether one is true; numbers are true unless 0.
+
+    >>> bool(logical_or(2, 0))
+    True
+    """
+    return _logical(arithmetic.OR, x, y, "logical_or")
+
+
+def logical_xor(x: "Operand", y: "Operand", /) -> Array:
+    """Whether exactly one is true; numbers are true unless 0.
+
+    >>> bool(logical_xor(2, 3))
+    False
+    """
+    return _logical(arithmetic.XOR, x, y, "logical_xor")
+
+
+def logical_not(x: "Operand", /) -> Array:
+    """Whether it is false; numbers are true unless 0.
+
+    >>> bool(logical_not(0))
+    True
+    """
+    return perform(arithmetic.NOT, (truth(x, "logical_not"),))
+
+
+def _everywhere(value: bool, a: Array) -> Array:
+    return BroadcastInDim(a.type.shape, ())(scalar(value, dtypes.bool_, False))
+
+
+_IS_FINITE = e.IsFinite()
+
+
+def isfinite(x: "Operand", /) -> Array:
+    """Whether it is neither NaN nor infinite.
+
+    >>> bool(isfinite(math.inf))
+    False
+    """
+    a = as_operand(x, "isfinite")
+    kind = a.type.kind
+    if kind == "f":
+        return perform(_IS_FINITE, (a,))
+    if kind == "c":
+        return isfinite(arithmetic.real(a)) & isfinite(arithmetic.imag(a))
+    return _everywhere(True, a)
+
+
+def isinf(x: "Operand", /) -> Array:
+    """Whether it is infinite; for complex numbers, whether one part is.
+
+    >>> bool(isinf(-math.inf))
+    True
+    """
+    a = as_operand(x, "isinf")
+    kind = a.type.kind
+    if kind == "f":
+        return perform(arithmetic.EQ, (perform(arithmetic.ABS, (a,)), scalar(math.inf, a.type.dtype)))
+    if kind == "c":
+        return isinf(arithmetic.real(a)) | isinf(arithmetic.imag(a))
+    return _everywhere(False, a)
+
+
+def isnan(x: "Operand", /) -> Array:
+    """Whether it is NaN.
+
+    >>> bool(isnan(math.nan))
+    True
+    """
+    a = as_operand(x, "isnan")
+    return perform(arithmetic.NE, (a, a))
+
+
+def _infinity(x: "Operand", value: float, what: str) -> Array:
+    a = as_operand(x, what)
+    if a.type.kind == "c":
+        raise DTypeError(f"{what}: takes real numbers only, got {a.type!r}")
+    if a.type.kind != "f":
+        return _everywhere(False, a)
+    return perform(arithmetic.EQ, (a, scalar(value, a.type.dtype)))
+
+
+def isposinf(x: "Operand", /) -> Array:
+    """Whether it is positive infinity.
+
+    >>> bool(isposinf(math.inf))
+    True
+    """
+    return _infinity(x, math.inf, "isposinf")
+
+
+def isneginf(x: "Operand", /) -> Array:
+    """Whether it is negative infinity.
+
+    >>> bool(isneginf(math.inf))
+    False
+    """
+    return _infinity(x, -math.inf, "isneginf")
+
+
+def signbit(x: "Operand", /) -> Array:
+    """Whether the sign bit is set: of -0.0 it is.
+
+    >>> bool(signbit(-0.0))
+    True
+    """
+    a = as_operand(x, "signbit")
+    if a.type.kind == "c":
+        raise DTypeError(f"signbit: takes real numbers only, got {a.type!r}")
+    return is_negative(a)
+
+
+def isreal(x: "Operand", /) -> Array:
+    """Whether the imaginary part is 0, element by element.
+
+    >>> bool(isreal(1 + 0j))
+    True
+    """
+    a = as_operand(x, "isreal")
+    return arithmetic.imag(a) == 0 if a.type.kind == "c" else _everywhere(True, a)
+
+
+def iscomplex(x: "Operand", /) -> Array:
+    """Whether the imaginary part is not 0, element by element.
+
+    >>> bool(iscomplex(1 + 0j))
+    False
+    """
+    return perform(arithmetic.NOT, (isreal(x),))
+
+
+def iscomplexobj(x: object) -> bool:
+    """Whether the dtype is complex, whatever the values.
+
+    >>> iscomplexobj(1 + 0j)
+    True
+    """
+    return dtypes.is_complex(dtypes.result_type(x))
+
+
+def isrealobj(x: object) -> bool:
+    """Whether the dtype is not complex.
+
+    >>> isrealobj(1.0)
+    True
+    """
+    return not iscomplexobj(x)
+
+
+def isscalar(element: object) -> bool:
+    """Whether it is a number or an array of rank 0.
+
+    >>> isscalar(1.0), isscalar(np.ones(1))
+    (True, False)
+    """
+    if isinstance(element, np.ndarray | Array):
+        return element.ndim == 0
+    return isinstance(element, bool | int | float | complex | np.generic)
+
+
+def isclose(
+    a: "Operand", b: "Operand", rtol: "Operand" = 1e-5, atol: "Operand" = 1e-8, equal_nan: bool = False
+) -> Array:
+    """Whether `|a - b| <= atol + rtol * |b|`, element by element; equal infinities are close.
+
+    >>> bool(isclose(1.0, 1.0 + 1e-6))
+    True
+    """
+    x, y = promote(a, b)
+    kind = x.type.kind
+    if kind not in "fc":
+        # Integers are exact in no float: measure their distance in the default one.
+        dtype = arithmetic.inexact_dtype(x.type.dtype)
+        x, y = convert(x, dtype), convert(y, dtype)
+    near = arithmetic.absolute(x - y) <= atol + rtol * arithmetic.absolute(y)
+    result = (near & isfinite(x) & isfinite(y)) | (x == y)
+    return result | (isnan(x) & isnan(y)) if equal_nan else result
+
+
+def allclose(
+    a: "Operand", b: "Operand", rtol: "Operand" = 1e-5, atol: "Operand" = 1e-8, equal_nan: bool = False
+) -> Array:
+    """Whether all elements are close, a boolean scalar.
+
+    >>> bool(allclose(np.ones(3), 1.0))
+    True
+    """
+    return reducing.all(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a: "Operand", b: "Operand", equal_nan: bool = False) -> Array:
+    """Whether shapes and all elements are equal, a boolean scalar.
+
+    >>> bool(array_equal(np.ones(3), np.ones(4)))
+    False
+    """
+    x, y = promote_dtypes(as_operand(a, "array_equal"), as_operand(b, "array_equal"))
+    if x.type.shape != y.type.shape:
+        return _everywhere(False, scalar(0, dtypes.int32))
+    same = perform(arithmetic.EQ, (x, y))
+    return reducing.all(same | (isnan(x) & isnan(y)) if equal_nan else same)
+
+
+def array_equiv(a: "Operand", b: "Operand") -> Array:
+    """Whether shapes broadcast and all elements are then equal, a boolean scalar.
+
+    >>> bool(array_equiv(np.ones(3), 1))
+    True
+    """
+    try:
+        x, y = promote(a, b)
+    except ShapeError:
+        return _everywhere(False, scalar(0, dtypes.int32))
+    return reducing.all(perform(arithmetic.EQ, (x, y)))
+
+
+def where(
+    condition: "Operand",
+    x: "Operand | None" = None,
+    y: "Operand | None" = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: "Number | None" = None,
+) -> "Array | tuple[Array, ...]":
+    """Takes x where the condition holds, else y; without x and y, gives the indices of true elements.
+
+    Args:
+        condition: `bool[*shape]`; numbers are true unless 0.
+        x, y: both or neither; promoted and broadcast.
+        size: for the form without x and y: how many indices to give, so that the shape is known.
+        fill_value: what stands behind the last true element then.
+
+    Raises:
+        ConcretizationError: the form without x and y, without `size`, of an abstract condition.
+
+    >>> where(np.array([True, False]), 1, 0).tolist()
+    [1, 0]
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None:
+        raise ShapeError("where: takes both x and y, or neither")
+    if size is not None or fill_value is not None:
+        raise ShapeError("where: size and fill_value go with the form without x and y")
+    return arithmetic.where(condition, x, y)
+
+
+def select(
+    condlist: "Sequence[Operand]", choicelist: "Sequence[Operand]", default: "Operand" = 0
+) -> Array:
+    """Takes from the first choice whose condition holds, else the default.
+
+    Args:
+        condlist: conditions, tried in order.
+        choicelist: as many choices.
+        default: where no condition holds.
+
+    >>> select([np.array([True, False])], [np.array([1, 2])], 7).tolist()
+    [1, 7]
+    """
+    if len(condlist) != len(choicelist):
+        raise ShapeError(f"select: {len(condlist)} conditions and {len(choicelist)} choices; expected as many")
+    if not condlist:
+        raise ShapeError("select: needs at least one condition")
+    *choices, result = promote_dtypes(*choicelist, default)
+    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
+        result = arithmetic.where(condition, choice, result)
+    return result
+
