@@ -129,7 +129,9 @@ def _shift(shift: Callable[[int, int, int], int]) -> Callable[[Data, Data], Data
         mask = (1 << bits) - 1
         x, y = np.broadcast_arrays(x, y)
         unsigned = np.dtype(f"u{x.dtype.itemsize}")
-        result = [shift(int(a) & mask, int(b) & mask, bits) & mask for a, b in zip(x.flat, y.flat, strict=True)]
+        result = [
+            shift(int(a) & mask, int(b) & mask, bits) & mask for a, b in zip(x.flat, y.flat, strict=True)
+        ]
         return np.asarray(result, unsigned).reshape(x.shape).view(x.dtype)
 
     return apply
