@@ -237,6 +237,8 @@ class handle:
         assert self.token is not None
         self.frame.live = False
         _current.reset(self.token)
+        if isinstance(error, EffxError) and not error.handlers:
+            error.handlers = stack_of(self.frame)  # raised outside of any operation
         if self.frame.intercepts:
             for listener in interception_listeners:
                 listener(False)

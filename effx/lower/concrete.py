@@ -33,6 +33,33 @@ __all__ = ["ConcreteArray", "as_concrete", "device_get", "device_put", "from_dlp
 
 
 @final
+class Gone:
+    """Stands in an array for a buffer whose memory was given away.
+
+    jaxlib's C++ does not know the class, so that every use comes to Python, which explains.
+    """
+
+    __slots__ = ("_committed", "_sharding", "aval")
+    _npy_value = None
+
+    def __init__(self, buffer: ArrayImpl) -> None:
+        self.aval = buffer.aval
+        self._sharding = buffer._sharding
+        self._committed = buffer._committed
+
+    def is_deleted(self) -> bool:
+        """True: that is what the class is for."""
+        return True
+
+    def is_ready(self) -> bool:
+        """True: there is nothing to wait for."""
+        return True
+
+    def delete(self) -> None:
+        """Nothing is left to free."""
+
+
+@final
 class ConcreteArray(Array[DT, Unpack[Dims]]):
     """An array whose elements lie on a device.
 
@@ -109,6 +136,12 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def delete(self) -> None:
         """Frees the memory at once."""
         self.buffer.delete()
+        self.bury()
+
+    def bury(self) -> None:
+        """Forgets a buffer whose memory is gone."""
+        if self.buffer.is_deleted():
+            self.buffer = cast("ArrayImpl", Gone(self.buffer))
 
     def unsafe_buffer_pointer(self) -> int:
         """Returns the address of the elements on the device."""

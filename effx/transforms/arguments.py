@@ -19,7 +19,7 @@ from effx.ir.types import ArrayType, array_type
 from effx.lower.concrete import as_concrete
 from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
-from effx.tree.registry import PyTree, PyTreeDef, flatten
+from effx.tree.registry import DictKey, PyTree, PyTreeDef, SequenceKey, flatten
 
 __all__ = ["argument_numbers", "as_arrays", "flatten_output", "name_of", "origin_of", "plain"]
 
@@ -43,13 +43,21 @@ def origin_of(function: Callable[..., object]) -> str:
     return f"{name_of(function)} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
 
 
-def as_arrays(what: str, leaves: Sequence[PyTree], tree: PyTree = None) -> list[Array]:
+def argument_place(tree: PyTree, place: int) -> str:
+    """Returns `argument 0['w']` for a leaf of a pair (args, kwargs)."""
+    path = flatten_with_path(tree)[0][place][0]
+    key = path[1]
+    which = key.idx if isinstance(key, SequenceKey) else repr(key.key) if isinstance(key, DictKey) else key
+    return f"argument {which}{keystr(path[2:])}"
+
+
+def as_arrays(what: str, leaves: Sequence[PyTree], tree: PyTree) -> list[Array]:
     """Returns the leaves of arguments as arrays.
 
     Args:
         what: the transformation, for errors.
         leaves: what flattening gave.
-        tree: the arguments, to name the place of a leaf that is no array.
+        tree: the pair (args, kwargs), to name the place of a leaf that is no array.
 
     Raises:
         DTypeError: a leaf is no array or number.
@@ -62,12 +70,9 @@ def as_arrays(what: str, leaves: Sequence[PyTree], tree: PyTree = None) -> list[
         try:
             arrays.append(as_operand(leaf, what))
         except DTypeError:
-            where = ""
-            if tree is not None:
-                where = f" at {keystr(flatten_with_path(tree)[0][place][0])}"
             raise DTypeError(
-                f"{what}: arguments must be arrays, numbers, or pytrees of them, got {leaf!r} of type "
-                f"{type(leaf).__name__}{where}; mark an argument that is no array as static"
+                f"{what}: {argument_place(tree, place)} must be an array, a number, or a pytree of them, "
+                f"got {leaf!r} of type {type(leaf).__name__}; an argument that is no array can be static in jit"
             ) from None
     return arrays
 

@@ -84,7 +84,7 @@ def _pairs(what: str, primals: PyTree, tangents: PyTree) -> tuple[list[Array], l
     moved, moved_tree = flatten(tangents)
     if tree != moved_tree:
         raise TreeError(f"{what}: primals and tangents differ in structure: {tree} and {moved_tree}")
-    arrays = as_arrays(what, leaves, primals)
+    arrays = as_arrays(what, leaves, (primals, {}))
     return arrays, [_tangent(what, x.type, t) for x, t in zip(arrays, moved, strict=True)], tree
 
 
@@ -288,7 +288,7 @@ def linearize(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: boo
     """
     _as_function("linearize", fun)
     leaves, tree = flatten(primals)
-    arrays = as_arrays("linearize", leaves, primals)
+    arrays = as_arrays("linearize", leaves, (primals, {}))
     flat = _Flat("linearize", fun, tree, has_aux)
     active = [x.type.kind in "fc" for x in arrays]
     outputs, linear, dependent = differentiate.linearize(flat, arrays, active, origin_of(fun))
@@ -329,7 +329,7 @@ def vjp(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: bool = Fa
     """
     _as_function("vjp", fun)
     leaves, tree = flatten(primals)
-    arrays = as_arrays("vjp", leaves, primals)
+    arrays = as_arrays("vjp", leaves, (primals, {}))
     flat, outputs, linear, dependent = _record("vjp", fun, arrays, tree, [True] * len(arrays), has_aux)
     n = flat.out_count
     assert flat.tree is not None
@@ -432,7 +432,7 @@ def value_and_grad(
         places = argument_numbers("grad", argnums, len(args))
         chosen = [args[i] for i in places]
         leaves, tree = flatten(tuple(chosen))
-        arrays = as_arrays("grad", leaves, tuple(chosen))
+        arrays = as_arrays("grad", leaves, (chosen, {}))
         for x in arrays:
             _check_input(name, x.type, holomorphic, allow_int)
 

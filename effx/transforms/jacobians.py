@@ -104,7 +104,7 @@ def jacfwd(
     def jacobian_of(*args: P.args, **kwargs: P.kwargs) -> Any:
         selected, chosen = _select(fun, argnums, args, kwargs, "jacfwd")
         leaves, tree = flatten(chosen)
-        arrays = as_arrays("jacfwd", leaves, chosen)
+        arrays = as_arrays("jacfwd", leaves, (chosen, {}))
         for x in arrays:
             _check_argument("jacfwd", name, x.type, holomorphic)
         types = [x.type for x in arrays]
@@ -154,7 +154,7 @@ def jacrev(
     def jacobian_of(*args: P.args, **kwargs: P.kwargs) -> Any:
         selected, chosen = _select(fun, argnums, args, kwargs, "jacrev")
         leaves, tree = flatten(chosen)
-        arrays = as_arrays("jacrev", leaves, chosen)
+        arrays = as_arrays("jacrev", leaves, (chosen, {}))
         for x in arrays:
             _check_argument("jacrev", name, x.type, holomorphic, allow_int)
         y, pull, *aux = vjp(selected, *chosen, has_aux=has_aux)

@@ -77,6 +77,13 @@ class Options:
     inline: bool
     device: Device | None
 
+    @property
+    def needs_guard(self) -> bool:
+        """Whether calls take a step in Python: to bury donated arrays, to explain unhashable arguments."""
+        return bool(
+            self.static_argnums or self.static_argnames or self.donate_argnums or self.donate_argnames
+        )
+
 
 @final
 @attrs.define(eq=False)
@@ -301,6 +308,25 @@ class Function(Generic[P, R]):
             committed=committed,
         )
 
+    def guard(self, fast: Callable[P, R]) -> Callable[P, R]:
+        """Wraps the fast function where C++ alone would leave users with puzzles."""
+        o = self.options
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                result = fast(*args, **kwargs)
+            except ValueError:
+                self.split(args, kwargs)  # C++ found an unhashable static argument: say which
+                raise
+            donated = [args[i] for i in o.donate_argnums if i < len(args)]
+            donated += [kwargs[name] for name in o.donate_argnames if name in kwargs]
+            for x in flatten(donated)[0]:
+                if type(x) is ConcreteArray:
+                    x.bury()
+            return result
+
+        return call
+
     # Looking inside
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
@@ -502,17 +528,19 @@ def jit(
     )
     function = Function(fun, options)
     fast = fast_function(function.name, fun, function.miss, options.static_argnums, options.static_argnames)
-    update_wrapper(fast, fun)
-    fast.trace = function.trace  # type: ignore[attr-defined]  # the C++ object takes attributes
-    fast.lower = function.lower  # type: ignore[attr-defined]  # as above
-    fast.eval_shape = function.eval_shape  # type: ignore[attr-defined]  # as above
+    # jaxlib's C++ functions take attributes, as Python's do.
+    public: Any = function.guard(fast) if options.needs_guard else fast
+    update_wrapper(public, fun)
+    public.trace = function.trace
+    public.lower = function.lower
+    public.eval_shape = function.eval_shape
 
     def clear_cache() -> None:
         function.entries.clear()
         fast._clear_cache()  # type: ignore[attr-defined]  # as above
 
-    fast.clear_cache = clear_cache  # type: ignore[attr-defined]  # as above
-    return cast("Jitted[P, R]", fast)
+    public.clear_cache = clear_cache
+    return cast("Jitted[P, R]", public)
 
 
 class Decorator(Protocol):

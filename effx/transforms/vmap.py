@@ -14,9 +14,9 @@ from effx.array.shaping import moveaxis
 from effx.errors import ShapeError, TransformError, TreeError
 from effx.handlers.batch import batch
 from effx.ir.ops.shape import BroadcastInDim
-from effx.transforms.arguments import as_results, name_of, origin_of, plain
-from effx.tree import flatten_with_path, unflatten
-from effx.tree.prefixes import broadcast_prefix, keystr
+from effx.transforms.arguments import argument_place, as_results, name_of, origin_of, plain
+from effx.tree import unflatten
+from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["vmap"]
@@ -89,9 +89,8 @@ def vmap(
             x = as_operand(leaf, "vmap")
             ndim = x.type.ndim
             if not -ndim <= axis < ndim:
-                where = keystr(flatten_with_path((args, kwargs))[0][i][0])
                 raise ShapeError(
-                    f"vmap: in_axes asks for axis {axis} of the argument at {where} of {name}, "
+                    f"vmap: in_axes asks for axis {axis} of {argument_place((args, kwargs), i)} of {name}, "
                     f"which is {x.type!r} with {ndim} axes"
                 )
             arrays.append(x)
@@ -158,9 +157,8 @@ def _size(
         return index(axis_size)
     expected = sizes[0] if axis_size is None else index(axis_size)
     if any([n != expected for n in sizes]):
-        paths = [path for path, _ in flatten_with_path(tree)[0]]
         parts = [
-            f"{keystr(paths[i])} {x.type!r} axis {axis} is {n}"
+            f"{argument_place(tree, i)} {x.type!r} axis {axis} is {n}"
             for i, x, axis, n in zip(mapped, arrays, places, sizes, strict=True)
         ]
         given = "" if axis_size is None else f", axis_size is {axis_size}"

@@ -307,8 +307,8 @@ def nextafter(x1: Operand, x2: Operand) -> Array:
         DTypeError: dtypes differ or are of another kind.
         ShapeError: shapes differ.
 
-    >>> nextafter(0.0, 1.0) > 0
-    Array(False, dtype=bool)
+    >>> nextafter(1.0, 2.0) - 1
+    Array(1.1920929e-07, dtype=float32, weak_type=True)
     """
     return binary(NEXT_AFTER, x1, x2)
 

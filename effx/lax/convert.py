@@ -1,0 +1,131 @@
+"""Conversions of dtypes, and identities that only some handlers see.
+
+Never: change a value where the dtype can hold it.
+"""
+
+from operator import index
+from typing import TypeVar, cast
+
+from effx import dtypes, tree
+from effx.array import Array, Operand, arithmetic
+from effx.array.promotion import as_operand, convert
+from effx.dtypes import DTypeLike
+from effx.effects import perform
+from effx.ir.ops import convert as v
+
+T = TypeVar("T")
+STOP_GRADIENT, OPTIMIZATION_BARRIER = v.StopGradient(), v.OptimizationBarrier()
+
+
+def convert_element_type(operand: Operand, new_dtype: DTypeLike) -> Array:
+    """Converts elements to another dtype.
+
+    Floats become integers by truncation toward zero; complex numbers lose their imaginary part when
+    they become real; anything but 0 becomes True.
+
+    Args:
+        operand: of any dtype and shape.
+        new_dtype: the result's dtype; 64 bits become 32 without `enable_x64`.
+
+    Returns:
+        An array of the operand's shape, never weakly typed.
+
+    Raises:
+        DTypeError: `new_dtype` is no dtype.
+
+    >>> convert_element_type(-1.7, int)
+    Array(-1, dtype=int32)
+    """
+    x = as_operand(operand, "convert_element_type")
+    target = dtypes.canonicalize(new_dtype)
+    if x.type.kind == "c" and not dtypes.is_complex(target) and target != dtypes.bool_:
+        x = arithmetic.real(x)
+    return convert(x, target)
+
+
+def bitcast_convert_type(operand: Operand, new_dtype: DTypeLike) -> Array:
+    """Reads the bits of elements as another dtype.
+
+    Args:
+        operand: `[*s]` of any dtype; `[*s, ratio]` where the new dtype is wider by `ratio`.
+        new_dtype: the result's dtype.
+
+    Returns:
+        An array `[*s]`; `[*s, ratio]` where the new dtype is narrower by `ratio`.
+
+    Raises:
+        DTypeError: the widths do not fit, or one dtype is bool or complex and the other is not.
+
+    >>> bitcast_convert_type(1.0, "int32")
+    Array(1065353216, dtype=int32)
+    """
+    x = as_operand(operand, "bitcast_convert_type")
+    target = dtypes.canonicalize(new_dtype)
+    return x if x.type.dtype == target and not x.type.weak else v.Bitcast(target)(x)
+
+
+def reduce_precision(operand: Operand, exponent_bits: int, mantissa_bits: int) -> Array:
+    """Rounds to what a floating format of fewer bits can hold, without changing the dtype.
+
+    Args:
+        operand: floating, of any shape.
+        exponent_bits: at least 1.
+        mantissa_bits: at least 0.
+
+    Returns:
+        An array of the operand's dtype and shape.
+
+    Raises:
+        DTypeError: the operand is not floating, or a number of bits is too small.
+
+    >>> reduce_precision(1.01, 5, 2)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    x = as_operand(operand, "reduce_precision")
+    return v.ReducePrecision(index(exponent_bits), index(mantissa_bits))(x)
+
+
+def stop_gradient(x: T) -> T:
+    """Returns x as a constant to differentiation.
+
+    Args:
+        x: a tree of arrays. Leaves that are not floating or complex come back as they are.
+
+    Returns:
+        A tree like x.
+
+    >>> import effx
+    >>> effx.grad(lambda x: x * stop_gradient(x))(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+
+    def stop(leaf: object) -> object:
+        if isinstance(leaf, Array):
+            return perform(STOP_GRADIENT, (leaf,)) if leaf.type.kind in "fc" else leaf
+        return leaf  # a number or NumPy data is constant as it is
+
+    return cast("T", tree.map(stop, x))
+
+
+def optimization_barrier(operand: T) -> T:
+    """Returns the operand, across which XLA moves no computation.
+
+    All leaves together pass the barrier: none is ready before all are.
+
+    Args:
+        operand: a tree of arrays.
+
+    Returns:
+        A tree like the operand.
+
+    Raises:
+        DTypeError: a leaf is no array.
+
+    >>> optimization_barrier((1.0, 2))
+    (Array(1., dtype=float32, weak_type=True), Array(2, dtype=int32, weak_type=True))
+    """
+    leaves, structure = tree.flatten(operand)
+    if not leaves:
+        return operand
+    arrays = [as_operand(x, "optimization_barrier") for x in leaves]
+    return cast("T", structure.unflatten(perform(OPTIMIZATION_BARRIER, tuple(arrays))))

@@ -1,0 +1,497 @@
+"""Gather and scatter: slices read from and written to computed places.
+
+The general forms of XLA, with the index vector on the last axis of the indices. `x[i]` and
+`x.at[i]` say most of it in fewer words.
+
+Never: fail on an index out of range; a mode says what happens to it.
+"""
+
+import enum
+from collections.abc import Sequence
+from typing import final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Number, Operand, arithmetic
+from effx.array.promotion import as_operand, broadcast_to, convert, host_array, scalar
+from effx.array.shaping import reshape
+from effx.errors import IndexingError
+from effx.ir.ops import index as i
+from effx.ir.ops.elementwise import Clamp
+from effx.ir.ops.reduce import ReduceAnd
+from effx.ir.types import ArrayType, Shape
+from effx.lax.operands import adapt, ints
+
+
+class GatherScatterMode(enum.Enum):
+    """What happens to indices out of range."""
+
+    CLIP = "clip"
+    """They move to the nearest place where the slice fits."""
+    FILL_OR_DROP = "fill"
+    """Reading gives a fill value, writing does nothing."""
+    PROMISE_IN_BOUNDS = "promise_in_bounds"
+    """The caller promises that there are none."""
+
+
+_MODES = {**{m.value: m for m in GatherScatterMode}, "drop": GatherScatterMode.FILL_OR_DROP}
+
+
+def _tuple(values: Sequence[int]) -> tuple[int, ...]:
+    return ints("gather", "dimension numbers", values)
+
+
+@final
+@attrs.frozen
+class GatherDimensionNumbers:
+    """Which axes mean what in a gather.
+
+    Attributes:
+        offset_dims: the result's axes that run along a slice, increasing.
+        collapsed_slice_dims: axes of the operand with slice size 1 that the result leaves out.
+        start_index_map: for each entry of a start vector the operand's axis that it is for.
+        operand_batching_dims, start_indices_batching_dims: axes of the operand and of the indices
+            that run side by side.
+
+    >>> GatherDimensionNumbers((), (0,), (0,)).start_index_map
+    (0,)
+    """
+
+    offset_dims: tuple[int, ...] = attrs.field(converter=_tuple)
+    collapsed_slice_dims: tuple[int, ...] = attrs.field(converter=_tuple)
+    start_index_map: tuple[int, ...] = attrs.field(converter=_tuple)
+    operand_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
+    start_indices_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
+
+
+@final
+@attrs.frozen
+class ScatterDimensionNumbers:
+    """Which axes mean what in a scatter.
+
+    Attributes:
+        update_window_dims: axes of the updates that run along a window, increasing.
+        inserted_window_dims: axes of the operand of window size 1 that the updates leave out.
+        scatter_dims_to_operand_dims: for each entry of a start vector the operand's axis that it is for.
+        operand_batching_dims, scatter_indices_batching_dims: axes of the operand and of the
+            indices that run side by side.
+
+    >>> ScatterDimensionNumbers((), (0,), (0,)).inserted_window_dims
+    (0,)
+    """
+
+    update_window_dims: tuple[int, ...] = attrs.field(converter=_tuple)
+    inserted_window_dims: tuple[int, ...] = attrs.field(converter=_tuple)
+    scatter_dims_to_operand_dims: tuple[int, ...] = attrs.field(converter=_tuple)
+    operand_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
+    scatter_indices_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
+
+
+def _mode(what: str, mode: "str | GatherScatterMode | None", default: GatherScatterMode) -> GatherScatterMode:
+    if mode is None:
+        return default
+    found = mode if isinstance(mode, GatherScatterMode) else _MODES.get(mode)
+    if found is None:
+        raise IndexingError(f"{what}: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    return found
+
+
+def _indices(what: str, x: Operand) -> Array:
+    array = as_operand(x, what)
+    # Bounds must fit the indices' dtype.
+    if array.type.kind in "iu" and dtypes.bits(array.type.dtype) < 32:
+        return convert(array, dtypes.int32)
+    return array
+
+
+def _limits(t: ArrayType, axes: tuple[int, ...], sizes: Sequence[int], indices: Array) -> Array:
+    """The largest start for each entry of a start vector."""
+    return host_array(np.asarray([t.shape[a] - sizes[a] for a in axes], indices.type.dtype))
+
+
+def gather(
+    operand: Operand,
+    start_indices: Operand,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Sequence[int],
+    *,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: Number | None = None,
+) -> Array:
+    """Collects slices of an array at computed starts.
+
+    Args:
+        operand: of any dtype and shape.
+        start_indices: integers `[*b, k]`: vectors of k starts.
+        dimension_numbers: which axes mean what.
+        slice_sizes: the size of a slice along each axis of the operand.
+        unique_indices, indices_are_sorted: promises, for speed.
+        mode: for starts out of range: "clip" (the default), "fill" or "promise_in_bounds".
+        fill_value: for "fill"; by default NaN, the smallest signed or the largest unsigned integer,
+            or True.
+
+    Returns:
+        An array of the operand's dtype: axes `*b`, and those of a slice at `offset_dims`.
+
+    Raises:
+        DTypeError: the indices are not integers.
+        ShapeError: shapes and dimension numbers do not fit.
+        IndexingError: `mode` is none.
+
+    >>> import numpy as np
+    >>> numbers = GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> gather(np.array([5., 6., 7.], np.float32), np.array([[2], [9]]), numbers, (1,), mode="fill")
+    Array([ 7., nan], dtype=float32)
+    """
+    x, indices = as_operand(operand, "gather"), _indices("gather", start_indices)
+    chosen = _mode("gather", mode, GatherScatterMode.CLIP)
+    n = dimension_numbers
+    sizes = ints("gather", "slice_sizes", slice_sizes)
+    op = i.Gather(
+        n.offset_dims,
+        n.collapsed_slice_dims,
+        n.start_index_map,
+        sizes,
+        n.operand_batching_dims,
+        n.start_indices_batching_dims,
+        bool(indices_are_sorted),
+        bool(unique_indices),
+    )
+    result = op(x, indices)
+    if chosen is not GatherScatterMode.FILL_OR_DROP:
+        return result
+    limits = broadcast_to(_limits(x.type, n.start_index_map, sizes, indices), indices.type.shape)
+    inside = ReduceAnd((indices.type.ndim - 1,))((indices >= 0) & (indices <= limits))
+    # The mask has the batch axes; those of a slice are at offset_dims.
+    shape = tuple([1 if a in n.offset_dims else m for a, m in enumerate(result.type.shape)])
+    mask = broadcast_to(reshape(inside, shape), result.type.shape)
+    value = _fill(x.type) if fill_value is None else fill_value
+    return arithmetic.where(mask, result, scalar(value, x.type.dtype))
+
+
+def _fill(t: ArrayType) -> Number:
+    if t.kind in "fc":
+        return float("nan")
+    if t.kind == "b":
+        return True
+    info = dtypes.iinfo(t.dtype)
+    return int(info.min) if t.kind == "i" else int(info.max)
+
+
+def _scatter(
+    what: str,
+    combiner: str,
+    operand: Operand,
+    scatter_indices: Operand,
+    updates: Operand,
+    n: ScatterDimensionNumbers,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: str | GatherScatterMode | None,
+) -> Array:
+    x, update = adapt(what, operand, updates)
+    indices = _indices(what, scatter_indices)
+    chosen = _mode(what, mode, GatherScatterMode.FILL_OR_DROP)
+    op = i.Scatter(
+        n.update_window_dims,
+        n.inserted_window_dims,
+        n.scatter_dims_to_operand_dims,
+        combiner,
+        n.operand_batching_dims,
+        n.scatter_indices_batching_dims,
+        bool(indices_are_sorted),
+        bool(unique_indices),
+    )
+    if chosen is GatherScatterMode.CLIP:
+        op.infer(x.type, indices.type, update.type)  # checks the axes that the next lines read
+        sizes = _window(x.type, update.type.shape, n)
+        limits = _limits(x.type, n.scatter_dims_to_operand_dims, sizes, indices)
+        zero = scalar(0, indices.type.dtype)
+        indices = Clamp()(zero, indices, broadcast_to(limits, indices.type.shape))
+    return op(x, indices, update)
+
+
+def _window(t: ArrayType, updates: Shape, n: ScatterDimensionNumbers) -> list[int]:
+    sizes = iter([updates[a] for a in n.update_window_dims])
+    left_out = n.inserted_window_dims + n.operand_batching_dims
+    return [1 if a in left_out else next(sizes) for a in range(t.ndim)]
+
+
+def scatter(
+    operand: Operand,
+    scatter_indices: Operand,
+    updates: Operand,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """Returns an array with updates put at computed places; of equal places an unspecified update wins.
+
+    Args:
+        operand: of any dtype and shape.
+        scatter_indices: integers `[*b, k]`: vectors of k starts.
+        updates: of the operand's dtype: axes `*b`, and those of a window.
+        dimension_numbers: which axes mean what.
+        indices_are_sorted, unique_indices: promises, for speed.
+        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: dtypes differ, or the indices are not integers.
+        ShapeError: shapes and dimension numbers do not fit.
+        IndexingError: `mode` is none.
+
+    >>> import numpy as np
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([9, 9, 1], np.int32), numbers)
+    Array([9, 6, 7], dtype=int32)
+    """
+    return _scatter(
+        "scatter",
+        "set",
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
+
+
+def scatter_add(
+    operand: Operand,
+    scatter_indices: Operand,
+    updates: Operand,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """Returns an array with updates added at computed places; at equal places they add up.
+
+    Args:
+        operand: of any dtype and shape.
+        scatter_indices: integers `[*b, k]`: vectors of k starts.
+        updates: of the operand's dtype: axes `*b`, and those of a window.
+        dimension_numbers: which axes mean what.
+        indices_are_sorted, unique_indices: promises, for speed.
+        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: dtypes differ, or the indices are not integers.
+        ShapeError: shapes and dimension numbers do not fit.
+        IndexingError: `mode` is none.
+
+    >>> import numpy as np
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_add(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([1, 2, 9], np.int32), numbers)
+    Array([8, 6, 7], dtype=int32)
+    """
+    return _scatter(
+        "scatter_add",
+        "add",
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
+
+
+def scatter_sub(
+    operand: Operand,
+    scatter_indices: Operand,
+    updates: Operand,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """Returns an array with updates subtracted at computed places; at equal places one after the other.
+
+    Args:
+        operand: of any dtype and shape.
+        scatter_indices: integers `[*b, k]`: vectors of k starts.
+        updates: of the operand's dtype: axes `*b`, and those of a window.
+        dimension_numbers: which axes mean what.
+        indices_are_sorted, unique_indices: promises, for speed.
+        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: dtypes differ, or the indices are not integers.
+        ShapeError: shapes and dimension numbers do not fit.
+        IndexingError: `mode` is none.
+
+    >>> import numpy as np
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_sub(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([1, 2, 9], np.int32), numbers)
+    Array([2, 6, 7], dtype=int32)
+    """
+    return _scatter(
+        "scatter_sub",
+        "add",
+        operand,
+        scatter_indices,
+        arithmetic.negative(updates),
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
+
+
+def scatter_mul(
+    operand: Operand,
+    scatter_indices: Operand,
+    updates: Operand,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """Returns an array with updates multiplied in at computed places; at equal places one after the other.
+
+    Args:
+        operand: of any dtype and shape.
+        scatter_indices: integers `[*b, k]`: vectors of k starts.
+        updates: of the operand's dtype: axes `*b`, and those of a window.
+        dimension_numbers: which axes mean what.
+        indices_are_sorted, unique_indices: promises, for speed.
+        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: dtypes differ, or the indices are not integers.
+        ShapeError: shapes and dimension numbers do not fit.
+        IndexingError: `mode` is none.
+
+    >>> import numpy as np
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_mul(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([2, 3, 9], np.int32), numbers)
+    Array([30, 6, 7], dtype=int32)
+    """
+    return _scatter(
+        "scatter_mul",
+        "mul",
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
+
+
+def scatter_min(
+    operand: Operand,
+    scatter_indices: Operand,
+    updates: Operand,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """Returns an array with updates taken where smaller at computed places.
+
+    Args:
+        operand: of any real dtype and shape.
+        scatter_indices: integers `[*b, k]`: vectors of k starts.
+        updates: of the operand's dtype: axes `*b`, and those of a window.
+        dimension_numbers: which axes mean what.
+        indices_are_sorted, unique_indices: promises, for speed.
+        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: dtypes differ, or the indices are not integers.
+        ShapeError: shapes and dimension numbers do not fit.
+        IndexingError: `mode` is none.
+
+    >>> import numpy as np
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_min(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([3, 4, 9], np.int32), numbers)
+    Array([3, 6, 7], dtype=int32)
+    """
+    return _scatter(
+        "scatter_min",
+        "min",
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
+
+
+def scatter_max(
+    operand: Operand,
+    scatter_indices: Operand,
+    updates: Operand,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """Returns an array with updates taken where larger at computed places.
+
+    Args:
+        operand: of any real dtype and shape.
+        scatter_indices: integers `[*b, k]`: vectors of k starts.
+        updates: of the operand's dtype: axes `*b`, and those of a window.
+        dimension_numbers: which axes mean what.
+        indices_are_sorted, unique_indices: promises, for speed.
+        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: dtypes differ, or the indices are not integers.
+        ShapeError: shapes and dimension numbers do not fit.
+        IndexingError: `mode` is none.
+
+    >>> import numpy as np
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_max(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([9, 8, 9], np.int32), numbers)
+    Array([9, 6, 7], dtype=int32)
+    """
+    return _scatter(
+        "scatter_max",
+        "max",
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )

@@ -1,0 +1,413 @@
+"""Reductions and running reductions along axes.
+
+Never: keep a reduced axis, or widen a dtype; effx.numpy does.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import index
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand, scalar
+from effx.dtypes import DTypeLike
+from effx.effects import perform
+from effx.errors import DTypeError, NoRuleError, ShapeError
+from effx.ir.ops import elementwise as e
+from effx.ir.ops import reduce as r
+from effx.ir.ops import shape as s
+from effx.lax.elementwise import add, bitwise_and, bitwise_or, bitwise_xor, max, min, mul
+from effx.lax.operands import ints
+
+Axes = Sequence[int]
+
+
+def _axes(what: str, axes: Axes) -> tuple[int, ...]:
+    return tuple(sorted(ints(what, "axes", axes)))
+
+
+def reduce_sum(operand: Operand, axes: Axes) -> Array:
+    """Returns the sum along some axes.
+
+    Args:
+        operand: integer, floating or complex.
+        axes: distinct axes; all of them for a scalar.
+
+    Returns:
+        An array of the operand's dtype without the axes; for no elements 0.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: an axis is out of range or repeats.
+
+    >>> import numpy as np
+    >>> reduce_sum(np.array([1., 2.], np.float32), (0,))
+    Array(3., dtype=float32)
+    """
+    return r.ReduceSum(_axes("reduce_sum", axes))(as_operand(operand, "reduce_sum"))
+
+
+def reduce_prod(operand: Operand, axes: Axes) -> Array:
+    """Returns the product along some axes.
+
+    Args:
+        operand: integer, floating or complex.
+        axes: distinct axes; all of them for a scalar.
+
+    Returns:
+        An array of the operand's dtype without the axes; for no elements 1.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: an axis is out of range or repeats.
+
+    >>> import numpy as np
+    >>> reduce_prod(np.array([1., 2.], np.float32), (0,))
+    Array(2., dtype=float32)
+    """
+    return r.ReduceProd(_axes("reduce_prod", axes))(as_operand(operand, "reduce_prod"))
+
+
+def reduce_max(operand: Operand, axes: Axes) -> Array:
+    """Returns the largest element, NaN if there is one, along some axes.
+
+    Args:
+        operand: boolean, integer or floating.
+        axes: distinct axes; all of them for a scalar.
+
+    Returns:
+        An array of the operand's dtype without the axes; for no elements the dtype's smallest value.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: an axis is out of range or repeats.
+
+    >>> import numpy as np
+    >>> reduce_max(np.array([1., 2.], np.float32), (0,))
+    Array(2., dtype=float32)
+    """
+    return r.ReduceMax(_axes("reduce_max", axes))(as_operand(operand, "reduce_max"))
+
+
+def reduce_min(operand: Operand, axes: Axes) -> Array:
+    """Returns the smallest element, NaN if there is one, along some axes.
+
+    Args:
+        operand: boolean, integer or floating.
+        axes: distinct axes; all of them for a scalar.
+
+    Returns:
+        An array of the operand's dtype without the axes; for no elements the dtype's largest value.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: an axis is out of range or repeats.
+
+    >>> import numpy as np
+    >>> reduce_min(np.array([1., 2.], np.float32), (0,))
+    Array(1., dtype=float32)
+    """
+    return r.ReduceMin(_axes("reduce_min", axes))(as_operand(operand, "reduce_min"))
+
+
+def reduce_and(operand: Operand, axes: Axes) -> Array:
+    """Returns logical or bitwise and along some axes.
+
+    Args:
+        operand: boolean or integer.
+        axes: distinct axes; all of them for a scalar.
+
+    Returns:
+        An array of the operand's dtype without the axes; for no elements True, or all bits 1.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: an axis is out of range or repeats.
+
+    >>> import numpy as np
+    >>> reduce_and(np.array([True, False]), (0,))
+    Array(False, dtype=bool)
+    """
+    return r.ReduceAnd(_axes("reduce_and", axes))(as_operand(operand, "reduce_and"))
+
+
+def reduce_or(operand: Operand, axes: Axes) -> Array:
+    """Returns logical or bitwise or along some axes.
+
+    Args:
+        operand: boolean or integer.
+        axes: distinct axes; all of them for a scalar.
+
+    Returns:
+        An array of the operand's dtype without the axes; for no elements False, or 0.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: an axis is out of range or repeats.
+
+    >>> import numpy as np
+    >>> reduce_or(np.array([True, False]), (0,))
+    Array(True, dtype=bool)
+    """
+    return r.ReduceOr(_axes("reduce_or", axes))(as_operand(operand, "reduce_or"))
+
+
+def reduce_xor(operand: Operand, axes: Axes) -> Array:
+    """Returns logical or bitwise exclusive or along some axes.
+
+    Args:
+        operand: boolean or integer.
+        axes: distinct axes; all of them for a scalar.
+
+    Returns:
+        An array of the operand's dtype without the axes; for no elements False, or 0.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: an axis is out of range or repeats.
+
+    >>> import numpy as np
+    >>> reduce_xor(np.array([True, False]), (0,))
+    Array(True, dtype=bool)
+    """
+    return r.ReduceXor(_axes("reduce_xor", axes))(as_operand(operand, "reduce_xor"))
+
+
+_MONOIDS: dict[Callable[..., Array], tuple[type[r.Reduction], Callable[[Operand, Operand], Array]]] = {
+    add: (r.ReduceSum, add),
+    mul: (r.ReduceProd, mul),
+    max: (r.ReduceMax, max),
+    min: (r.ReduceMin, min),
+    bitwise_and: (r.ReduceAnd, bitwise_and),
+    bitwise_or: (r.ReduceOr, bitwise_or),
+    bitwise_xor: (r.ReduceXor, bitwise_xor),
+}
+
+
+def reduce(
+    operands: Operand, init_values: Operand, computation: Callable[..., Array], dimensions: Axes
+) -> Array:
+    """Combines all elements along some axes by one of the associative functions of effx.lax.
+
+    Args:
+        operands: of a dtype that the function takes.
+        init_values: a scalar of its dtype, combined with the elements.
+        computation: `add`, `mul`, `max`, `min`, `bitwise_and`, `bitwise_or` or `bitwise_xor`.
+        dimensions: the axes.
+
+    Returns:
+        An array without the axes.
+
+    Raises:
+        NoRuleError: `computation` is another function.
+        DTypeError: dtypes differ, or the function does not take them.
+        ShapeError: an axis is out of range or repeats, or the initial value is no scalar.
+
+    >>> import numpy as np
+    >>> reduce(np.array([3., 5.], np.float32), 1.0, add, (0,))
+    Array(9., dtype=float32)
+    """
+    x = as_operand(operands, "reduce")
+    try:
+        kind, combine = _MONOIDS[computation]
+    except (KeyError, TypeError):
+        raise NoRuleError(
+            f"reduce: the computation must be one of effx.lax's "
+            f"{', '.join(f.__name__ for f in _MONOIDS)}, got {computation!r}"
+        ) from None
+    if computation is add and x.type.kind == "b":
+        kind = r.ReduceOr
+    elif computation is mul and x.type.kind == "b":
+        kind = r.ReduceAnd
+    axes = _axes("reduce", dimensions)
+    start = as_operand(init_values, "reduce")
+    if start.type.shape:
+        raise ShapeError(f"reduce: the initial value must be a scalar, got {start.type!r}")
+    return combine(kind(axes)(x), init_values)
+
+
+def _arg(op: type[r.ArgMax] | type[r.ArgMin], operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
+    return op(index(axis), dtypes.canonicalize(index_dtype))(as_operand(operand, op.name))
+
+
+def argmax(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
+    """Returns the place of the largest element along an axis: the first of equal ones, or of NaN.
+
+    Args:
+        operand: boolean, integer or floating.
+        axis: of at least one element.
+        index_dtype: the result's integer dtype.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        DTypeError: the operand is complex, or `index_dtype` is no integer dtype.
+        ShapeError: the axis is out of range or has no elements.
+
+    >>> import numpy as np
+    >>> argmax(np.array([1., 3., 3.]), 0, int)
+    Array(1, dtype=int32)
+    """
+    return _arg(r.ArgMax, operand, axis, index_dtype)
+
+
+def argmin(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
+    """Returns the place of the smallest element along an axis: the first of equal ones, or of NaN.
+
+    Args:
+        operand: boolean, integer or floating.
+        axis: of at least one element.
+        index_dtype: the result's integer dtype.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        DTypeError: the operand is complex, or `index_dtype` is no integer dtype.
+        ShapeError: the axis is out of range or has no elements.
+
+    >>> import numpy as np
+    >>> argmin(np.array([3., 1., 1.]), 0, int)
+    Array(1, dtype=int32)
+    """
+    return _arg(r.ArgMin, operand, axis, index_dtype)
+
+
+def cumsum(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
+    """Returns running sums along an axis: element i combines all up to and including i.
+
+    Args:
+        operand: integer, floating or complex.
+        axis: the axis to run along.
+        reverse: whether to run from the end.
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: the axis is out of range.
+
+    >>> import numpy as np
+    >>> cumsum(np.array([2, 3, 1], np.int32))
+    Array([2, 5, 6], dtype=int32)
+    """
+    return r.CumSum(index(axis), bool(reverse))(as_operand(operand, "cumsum"))
+
+
+def cumprod(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
+    """Returns running products along an axis: element i combines all up to and including i.
+
+    Args:
+        operand: integer, floating or complex.
+        axis: the axis to run along.
+        reverse: whether to run from the end.
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: the axis is out of range.
+
+    >>> import numpy as np
+    >>> cumprod(np.array([2, 3, 1], np.int32))
+    Array([2, 6, 6], dtype=int32)
+    """
+    return r.CumProd(index(axis), bool(reverse))(as_operand(operand, "cumprod"))
+
+
+def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
+    """Returns running maxima along an axis: element i combines all up to and including i.
+
+    Args:
+        operand: boolean, integer or floating.
+        axis: the axis to run along.
+        reverse: whether to run from the end.
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: the axis is out of range.
+
+    >>> import numpy as np
+    >>> cummax(np.array([2, 3, 1], np.int32))
+    Array([2, 3, 3], dtype=int32)
+    """
+    return r.CumMax(index(axis), bool(reverse))(as_operand(operand, "cummax"))
+
+
+def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
+    """Returns running minima along an axis: element i combines all up to and including i.
+
+    Args:
+        operand: boolean, integer or floating.
+        axis: the axis to run along.
+        reverse: whether to run from the end.
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: the operand has another dtype.
+        ShapeError: the axis is out of range.
+
+    >>> import numpy as np
+    >>> cummin(np.array([2, 3, 1], np.int32))
+    Array([2, 2, 1], dtype=int32)
+    """
+    return r.CumMin(index(axis), bool(reverse))(as_operand(operand, "cummin"))
+
+
+def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
+    """Returns running log(sum(exp(x))) along an axis, without overflow.
+
+    Source: Hillis and Steele, "Data parallel algorithms", CACM 1986: log n steps of doubling.
+
+    Args:
+        operand: floating.
+        axis: the axis to run along.
+        reverse: whether to run from the end.
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: the operand is not floating.
+        ShapeError: the axis is out of range.
+
+    >>> import numpy as np
+    >>> cumlogsumexp(np.array([1000., -np.inf], np.float32))
+    Array([1000., 1000.], dtype=float32)
+    """
+    x = as_operand(operand, "cumlogsumexp")
+    t, place = x.type, index(axis)
+    if t.kind != "f":
+        raise DTypeError(f"cumlogsumexp: the operand must be floating, got {t!r}")
+    r.CumSum(place).infer(t)  # checks the axis
+    zeros = (0,) * t.ndim
+    lowest = scalar(-np.inf, t.dtype)
+    by, n = 1, t.shape[place]
+    while by < n:
+        edge = tuple([by if i == place else 0 for i in range(t.ndim)])
+        low, high = (zeros, edge) if reverse else (edge, zeros)
+        # Shifted by `by`, with -inf, which adds nothing, in the places that come free.
+        away = tuple([-m for m in edge])
+        shifted = s.Pad(low if not reverse else away, high if reverse else away, zeros)(x, lowest)
+        x = _log_add_exp(x, shifted)
+        by *= 2
+    return x
+
+
+def _log_add_exp(x: Array, y: Array) -> Array:
+    # max + log1p(exp(-|x - y|)); equal operands, infinite ones too, are log 2 above their maximum.
+    larger = perform(e.Max(), (x, y))
+    equal = x == y
+    distance = perform(e.Select(), (equal, perform(e.Sub(), (x, y)), scalar(0.0, x.type.dtype)))
+    return perform(
+        e.Add(), (larger, perform(e.Log1p(), (perform(e.Exp(), (-perform(e.Abs(), (distance,)),)),)))
+    )

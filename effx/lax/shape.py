@@ -1,0 +1,404 @@
+"""Making arrays, and changing shapes.
+
+Never: count negative axes from the end, where an operation names axes by their number.
+"""
+
+from collections.abc import Sequence
+from operator import index
+from typing import Protocol, runtime_checkable
+
+from effx import dtypes
+from effx.array import Array, Operand, shaping
+from effx.array.promotion import as_operand, convert
+from effx.dtypes import DType, DTypeLike
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops import shape as s
+from effx.ir.types import Shape, array_type
+from effx.lax.operands import adapt, ints, size_of
+
+
+@runtime_checkable
+class HasShape(Protocol):
+    """Anything with a shape and a dtype: arrays, and descriptions of arrays."""
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes."""
+        ...
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype."""
+        ...
+
+
+def full(shape: int | Sequence[int], fill_value: Operand, dtype: DTypeLike | None = None) -> Array:
+    """Returns an array of one value.
+
+    Args:
+        shape: the result's shape.
+        fill_value: a scalar.
+        dtype: by default the value's; the result is then weakly typed if the value is a Python number.
+
+    Returns:
+        An array of the shape.
+
+    Raises:
+        ShapeError: `fill_value` is no scalar, or a size is negative.
+
+    >>> full((2,), 1.5)
+    Array([1.5, 1.5], dtype=float32, weak_type=True)
+    """
+    value = as_operand(fill_value, "full")
+    if value.type.shape:
+        raise ShapeError(f"full: the fill value must be a scalar, got {value.type!r}")
+    sizes = shaping.as_shape("full", shape)
+    if dtype is not None:
+        value = convert(value, dtypes.canonicalize(dtype))
+    return s.BroadcastInDim(sizes, ())(value)
+
+
+def full_like(
+    x: Operand | HasShape,
+    fill_value: Operand,
+    dtype: DTypeLike | None = None,
+    shape: int | Sequence[int] | None = None,
+) -> Array:
+    """Returns an array of one value with another array's shape and dtype.
+
+    Args:
+        x: an array or anything with `shape` and `dtype`; its values are not used.
+        fill_value: a scalar.
+        dtype, shape: what to take instead of x's.
+
+    Returns:
+        An array of x's shape and dtype, weakly typed if x is and no dtype is given.
+
+    Raises:
+        ShapeError: `fill_value` is no scalar.
+
+    >>> import numpy as np
+    >>> full_like(np.zeros(2, np.int32), 7)
+    Array([7, 7], dtype=int32)
+    """
+    if not isinstance(x, Array) and isinstance(x, HasShape):
+        likeness = array_type(dtypes.canonicalize(x.dtype), x.shape)
+    else:
+        likeness = as_operand(x, "full_like").type
+    filled = full(
+        likeness.shape if shape is None else shape, fill_value, likeness.dtype if dtype is None else dtype
+    )
+    return convert(filled, likeness.dtype, True) if likeness.weak and dtype is None else filled
+
+
+def iota(dtype: DTypeLike, size: int) -> Array:
+    """Counts from 0.
+
+    Args:
+        dtype: integer, floating or complex.
+        size: how many numbers.
+
+    Returns:
+        An array `[size]`: 0, 1, 2, ….
+
+    Raises:
+        DTypeError: the dtype is bool.
+        ShapeError: the size is negative.
+
+    >>> iota(int, 4)
+    Array([0, 1, 2, 3], dtype=int32)
+    """
+    return broadcasted_iota(dtype, (index(size),), 0)
+
+
+def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
+    """Counts from 0 along one axis.
+
+    Args:
+        dtype: integer, floating or complex.
+        shape: the result's shape.
+        dimension: the axis to count along.
+
+    Returns:
+        An array of the shape whose elements are their positions on the axis.
+
+    Raises:
+        DTypeError: the dtype is bool.
+        ShapeError: the axis is out of range, or a size is negative.
+
+    >>> broadcasted_iota(int, (2, 3), 1)
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
+    """
+    sizes = ints("broadcasted_iota", "shape", shape)
+    return s.Iota(array_type(dtypes.canonicalize(dtype), sizes), index(dimension))()
+
+
+def broadcast(operand: Operand, sizes: Sequence[int]) -> Array:
+    """Repeats an array along new leading axes.
+
+    Args:
+        operand: `[*s]` of any dtype.
+        sizes: of the new axes.
+
+    Returns:
+        An array `[*sizes, *s]`.
+
+    Raises:
+        ShapeError: a size is negative.
+
+    >>> broadcast(1.0, (2,))
+    Array([1., 1.], dtype=float32, weak_type=True)
+    """
+    x = as_operand(operand, "broadcast")
+    new = ints("broadcast", "sizes", sizes)
+    return s.BroadcastInDim((*new, *x.type.shape), tuple(range(len(new), len(new) + x.type.ndim)))(x)
+
+
+def broadcast_in_dim(operand: Operand, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
+    """Repeats an array along new axes, and along axes of size 1.
+
+    Args:
+        operand: of any dtype and shape.
+        shape: the result's shape.
+        broadcast_dimensions: for each axis of the operand the axis of the result that it becomes,
+            increasing.
+
+    Returns:
+        An array of the shape.
+
+    Raises:
+        ShapeError: the axes do not fit.
+
+    >>> import numpy as np
+    >>> broadcast_in_dim(np.array([1, 2], np.int32), (2, 3), (0,))
+    Array([[1, 1, 1],
+           [2, 2, 2]], dtype=int32)
+    """
+    x = as_operand(operand, "broadcast_in_dim")
+    sizes = ints("broadcast_in_dim", "shape", shape)
+    return s.BroadcastInDim(sizes, ints("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions))(x)
+
+
+def reshape(operand: Operand, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Array:
+    """Returns the same elements under another shape.
+
+    Args:
+        operand: of any dtype and shape.
+        new_sizes: the result's shape.
+        dimensions: the order in which the operand's axes are read, row-major by default.
+
+    Returns:
+        An array of the new sizes.
+
+    Raises:
+        ShapeError: the sizes hold another number of elements, or one is negative.
+
+    >>> reshape(iota(int, 4), (2, 2))
+    Array([[0, 1],
+           [2, 3]], dtype=int32)
+    """
+    x = as_operand(operand, "reshape")
+    if dimensions is not None:
+        x = transpose(x, dimensions)
+    return s.Reshape(ints("reshape", "new_sizes", new_sizes))(x)
+
+
+def transpose(operand: Operand, permutation: Sequence[int]) -> Array:
+    """Permutes axes.
+
+    Args:
+        operand: of any dtype and shape.
+        permutation: axis `permutation[i]` becomes axis i.
+
+    Returns:
+        An array of the permuted shape.
+
+    Raises:
+        ShapeError: it is no permutation of the operand's axes.
+
+    >>> transpose(broadcasted_iota(int, (2, 3), 1), (1, 0)).shape
+    (3, 2)
+    """
+    x = as_operand(operand, "transpose")
+    perm = ints("transpose", "permutation", permutation)
+    return x if perm == tuple(range(x.type.ndim)) else s.Transpose(perm)(x)
+
+
+def rev(operand: Operand, dimensions: Sequence[int]) -> Array:
+    """Reverses the order along some axes.
+
+    Args:
+        operand: of any dtype and shape.
+        dimensions: the axes.
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        ShapeError: an axis is out of range or repeats.
+
+    >>> rev(iota(int, 3), (0,))
+    Array([2, 1, 0], dtype=int32)
+    """
+    return s.Reverse(ints("rev", "dimensions", dimensions))(as_operand(operand, "rev"))
+
+
+def concatenate(operands: Array | Sequence[Operand], dimension: int) -> Array:
+    """Joins arrays along an axis.
+
+    Args:
+        operands: of one dtype, and of one shape but for the axis; an array stands for its rows.
+        dimension: the axis.
+
+    Returns:
+        An array whose size along the axis is the sum of the operands'.
+
+    Raises:
+        DTypeError: dtypes differ.
+        ShapeError: shapes differ, the axis is out of range, or there are no operands.
+
+    >>> concatenate([iota(int, 2), iota(int, 1)], 0)
+    Array([0, 1, 0], dtype=int32)
+    """
+    arrays = [as_operand(x, "concatenate") for x in operands]
+    op = s.Concatenate(index(dimension))
+    if len(arrays) != 1:
+        return op(*arrays)
+    op.infer(arrays[0].type)  # checks the axis
+    return arrays[0]
+
+
+def pad(operand: Operand, padding_value: Operand, padding_config: Sequence[tuple[int, int, int]]) -> Array:
+    """Adds elements at the edges of an array and between its elements.
+
+    Args:
+        operand: of any dtype and shape.
+        padding_value: a scalar of the operand's dtype.
+        padding_config: for each axis the amounts (at the start, at the end, between two elements).
+            The first two may be negative, to take elements away.
+
+    Returns:
+        An array of the padded shape.
+
+    Raises:
+        DTypeError: the dtypes differ.
+        ShapeError: an amount is missing, or takes away more than there is.
+
+    >>> pad(iota(int, 3), 9, [(1, 0, 1)])
+    Array([9, 0, 9, 1, 9, 2], dtype=int32)
+    """
+    x, value = adapt("pad", operand, padding_value)
+    if value.type.dtype != x.type.dtype:
+        raise DTypeError(f"pad: dtypes differ: x is {x.type!r}, the padding value is {value.type!r}")
+    amounts = [ints("pad", "padding_config", triple) for triple in padding_config]
+    if any(len(triple) != 3 for triple in amounts):
+        raise ShapeError(
+            f"pad: padding_config must hold triples (low, high, interior), got {padding_config!r}"
+        )
+    if len(amounts) != x.type.ndim:
+        raise ShapeError(
+            f"pad: padding_config must have one triple for each axis of {x.type!r}, got {len(amounts)}"
+        )
+    low, high, interior = (tuple([triple[i] for triple in amounts]) for i in range(3))
+    return s.Pad(low, high, interior)(x, value)
+
+
+def squeeze(array: Operand, dimensions: Sequence[int]) -> Array:
+    """Drops axes of size 1.
+
+    Args:
+        array: of any dtype and shape.
+        dimensions: the axes; negative ones count from the end.
+
+    Returns:
+        An array without the axes.
+
+    Raises:
+        ShapeError: an axis is out of range, repeats, or has another size.
+
+    >>> squeeze(broadcast(1.0, (1, 2)), (0,))
+    Array([1., 1.], dtype=float32, weak_type=True)
+    """
+    return shaping.squeeze(as_operand(array, "squeeze"), ints("squeeze", "dimensions", dimensions))
+
+
+def expand_dims(array: Operand, dimensions: Sequence[int]) -> Array:
+    """Inserts axes of size 1.
+
+    Args:
+        array: of any dtype and shape.
+        dimensions: the places of the new axes in the result; negative ones count from the end.
+
+    Returns:
+        An array with the axes.
+
+    Raises:
+        ShapeError: a place is out of range or repeats.
+
+    >>> expand_dims(iota(int, 2), (0, -1)).shape
+    (1, 2, 1)
+    """
+    return shaping.expand_dims(
+        as_operand(array, "expand_dims"), ints("expand_dims", "dimensions", dimensions)
+    )
+
+
+def collapse(operand: Operand, start_dimension: int, stop_dimension: int | None = None) -> Array:
+    """Joins neighbouring axes into one.
+
+    Args:
+        operand: of any dtype and shape.
+        start_dimension: the first axis.
+        stop_dimension: the axis behind the last one; by default all from the first are joined.
+            Negative axes count from the end.
+
+    Returns:
+        An array with one axis in the place of several.
+
+    Raises:
+        ShapeError: the axes are out of range or in the wrong order.
+
+    >>> collapse(broadcast(1.0, (2, 3, 4)), 0, 2).shape
+    (6, 4)
+    """
+    x = as_operand(operand, "collapse")
+    ndim = x.type.ndim
+    first, last, _ = slice(start_dimension, stop_dimension).indices(ndim)
+    stop = ndim if stop_dimension is None else stop_dimension
+    if not (-ndim <= start_dimension <= ndim and -ndim <= stop <= ndim and first < last):
+        raise ShapeError(f"collapse: {x.type!r} has no axes from {start_dimension} up to {stop}")
+    sizes = x.type.shape
+    return s.Reshape((*sizes[:first], size_of(sizes[first:last]), *sizes[last:]))(x)
+
+
+def split(operand: Operand, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+    """Cuts an array into pieces along an axis.
+
+    Args:
+        operand: of any dtype and shape.
+        sizes: of the pieces; they add up to the axis' size.
+        axis: the axis to cut.
+
+    Returns:
+        The pieces.
+
+    Raises:
+        ShapeError: the axis is out of range, or the sizes do not add up to its size.
+
+    >>> split(iota(int, 3), (1, 2))
+    [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
+    """
+    x = as_operand(operand, "split")
+    t, pieces = x.type, ints("split", "sizes", sizes)
+    if not 0 <= axis < t.ndim:
+        raise ShapeError(f"split: axis {axis} is out of range for {t!r}, which has {t.ndim} axes")
+    if sum(pieces) != t.shape[axis] or any(n < 0 for n in pieces):
+        raise ShapeError(f"split: sizes {list(pieces)} do not add up to axis {axis} of {t!r}")
+    result, place = [], 0
+    for n in pieces:
+        start = tuple([place if i == axis else 0 for i in range(t.ndim)])
+        limit = tuple([place + n if i == axis else m for i, m in enumerate(t.shape)])
+        result.append(s.Slice(start, limit, (1,) * t.ndim)(x))
+        place += n
+    return result

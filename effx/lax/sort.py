@@ -1,0 +1,118 @@
+"""Sorting.
+
+Never: compare by anything but the elements: floats ascend, -0.0 equals 0.0, NaN comes last.
+"""
+
+from collections.abc import Sequence
+from operator import index
+from typing import overload
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand
+from effx.errors import ShapeError
+from effx.ir.ops import shape as s
+from effx.ir.ops.sort import Sort
+from effx.ir.types import array_type
+from effx.lax.operands import count_from_start
+
+
+@overload
+def sort(operand: Array, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Array: ...
+@overload
+def sort(
+    operand: tuple[Operand, ...] | list[Operand],
+    dimension: int = -1,
+    is_stable: bool = True,
+    num_keys: int = 1,
+) -> tuple[Array, ...]: ...
+@overload
+def sort(operand: Operand, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Array: ...
+def sort(
+    operand: Operand | Sequence[Operand], dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Array | tuple[Array, ...]:
+    """Sorts an array, or several together, along an axis.
+
+    Args:
+        operand: an array, or a sequence of arrays of one shape.
+        dimension: the axis; negative ones count from the end.
+        is_stable: whether equal keys keep their order.
+        num_keys: how many of the arrays are keys, compared one after the other; the others move along.
+
+    Returns:
+        The sorted array, or a tuple of the arrays.
+
+    Raises:
+        ShapeError: the axis is out of range, shapes differ, or `num_keys` is out of range.
+
+    >>> import numpy as np
+    >>> sort((np.array([2, 1], np.int32), np.array([5, 6], np.int32)))
+    (Array([1, 2], dtype=int32), Array([6, 5], dtype=int32))
+    """
+    several = isinstance(operand, list | tuple)
+    arrays = [as_operand(x, "sort") for x in (operand if several else (operand,))]
+    if not arrays:
+        raise ShapeError("sort: takes at least one operand, got none")
+    axis = count_from_start("sort", index(dimension), arrays[0].type)
+    results = Sort(axis, bool(is_stable), index(num_keys))(*arrays)
+    return results if several else results[0]
+
+
+def sort_key_val(
+    keys: Operand, values: Operand, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
+    """Sorts keys along an axis, and values along with them.
+
+    Args:
+        keys: of any dtype and shape.
+        values: of the keys' shape.
+        dimension: the axis; negative ones count from the end.
+        is_stable: whether equal keys keep their order.
+
+    Returns:
+        The sorted keys and the values in their order.
+
+    Raises:
+        ShapeError: the axis is out of range, or shapes differ.
+
+    >>> import numpy as np
+    >>> sort_key_val(np.array([2, 1], np.int32), np.array([5, 6], np.int32))[1]
+    Array([6, 5], dtype=int32)
+    """
+    k, v = sort((keys, values), dimension, is_stable)
+    return k, v
+
+
+def top_k(operand: Operand, k: int, *, axis: int = -1) -> tuple[Array, Array]:
+    """Returns the largest elements along an axis and their places.
+
+    Args:
+        operand: boolean, integer, floating or complex, with at least one axis.
+        k: how many, from 0 to the axis' size.
+        axis: the axis; negative ones count from the end.
+
+    Returns:
+        The k largest, in descending order with NaN first, and their i32 indices along the axis. Of
+        equal elements the earlier comes first.
+
+    Raises:
+        ShapeError: the axis or k is out of range.
+
+    >>> import numpy as np
+    >>> top_k(np.array([3, 9, 5], np.int32), 2)
+    (Array([9, 5], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    x = as_operand(operand, "top_k")
+    t, count = x.type, index(k)
+    place = count_from_start("top_k", axis, t)
+    if not 0 <= count <= t.shape[place]:
+        raise ShapeError(
+            f"top_k: k must be from 0 to {t.shape[place]}, the size of axis {place} of {t!r}, got {count}"
+        )
+    # A stable ascending sort of the reversed array, reversed: descending, the earlier of equals first.
+    flip = s.Reverse((place,))
+    positions = s.Iota(array_type(dtypes.int32, t.shape), place)()
+    limit = tuple([count if i == place else n for i, n in enumerate(t.shape)])
+    cut = s.Slice((0,) * t.ndim, limit, (1,) * t.ndim)
+    values, places = Sort(place)(flip(x), flip(positions))
+    return cut(flip(values)), cut(flip(places))

@@ -1,0 +1,208 @@
+"""Reading by index, and the places of elements.
+
+Never: index by Python's syntax; `effx.array.indexing` does.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, arithmetic, indexing, reducing, shaping
+from effx.array.indexing import positions
+from effx.array.promotion import as_operand, convert, scalar
+from effx.errors import ConcretizationError, IndexingError, ShapeError
+from effx.ir.types import Shape
+from effx.numpy.creation import as_int, constant, filled
+
+if TYPE_CHECKING:
+    from effx.array import Number, Operand
+
+
+def take(
+    a: "Operand",
+    indices: "Operand",
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: "Number | None" = None,
+) -> Array:
+    """Elements along an axis by index.
+
+    Args:
+        a: the array.
+        indices: integers; negative ones count from the end.
+        axis: None for all elements as one axis.
+        out: not supported.
+        mode: outside the bounds: "fill" (the default) gives NaN or the dtype's extreme, "clip" the
+            nearest element, "wrap" starts again from the other end.
+        unique_indices, indices_are_sorted: promises, which XLA may use.
+        fill_value: for mode "fill".
+
+    >>> take(np.arange(3) * 10, np.array([2, 0])).tolist()
+    [20, 0]
+    """
+    no_out("take", out)
+    return indexing.take(as_operand(a, "take"), as_operand(indices, "take"), axis, mode, fill_value)
+
+
+def no_out(what: str, out: object) -> None:
+    """Raises an error where an array to write to was given."""
+    if out is not None:
+        raise ShapeError(f"{what}: arrays are immutable, so out= is not supported; use the result")
+
+
+def take_along_axis(arr: "Operand", indices: "Operand", axis: int | None = -1, mode: str | None = None) -> Array:
+    """Elements along one axis, by indices that stand side by side with the other axes.
+
+    >>> take_along_axis(np.array([[3, 1]]), np.array([[1, 0]]), 1).tolist()
+    [[1, 3]]
+    """
+    return indexing.take_along_axis(as_operand(arr, "take_along_axis"), as_operand(indices, "take_along_axis"), axis, mode)
+
+
+def _mask(what: str, a: "Operand") -> Array:
+    x = as_operand(a, what)
+    return x if x.type.kind == "b" else x != 0
+
+
+def _known(what: str, mask: Array) -> "np.ndarray[Any, Any]":
+    try:
+        return mask.host(f"{what}(x)")
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            f"{what}: the shape would depend on the values of the abstract {mask.type!r}; "
+            f"give size=, or use the mask itself in effx.numpy.where"
+        ) from error
+
+
+def nonzero(a: "Operand", *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+    """The indices of elements that are not 0, one array for each axis.
+
+    Args:
+        a: the array; concrete unless `size` is given.
+        size: how many indices to give.
+        fill_value: what stands behind the last one then, 0 by default; or one for each axis.
+
+    Raises:
+        ConcretizationError: `a` is abstract and `size` is not given.
+
+    >>> nonzero(np.array([0, 5, 6]))[0].tolist()
+    [1, 2]
+    """
+    x = as_operand(a, "nonzero")
+    if not x.type.shape:
+        raise ShapeError(f"nonzero: takes arrays with axes, got {x.type!r}; use atleast_1d")
+    mask = _mask("nonzero", x)
+    integer = dtypes.canonicalize(int)
+    if size is None:
+        return tuple([constant(i.astype(integer), integer) for i in np.nonzero(_known("nonzero", mask))])
+    count = as_int("nonzero", "size", size)
+    flat = shaping.reshape(mask, -1)
+    n = flat.type.size
+    # The k-th true element writes its place to k - 1; the others write outside.
+    rank = reducing.cumsum(flat) - 1
+    target = arithmetic.where(flat, rank, scalar(count, integer))
+    places = filled((count,), n, integer).at[target].set(positions((n,), 0), mode="drop")
+    fills = fill_value if isinstance(fill_value, tuple | list) else (fill_value or 0,) * x.type.ndim
+    results = []
+    stride = n
+    for length, fill in zip(x.type.shape, fills, strict=True):
+        stride //= max(length, 1)
+        along = arithmetic.remainder(arithmetic.floor_divide(places, max(stride, 1)), max(length, 1))
+        results.append(arithmetic.where(places == n, convert(as_operand(fill), integer), along))
+    return tuple(results)
+
+
+def flatnonzero(a: "Operand", *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The indices of elements that are not 0, among all elements as one axis.
+
+    >>> flatnonzero(np.array([[0, 5], [6, 0]])).tolist()
+    [1, 2]
+    """
+    return nonzero(shaping.reshape(as_operand(a, "flatnonzero"), -1), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: "Operand", *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The indices of elements that are not 0, one row for each.
+
+    >>> argwhere(np.eye(2)).tolist()
+    [[0, 0], [1, 1]]
+    """
+    x = as_operand(a, "argwhere")
+    if not x.type.shape:
+        found = len(nonzero(shaping.reshape(x, 1), size=size)[0])
+        return filled((found, 0), 0, dtypes.canonicalize(int))
+    return shaping.stack(nonzero(x, size=size, fill_value=fill_value), -1)
+
+
+def compress(condition: "Operand", a: "Operand", axis: int | None = None) -> Array:
+    """The slices along an axis where a concrete condition holds.
+
+    >>> compress(np.array([False, True]), np.array([3, 4])).tolist()
+    [4]
+    """
+    mask = _mask("compress", condition)
+    if mask.type.ndim != 1:
+        raise ShapeError(f"compress: the condition must be a vector, got {mask.type!r}")
+    x = as_operand(a, "compress")
+    if axis is None:
+        x, axis = shaping.reshape(x, -1), 0
+    chosen = np.nonzero(_known("compress", mask))[0]
+    size = x.type.shape[shaping.normalize_axis("compress", axis, x.type.ndim, x.type)]
+    if chosen.size and chosen[-1] >= size:
+        raise IndexingError(f"compress: place {chosen[-1]} is out of range for axis {axis} of {x.type!r}")
+    return indexing.take(x, chosen.astype(np.int32), axis, "clip")
+
+
+def extract(condition: "Operand", arr: "Operand") -> Array:
+    """The elements where a concrete condition holds.
+
+    >>> extract(np.array([False, True]), np.array([3, 4])).tolist()
+    [4]
+    """
+    return compress(shaping.reshape(_mask("extract", condition), -1), arr)
+
+
+def unravel_index(indices: "Operand", shape: Any) -> tuple[Array, ...]:
+    """The indices on each axis of places among all elements.
+
+    >>> [int(i) for i in unravel_index(5, (2, 3))]
+    [1, 2]
+    """
+    sizes: Shape = shaping.as_shape("unravel_index", shape)
+    rest = as_operand(indices, "unravel_index")
+    total = int(np.prod(sizes, dtype=np.int64))
+    rest = arithmetic.where(rest < 0, rest + total, rest)
+    # Outside the bounds the nearest element.
+    rest = arithmetic.clip(rest, 0, max(total - 1, 0))
+    results: list[Array] = []
+    for n in reversed(sizes):
+        results.append(arithmetic.remainder(rest, n))
+        rest = arithmetic.floor_divide(rest, n)
+    return tuple(reversed(results))
+
+
+def ravel_multi_index(multi_index: "tuple[Operand, ...]", dims: Any, mode: str = "clip") -> Array:
+    """The places among all elements of indices on each axis.
+
+    Args:
+        multi_index: one integer array for each axis.
+        dims: the shape.
+        mode: "clip" or "wrap" for indices out of bounds.
+
+    >>> int(ravel_multi_index((1, 2), (2, 3)))
+    5
+    """
+    sizes = shaping.as_shape("ravel_multi_index", dims)
+    if len(multi_index) != len(sizes):
+        raise ShapeError(f"ravel_multi_index: {len(multi_index)} indices for {len(sizes)} axes")
+    if mode not in ("clip", "wrap"):
+        raise IndexingError(f"ravel_multi_index: mode must be 'clip' or 'wrap', got {mode!r}")
+    result: Array = scalar(0, dtypes.canonicalize(int))
+    for i, n in zip(multi_index, sizes, strict=True):
+        place = arithmetic.clip(i, 0, n - 1) if mode == "clip" else arithmetic.remainder(i, n)
+        result = result * n + place
+    return result

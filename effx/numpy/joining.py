@@ -1,0 +1,310 @@
+"""Joining arrays, splitting them, and padding them.
+
+Never: promote dtypes by rules of its own; `effx.array.promotion` does.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, indexing, shaping
+from effx.array.arithmetic import astype
+from effx.array.promotion import as_operand, broadcast_to, convert, host_array, scalar
+from effx.array.shaping import normalize_axis
+from effx.dtypes import DTypeLike
+from effx.errors import ShapeError
+from effx.ir.ops.shape import Pad
+from effx.numpy.shaping import atleast_1d, atleast_2d, atleast_3d
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+
+Arrays: TypeAlias = "Array | np.ndarray[Any, Any] | Sequence[Operand]"
+
+
+def _parts(what: str, arrays: Any) -> list[Array]:
+    # An array in place of a sequence stands for its rows.
+    if isinstance(arrays, Array | np.ndarray):
+        whole = as_operand(arrays, what)
+        return [whole[i] for i in range(len(whole))]
+    return [as_operand(x, what) for x in arrays]
+
+
+def _cast(x: Array, dtype: DTypeLike | None) -> Array:
+    return x if dtype is None else astype(x, dtype)
+
+
+def concatenate(
+    arrays: Arrays, axis: int | None = 0, dtype: DTypeLike | None = None
+) -> Array:
+    """Joins arrays along an axis that they have.
+
+    Args:
+        arrays: of one shape but for `axis`.
+        axis: None to join all elements as one axis.
+        dtype: of the result; by default the promotion.
+
+    >>> concatenate([np.ones(1), np.zeros(2)]).tolist()
+    [1.0, 0.0, 0.0]
+    """
+    return _cast(shaping.concatenate(_parts("concatenate", arrays), axis), dtype)
+
+
+def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Array:
+    """Joins arrays along an axis that they have.
+
+    >>> concat([np.ones(1), np.zeros(2)]).tolist()
+    [1.0, 0.0, 0.0]
+    """
+    return shaping.concatenate(_parts("concat", arrays), axis)
+
+
+def stack(arrays: Arrays, axis: int = 0, dtype: DTypeLike | None = None) -> Array:
+    """Joins arrays of one shape along a new axis.
+
+    >>> stack([np.arange(2), np.arange(2)]).shape
+    (2, 2)
+    """
+    return _cast(shaping.stack(_parts("stack", arrays), axis), dtype)
+
+
+def unstack(x: "Operand", /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The slices along an axis, one after the other.
+
+    >>> [row.tolist() for row in unstack(np.eye(2))]
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    a = as_operand(x, "unstack")
+    if not a.type.shape:
+        raise ShapeError(f"unstack: a scalar has no axes, got {a.type!r}")
+    moved = shaping.moveaxis(a, axis, 0)
+    return tuple([moved[i] for i in range(moved.type.shape[0])])
+
+
+def vstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
+    """Joins arrays as rows: along the first axis, vectors as matrices of one row.
+
+    >>> vstack([np.arange(2), np.arange(2)]).shape
+    (2, 2)
+    """
+    return _cast(shaping.concatenate([atleast_2d(x) for x in _parts("vstack", tup)], 0), dtype)
+
+
+def hstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
+    """Joins arrays along the second axis; vectors along the first.
+
+    >>> hstack([np.arange(2), np.arange(2)]).shape
+    (4,)
+    """
+    parts = [atleast_1d(x) for x in _parts("hstack", tup)]
+    return _cast(shaping.concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1), dtype)
+
+
+def dstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
+    """Joins arrays along the third axis.
+
+    >>> dstack([np.arange(2), np.arange(2)]).shape
+    (1, 2, 2)
+    """
+    return _cast(shaping.concatenate([atleast_3d(x) for x in _parts("dstack", tup)], 2), dtype)
+
+
+def column_stack(tup: Arrays) -> Array:
+    """Joins vectors as columns of a matrix; matrices as they are.
+
+    >>> column_stack([np.arange(2), np.arange(2)]).tolist()
+    [[0, 0], [1, 1]]
+    """
+    parts = _parts("column_stack", tup)
+    return shaping.concatenate([atleast_2d(x).T if x.type.ndim < 2 else x for x in parts], 1)
+
+
+def append(arr: "Operand", values: "Operand", axis: int | None = None) -> Array:
+    """Joins values to the end of an array; as one axis without `axis`.
+
+    >>> append(np.arange(2), 5).tolist()
+    [0, 1, 5]
+    """
+    return shaping.concatenate([as_operand(arr, "append"), as_operand(values, "append")], axis)
+
+
+def _split(what: str, ary: "Operand", sections: Any, axis: int, equal: bool) -> list[Array]:
+    a = as_operand(ary, what)
+    place = normalize_axis(what, axis, a.type.ndim, a.type)
+    n = a.type.shape[place]
+    if isinstance(sections, int | np.integer):
+        count = int(sections)
+        if count <= 0:
+            raise ShapeError(f"{what}: the number of sections must be positive, got {count}")
+        if equal and n % count:
+            raise ShapeError(f"{what}: axis {place} of {a.type!r} does not divide into {count} equal sections")
+        small, extra = n // count, n % count
+        cuts = [0]
+        for i in range(count):
+            cuts.append(cuts[-1] + small + (i < extra))
+    else:
+        marks = sections.host(f"{what}(sections=x)").tolist() if isinstance(sections, Array) else list(sections)
+        cuts = [0, *[int(m) for m in marks], n]
+    before = (slice(None),) * place
+    return [a[(*before, slice(low, high))] for low, high in pairwise(cuts)]
+
+
+def split(ary: "Operand", indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Cuts an array into equal sections, or before the given places.
+
+    Raises:
+        ShapeError: the sections would not be equal.
+
+    >>> [x.tolist() for x in split(np.arange(4), 2)]
+    [[0, 1], [2, 3]]
+    """
+    return _split("split", ary, indices_or_sections, axis, True)
+
+
+def array_split(ary: "Operand", indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Cuts an array into sections as equal as they can be, the longer ones first.
+
+    >>> [x.tolist() for x in array_split(np.arange(3), 2)]
+    [[0, 1], [2]]
+    """
+    return _split("array_split", ary, indices_or_sections, axis, False)
+
+
+def hsplit(ary: "Operand", indices_or_sections: Any) -> list[Array]:
+    """Cuts along the second axis; vectors along the first.
+
+    >>> [x.shape for x in hsplit(np.ones((2, 4)), 2)]
+    [(2, 2), (2, 2)]
+    """
+    a = atleast_1d(as_operand(ary, "hsplit"))
+    return _split("hsplit", a, indices_or_sections, 0 if a.ndim == 1 else 1, True)
+
+
+def vsplit(ary: "Operand", indices_or_sections: Any) -> list[Array]:
+    """Cuts along the first axis.
+
+    >>> [x.shape for x in vsplit(np.ones((2, 4)), 2)]
+    [(1, 4), (1, 4)]
+    """
+    return _split("vsplit", ary, indices_or_sections, 0, True)
+
+
+def dsplit(ary: "Operand", indices_or_sections: Any) -> list[Array]:
+    """Cuts along the third axis.
+
+    >>> [x.shape for x in dsplit(np.ones((1, 1, 2)), 2)]
+    [(1, 1, 1), (1, 1, 1)]
+    """
+    return _split("dsplit", ary, indices_or_sections, 2, True)
+
+
+def delete(arr: "Operand", obj: Any, axis: int | None = None) -> Array:
+    """The array without some places of an axis, which must be known.
+
+    Args:
+        arr: the array.
+        obj: an int, a slice, or an array of places or booleans.
+        axis: None for all elements as one axis.
+
+    >>> delete(np.arange(4), 1).tolist()
+    [0, 2, 3]
+    """
+    a = as_operand(arr, "delete")
+    if axis is None:
+        a, axis = shaping.reshape(a, -1), 0
+    place = normalize_axis("delete", axis, a.type.ndim, a.type)
+    places = np.arange(a.type.shape[place], dtype=np.int32)
+    chosen = obj.host("delete(obj=x)") if isinstance(obj, Array) else obj
+    try:
+        kept = np.delete(places, chosen)
+    except IndexError as error:
+        raise ShapeError(f"delete: {error}") from None
+    return indexing.take(a, host_array(kept), place, "clip")
+
+
+_MODES = ("constant", "edge", "reflect", "symmetric", "wrap", "empty")
+
+
+def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+    if isinstance(pad_width, dict):
+        found = [(0, 0)] * ndim
+        for axis, width in pad_width.items():
+            found[normalize_axis("pad", axis, ndim)] = _widths(width, 1)[0]
+        return found
+    given = pad_width.host("pad(pad_width=x)") if isinstance(pad_width, Array) else pad_width
+    try:
+        widths = np.broadcast_to(np.asarray(given), (ndim, 2))
+    except ValueError:
+        widths = np.empty(0)
+    if widths.shape != (ndim, 2) or widths.dtype.kind not in "iu":
+        raise ShapeError(
+            f"pad: pad_width must be an int, a pair, or a pair for each of the {ndim} axes, got {pad_width!r}"
+        )
+    if (widths < 0).any():
+        raise ShapeError(f"pad: widths must not be negative, got {pad_width!r}")
+    return [(int(low), int(high)) for low, high in widths]
+
+
+def pad(array: "Operand", pad_width: Any, mode: str = "constant", **options: Any) -> Array:
+    """Adds elements at the ends of axes.
+
+    Args:
+        array: the array.
+        pad_width: an int, a pair (before, after), a pair for each axis, or a dict from axis to these.
+        mode: "constant", "edge" (the last element), "reflect" (mirrored at the last element),
+            "symmetric" (mirrored behind it), "wrap" (from the other end) or "empty".
+        **options: `constant_values` in the forms of `pad_width`; `reflect_type="even"`.
+
+    Raises:
+        ShapeError: an unknown mode or form, or nothing to take elements from.
+
+    >>> pad(np.arange(3), 1).tolist(), pad(np.arange(3), (0, 2), mode="reflect").tolist()
+    ([0, 0, 1, 2, 0], [0, 1, 2, 1, 0])
+    """
+    a = as_operand(array, "pad")
+    if mode not in _MODES:
+        raise ShapeError(f"pad: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    known = {"constant": {"constant_values"}, "reflect": {"reflect_type"}, "symmetric": {"reflect_type"}}
+    unknown = sorted(set(options) - known.get(mode, set()))
+    if unknown or options.get("reflect_type", "even") != "even":
+        raise ShapeError(f"pad: mode {mode!r} does not take {', '.join(unknown) or 'reflect_type=odd'}")
+    widths = _widths(pad_width, a.type.ndim)
+    if mode in ("constant", "empty"):
+        return _pad_constant(a, widths, options.get("constant_values", 0))
+    for axis, (low, high) in enumerate(widths):
+        n = a.type.shape[axis]
+        if low == high == 0:
+            continue
+        if n == 0:
+            raise ShapeError(f"pad: axis {axis} of {a.type!r} has no elements to extend by mode {mode!r}")
+        places = np.pad(np.arange(n, dtype=np.int32), (low, high), mode)  # type: ignore[call-overload]  # a str, checked above
+        a = indexing.take(a, host_array(places), axis, "clip")
+    return a
+
+
+def _pad_constant(a: Array, widths: list[tuple[int, int]], values: Any) -> Array:
+    low, high = tuple([w[0] for w in widths]), tuple([w[1] for w in widths])
+    none = (0,) * a.type.ndim
+    if isinstance(values, int | float | complex | np.generic) or (isinstance(values, Array) and not values.ndim):
+        return Pad(low, high, none)(a, _value(values, a))
+    if not isinstance(values, Array):
+        values = np.asarray(values)
+    fills = broadcast_to(as_operand(values, "pad"), (a.type.ndim, 2))
+    for axis in range(a.type.ndim):
+        for side, width in enumerate(widths[axis]):
+            amounts = tuple([width if i == axis else 0 for i in range(a.type.ndim)])
+            if width:
+                a = Pad(*((amounts, none) if side == 0 else (none, amounts)), none)(a, _value(fills[axis, side], a))
+    return a
+
+
+def _value(value: Any, a: Array) -> Array:
+    if type(value) in (int, float, bool):
+        dtype = a.type.dtype
+        return scalar(int(value) if dtypes.is_integer(dtype) else value, dtype, a.type.weak)
+    found = as_operand(value, "pad")
+    return convert(found, a.type.dtype, a.type.weak)
+

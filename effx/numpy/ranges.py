@@ -1,0 +1,414 @@
+"""New arrays of numbers in sequence, and index grids.
+
+Numbers known on the host are computed there in double precision.
+
+Never: take lists.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, arithmetic, shaping
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.dtypes import DTypeLike
+from effx.errors import ConcretizationError, ShapeError
+from effx.ir.ops.shape import Iota
+from effx.ir.types import Shape, array_type
+from effx.numpy.creation import as_int, constant, is_recorded
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+
+
+def _number(what: str, name: str, x: Any) -> Any:
+    """Returns a concrete number for an argument that decides a shape."""
+    if isinstance(x, int | float):
+        return x
+    try:
+        value = as_operand(x, what).host(f"{what}({name}=x)")
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            f"{what}: {name} decides the result's shape and must be known; got the abstract {x.type!r}; "
+            f"mark it static, or scale and shift an arange of fixed length"
+        ) from error
+    if value.ndim:
+        raise ShapeError(f"{what}: {name} must be a number, got an array of shape {list(value.shape)}")
+    return value.item()
+
+
+def arange(
+    start: "Operand",
+    stop: "Operand | None" = None,
+    step: "Operand | None" = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """Numbers from start up to stop, which is left out, in equal steps.
+
+    Args:
+        start: the first number; with one argument that is the stop, and the start is 0.
+        stop: where to end.
+        step: the difference of neighbours.
+        dtype: by default the promotion of the arguments' dtypes.
+
+    Raises:
+        ConcretizationError: an argument is abstract.
+
+    >>> arange(3).tolist(), arange(1.0, 2.0, 0.25).tolist()
+    ([0, 1, 2], [1.0, 1.25, 1.5, 1.75])
+    """
+    given = [x for x in (start, stop, step) if x is not None]
+    found = dtypes.canonicalize(dtype) if dtype is not None else dtypes.result_type(*given)
+    first, last = (0, start) if stop is None else (start, stop)
+    low, high = _number("arange", "start", first), _number("arange", "stop", last)
+    by = 1 if step is None else _number("arange", "step", step)
+    if by == 0:
+        raise ShapeError("arange: step must not be 0")
+    integers = type(low) is int and type(high) is int and type(by) is int
+    if integers and dtypes.is_integer(found) and is_recorded():
+        # A program holds the rule, not the numbers.
+        count = len(range(low, high, by))
+        result = Iota(array_type(found, (count,)), 0)()
+        result = result if by == 1 else result * by
+        return result if low == 0 else result + low
+    data = np.arange(low, high, by)
+    return constant(data.astype(found), found)
+
+
+@overload
+def linspace(
+    start: "Operand", stop: "Operand", num: int = 50, endpoint: bool = True,
+    retstep: Literal[False] = False, dtype: DTypeLike | None = None, axis: int = 0,
+) -> Array: ...  # fmt: skip
+@overload
+def linspace(
+    start: "Operand", stop: "Operand", num: int, endpoint: bool,
+    retstep: Literal[True], dtype: DTypeLike | None = None, axis: int = 0,
+) -> tuple[Array, Array]: ...  # fmt: skip
+@overload
+def linspace(
+    start: "Operand", stop: "Operand", num: int = 50, endpoint: bool = True, *,
+    retstep: Literal[True], dtype: DTypeLike | None = None, axis: int = 0,
+) -> tuple[Array, Array]: ...  # fmt: skip
+def linspace(
+    start: "Operand",
+    stop: "Operand",
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+) -> Array | tuple[Array, Array]:
+    """Numbers in equal steps from start to stop, both included.
+
+    Args:
+        start, stop: the ends, numbers or arrays that broadcast against each other.
+        num: how many numbers.
+        endpoint: False to leave stop out.
+        retstep: True to give the step as well.
+        dtype: by default the floating promotion of the ends.
+        axis: where the new axis stands.
+
+    >>> linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    count = as_int("linspace", "num", num)
+    if count < 0:
+        raise ShapeError(f"linspace: num must not be negative, got {count}")
+    found = arithmetic.inexact_dtype(dtypes.result_type(start, stop)) if dtype is None else dtypes.canonicalize(dtype)
+    if type(start) in (int, float) and type(stop) in (int, float):
+        data, by = np.linspace(start, stop, count, endpoint, retstep=True)  # type: ignore[call-overload]  # numbers, by their types
+        inexact = arithmetic.inexact_dtype(found)
+        values = constant((data if dtypes.is_inexact(found) else np.floor(data)).astype(found), found)
+        return (values, constant(np.array(by, inexact), inexact)) if retstep else values
+    a, b = arithmetic.promote_inexact(start, stop)
+    computed = dtypes.result_type(a.type.dtype, found) if dtypes.is_inexact(found) else a.type.dtype
+    a, b = shaping.broadcast_arrays(convert(a, computed), convert(b, computed))
+    parts = count - 1 if endpoint else count
+    width = b - a
+    step = width / scalar(float(parts), computed, True) if parts else width * scalar(float("nan"), dtypes.real_dtype(computed), True)
+    ramp = np.arange(count).reshape((count,) + (1,) * a.type.ndim) / max(parts, 1)
+    t = constant(ramp.astype(computed), computed)
+    # Weighted from both ends: exact at start, and rounded alike from either side.
+    result = a * (1 - t) + b * t if count else broadcast_to(a, (0, *a.type.shape))
+    if endpoint and count > 1:
+        result = shaping.concatenate([result[:-1], shaping.expand_dims(b, 0)], 0)
+    if axis:
+        result = shaping.moveaxis(result, 0, axis)
+    if dtypes.is_integer(found):
+        result = arithmetic.perform(arithmetic.FLOOR, (result,))
+    values = convert(result, found)
+    return (values, convert(step, arithmetic.inexact_dtype(found))) if retstep else values
+
+
+def logspace(
+    start: "Operand",
+    stop: "Operand",
+    num: int = 50,
+    endpoint: bool = True,
+    base: "Operand" = 10.0,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+) -> Array:
+    """Numbers in equal ratios from base**start to base**stop. Arguments as for `linspace`.
+
+    >>> logspace(0, 2, 3, base=2).tolist()
+    [1.0, 2.0, 4.0]
+    """
+    found = arithmetic.inexact_dtype(dtypes.result_type(start, stop)) if dtype is None else dtypes.canonicalize(dtype)
+    exponents = linspace(start, stop, num, endpoint, dtype=arithmetic.inexact_dtype(found), axis=axis)
+    return convert(arithmetic.power(as_operand(base, "logspace"), exponents), found)
+
+
+def geomspace(
+    start: "Operand",
+    stop: "Operand",
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+) -> Array:
+    """Numbers in equal ratios from start to stop, which have one sign. Arguments as for `linspace`.
+
+    >>> geomspace(1, 16, 3).round(4).tolist()
+    [1.0, 4.0, 16.0]
+    """
+    found = arithmetic.inexact_dtype(dtypes.result_type(start, stop)) if dtype is None else dtypes.canonicalize(dtype)
+    a, b = arithmetic.promote_inexact(start, stop)
+    a, b = convert(a, a.type.dtype), convert(b, b.type.dtype)
+    sign = arithmetic.perform(arithmetic.SIGN, (a,))
+    log = arithmetic.e.Log()
+    low, high = (arithmetic.unary(log, x * sign) for x in (a, b))
+    ramp = linspace(low, high, num, endpoint, axis=axis)
+    result = arithmetic.unary(arithmetic.e.Exp(), ramp)
+    if sign.type.shape:
+        sign = shaping.expand_dims(sign, axis)
+    return convert(result * sign, found)
+
+
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
+    """The indices of a grid: `i32[n, *dimensions]`, the i-th holding each element's place on axis i.
+
+    Args:
+        dimensions: the grid's shape.
+        dtype: of the result, by default the default integer.
+        sparse: True for a tuple of arrays that broadcast to the grid.
+
+    >>> indices((2, 2)).tolist()
+    [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
+    """
+    shape = shaping.as_shape("indices", dimensions)
+    found = dtypes.canonicalize(int if dtype is None else dtype)
+    if sparse:
+        return tuple([
+            shaping.reshape(arange(n, dtype=found), tuple([n if i == j else 1 for j in range(len(shape))]))
+            for i, n in enumerate(shape)
+        ])  # fmt: skip
+    if not shape:
+        return constant(np.zeros((0,), found), found)
+    return shaping.stack([Iota(array_type(found, shape), i)() for i in range(len(shape))])
+
+
+def meshgrid(*xi: "Operand", copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Coordinate matrices from coordinate vectors.
+
+    Args:
+        xi: vectors.
+        copy: ignored: arrays are immutable.
+        sparse: True to leave axes of size 1 that would only repeat.
+        indexing: "xy" exchanges the first two axes, "ij" keeps them.
+
+    >>> [x.tolist() for x in meshgrid(np.array([1, 2]), np.array([3]))]
+    [[[1, 2]], [[3, 3]]]
+    """
+    if indexing not in ("xy", "ij"):
+        raise ShapeError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+    vectors = [as_operand(x, "meshgrid") for x in xi]
+    for v in vectors:
+        if v.type.ndim > 1:
+            raise ShapeError(f"meshgrid: takes vectors, got {v.type!r}")
+    vectors = [shaping.reshape(v, -1) for v in vectors]
+    places = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        places[:2] = [1, 0]
+    shape = [1] * len(vectors)
+    for place, v in zip(places, vectors, strict=True):
+        shape[place] = v.type.size
+    result = []
+    for place, v in zip(places, vectors, strict=True):
+        spread = shaping.reshape(v, tuple([n if i == place else 1 for i, n in enumerate(shape)]))
+        result.append(spread if sparse else broadcast_to(spread, tuple(shape)))
+    return result
+
+
+def eye(n: int, m: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
+    """Ones on the k-th diagonal of an n × m matrix, zeros elsewhere.
+
+    >>> eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return _matrix("eye", n, m, k, dtype, np.eye, "EQ")
+
+
+def identity(n: int, dtype: DTypeLike | None = None) -> Array:
+    """The n × n identity matrix.
+
+    >>> identity(1).tolist()
+    [[1.0]]
+    """
+    return eye(n, dtype=dtype)
+
+
+def tri(n: int, m: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
+    """Ones on and below the k-th diagonal of an n × m matrix, zeros elsewhere.
+
+    >>> tri(2).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    return _matrix("tri", n, m, k, dtype, np.tri, "GE")
+
+
+def _matrix(
+    what: str, n: int, m: int | None, k: int, dtype: DTypeLike | None, make: Callable[..., Any], test: str
+) -> Array:
+    rows = as_int(what, "n", n)
+    columns = rows if m is None else as_int(what, "m", m)
+    offset = as_int(what, "k", k)
+    if rows < 0 or columns < 0:
+        raise ShapeError(f"{what}: sizes must not be negative, got {rows} and {columns}")
+    found = dtypes.canonicalize(float if dtype is None else dtype)
+    if is_recorded() or rows * columns > 65536:
+        return convert(band((rows, columns), offset, test), found)
+    return constant(make(rows, columns, offset).astype(found), found)
+
+
+def band(shape: Shape, k: int, test: str = "GE") -> Array:
+    """Returns `bool[*shape]`: on ("EQ"), or on and below ("GE"), the k-th diagonal of the last two axes."""
+    t = array_type(dtypes.int32, shape)
+    rows, columns = Iota(t, len(shape) - 2)(), Iota(t, len(shape) - 1)()
+    shifted = rows + scalar(k, dtypes.int32) if k else rows
+    return shifted >= columns if test == "GE" else shifted == columns
+
+
+def _triangle(what: str, m: "Operand", k: int, below: bool) -> Array:
+    a = as_operand(m, what)
+    if a.type.ndim < 2:
+        raise ShapeError(f"{what}: needs at least two axes, got {a.type!r}")
+    offset = as_int(what, "k", k)
+    zero = scalar(0, a.type.dtype, a.type.weak)
+    mask = broadcast_to(band(a.type.shape[-2:], offset if below else offset - 1), a.type.shape)
+    return arithmetic.where(mask, a, zero) if below else arithmetic.where(mask, zero, a)
+
+
+def tril(m: "Operand", k: int = 0) -> Array:
+    """The matrices with zeros above the k-th diagonal.
+
+    >>> tril(np.ones((2, 2))).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    return _triangle("tril", m, k, True)
+
+
+def triu(m: "Operand", k: int = 0) -> Array:
+    """The matrices with zeros below the k-th diagonal.
+
+    >>> triu(np.ones((2, 2))).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    return _triangle("triu", m, k, False)
+
+
+def _pair(data: tuple[Any, ...]) -> tuple[Array, Array]:
+    found = dtypes.canonicalize(int)
+    first, second = [constant(i.astype(found), found) for i in data]
+    return first, second
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Rows and columns of the elements on and below the k-th diagonal of an n × m matrix.
+
+    >>> [i.tolist() for i in tril_indices(2)]
+    [[0, 1, 1], [0, 0, 1]]
+    """
+    return _pair(np.tril_indices(n, k, m))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Rows and columns of the elements on and above the k-th diagonal of an n × m matrix.
+
+    >>> [i.tolist() for i in triu_indices(2)]
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    return _pair(np.triu_indices(n, k, m))
+
+
+def tril_indices_from(arr: "Operand", k: int = 0) -> tuple[Array, Array]:
+    """`tril_indices` for a matrix' own shape.
+
+    >>> len(tril_indices_from(np.ones((3, 3)))[0])
+    6
+    """
+    n, m = _matrix_shape("tril_indices_from", arr)
+    return tril_indices(n, k, m)
+
+
+def triu_indices_from(arr: "Operand", k: int = 0) -> tuple[Array, Array]:
+    """`triu_indices` for a matrix' own shape.
+
+    >>> len(triu_indices_from(np.ones((3, 3)))[0])
+    6
+    """
+    n, m = _matrix_shape("triu_indices_from", arr)
+    return triu_indices(n, k, m)
+
+
+def _matrix_shape(what: str, x: "Operand") -> tuple[int, int]:
+    t = as_operand(x, what).type
+    if t.ndim != 2:
+        raise ShapeError(f"{what}: takes a matrix, got {t!r}")
+    return t.shape[0], t.shape[1]
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The indices of the main diagonal of an array of `ndim` axes of size n.
+
+    >>> [i.tolist() for i in diag_indices(2)]
+    [[0, 1], [0, 1]]
+    """
+    return (arange(n),) * ndim
+
+
+def vander(x: "Operand", n: int | None = None, increasing: bool = False) -> Array:
+    """The matrix whose columns are powers of a vector.
+
+    Args:
+        x: `f32[m]`.
+        n: the number of columns, by default m.
+        increasing: True for the power 0 first.
+
+    >>> vander(np.array([1, 2]), 3).tolist()
+    [[1, 1, 1], [4, 2, 1]]
+    """
+    a = as_operand(x, "vander")
+    if a.type.ndim != 1:
+        raise ShapeError(f"vander: takes a vector, got {a.type!r}")
+    count = a.type.size if n is None else as_int("vander", "n", n)
+    powers = range(count) if increasing else range(count - 1, -1, -1)
+    ones = broadcast_to(scalar(1, a.type.dtype), a.type.shape)
+    columns = [ones if p == 0 else arithmetic.integer_power(a, p) for p in powers]
+    if not columns:
+        return constant(np.zeros((a.type.size, 0), a.type.dtype), a.type.dtype)
+    return shaping.stack(columns, -1)
+
+
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: DTypeLike = float, **kwargs: Any) -> Any:
+    """Calls a function once with the index grids of a shape.
+
+    >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int).tolist()
+    [[0, 1], [1, 2]]
+    """
+    sizes = shaping.as_shape("fromfunction", shape)
+    found = dtypes.canonicalize(dtype)
+    return function(*[Iota(array_type(found, sizes), i)() for i in range(len(sizes))], **kwargs)

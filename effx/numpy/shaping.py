@@ -1,0 +1,443 @@
+"""Changing shapes: reshaping, permuting, broadcasting, repeating, reversing.
+
+Never: join or split arrays; `effx.numpy.joining` does.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, arithmetic, indexing, promotion, reducing, shaping
+from effx.array.promotion import as_operand, host_array
+from effx.array.shaping import normalize_axes, normalize_axis
+from effx.errors import ShapeError
+from effx.ir.ops.shape import Iota, Pad, Reverse
+from effx.ir.types import Shape, array_type
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+    from effx.array.values import Axis
+
+
+def reshape(a: "Operand", shape: Any, order: str = "C") -> Array:
+    """The same elements in the same order under another shape; one size may be -1.
+
+    Raises:
+        ShapeError: the number of elements differs.
+
+    >>> reshape(np.arange(4), (2, -1)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    return shaping.reshape(as_operand(a, "reshape"), shape, order)
+
+
+def ravel(a: "Operand", order: str = "C") -> Array:
+    """The elements as one axis.
+
+    >>> ravel(np.ones((2, 2))).shape
+    (4,)
+    """
+    return shaping.reshape(as_operand(a, "ravel"), -1, order)
+
+
+def transpose(a: "Operand", axes: Sequence[int] | None = None) -> Array:
+    """The axes permuted; reversed without `axes`.
+
+    >>> transpose(np.ones((2, 3))).shape
+    (3, 2)
+    """
+    return shaping.transpose(as_operand(a, "transpose"), axes)
+
+
+def permute_dims(a: "Operand", /, axes: Sequence[int]) -> Array:
+    """The axes permuted: axis `axes[i]` becomes axis i.
+
+    >>> permute_dims(np.ones((2, 3)), (1, 0)).shape
+    (3, 2)
+    """
+    return shaping.transpose(as_operand(a, "permute_dims"), axes)
+
+
+def matrix_transpose(x: "Operand", /) -> Array:
+    """The last two axes exchanged.
+
+    >>> matrix_transpose(np.ones((5, 2, 3))).shape
+    (5, 3, 2)
+    """
+    return shaping.matrix_transpose(as_operand(x, "matrix_transpose"))
+
+
+def swapaxes(a: "Operand", axis1: int, axis2: int) -> Array:
+    """Two axes exchanged.
+
+    >>> swapaxes(np.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
+    return shaping.swapaxes(as_operand(a, "swapaxes"), axis1, axis2)
+
+
+def moveaxis(a: "Operand", source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
+    """Axes moved to other places; the rest keep their order.
+
+    >>> moveaxis(np.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    return shaping.moveaxis(as_operand(a, "moveaxis"), source, destination)
+
+
+def rollaxis(a: "Operand", axis: int, start: int = 0) -> Array:
+    """An axis moved to stand before the axis at `start`.
+
+    >>> rollaxis(np.ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
+    x = as_operand(a, "rollaxis")
+    ndim = x.type.ndim
+    place = normalize_axis("rollaxis", axis, ndim, x.type)
+    if not -ndim <= start <= ndim:
+        raise ShapeError(f"rollaxis: start {start} is out of range for the {ndim} axes of {x.type!r}")
+    target = start + ndim if start < 0 else start
+    return shaping.moveaxis(x, place, target - 1 if place < target else target)
+
+
+def squeeze(a: "Operand", axis: "Axis" = None) -> Array:
+    """Axes of size 1 dropped: the given ones, or all.
+
+    >>> squeeze(np.ones((1, 3, 1))).shape
+    (3,)
+    """
+    return shaping.squeeze(as_operand(a, "squeeze"), axis)
+
+
+def expand_dims(a: "Operand", axis: int | Sequence[int]) -> Array:
+    """Axes of size 1 inserted at places of the result.
+
+    >>> expand_dims(np.ones(3), 0).shape
+    (1, 3)
+    """
+    return shaping.expand_dims(as_operand(a, "expand_dims"), axis)
+
+
+def broadcast_to(array: "Operand", shape: Any) -> Array:
+    """Repeated to a shape, as NumPy broadcasts.
+
+    >>> broadcast_to(np.arange(2), (2, 2)).tolist()
+    [[0, 1], [0, 1]]
+    """
+    return promotion.broadcast_to(as_operand(array, "broadcast_to"), shaping.as_shape("broadcast_to", shape))
+
+
+def broadcast_arrays(*args: "Operand") -> list[Array]:
+    """All arrays broadcast to one shape.
+
+    >>> [x.shape for x in broadcast_arrays(np.ones((2, 1)), np.ones(3))]
+    [(2, 3), (2, 3)]
+    """
+    return shaping.broadcast_arrays(*[as_operand(x, "broadcast_arrays") for x in args])
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
+    """The shape that shapes broadcast to.
+
+    >>> broadcast_shapes((2, 1), 3)
+    (2, 3)
+    """
+    return promotion.broadcast_shapes(*[shaping.as_shape("broadcast_shapes", s) for s in shapes])
+
+
+def _at_least(what: str, arrays: "tuple[Operand, ...]", ndim: int) -> Any:
+    results = []
+    for x in arrays:
+        a = as_operand(x, what)
+        missing = ndim - a.type.ndim
+        if missing > 0:
+            # NumPy's rule for three axes: a vector becomes (1, n, 1), a matrix (m, n, 1).
+            front = 0 if ndim == 3 and a.type.ndim == 2 else 1 if ndim == 3 and a.type.ndim == 1 else missing
+            a = shaping.reshape(a, (1,) * front + a.type.shape + (1,) * (missing - front))
+        results.append(a)
+    return results[0] if len(results) == 1 else results
+
+
+def atleast_1d(*arys: "Operand") -> Any:
+    """With at least one axis: one array for one argument, else a list.
+
+    >>> atleast_1d(3).shape
+    (1,)
+    """
+    return _at_least("atleast_1d", arys, 1)
+
+
+def atleast_2d(*arys: "Operand") -> Any:
+    """With at least two axes: one array for one argument, else a list.
+
+    >>> atleast_2d(np.ones(3)).shape
+    (1, 3)
+    """
+    return _at_least("atleast_2d", arys, 2)
+
+
+def atleast_3d(*arys: "Operand") -> Any:
+    """With at least three axes: one array for one argument, else a list.
+
+    >>> atleast_3d(np.ones(3)).shape
+    (1, 3, 1)
+    """
+    return _at_least("atleast_3d", arys, 3)
+
+
+def flip(m: "Operand", axis: "Axis" = None) -> Array:
+    """The order reversed along axes; along all without `axis`.
+
+    >>> flip(np.arange(3)).tolist()
+    [2, 1, 0]
+    """
+    a = as_operand(m, "flip")
+    axes = normalize_axes("flip", axis, a.type)
+    return Reverse(axes)(a) if axes else a
+
+
+def fliplr(m: "Operand") -> Array:
+    """The columns of matrices in reverse order.
+
+    >>> fliplr(np.eye(2)).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    a = as_operand(m, "fliplr")
+    if a.type.ndim < 2:
+        raise ShapeError(f"fliplr: needs at least two axes, got {a.type!r}")
+    return flip(a, 1)
+
+
+def flipud(m: "Operand") -> Array:
+    """The rows in reverse order.
+
+    >>> flipud(np.arange(2)).tolist()
+    [1, 0]
+    """
+    a = as_operand(m, "flipud")
+    if a.type.ndim < 1:
+        raise ShapeError(f"flipud: needs at least one axis, got {a.type!r}")
+    return flip(a, 0)
+
+
+def rot90(m: "Operand", k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
+    """Turned by k quarter turns in the plane of two axes, from the first toward the second.
+
+    >>> rot90(np.arange(4).reshape(2, 2)).tolist()
+    [[1, 3], [0, 2]]
+    """
+    a = as_operand(m, "rot90")
+    if len(axes) != 2:
+        raise ShapeError(f"rot90: needs two axes, got {axes!r}")
+    first, second = (normalize_axis("rot90", i, a.type.ndim, a.type) for i in axes)
+    if first == second:
+        raise ShapeError(f"rot90: needs two different axes, got {axes!r}")
+    turns = k % 4
+    if turns == 0:
+        return a
+    if turns == 2:
+        return flip(a, (first, second))
+    if turns == 1:
+        return shaping.swapaxes(flip(a, second), first, second)
+    return flip(shaping.swapaxes(a, first, second), second)
+
+
+def roll(a: "Operand", shift: "Operand | Sequence[int]", axis: int | Sequence[int] | None = None) -> Array:
+    """Elements moved along axes; what falls off one end comes in at the other.
+
+    Args:
+        a: the array.
+        shift: by how much: an int or a traced integer, or one int for each axis.
+        axis: along which axes; None for all elements as one axis.
+
+    >>> roll(np.arange(3), 1).tolist()
+    [2, 0, 1]
+    """
+    x = as_operand(a, "roll")
+    if axis is None:
+        return shaping.reshape(roll(shaping.reshape(x, -1), shift, 0), x.type.shape)
+    axes = list(axis) if isinstance(axis, Sequence) else [axis]
+    if isinstance(shift, Sequence):
+        shifts: list[Any] = list(shift)
+    elif isinstance(shift, Array | np.ndarray) and shift.ndim == 1:
+        given = as_operand(shift)
+        shifts = [given[i] for i in range(given.type.shape[0])]
+    else:
+        shifts = [shift]
+    if len(shifts) == 1:
+        shifts *= len(axes)
+    if len(axes) == 1:
+        axes *= len(shifts)
+    if len(shifts) != len(axes):
+        raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
+    for by, along in zip(shifts, axes, strict=True):
+        x = _rolled(x, by, normalize_axis("roll", along, x.type.ndim, x.type))
+    return x
+
+
+def _rolled(x: Array, by: Any, axis: int) -> Array:
+    n = x.type.shape[axis]
+    if n == 0:
+        return x
+    if isinstance(by, int | np.integer):
+        cut = -int(by) % n
+        if cut == 0:
+            return x
+        before = (slice(None),) * axis
+        return shaping.concatenate([x[(*before, slice(cut, None))], x[(*before, slice(None, cut))]], axis)
+    shift = as_operand(by, "roll")
+    if shift.type.kind not in "iu" or shift.type.ndim:
+        raise ShapeError(f"roll: a shift must be an integer, got {shift.type!r}")
+    places = Iota(array_type(dtypes.int32, (n,)), 0)() - shift
+    return indexing.take(x, places, axis, "wrap")
+
+
+def tile(A: "Operand", reps: int | Sequence[int]) -> Array:
+    """The whole array repeated along each axis.
+
+    >>> tile(np.arange(2), 2).tolist()
+    [0, 1, 0, 1]
+    """
+    a = as_operand(A, "tile")
+    counts = shaping.as_shape("tile", reps)
+    if any([n < 0 for n in counts]):
+        raise ShapeError(f"tile: repetitions must not be negative, got {list(counts)}")
+    ndim = max(len(counts), a.type.ndim)
+    counts = (1,) * (ndim - len(counts)) + counts
+    shape = (1,) * (ndim - a.type.ndim) + a.type.shape
+    spread = tuple([n for pair in zip(counts, shape, strict=True) for n in pair])
+    apart = shaping.reshape(a, tuple([n for size in shape for n in (1, size)]))
+    return shaping.reshape(
+        promotion.broadcast_to(apart, spread), tuple([c * n for c, n in zip(counts, shape, strict=True)])
+    )
+
+
+def repeat(
+    a: "Operand", repeats: "Operand", axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Array:
+    """Each element repeated along an axis.
+
+    Args:
+        a: the array.
+        repeats: how often: an int, or an integer array with one number for each element.
+        axis: None for all elements as one axis.
+        total_repeat_length: the result's size, so that `repeats` may be abstract.
+
+    Raises:
+        ConcretizationError: `repeats` is abstract, without `total_repeat_length`.
+
+    >>> repeat(np.arange(2), 2).tolist(), repeat(np.arange(2), np.array([1, 2])).tolist()
+    ([0, 0, 1, 1], [0, 1, 1])
+    """
+    x = as_operand(a, "repeat")
+    if isinstance(repeats, int | np.integer) and total_repeat_length is None:
+        return shaping.repeat(x, int(repeats), axis)
+    if axis is None:
+        x, axis = shaping.reshape(x, -1), 0
+    place = normalize_axis("repeat", axis, x.type.ndim, x.type)
+    n = x.type.shape[place]
+    counts = as_operand(repeats, "repeat")
+    if counts.type.shape not in ((), (1,), (n,)):
+        raise ShapeError(f"repeat: repeats {counts.type!r} do not fit axis {place} of {x.type!r}")
+    counts = promotion.broadcast_to(counts, (n,))
+    if total_repeat_length is None:
+        which = host_array(np.repeat(np.arange(n, dtype=np.int32), counts.host("repeat(repeats=x)")))
+        return indexing.take(x, which, place, "clip")
+    # Place j of the result holds the element after whose end as many elements lie as ends <= j.
+    ends = shaping.expand_dims(reducing.cumsum(counts), 0)
+    places = Iota(array_type(dtypes.int32, (total_repeat_length, n)), 0)()
+    which = reducing.sum(places >= ends, 1)
+    return indexing.take(x, which, place, "clip")
+
+
+def resize(a: "Operand", new_shape: Any) -> Array:
+    """The elements repeated or cut off to fill a shape.
+
+    >>> resize(np.arange(2), (3,)).tolist()
+    [0, 1, 0]
+    """
+    x = shaping.reshape(as_operand(a, "resize"), -1)
+    shape = shaping.as_shape("resize", new_shape)
+    size = int(np.prod(shape, dtype=np.int64))
+    if size == 0 or x.type.size == 0:
+        return promotion.broadcast_to(promotion.scalar(0, x.type.dtype, x.type.weak), shape)
+    return shaping.reshape(tile(x, -(-size // x.type.size))[:size], shape)
+
+
+class _Shaped(Protocol):
+    @property
+    def shape(self) -> Shape: ...
+
+
+def shape(a: "Operand | _Shaped") -> Shape:
+    """The sizes, outermost first.
+
+    >>> shape(np.ones((2, 3)))
+    (2, 3)
+    """
+    known = getattr(a, "shape", None)
+    return tuple(known) if known is not None else as_operand(a, "shape").type.shape  # type: ignore[arg-type]  # a number, having no shape
+
+
+def ndim(a: "Operand | _Shaped") -> int:
+    """The number of axes.
+
+    >>> ndim(np.ones((2, 3)))
+    2
+    """
+    return len(shape(a))
+
+
+def size(a: "Operand | _Shaped", axis: "Axis" = None) -> int:
+    """The number of elements, or the product of the sizes of some axes.
+
+    >>> size(np.ones((2, 3))), size(np.ones((2, 3)), 0)
+    (6, 2)
+    """
+    sizes = shape(a)
+    axes = normalize_axes("size", axis, array_type(dtypes.float32, sizes))
+    return int(np.prod([sizes[i] for i in axes], dtype=np.int64))
+
+
+def diagonal(a: "Operand", offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """The diagonal of two axes, as a new last axis.
+
+    >>> diagonal(np.eye(2)).tolist()
+    [1.0, 1.0]
+    """
+    return indexing.diagonal(as_operand(a, "diagonal"), offset, axis1, axis2)
+
+
+def diag(v: "Operand", k: int = 0) -> Array:
+    """The matrix with a vector on its k-th diagonal, or the k-th diagonal of a matrix.
+
+    >>> diag(np.array([1, 2])).tolist(), diag(np.eye(2)).tolist()
+    ([[1, 0], [0, 2]], [1.0, 1.0])
+    """
+    a = as_operand(v, "diag")
+    if a.type.ndim == 1:
+        return diagflat(a, k)
+    if a.type.ndim != 2:
+        raise ShapeError(f"diag: takes a vector or a matrix, got {a.type!r}")
+    return indexing.diagonal(a, k)
+
+
+def diagflat(v: "Operand", k: int = 0) -> Array:
+    """The matrix with all elements on its k-th diagonal.
+
+    >>> diagflat(np.array([[1, 2]])).tolist()
+    [[1, 0], [0, 2]]
+    """
+    a = shaping.reshape(as_operand(v, "diagflat"), -1)
+    n = a.type.size + (k if k >= 0 else -k)
+    t = array_type(dtypes.int32, (n, n))
+    on = Iota(t, 1)() - Iota(t, 0)() == k
+    low, high = (k, 0) if k >= 0 else (0, -k)
+    row = shaping.expand_dims(_padded(a, low, high), 0)
+    return arithmetic.where(on, promotion.broadcast_to(row, (n, n)), promotion.scalar(0, a.type.dtype, a.type.weak))
+
+
+def _padded(a: Array, low: int, high: int) -> Array:
+    return Pad((low,), (high,), (0,))(a, promotion.scalar(0, a.type.dtype, a.type.weak)) if low or high else a

@@ -1,0 +1,269 @@
+"""What a row of the table of operations is, and how operands are drawn for it.
+
+Never: names an operation of its own; the families' files do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, cast
+
+import attrs
+import numpy as np
+
+import effx
+import effx.handlers.evaluate  # the outermost handler
+import effx.lower.stablehlo  # noqa: F401  # its kernels
+from effx import dtypes
+from effx.array import Array
+from effx.dtypes import DType
+from effx.effects import Operation
+from effx.handlers.batch import batch
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.collective import Collective
+from effx.ir.types import ArrayType, Shape, array_type
+from effx.lower.concrete import put
+
+Data = np.ndarray[Any, Any]
+Sampler = Callable[[np.random.Generator, ArrayType], Data]
+
+b1, i8, i16, i32, i64 = dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
+u8, u16, u32, u64 = dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64
+f16, bf16, f32, f64 = dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64
+c64, c128 = dtypes.complex64, dtypes.complex128
+
+BY_KIND: dict[str, tuple[DType, ...]] = {
+    "b": (b1,),
+    "i": (i8, i16, i32, i64),
+    "u": (u8, u16, u32, u64),
+    "f": (f16, bf16, f32, f64),
+    "c": (c64, c128),
+}
+ALL = tuple(chain(*BY_KIND.values()))
+# One dtype of each kind, and the ones that derivatives are checked in.
+FEW = (b1, i32, u8, bf16, f32, f64, c128)
+
+# Relative to the largest element of a result, in units of the result's dtype.
+TOLERANCE = {f16: 4e-3, bf16: 3e-2, f32: 4e-6, f64: 1e-13, c64: 6e-6, c128: 1e-12}
+MEMBERS = 3  # of the axis that collectives are tested along
+
+
+def of_kinds(kinds: str) -> tuple[DType, ...]:
+    return tuple(chain(*[BY_KIND[k] for k in kinds]))
+
+
+def t(dtype: DType, *shape: int, weak: bool = False) -> ArrayType:
+    return array_type(dtype, shape, weak)
+
+
+def interval(low: float, high: float, imaginary: tuple[float, float] | None = None) -> Sampler:
+    """Draws evenly from an interval; complex numbers from a rectangle, integers from what lies inside."""
+
+    def draw(rng: np.random.Generator, type: ArrayType) -> Data:
+        if type.kind == "b":
+            return rng.integers(0, 2, type.shape).astype(type.dtype)
+        if type.kind in "iu":
+            bottom = max(int(np.ceil(low)), 0) if type.kind == "u" else int(np.ceil(low))
+            return rng.integers(bottom, max(int(high), bottom), type.shape, endpoint=True).astype(type.dtype)
+        data = rng.uniform(low, high, type.shape)
+        if type.kind == "c":
+            return (data + 1j * rng.uniform(*(imaginary or (low, high)), type.shape)).astype(type.dtype)
+        return np.asarray(data).astype(type.dtype)
+
+    return draw
+
+
+anything = interval(-3, 3)
+
+
+def kinds_apart(**by_kind: Sampler) -> Sampler:
+    """Draws by the kind of the dtype: `f` and `c` say, `rest` for the others."""
+    return lambda rng, type: by_kind.get(type.kind, by_kind.get("rest", anything))(rng, type)
+
+
+def nonzero(low: float = 0.4, high: float = 2.5) -> Sampler:
+    """Draws a size between `low` and `high` and a sign (a direction for complex numbers)."""
+
+    def draw(rng: np.random.Generator, type: ArrayType) -> Data:
+        if type.kind in "biu":
+            return interval(-9, 9)(rng, type)
+        size = rng.uniform(low, high, type.shape)
+        if type.kind == "c":
+            return (size * np.exp(1j * rng.uniform(-3, 3, type.shape))).astype(type.dtype)
+        return np.asarray(size * rng.choice([-1, 1], type.shape)).astype(type.dtype)
+
+    return draw
+
+
+def steps(rng: np.random.Generator, type: ArrayType) -> Data:
+    """Draws floats away from integers and from the halves between them."""
+    if type.kind == "c":
+        return nonzero()(rng, type)
+    if type.kind != "f":
+        return interval(-5, 5)(rng, type)
+    return np.asarray(rng.integers(-4, 4, type.shape) + rng.uniform(0.1, 0.4, type.shape)).astype(type.dtype)
+
+
+def bits(rng: np.random.Generator, type: ArrayType) -> Data:
+    """Draws all bit patterns of integers and booleans."""
+    if type.kind == "b":
+        return rng.integers(0, 2, type.shape).astype(type.dtype)
+    info = np.iinfo(type.dtype)
+    return rng.integers(info.min, info.max, type.shape, type.dtype, endpoint=True)
+
+
+def spaced(rng: np.random.Generator, type: ArrayType) -> Data:
+    """Draws distinct values, in which the extreme and the order are clear."""
+    if type.kind == "b":
+        return bits(rng, type)
+    steps_ = rng.permutation(type.size).reshape(type.shape) - (0 if type.kind == "u" else type.size // 2)
+    if type.kind in "iu":
+        return steps_.astype(type.dtype)
+    data = steps_ / 4 + rng.uniform(0, 0.1, type.shape)
+    if type.kind == "c":
+        data = data + 1j * rng.uniform(-1, 1, type.shape)
+    return np.asarray(data).astype(type.dtype)
+
+
+@attrs.frozen
+class Invalid:
+    """Operand types or parameters that are refused, with the whole text.
+
+    Attributes:
+        build: what raises: mostly `lambda: op.infer(*types)`.
+    """
+
+    build: Callable[[], object]
+    error: type[Exception]
+    text: str
+
+
+@attrs.frozen
+class Sample:
+    """One operation with the types of its operands and where to draw them from."""
+
+    op: Operation[Any]
+    types: tuple[ArrayType, ...]
+    domains: tuple[Sampler, ...] = (anything,)
+
+    def __str__(self) -> str:
+        parameters = (
+            [str(getattr(self.op, f.name)) for f in attrs.fields(type(self.op)) if f.name != "program"]
+            if attrs.has(type(self.op))
+            else []
+        )
+        return f"{self.op.name}[{' '.join(parameters)}]({','.join(map(repr, self.types))})"
+
+    @property
+    def is_wide(self) -> bool:
+        """Says whether a 64-bit dtype occurs."""
+        found = [*self.types, *self.inferred()]
+        return any(x.dtype in (f64, c128, i64, u64) for x in found)
+
+    def inferred(self) -> list[ArrayType]:
+        if self.op.multiple:
+            return list(cast("TupleOperation", self.op).infer(*self.types))
+        return [cast("ArrayOperation", self.op).infer(*self.types)]
+
+    def operand_types(self) -> list[ArrayType]:
+        """The types of what `apply` takes: those of all members for a collective."""
+        if isinstance(self.op, Collective):
+            return [x.with_shape((MEMBERS, *x.shape)) for x in self.types]
+        return list(self.types)
+
+    def domain(self, i: int) -> Sampler:
+        return self.domains[min(i, len(self.domains) - 1)]
+
+    def draw(self, seed: int = 0) -> list[Data]:
+        rng = np.random.default_rng(seed)
+        return [np.asarray(self.domain(i)(rng, x), x.dtype) for i, x in enumerate(self.operand_types())]
+
+    def arrays(self, data: Sequence[Data]) -> list[Array]:
+        return [on_device(d, x) for d, x in zip(data, self.operand_types(), strict=True)]
+
+    def apply(self, operands: Sequence[Array]) -> list[Array]:
+        """Performs the operation; a collective in a batch that binds its axis."""
+        if isinstance(self.op, Collective):
+            axes = [0] * len(operands)
+            return batch(lambda xs: [self.op(*xs)], list(operands), axes, MEMBERS, "i")[0]
+        result = self.op(*operands)
+        return list(result) if self.op.multiple else [result]
+
+    def settings(self) -> contextlib.AbstractContextManager[object]:
+        """64-bit dtypes need the flag."""
+        return effx.enable_x64(True) if self.is_wide else contextlib.nullcontext()
+
+
+@attrs.frozen
+class Row:
+    """One operation class.
+
+    Attributes:
+        samples: instances with operand types.
+        smooth: operands to differentiate by; None for all floating and complex ones.
+        second: True where second derivatives are checked too.
+        linear: sets of operands in which the operation is linear, the others held fixed.
+        exact: True where XLA and NumPy agree to the last bit.
+        tolerance: differs from TOLERANCE by this factor.
+        special: True to compare infinities, NaN and signed zeros too.
+        invalid: what is refused.
+    """
+
+    kind: type[Operation[Any]]
+    samples: tuple[Sample, ...]
+    smooth: tuple[int, ...] | None = None
+    second: bool = True
+    linear: tuple[tuple[int, ...], ...] = ()
+    exact: bool = False
+    tolerance: float = 1.0
+    special: bool = False
+    invalid: tuple[Invalid, ...] = ()
+
+    def __str__(self) -> str:
+        return self.kind.name
+
+    def active(self, sample: Sample) -> list[int]:
+        places = range(len(sample.types)) if self.smooth is None else self.smooth
+        return [i for i in places if sample.types[i].kind in "fc"]
+
+    def allowed(self, dtype: DType) -> float:
+        return 0.0 if self.exact else TOLERANCE.get(dtype, 0.0) * self.tolerance
+
+
+def on_device(data: Data, type: ArrayType) -> Array:
+    return put(np.array(data, type.dtype, order="C"), array_type(type.dtype, data.shape, type.weak))
+
+
+def host(x: Array) -> Data:
+    """Returns the data; 16-bit floats as f32, which NumPy can compare."""
+    data = x.host("test")
+    return data.astype(np.float32) if data.dtype.kind == "V" else data
+
+
+def assert_close(got: Data, want: Data, tolerance: float, note: str = "") -> None:
+    """Compares relative to the largest finite element; NaN equals NaN."""
+    if got.dtype.kind == "V" or want.dtype.kind == "V":
+        got, want = got.astype(np.float32), want.astype(np.float32)
+    if tolerance == 0.0 or got.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, want, err_msg=note)
+        return
+    finite = np.abs(want[np.isfinite(want)])
+    scale = max(float(finite.max()) if finite.size else 1.0, 1e-3)
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale, err_msg=note)
+
+
+def over(
+    op: Operation[Any],
+    *shapes: Shape,
+    of: Sequence[DType] = FEW,
+    domains: Sequence[Sampler] = (anything,),
+    rest: Sequence[ArrayType] = (),
+) -> tuple[Sample, ...]:
+    """Samples with all operands of one dtype, for each dtype; `rest` are operand types that stay."""
+    return tuple([Sample(op, (*[t(d, *s) for s in shapes], *rest), tuple(domains)) for d in of])
+
+
+def refuses(op: Operation[Any], *types: ArrayType, error: type[Exception], text: str) -> Invalid:
+    return Invalid(lambda: cast("ArrayOperation", op).infer(*types), error, text)

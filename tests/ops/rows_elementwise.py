@@ -1,0 +1,368 @@
+"""Rows of elementwise operations, comparisons, conversions and random bits.
+
+Never: holds a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from effx.effects import Operation
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops import compare as c
+from effx.ir.ops import convert as v
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.base import KIND_NAMES, Elementwise
+from effx.ir.ops.random import Threefry2x32
+from tests.ops.rows import (
+    BY_KIND,
+    FEW,
+    Invalid,
+    Row,
+    Sample,
+    Sampler,
+    anything,
+    b1,
+    bf16,
+    bits,
+    c64,
+    c128,
+    f16,
+    f32,
+    f64,
+    i8,
+    i32,
+    i64,
+    interval,
+    kinds_apart,
+    nonzero,
+    of_kinds,
+    over,
+    refuses,
+    steps,
+    t,
+    u8,
+    u32,
+)
+
+UNARY_SHAPES = ((), (0,), (1,), (2, 3))
+BINARY_SHAPES = (((), ()), ((3,), ()), ((), (2, 3)), ((0,), ()), ((1,), (1,)), ((2, 3), (2, 3)))
+
+
+def first_of(kinds: str) -> str:
+    return next(k for k in "fiubc" if k in kinds)
+
+
+MAIN = {"f": f32, "i": i32, "u": u8, "b": b1, "c": c64}
+
+
+def refused_kinds(op: Elementwise) -> list[Invalid]:
+    """The operand of a kind that the operation does not take, and the wrong number of operands."""
+    name, kinds, n = op.name, op.kinds, op.arity
+    good = t(MAIN[first_of(kinds)], 3)
+    found = [
+        refuses(
+            op,
+            *[good] * (n + 1),
+            error=ShapeError,
+            text=f"{name}: takes {n} operand{'s' * (n != 1)}, got {n + 1}: {', '.join(['%r' % good] * (n + 1))}",
+        )
+    ]
+    for kind in "biufc":
+        if kind not in kinds:
+            bad = t(BY_KIND[kind][0], 2)
+            names = " or ".join(KIND_NAMES[k] for k in kinds)
+            found.append(refuses(op, *[bad] * n, error=DTypeError, text=f"{name}: operand must be {names}, got {bad!r}"))
+    return found
+
+
+def unary(kind: type[Elementwise], domain: Sampler = anything, op: Elementwise | None = None, **rest: Any) -> Row:
+    op = kind() if op is None else op
+    main = MAIN[first_of(op.kinds)]
+    samples = [*over(op, (3,), of=of_kinds(op.kinds), domains=[domain])]
+    samples += [Sample(op, (t(main, *shape),), (domain,)) for shape in UNARY_SHAPES]
+    samples.append(Sample(op, (t(main, weak=True),), (domain,)))
+    return Row(kind, tuple(samples), invalid=tuple(refused_kinds(op)), **{"special": "f" in op.kinds, **rest})
+
+
+def binary(kind: type[Elementwise], *domains: Sampler, **rest: Any) -> Row:
+    op = kind()
+    main = MAIN[first_of(op.kinds)]
+    domains = domains or (anything,)
+    samples = [*over(op, (3,), (3,), of=of_kinds(op.kinds), domains=domains)]
+    samples += [Sample(op, (t(main, *x), t(main, *y)), domains) for x, y in BINARY_SHAPES]
+    samples.append(Sample(op, (t(main, 2), t(main, weak=True)), domains))
+    samples.append(Sample(op, (t(main, weak=True), t(main, weak=True)), domains))
+    if "f" in op.kinds:
+        samples += [Sample(op, (t(f64, *x), t(f64, *y)), domains) for x, y in (((3,), ()), ((), (2, 3)))]
+    invalid = [
+        *refused_kinds(op),
+        refuses(
+            op,
+            t(main, 2),
+            t(main, 3),
+            error=ShapeError,
+            text=f"{op.name}: operand shapes differ: {t(main, 2)}, {t(main, 3)}; only rank-0 operands broadcast",
+        ),
+        refuses(
+            op,
+            t(main, 2),
+            t(i8 if main != i8 else u8, 2),
+            error=DTypeError,
+            text=f"{op.name}: operand dtypes differ: operand 0 is {t(main, 2)}, operand 1 is {t(i8, 2)}",
+        ),
+    ]
+    return Row(kind, tuple(samples), invalid=tuple(invalid), **{"special": "f" in op.kinds, **rest})
+
+
+def rectangle(re: tuple[float, float], im: tuple[float, float], real: tuple[float, float]) -> Sampler:
+    """Draws real numbers from an interval and complex ones from a rectangle off the branch cuts."""
+    return kinds_apart(f=interval(*real), c=interval(*re, imaginary=im))
+
+
+ONE: tuple[tuple[int, ...], ...] = ((0,),)
+BOTH: tuple[tuple[int, ...], ...] = ((0, 1),)
+OFF_CUT = rectangle((0.2, 2), (-2, 2), (0.2, 3))
+
+UNARY = [
+    unary(e.Neg, exact=True, linear=ONE),
+    unary(e.Sign, steps),
+    unary(e.Floor, steps, exact=True),
+    unary(e.Ceil, steps, exact=True),
+    unary(e.RoundAwayFromZero, steps, exact=True),
+    unary(e.RoundToEven, steps, exact=True),
+    unary(e.Exp, interval(-2, 2)),
+    unary(e.Exp2, interval(-2, 2)),
+    unary(e.Expm1, interval(-1, 1)),
+    unary(e.Log, OFF_CUT),
+    unary(e.Log1p, rectangle((-0.7, 2), (-2, 2), (-0.7, 2))),
+    unary(e.Sqrt, OFF_CUT),
+    unary(e.Rsqrt, OFF_CUT),
+    unary(e.Cbrt, nonzero()),
+    unary(e.Square, interval(-5, 5)),
+    unary(e.Sin),
+    unary(e.Cos),
+    unary(e.Tan, interval(-1.2, 1.2), tolerance=3.0),
+    unary(e.Asin, rectangle((-2, 2), (0.2, 2), (-0.9, 0.9)), tolerance=3.0),
+    unary(e.Acos, rectangle((-2, 2), (0.2, 2), (-0.9, 0.9)), tolerance=3.0),
+    unary(e.Atan, rectangle((-2, 2), (-0.8, 0.8), (-3, 3)), tolerance=3.0),
+    unary(e.Sinh, interval(-2, 2)),
+    unary(e.Cosh, interval(-2, 2)),
+    unary(e.Tanh, rectangle((-2, 2), (-1, 1), (-2, 2))),
+    unary(e.Asinh, rectangle((-2, 2), (-0.8, 0.8), (-3, 3))),
+    unary(e.Acosh, rectangle((-2, 2), (0.2, 2), (1.2, 3)), tolerance=3.0),
+    unary(e.Atanh, rectangle((-0.9, 0.9), (-2, 2), (-0.9, 0.9)), tolerance=3.0),
+    unary(e.Logistic, rectangle((-3, 3), (-1, 1), (-4, 4))),
+    unary(e.Erf),
+    unary(e.Erfc, tolerance=3.0),
+    unary(e.ErfInv, interval(-0.9, 0.9), tolerance=3.0),
+    unary(e.Conj, exact=True, linear=ONE),
+    unary(e.Not, bits, exact=True),
+    unary(e.PopulationCount, bits, exact=True),
+    unary(e.CountLeadingZeros, bits, exact=True),
+    unary(v.StopGradient, exact=True, smooth=()),
+    unary(v.Copy, exact=True, linear=ONE),
+    unary(e.Abs, nonzero()),
+    unary(e.Real, linear=ONE, exact=True),
+    unary(e.Imag, linear=ONE, exact=True),
+    unary(e.IsFinite, steps, exact=True),
+]
+POWERS = (-2, -1, 0, 1, 3, 5)
+UNARY.append(
+    Row(
+        e.IntegerPow,
+        tuple(
+            [
+                s
+                for n in POWERS
+                for s in over(e.IntegerPow(n), (3,), of=[f64, f32, bf16, c128], domains=[nonzero()])
+            ]
+            + [*over(e.IntegerPow(3), (3,), of=of_kinds("iufc"), domains=[nonzero()])]
+            + [*over(e.IntegerPow(0), (2,), of=[i32, u8])]
+            + [Sample(e.IntegerPow(2), (t(f32, *shape),)) for shape in UNARY_SHAPES]
+        ),
+        invalid=(
+            refuses(
+                e.IntegerPow(-1),
+                t(i32, 2),
+                error=DTypeError,
+                text="integer_pow: integers have no negative powers: i32[2] to the power -1",
+            ),
+            refuses(
+                e.IntegerPow(2),
+                t(b1),
+                error=DTypeError,
+                text="integer_pow: operand must be signed or unsigned or floating or complex, got bool[]",
+            ),
+        ),
+    )
+)
+
+divisor = kinds_apart(f=nonzero(), c=nonzero(), rest=interval(-3, 3))
+amount = interval(0, 9)
+BINARY = [
+    binary(e.Add, exact=True, linear=BOTH),
+    binary(e.Sub, exact=True, linear=BOTH),
+    binary(e.Mul, linear=((0,), (1,))),
+    binary(e.Div, interval(-9, 9), divisor, linear=ONE),
+    binary(e.Rem, interval(-9, 9), divisor),
+    binary(e.Pow, rectangle((0.3, 2), (-1, 1), (0.3, 2)), interval(-2, 2)),
+    binary(e.Atan2, nonzero()),
+    binary(e.Max, exact=True),
+    binary(e.Min, exact=True),
+    binary(e.NextAfter, exact=True, smooth=()),
+    binary(e.And, bits, exact=True),
+    binary(e.Or, bits, exact=True),
+    binary(e.Xor, bits, exact=True),
+    binary(e.ShiftLeft, bits, amount, exact=True),
+    binary(e.ShiftRightArithmetic, bits, amount, exact=True),
+    binary(e.ShiftRightLogical, bits, amount, exact=True),
+    *[binary(k, exact=True) for k in (c.Eq, c.Ne, c.Lt, c.Le, c.Gt, c.Ge)],
+]
+BINARY.append(
+    Row(
+        e.Complex,
+        tuple([Sample(e.Complex(), (t(d, *x), t(d, *y))) for d in (f32, f64) for x, y in BINARY_SHAPES]),
+        linear=BOTH,
+        exact=True,
+        invalid=(
+            refuses(e.Complex(), t(f16, 2), t(f16, 2), error=DTypeError, text="complex: operands must be f32 or f64, got f16[2], f16[2]"),
+            refuses(e.Complex(), t(i32), t(i32), error=DTypeError, text="complex: operand must be floating, got i32[]"),
+        ),
+    )
+)
+
+
+def selects(which: Any, cases: Sequence[tuple[int, ...]], of: Sequence[Any]) -> list[Sample]:
+    return [Sample(e.Select(), (which, *[t(d, *s) for s in cases]), (interval(-1, 4), anything)) for d in of]
+
+
+SELECT: Operation[Any] = e.Select()
+OTHER = [
+    Row(
+        e.Select,
+        (
+            *selects(t(b1, 3), [(3,), (3,)], of_kinds("biufc")),
+            *selects(t(b1), [(3,), (3,)], [f32, f64]),
+            *selects(t(b1, 3), [(), (3,)], [f32, f64]),
+            *selects(t(b1, 3), [(), ()], [f32, f64]),
+            *selects(t(b1), [(), (0,)], [f32]),
+            *selects(t(i32, 6), [(6,), (), (6,)], [f32, f64, c128, i8]),
+            *selects(t(i32), [(2, 2), (2, 2), (), (2, 2)], [f32, f64]),
+            *selects(t(i32, 3), [(3,)], [f32]),
+            *selects(t(b1, 3), [(3,)], [f32]),
+        ),
+        linear=(),
+        exact=True,
+        invalid=(
+            refuses(SELECT, t(b1, 3), error=ShapeError, text="select: takes a predicate and at least one case, got bool[3]"),
+            refuses(SELECT, t(f32), t(f32), t(f32), error=DTypeError, text="select: the predicate must be bool or signed, got f32[]"),
+            refuses(SELECT, t(b1), t(f32), t(f32), t(f32), error=ShapeError, text="select: a bool predicate chooses between 2 cases, got 3"),
+            refuses(SELECT, t(b1), t(f32), t(f16), error=DTypeError, text="select: dtypes of the cases differ: f32[], f16[]"),
+            refuses(SELECT, t(b1, 2), t(f32, 3), t(f32), error=ShapeError, text="select: operand shapes differ: bool[2], f32[3], f32[]; only rank-0 operands broadcast"),
+        ),
+    ),
+    Row(
+        e.Clamp,
+        (
+            *over(e.Clamp(), (), (6,), (), of=of_kinds("biuf"), domains=[interval(-2, -1), anything, interval(1, 2)]),
+            *over(e.Clamp(), (6,), (6,), (6,), of=[f32, f64, i32], domains=[interval(-2, -1), anything, interval(1, 2)]),
+            *over(e.Clamp(), (), (6,), (6,), of=[f32, f64], domains=[interval(-2, -1), anything, interval(1, 2)]),
+            *over(e.Clamp(), (), (), (), of=[f32, f64], domains=[interval(-2, -1), anything, interval(1, 2)]),
+            *over(e.Clamp(), (), (0,), (), of=[f32]),
+            Sample(e.Clamp(), (t(f32), t(f32, 2, weak=True), t(f32))),
+        ),
+        exact=True,
+        invalid=(
+            refuses(e.Clamp(), t(f32, 3), t(f32), t(f32), error=ShapeError, text="clamp: bounds must have x's shape or rank 0: low, x, high are f32[3], f32[], f32[]"),
+            refuses(e.Clamp(), t(c64), t(c64), t(c64), error=DTypeError, text="clamp: operand must be bool or signed or unsigned or floating, got c64[]"),
+            refuses(e.Clamp(), t(f32), t(f32), error=ShapeError, text="clamp: takes 3 operands, got 2: f32[], f32[]"),
+        ),
+    ),
+    Row(
+        v.Convert,
+        (
+            *[
+                s
+                for target in of_kinds("biuf")
+                for s in over(v.Convert(target), (4,), of=[b1, i8, i32, u8, bf16, f32], domains=[kinds_apart(f=interval(0, 9), i=interval(0, 9))])
+            ],
+            *[s for target in (c64, c128) for s in over(v.Convert(target), (4,), of=[b1, i32, f32, f64, c64, c128])],
+            *over(v.Convert(f64), (4,), of=[f64, f32]),
+            *over(v.Convert(b1), (4,), of=[c64, f64]),
+            *over(v.Convert(i64), (4,), of=[f64, u32], domains=[kinds_apart(f=interval(-9, 9))]),
+            *over(v.Convert(f32, True), (), of=[i32, f32]),
+            *over(v.Convert(i8), (4,), of=[f32], domains=[interval(-9, 9)]),
+            *over(v.Convert(f32), (0,), of=[i32]),
+        ),
+        linear=ONE,
+        exact=True,
+        invalid=(
+            refuses(v.Convert(f32), t(c64, 2), error=DTypeError, text="convert: c64[2] has an imaginary part, which float32 cannot hold; take real(x) first"),
+            refuses(v.Convert(f32), error=ShapeError, text="convert: takes 1 operand, got 0: "),
+        ),
+    ),
+    Row(
+        v.Bitcast,
+        (
+            *over(v.Bitcast(i32), (3,), of=[f32, u32, i32]),
+            *over(v.Bitcast(f32), (3,), of=[i32], domains=[interval(1, 2**30)]),
+            *over(v.Bitcast(u8), (3,), of=[f32, i32, i8, bf16, f64]),
+            *over(v.Bitcast(u8), (), of=[f32]),
+            *over(v.Bitcast(u32), (2, 4), of=[u8]),
+            *over(v.Bitcast(f64), (2,), of=[i32], domains=[interval(1, 2**30)]),
+            *over(v.Bitcast(u8), (0, 4), of=[f32]),
+        ),
+        exact=True,
+        invalid=(
+            refuses(v.Bitcast(f32), t(b1), error=DTypeError, text="bitcast: bool[] cannot be read as float32: bool and complex keep to themselves"),
+            refuses(v.Bitcast(f32), t(u8, 3), error=DTypeError, text="bitcast: reading u8[3] as float32 needs a last axis of size 4"),
+            refuses(v.Bitcast(f32), t(u8), error=DTypeError, text="bitcast: reading u8[] as float32 needs a last axis of size 4"),
+        ),
+    ),
+    Row(
+        v.ReducePrecision,
+        (
+            *over(v.ReducePrecision(5, 10), (9,), of=of_kinds("f")),
+            *over(v.ReducePrecision(8, 7), (9,), of=[f32, f64]),
+            *over(v.ReducePrecision(3, 2), (9,), of=[f32], domains=[interval(-40, 40)]),
+            *over(v.ReducePrecision(8, 7), (), of=[f32]),
+            *over(v.ReducePrecision(8, 7), (0,), of=[f32]),
+        ),
+        smooth=(),  # the rule is the straight-through one: the slope of the identity
+        exact=True,
+        invalid=(
+            refuses(v.ReducePrecision(0, 1), t(f32), error=DTypeError, text="reduce_precision: needs exponent_bits >= 1 and mantissa_bits >= 0, got 0 and 1"),
+            refuses(v.ReducePrecision(5, 10), t(i32), error=DTypeError, text="reduce_precision: operand must be floating, got i32[]"),
+        ),
+    ),
+    Row(
+        v.OptimizationBarrier,
+        (
+            *[Sample(v.OptimizationBarrier(), (t(d, 3), t(i32), t(f64, 2))) for d in FEW],
+            Sample(v.OptimizationBarrier(), (t(f32, 0),)),
+            Sample(v.OptimizationBarrier(), (t(f32, weak=True),)),
+        ),
+        linear=((0, 2),),
+        exact=True,
+        invalid=(),
+    ),
+    Row(
+        Threefry2x32,
+        tuple(
+            [
+                Sample(Threefry2x32(), (t(u32, *k), t(u32, *k), t(u32, *x), t(u32, *x)), (bits,))
+                for k, x in (((), ()), ((), (5,)), ((3,), (3,)), ((2, 2), ()), ((), (0,)), ((1,), (1,)))
+            ]
+        ),
+        exact=True,
+        invalid=(
+            refuses(Threefry2x32(), t(u32), t(u32), t(u32), error=ShapeError, text="threefry2x32: takes 4 operands, got 3: u32[], u32[], u32[]"),
+            refuses(Threefry2x32(), t(u32), t(u32), t(u32), t(i32), error=DTypeError, text="threefry2x32: operands must be u32, got u32[], u32[], u32[], i32[]"),
+            refuses(Threefry2x32(), t(u32), t(u32), t(u32, 2), t(u32, 3), error=ShapeError, text="threefry2x32: operand shapes differ: u32[], u32[], u32[2], u32[3]; only rank-0 operands broadcast"),
+        ),
+    ),
+]
+
+ROWS = [*UNARY, *BINARY, *OTHER]

@@ -1,0 +1,45 @@
+"""The table of operations: a row for every operation class, and the samples that the laws run over.
+
+Never: says how a law is checked.
+"""
+
+from __future__ import annotations
+
+from effx.effects import Operation
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from tests.ops import rows_elementwise, rows_index, rows_shape
+from tests.ops.rows import Row, Sample, c128, f64
+
+ROWS: list[Row] = [*rows_elementwise.ROWS, *rows_shape.ROWS, *rows_index.ROWS]
+BY_KIND = {row.kind: row for row in ROWS}
+
+
+def operation_classes() -> list[type[Operation[object]]]:
+    """Lists the classes of effx.ir.ops that have instances: those without subclasses of their own."""
+    found: dict[str, type[Operation[object]]] = {}
+    pending: list[type[Operation[object]]] = [ArrayOperation, TupleOperation]
+    while pending:
+        kind = pending.pop()
+        # attrs replaces a class by one with slots, and keeps the first one alive a while.
+        below = [k for k in kind.__subclasses__() if k.__module__.startswith("effx.ir.ops")]
+        pending += below
+        if not below and kind not in (ArrayOperation, TupleOperation):
+            found[kind.__qualname__] = kind
+    return [found[name] for name in sorted(found)]
+
+
+Case = tuple[Row, Sample]
+CASES: list[Case] = [(row, sample) for row in ROWS for sample in row.samples]
+
+
+def name(case: Case) -> str:
+    return str(case[1])
+
+
+# What derivatives are checked on: all inexact types are 64-bit, so that differences have digits.
+WIDE: list[Case] = [
+    (row, sample)
+    for row, sample in CASES
+    if row.active(sample)
+    and all(x.dtype in (f64, c128) for x in [*sample.types, *sample.inferred()] if x.kind in "fc")
+]

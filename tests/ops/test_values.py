@@ -1,0 +1,121 @@
+"""XLA gives what the typing rules predict and what NumPy gives; jit gives what running one by one gives.
+
+Never: checks a derivative.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from effx.array import Array
+from effx.effects import handle
+from effx.handlers.reference import Reference
+from effx.handlers.stage import stage
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.base import Binary, Unary
+from effx.ir.ops.collective import Collective
+from effx.ir.ops.control import Call
+from effx.transforms.jit import jit
+from tests.ops.rows import Data, Row, Sample, assert_close, f32, host, on_device, t
+from tests.ops.table import CASES, ROWS, Case, name, operation_classes
+
+every_case = pytest.mark.parametrize("case", CASES, ids=name)
+
+
+def test_every_operation_has_a_row() -> None:
+    """A class without a row would escape all laws."""
+    assert [k.__name__ for k in operation_classes()] == sorted(row.kind.__name__ for row in ROWS)
+
+
+def run(sample: Sample, data: list[Data]) -> list[Array]:
+    return sample.apply(sample.arrays(data))
+
+
+def reference(sample: Sample, data: list[Data]) -> list[Data]:
+    operands = sample.arrays(data)
+    with handle(Reference()):
+        return [host(y) for y in sample.apply(operands)]
+
+
+@every_case
+def test_typing_rule_predicts_xla(case: Case) -> None:
+    """Dtype, shape and weakness."""
+    _, sample = case
+    with sample.settings():
+        results = run(sample, sample.draw())
+        for y, expected in zip(results, sample.inferred(), strict=True):
+            assert y.type.matches(y.type)
+            if isinstance(sample.op, Collective):
+                shape = expected.shape if sample.types else (3, *expected.shape)
+                assert (y.dtype, y.shape) == (expected.dtype, shape)
+                continue
+            assert y.type is expected
+            data = np.asarray(y)
+            assert (data.dtype, data.shape) == (expected.dtype, expected.shape)
+
+
+@every_case
+def test_xla_equals_numpy(case: Case) -> None:
+    """With three draws of operands."""
+    row, sample = case
+    with sample.settings():
+        for seed in range(3):
+            data = sample.draw(seed)
+            for y, want in zip(run(sample, data), reference(sample, data), strict=True):
+                assert_close(host(y), want, row.allowed(y.dtype), f"operands {data}")
+
+
+SPECIAL = np.asarray([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e30, -1e30], np.float32)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.special], ids=str)
+def test_special_values(row: Row) -> None:
+    """NaN, infinities, zeros of both signs and large numbers."""
+    op = row.samples[0].op
+    if isinstance(op, Unary) or len(row.samples[0].types) == 1:
+        data = [SPECIAL]
+    else:
+        assert isinstance(op, Binary) or len(row.samples[0].types) == 2
+        data = [np.asarray(x) for x in np.broadcast_arrays(SPECIAL[:, None], SPECIAL[None])]
+    sample = Sample(op, tuple([t(f32, *d.shape) for d in data]))
+    (got,), (want,) = run(sample, data), reference(sample, data)
+    result = host(got)
+    if result.dtype.kind != "b":
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(want), err_msg="places of NaN")
+        np.testing.assert_array_equal(np.isinf(result), np.isinf(want), err_msg="places of infinities")
+        zero = (want == 0) & (result == 0)
+        np.testing.assert_array_equal(np.signbit(result[zero]), np.signbit(want[zero]), err_msg="signs of zeros")
+    np.testing.assert_allclose(result, want, rtol=2e-5, atol=1e-30)
+
+
+@every_case
+def test_jit_equals_eager(case: Case) -> None:
+    """Compiled with its neighbours or alone, an operation gives the same."""
+    row, sample = case
+    with sample.settings():
+        data = sample.draw(1)
+        operands = sample.arrays(data)
+        compiled = jit(lambda *xs: tuple(sample.apply(xs)))
+        for y, want in zip(compiled(*operands), sample.apply(operands), strict=True):
+            assert y.type.matches(want.type)
+            assert_close(host(y), host(want), row.allowed(y.dtype))
+
+
+def test_collectives_need_an_axis() -> None:
+    """The reference binds no axis name either."""
+    for row in ROWS:
+        sample = row.samples[0]
+        if isinstance(sample.op, Collective):
+            with handle(Reference()), pytest.raises(NameError, match="axis name 'i' is not bound") as caught:
+                sample.op(*[on_device(np.zeros(x.shape), x) for x in sample.types])
+            assert "in   reference" in str(caught.value)
+
+
+def test_calls_are_opened_by_the_reference() -> None:
+    """A program inside a program is run operation by operation."""
+    inner = stage(lambda xs: [e.Sin()(xs[0])], [t(f32, 2)], "inner")
+    outer = stage(lambda xs: [*Call(inner.program)(xs[0])], [t(f32, 2)], "outer")
+    with handle(Reference()):
+        (y,) = Call(outer.program)(on_device(np.asarray([1.0, 2.0]), t(f32, 2)))
+    assert_close(host(y), np.sin(np.asarray([1, 2], np.float32)), 1e-6)
