@@ -33,7 +33,7 @@ def dot_general(
     rhs: Operand,
     dimension_numbers: DotDimensionNumbers,
     precision: PrecisionLike = None,
-    preferred_element_type: DTypeLike | None = None,
+    preferred_element_type: "DTypeLike | None" = None,
 ) -> Array:
     """Multiplies, sums over the contracting axes, and runs side by side along the batch axes.
 
@@ -80,7 +80,7 @@ def dot(
     *,
     dimension_numbers: DotDimensionNumbers | None = None,
     precision: PrecisionLike = None,
-    preferred_element_type: DTypeLike | None = None,
+    preferred_element_type: "DTypeLike | None" = None,
 ) -> Array:
     """Returns the product of vectors and matrices.
 

@@ -32,7 +32,7 @@ class HasShape(Protocol):
         ...
 
 
-def full(shape: int | Sequence[int], fill_value: Operand, dtype: DTypeLike | None = None) -> Array:
+def full(shape: int | Sequence[int], fill_value: Operand, dtype: "DTypeLike | None" = None) -> Array:
     """Returns an array of one value.
 
     Args:
@@ -61,7 +61,7 @@ def full(shape: int | Sequence[int], fill_value: Operand, dtype: DTypeLike | Non
 def full_like(
     x: Operand | HasShape,
     fill_value: Operand,
-    dtype: DTypeLike | None = None,
+    dtype: "DTypeLike | None" = None,
     shape: int | Sequence[int] | None = None,
 ) -> Array:
     """Returns an array of one value with another array's shape and dtype.

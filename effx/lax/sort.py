@@ -5,7 +5,7 @@ Never: compare by anything but the elements: floats ascend, -0.0 equals 0.0, NaN
 
 from collections.abc import Sequence
 from operator import index
-from typing import overload
+from typing import cast, overload
 
 from effx import dtypes
 from effx.array import Array, Operand
@@ -50,7 +50,8 @@ def sort(
     (Array([1, 2], dtype=int32), Array([6, 5], dtype=int32))
     """
     several = isinstance(operand, list | tuple)
-    arrays = [as_operand(x, "sort") for x in (operand if several else (operand,))]
+    operands = operand if isinstance(operand, list | tuple) else (cast("Operand", operand),)
+    arrays = [as_operand(x, "sort") for x in operands]
     if not arrays:
         raise ShapeError("sort: takes at least one operand, got none")
     axis = count_from_start("sort", index(dimension), arrays[0].type)
