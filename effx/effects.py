@@ -13,7 +13,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import ClassVar, Generic, Self, TypeVar
 
-from effx.errors import EffxError, NoRuleError
+from effx.errors import EffxError, NoRuleError, hide_internal_frames
 
 __all__ = ["Frame", "Handler", "Operation", "RuleTable", "Value", "forward", "handle", "perform", "stack_of"]
 
@@ -237,8 +237,10 @@ class handle:
         assert self.token is not None
         self.frame.live = False
         _current.reset(self.token)
-        if isinstance(error, EffxError) and not error.handlers:
-            error.handlers = stack_of(self.frame)  # raised outside of any operation
+        if error is not None:
+            if isinstance(error, EffxError) and not error.handlers:
+                error.handlers = stack_of(self.frame)  # raised outside of any operation
+            hide_internal_frames(error)
         if self.frame.intercepts:
             for listener in interception_listeners:
                 listener(False)

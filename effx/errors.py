@@ -28,6 +28,7 @@ __all__ = [
     "ShapeError",
     "TransformError",
     "TreeError",
+    "hide_internal_frames",
     "source_of",
     "user_frame",
     "without_internal_frames",
@@ -183,6 +184,15 @@ class ProgramError(EffxError, ValueError):
 
 class BackendError(EffxError, RuntimeError):
     """A platform, plugin or device is not there or does not work."""
+
+
+def hide_internal_frames(error: BaseException) -> None:
+    """Shortens an error's traceback in place, unless the flag `traceback_filtering` is off."""
+    if hiding[0]:
+        error.__traceback__ = without_internal_frames(error.__traceback__)
+
+
+hiding = [True]  # set by effx.flags
 
 
 def without_internal_frames(traceback: TracebackType | None) -> TracebackType | None:

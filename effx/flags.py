@@ -1,6 +1,6 @@
 """Configuration flags: one global value each, set from code or `EFFX_*`, overridden per context.
 
-Never: import another effx module, or know who reads a flag (layers subscribe instead).
+Never: import another effx module but `effx.errors`, or know who reads a flag (layers subscribe instead).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Final, Generic, Literal, TypeVar, cast, final, get_args
+
+from effx import errors
 
 __all__ = [
     "FLAGS",
@@ -497,5 +499,12 @@ class Config:
         """Platforms to start, in order of preference; None lets effx choose."""
         return platforms.value
 
+
+def _hide_frames(hide: bool) -> None:
+    errors.hiding[0] = hide
+
+
+traceback_filtering.subscribe_global(_hide_frames)
+_hide_frames(traceback_filtering.value)
 
 config: Final = Config()

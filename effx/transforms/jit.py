@@ -18,7 +18,7 @@ import attrs
 from effx import flags
 from effx.array import Array
 from effx.effects import Frame, current_frame, is_in_scope, isolated
-from effx.errors import BackendError, TransformError
+from effx.errors import BackendError, TransformError, hide_internal_frames
 from effx.handlers.evaluate import device_for
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call
@@ -257,6 +257,14 @@ class Function(Generic[P, R]):
         """What C++ calls for arguments that it has no compiled program for."""
         if flags.disable_jit.value:
             return self.fun(*args, **kwargs), None, False
+        try:
+            return self.run(args, kwargs)
+        except Exception as error:
+            hide_internal_frames(error)  # of this frame too: a bare raise adds none
+            raise
+
+    def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
+        """Stages and compiles as far as needed, then computes the result."""
         entry, arrays, leaves = self.prepare(args, kwargs)
         if current_frame() is not None or entry.foreign or entry.program.effects:
             return self.perform(entry, arrays), None, False

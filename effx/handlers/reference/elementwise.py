@@ -24,7 +24,7 @@ def _each(function: Callable[[float], float]) -> Callable[[Data], Data]:
 def _sign(x: Data) -> Data:
     if x.dtype.kind == "c":
         return np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x)))
-    return np.sign(x)
+    return np.where(x == 0, x, np.sign(x))  # NumPy drops the sign of -0.0
 
 
 def _away_from_zero(x: Data) -> Data:
@@ -150,6 +150,15 @@ def _right_signed(x: int, by: int, bits: int) -> int:
     return signed >> min(by, bits)
 
 
+def _larger(x: Data, y: Data) -> Data:
+    # IEEE 754-2019's maximum puts 0.0 above -0.0, which NumPy leaves open; their sum is right.
+    return np.where((x == 0) & (y == 0), np.add(x, y), np.maximum(x, y)) if x.dtype.kind == "f" else np.maximum(x, y)
+
+
+def _smaller(x: Data, y: Data) -> Data:
+    return -_larger(-x, -y) if x.dtype.kind == "f" else np.minimum(x, y)
+
+
 BINARY: dict[type[Binary], Callable[[Data, Data], Data]] = {
     e.Add: np.add,
     e.Sub: np.subtract,
@@ -158,8 +167,8 @@ BINARY: dict[type[Binary], Callable[[Data, Data], Data]] = {
     e.Rem: _rest,
     e.Pow: np.power,
     e.Atan2: np.arctan2,
-    e.Max: np.maximum,
-    e.Min: np.minimum,
+    e.Max: _larger,
+    e.Min: _smaller,
     e.And: np.bitwise_and,
     e.Or: np.bitwise_or,
     e.Xor: np.bitwise_xor,

@@ -4,7 +4,7 @@ Never: know what binds an axis; vmap and the parallel map do.
 """
 
 from collections.abc import Hashable
-from typing import final
+from typing import ClassVar, final
 
 import attrs
 
@@ -30,9 +30,11 @@ class Collective(ArrayOperation):
 
     Attributes:
         axis_name: the axis; a handler further out binds it.
+        kinds: the dtype kinds it takes.
     """
 
     axis_name: AxisName
+    kinds: ClassVar[str] = "biufc"
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
@@ -42,6 +44,7 @@ class Collective(ArrayOperation):
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operand's type."""
         check_arity(self, types, 1)
+        check_kind(self, types[0], self.kinds)
         return types[0]
 
 
@@ -50,17 +53,23 @@ class Collective(ArrayOperation):
 class PSum(Collective, Linear):
     """The sum over all members of the axis. StableHLO: all_reduce."""
 
+    kinds: ClassVar[str] = "iufc"
+
 
 @final
 @attrs.frozen
 class PMax(Collective):
     """The maximum over all members of the axis. StableHLO: all_reduce."""
 
+    kinds: ClassVar[str] = "biuf"
+
 
 @final
 @attrs.frozen
 class PMin(Collective):
     """The minimum over all members of the axis. StableHLO: all_reduce."""
+
+    kinds: ClassVar[str] = "biuf"
 
 
 @final

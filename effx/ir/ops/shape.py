@@ -227,6 +227,8 @@ class DynamicSlice(ArrayOperation, Structural):
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """X's dtype with the block's shape."""
+        if not types:
+            raise ShapeError("dynamic_slice: takes x and the starts, got no operands")
         t = types[0]
         _check_starts(self, t, types[1:])
         if len(self.sizes) != t.ndim or any(

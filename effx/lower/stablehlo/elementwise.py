@@ -144,6 +144,8 @@ def integer_pow(body: Body, op: e.IntegerPow, inputs: Inputs, outputs: Outputs) 
 @emits(e.Abs, e.Real, e.Imag)
 def complex_to_real(body: Body, op: Elementwise, inputs: Inputs, outputs: Outputs) -> str:
     x, out = inputs[0], outputs[0]
+    if x.type.kind == "u":
+        return body.name(x)  # StableHLO has no abs of unsigned integers
     return body.line(f"stablehlo.{op.name} {body.name(x)} : ({x.type.mlir}) -> {out.type.mlir}")
 
 

@@ -3,9 +3,11 @@
 Never: clamp or wrap indices; the operations' own meaning does.
 """
 
+import attrs
+
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.program import Atom, Var
-from effx.ir.types import array_type
+from effx.ir.types import ArrayType, array_type
 from effx.lower.emit import Body, emits, ints
 from effx.lower.stablehlo.shape import wide_index
 
@@ -35,6 +37,14 @@ def _array(values: tuple[int, ...]) -> str:
     return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
 
 
+def _as_vector(body: Body, op: Scatter, x: Atom, indices: ArrayType) -> tuple[Scatter, str, ArrayType, str, ArrayType]:
+    """Writes a scatter into rank 0 as one into a single element; XLA refuses several updates of rank 0."""
+    vector = array_type(x.type.dtype, (1,))
+    name = body.line(f"stablehlo.reshape {body.name(x)} : ({x.type.mlir}) -> {vector.mlir}")
+    starts = array_type(indices.dtype, (*indices.shape[:-1], 1))
+    return attrs.evolve(op, inserted=(0,), start_index_map=(0,)), name, vector, body.constant(0, starts), starts
+
+
 COMBINE = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
 
 
@@ -42,7 +52,10 @@ COMBINE = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
 def scatter(body: Body, op: Scatter, inputs: Inputs, outputs: Outputs) -> str:
     x, _, updates = inputs
     indices, it = wide_index(body, inputs[1])
-    s = array_type(x.type.dtype).mlir
+    name, t = body.name(x), x.type
+    if not t.shape:
+        op, name, t, indices, it = _as_vector(body, op, x, it)
+    s = array_type(t.dtype).mlir
     if op.combiner == "set":
         region = f"^bb0(%old: {s}, %new: {s}):\n      stablehlo.return %new : {s}"
     else:
@@ -50,12 +63,13 @@ def scatter(body: Body, op: Scatter, inputs: Inputs, outputs: Outputs) -> str:
             f"^bb0(%old: {s}, %new: {s}):\n      %both = stablehlo.{COMBINE[op.combiner]} %old, %new : {s}\n"
             f"      stablehlo.return %both : {s}"
         )
-    return body.line(
-        f'"stablehlo.scatter"({body.name(x)}, {indices}, {body.name(updates)}) <{{indices_are_sorted = {_flag(op.sorted)}, '
+    result = body.line(
+        f'"stablehlo.scatter"({name}, {indices}, {body.name(updates)}) <{{indices_are_sorted = {_flag(op.sorted)}, '
         f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = {ints(op.window_dims)}, "
         f"inserted_window_dims = {ints(op.inserted)}, input_batching_dims = {ints(op.operand_batch)}, "
         f"scatter_indices_batching_dims = {ints(op.indices_batch)}, "
         f"scatter_dims_to_operand_dims = {ints(op.start_index_map)}, index_vector_dim = {it.ndim - 1}>, "
         f"unique_indices = {_flag(op.unique)}}}> ({{\n    {region}\n    }}) "
-        f": ({x.type.mlir}, {it.mlir}, {updates.type.mlir}) -> {outputs[0].type.mlir}"
+        f": ({t.mlir}, {it.mlir}, {updates.type.mlir}) -> {t.mlir}"
     )
+    return result if x.type.shape else body.line(f"stablehlo.reshape {result} : ({t.mlir}) -> {x.type.mlir}")
