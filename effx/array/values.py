@@ -6,7 +6,7 @@ Never: import jaxlib; arrays on devices are `effx.lower.concrete`'s.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, SupportsIndex, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, cast, final
 
 import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple, Unpack
@@ -568,11 +568,15 @@ def operator(function: "Callable[[Operand, Operand], Array]", x: "Operand", y: "
     return function(x, y)
 
 
+_OPERANDS = (Array, int, float, complex, np.ndarray, np.generic)
+
+
 def _is_operand(x: object) -> bool:
     return (
-        isinstance(x, Array | bool | int | float | complex | np.ndarray | np.generic | SupportsIndex)
+        isinstance(x, _OPERANDS)
         or hasattr(x, "__array__")
         or hasattr(x, "__jax_array__")
+        or hasattr(x, "__effx_array__")
     )
 
 

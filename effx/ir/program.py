@@ -3,7 +3,8 @@
 Never: interpret an operation; that is the handlers' part.
 """
 
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, final
 
 import attrs
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Atom", "Equation", "Literal", "Program", "Var"]
 
 Scalar = bool | int | float | complex
+T = TypeVar("T", bound=tuple[object, ...])
 
 
 @final
@@ -71,11 +73,22 @@ class Equation:
     scope: str = ""
 
 
-def _validate_equations(program: object, attribute: object, equations: tuple[object, ...]) -> None:
-    # What is inside the equations is the checker's part: here one pass in C must do.
-    strange = {*map(type, equations)} - {Equation}
-    if strange:
-        raise ProgramError(f"program: expected equations, got {', '.join(sorted(k.__name__ for k in strange))}")
+def _consists_of(*kinds: type[object]) -> "Callable[[object, attrs.Attribute[T], T], None]":
+    """Returns an attrs validator for a tuple of instances of these final classes.
+
+    One pass in C: attrs' own deep_iterable takes a microsecond an element. What is inside the
+    elements is the checker's part.
+    """
+    allowed = set(kinds)
+    names = " or ".join([k.__name__ for k in kinds])
+
+    def validate(program: object, attribute: "attrs.Attribute[T]", value: T) -> None:
+        strange = {*map(type, value)} - allowed
+        if strange or type(value) is not tuple:
+            found = ", ".join(sorted([k.__name__ for k in strange])) or f"a {type(value).__name__}"
+            raise ProgramError(f"program: {attribute.name} must be a tuple of {names}, got {found}")
+
+    return validate
 
 
 @final
@@ -95,13 +108,9 @@ class Program:
         constants: values of the first inputs, where a user staged a function that closes over arrays.
     """
 
-    inputs: tuple[Var, ...] = attrs.field(
-        validator=attrs.validators.deep_iterable(attrs.validators.instance_of(Var))
-    )
-    equations: tuple[Equation, ...] = attrs.field(validator=_validate_equations)
-    outputs: tuple[Atom, ...] = attrs.field(
-        validator=attrs.validators.deep_iterable(attrs.validators.instance_of((Var, Literal)))
-    )
+    inputs: tuple[Var, ...] = attrs.field(validator=_consists_of(Var))
+    equations: tuple[Equation, ...] = attrs.field(validator=_consists_of(Equation))
+    outputs: tuple[Atom, ...] = attrs.field(validator=_consists_of(Var, Literal))
     name: str = attrs.field(default="f", validator=attrs.validators.instance_of(str))
     effects: frozenset[Effect] = attrs.field(default=frozenset())
     constants: "tuple[Array, ...]" = attrs.field(default=(), repr=False)

@@ -5,6 +5,8 @@ Operands are brought to one dtype and one shape first.
 Never: compare; `effx.numpy.logic` does.
 """
 
+from __future__ import annotations
+
 import math
 from typing import TYPE_CHECKING
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from effx.ir.ops.base import ArrayOperation
 
 
-def apply(op: "ArrayOperation", x: "Operand", y: "Operand") -> Array:
+def apply(op: ArrayOperation, x: Operand, y: Operand) -> Array:
     """Performs a two-operand operation after promotion.
 
     Raises:
@@ -33,13 +35,13 @@ def apply(op: "ArrayOperation", x: "Operand", y: "Operand") -> Array:
     return result
 
 
-def _integers(x: "Operand", y: "Operand") -> tuple[Array, Array]:
+def _integers(x: Operand, y: Operand) -> tuple[Array, Array]:
     """Promotes, booleans to the smallest default integer."""
     a, b = promote(x, y)
     return (convert(a, dtypes.int32), convert(b, dtypes.int32)) if a.type.kind == "b" else (a, b)
 
 
-def add(x: "Operand", y: "Operand", /) -> Array:
+def add(x: Operand, y: Operand, /) -> Array:
     """The sum `x + y`; or of booleans.
 
     >>> int(add(1, 2))
@@ -48,7 +50,7 @@ def add(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.ADD, x, y)
 
 
-def subtract(x: "Operand", y: "Operand", /) -> Array:
+def subtract(x: Operand, y: Operand, /) -> Array:
     """The difference `x - y`.
 
     >>> int(subtract(1, 2))
@@ -57,7 +59,7 @@ def subtract(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.SUB, x, y)
 
 
-def multiply(x: "Operand", y: "Operand", /) -> Array:
+def multiply(x: Operand, y: Operand, /) -> Array:
     """The product `x * y`; and of booleans.
 
     >>> int(multiply(2, 3))
@@ -66,7 +68,7 @@ def multiply(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.MUL, x, y)
 
 
-def true_divide(x: "Operand", y: "Operand", /) -> Array:
+def true_divide(x: Operand, y: Operand, /) -> Array:
     """The quotient `x / y` as a float or complex number.
 
     >>> float(true_divide(3, 2))
@@ -78,7 +80,7 @@ def true_divide(x: "Operand", y: "Operand", /) -> Array:
 divide = true_divide
 
 
-def floor_divide(x: "Operand", y: "Operand", /) -> Array:
+def floor_divide(x: Operand, y: Operand, /) -> Array:
     """The quotient rounded toward minus infinity, `x // y`.
 
     >>> int(floor_divide(-3, 2))
@@ -87,7 +89,7 @@ def floor_divide(x: "Operand", y: "Operand", /) -> Array:
     return arithmetic.floor_divide(x, y)
 
 
-def remainder(x: "Operand", y: "Operand", /) -> Array:
+def remainder(x: Operand, y: Operand, /) -> Array:
     """The remainder with the sign of y, `x % y`.
 
     >>> int(remainder(-3, 2))
@@ -99,7 +101,7 @@ def remainder(x: "Operand", y: "Operand", /) -> Array:
 mod = remainder
 
 
-def fmod(x: "Operand", y: "Operand", /) -> Array:
+def fmod(x: Operand, y: Operand, /) -> Array:
     """The remainder with the sign of x, as C's `fmod`.
 
     >>> int(fmod(-3, 2))
@@ -108,7 +110,7 @@ def fmod(x: "Operand", y: "Operand", /) -> Array:
     return perform(arithmetic.REM, _integers(x, y))
 
 
-def divmod(x: "Operand", y: "Operand", /) -> tuple[Array, Array]:
+def divmod(x: Operand, y: Operand, /) -> tuple[Array, Array]:
     """Quotient and remainder: `(x // y, x % y)`.
 
     >>> [int(part) for part in divmod(7, 3)]
@@ -117,7 +119,7 @@ def divmod(x: "Operand", y: "Operand", /) -> tuple[Array, Array]:
     return arithmetic.floor_divide(x, y), arithmetic.remainder(x, y)
 
 
-def power(x: "Operand", y: "Operand", /) -> Array:
+def power(x: Operand, y: Operand, /) -> Array:
     """X to the power y; a Python int as exponent is exact and differentiable at 0.
 
     Raises:
@@ -132,7 +134,7 @@ def power(x: "Operand", y: "Operand", /) -> Array:
 pow = power
 
 
-def float_power(x: "Operand", y: "Operand", /) -> Array:
+def float_power(x: Operand, y: Operand, /) -> Array:
     """X to the power y, computed with floats.
 
     >>> float(float_power(2, 3))
@@ -141,7 +143,7 @@ def float_power(x: "Operand", y: "Operand", /) -> Array:
     return perform(arithmetic.POW, tuple(arithmetic.promote_inexact(x, y)))
 
 
-def maximum(x: "Operand", y: "Operand", /) -> Array:
+def maximum(x: Operand, y: Operand, /) -> Array:
     """The larger one; NaN if one is NaN.
 
     >>> int(maximum(2, 3))
@@ -150,7 +152,7 @@ def maximum(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.MAX, x, y)
 
 
-def minimum(x: "Operand", y: "Operand", /) -> Array:
+def minimum(x: Operand, y: Operand, /) -> Array:
     """The smaller one; NaN if one is NaN.
 
     >>> int(minimum(2, 3))
@@ -159,27 +161,27 @@ def minimum(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.MIN, x, y)
 
 
-def fmax(x: "Operand", y: "Operand", /) -> Array:
+def fmax(x: Operand, y: Operand, /) -> Array:
     """The larger one; the other if one is NaN.
 
     >>> float(fmax(2.0, math.nan))
     2.0
     """
     a, b = promote(x, y)
-    return arithmetic.where((a > b) | (b != b), a, b)  # noqa: PLR0124 - only NaN differs from itself
+    return arithmetic.where((a > b) | (b != b), a, b)
 
 
-def fmin(x: "Operand", y: "Operand", /) -> Array:
+def fmin(x: Operand, y: Operand, /) -> Array:
     """The smaller one; the other if one is NaN.
 
     >>> float(fmin(2.0, math.nan))
     2.0
     """
     a, b = promote(x, y)
-    return arithmetic.where((a < b) | (b != b), a, b)  # noqa: PLR0124 - only NaN differs from itself
+    return arithmetic.where((a < b) | (b != b), a, b)
 
 
-def clip(x: "Operand", /, min: "Operand | None" = None, max: "Operand | None" = None) -> Array:
+def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) -> Array:
     """Bounded to [min, max]; None leaves a side open.
 
     >>> float(clip(5.0, 0.0, 1.0))
@@ -192,7 +194,7 @@ _ATAN2, _NEXT_AFTER = e.Atan2(), e.NextAfter()
 _EXP, _LOG1P, _SQRT = e.Exp(), e.Log1p(), e.Sqrt()
 
 
-def arctan2(y: "Operand", x: "Operand", /) -> Array:
+def arctan2(y: Operand, x: Operand, /) -> Array:
     """The angle of the point (x, y), from -pi to pi.
 
     >>> round(float(arctan2(1.0, 1.0)), 4)
@@ -204,7 +206,7 @@ def arctan2(y: "Operand", x: "Operand", /) -> Array:
 atan2 = arctan2
 
 
-def hypot(x: "Operand", y: "Operand", /) -> Array:
+def hypot(x: Operand, y: Operand, /) -> Array:
     """The length of the vector (x, y), without overflow on the way.
 
     >>> float(hypot(3.0, 4.0))
@@ -217,11 +219,13 @@ def hypot(x: "Operand", y: "Operand", /) -> Array:
     high, low = perform(arithmetic.MAX, (a, b)), perform(arithmetic.MIN, (a, b))
     # sqrt(high² + low²) = high sqrt(1 + (low / high)²); where high is 0 or infinite, it is the result.
     plain = (high == 0) | (high == math.inf)
-    ratio = arithmetic.where(plain, scalar(0, high.type.dtype), low / arithmetic.where(plain, scalar(1, high.type.dtype), high))
+    ratio = arithmetic.where(
+        plain, scalar(0, high.type.dtype), low / arithmetic.where(plain, scalar(1, high.type.dtype), high)
+    )
     return high * perform(_SQRT, (1 + ratio * ratio,))
 
 
-def logaddexp(x: "Operand", y: "Operand", /) -> Array:
+def logaddexp(x: Operand, y: Operand, /) -> Array:
     """log(exp(x) + exp(y)), without overflow on the way.
 
     >>> round(float(logaddexp(0.0, 0.0)), 4)
@@ -231,13 +235,13 @@ def logaddexp(x: "Operand", y: "Operand", /) -> Array:
     high = perform(arithmetic.MAX, (a, b))
     difference = a - b
     # inf - inf: the sum of both is the result, and the branch that is left out must stay finite.
-    undefined = difference != difference  # noqa: PLR0124 - only NaN differs from itself
+    undefined = difference != difference
     difference = arithmetic.where(undefined, scalar(0, high.type.dtype), difference)
     decay = perform(arithmetic.NEG, (perform(arithmetic.ABS, (difference,)),))
     return arithmetic.where(undefined, a + b, high + perform(_LOG1P, (perform(_EXP, (decay,)),)))
 
 
-def logaddexp2(x: "Operand", y: "Operand", /) -> Array:
+def logaddexp2(x: Operand, y: Operand, /) -> Array:
     """log2(2**x + 2**y), without overflow on the way.
 
     >>> float(logaddexp2(0.0, 0.0))
@@ -247,7 +251,7 @@ def logaddexp2(x: "Operand", y: "Operand", /) -> Array:
     return logaddexp(a * math.log(2), b * math.log(2)) * (1 / math.log(2))
 
 
-def heaviside(x: "Operand", y: "Operand", /) -> Array:
+def heaviside(x: Operand, y: Operand, /) -> Array:
     """0 below 0, 1 above it, y at 0; NaN stays.
 
     >>> float(heaviside(-1.0, 0.5))
@@ -268,7 +272,7 @@ def is_negative(a: Array) -> Array:
     return Bitcast(integer)(a) < 0
 
 
-def copysign(x: "Operand", y: "Operand", /) -> Array:
+def copysign(x: Operand, y: Operand, /) -> Array:
     """X with the sign of y.
 
     >>> float(copysign(2.0, -0.0))
@@ -283,7 +287,7 @@ def copysign(x: "Operand", y: "Operand", /) -> Array:
     return arithmetic.where(sign_a != sign_b, perform(arithmetic.NEG, (a,)), a)
 
 
-def nextafter(x: "Operand", y: "Operand", /) -> Array:
+def nextafter(x: Operand, y: Operand, /) -> Array:
     """The next float after x in the direction of y.
 
     >>> float(nextafter(1.0, 2.0))
@@ -292,7 +296,7 @@ def nextafter(x: "Operand", y: "Operand", /) -> Array:
     return perform(_NEXT_AFTER, tuple(arithmetic.promote_inexact(x, y)))
 
 
-def bitwise_and(x: "Operand", y: "Operand", /) -> Array:
+def bitwise_and(x: Operand, y: Operand, /) -> Array:
     """Bits that both have.
 
     >>> int(bitwise_and(6, 3))
@@ -301,7 +305,7 @@ def bitwise_and(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.AND, x, y)
 
 
-def bitwise_or(x: "Operand", y: "Operand", /) -> Array:
+def bitwise_or(x: Operand, y: Operand, /) -> Array:
     """Bits that one has.
 
     >>> int(bitwise_or(6, 3))
@@ -310,7 +314,7 @@ def bitwise_or(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.OR, x, y)
 
 
-def bitwise_xor(x: "Operand", y: "Operand", /) -> Array:
+def bitwise_xor(x: Operand, y: Operand, /) -> Array:
     """Bits that exactly one has.
 
     >>> int(bitwise_xor(6, 3))
@@ -319,7 +323,7 @@ def bitwise_xor(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.XOR, x, y)
 
 
-def invert(x: "Operand", /) -> Array:
+def invert(x: Operand, /) -> Array:
     """All bits inverted; logical not of booleans.
 
     >>> int(invert(5))
@@ -331,7 +335,7 @@ def invert(x: "Operand", /) -> Array:
 bitwise_not = bitwise_invert = invert
 
 
-def left_shift(x: "Operand", y: "Operand", /) -> Array:
+def left_shift(x: Operand, y: Operand, /) -> Array:
     """X with its bits shifted left by y places.
 
     >>> int(left_shift(1, 3))
@@ -340,7 +344,7 @@ def left_shift(x: "Operand", y: "Operand", /) -> Array:
     return perform(arithmetic.SHIFT_LEFT, _integers(x, y))
 
 
-def right_shift(x: "Operand", y: "Operand", /) -> Array:
+def right_shift(x: Operand, y: Operand, /) -> Array:
     """X with its bits shifted right by y places: arithmetic for signed, logical for unsigned integers.
 
     >>> int(right_shift(-8, 2))
@@ -353,12 +357,12 @@ def right_shift(x: "Operand", y: "Operand", /) -> Array:
 bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
 
 
-def bitwise_count(x: "Operand", /) -> Array:
+def bitwise_count(x: Operand, /) -> Array:
     """The number of bits set in `|x|`, as u8.
 
     >>> int(bitwise_count(-7))
     3
     """
-    return convert(perform(e.PopulationCount(), (arithmetic.absolute(as_operand(x, "bitwise_count")),)), dtypes.uint8)
-
-
+    return convert(
+        perform(e.PopulationCount(), (arithmetic.absolute(as_operand(x, "bitwise_count")),)), dtypes.uint8
+    )

@@ -3,6 +3,8 @@
 Never: copy data to a device while a function is staged, unless it is an array.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -36,7 +38,7 @@ def is_recorded() -> bool:
     return False
 
 
-def constant(data: "np.ndarray[Any, Any] | Number", dtype: DType, weak: bool = False) -> Array:
+def constant(data: np.ndarray[Any, Any] | Number, dtype: DType, weak: bool = False) -> Array:
     """Returns host data as an array: numbers stay on the host while a program is recorded, the rest moves."""
     shape = data.shape if isinstance(data, np.ndarray) else ()
     t = array_type(dtype, shape, weak)
@@ -53,18 +55,36 @@ def _leaves(x: Any) -> Iterator[Any]:
             yield item
 
 
-def _from_list(x: "list[Any] | tuple[Any, ...]", dtype: DType | None) -> Array:
+def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
     leaves = [leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf) for leaf in _leaves(x)]
     if any([leaf is None for leaf in leaves]):
         raise DTypeError("array: None is no number")
     if any([isinstance(leaf, Box) or (isinstance(leaf, Array) and leaf.ndim) for leaf in leaves]):
         # Arrays stay where they are: join them there, level by level.
-        parts = [_from_list(item, dtype) if isinstance(item, list | tuple) else as_operand(item, "array") for item in x]
+        parts = [
+            _from_list(item, dtype) if isinstance(item, list | tuple) else as_operand(item, "array")
+            for item in x
+        ]
         return _strong(shaping.stack(parts), dtype)
-    kinds = dict.fromkeys([type(leaf) if isinstance(leaf, bool | int | float | complex) else leaf.dtype if hasattr(leaf, "dtype") else object for leaf in leaves])
+    kinds = dict.fromkeys(
+        [
+            type(leaf)
+            if isinstance(leaf, bool | int | float | complex)
+            else leaf.dtype
+            if hasattr(leaf, "dtype")
+            else object
+            for leaf in leaves
+        ]
+    )
     if object in kinds:
-        bad = next(leaf for leaf in leaves if not isinstance(leaf, bool | int | float | complex) and not hasattr(leaf, "dtype"))
-        raise DTypeError(f"array: expected numbers or arrays in the list, got {bad!r} of type {type(bad).__name__}")
+        bad = next(
+            leaf
+            for leaf in leaves
+            if not isinstance(leaf, bool | int | float | complex) and not hasattr(leaf, "dtype")
+        )
+        raise DTypeError(
+            f"array: expected numbers or arrays in the list, got {bad!r} of type {type(bad).__name__}"
+        )
     found = dtype
     if found is None:
         found = dtypes.result_type(*kinds) if kinds else dtypes.canonicalize(float)
@@ -159,7 +179,7 @@ def asarray(
     return array(a, dtype, bool(copy), order, device=device)
 
 
-def copy(a: "Operand", order: str | None = None) -> Array:
+def copy(a: Operand, order: str | None = None) -> Array:
     """A copy of an array.
 
     >>> copy(np.ones(2)).tolist()
@@ -168,7 +188,7 @@ def copy(a: "Operand", order: str | None = None) -> Array:
     return array(as_operand(a, "copy"), order=order)
 
 
-def astype(x: "Operand", dtype: DTypeLike | None, /, *, copy: bool = False, device: object = None) -> Array:
+def astype(x: Operand, dtype: DTypeLike | None, /, *, copy: bool = False, device: object = None) -> Array:
     """The elements converted to a dtype; complex numbers lose their imaginary part.
 
     >>> astype(2.7, int).tolist()
@@ -180,13 +200,15 @@ def astype(x: "Operand", dtype: DTypeLike | None, /, *, copy: bool = False, devi
     return result if device is None else device_put(result, device)
 
 
-def filled(shape: Shape, value: "Number", dtype: DType, weak: bool = False) -> Array:
+def filled(shape: Shape, value: Number, dtype: DType, weak: bool = False) -> Array:
     """Returns an array of one value: a broadcast where it is recorded or large, else a copy from the host."""
     if not shape:
         return constant(np.array(value).astype(dtype), dtype, weak)
     t = array_type(dtype, shape, weak)
     if t.size > _COPIED or is_recorded():
-        return BroadcastInDim(shape, ())(HostArray(np.array(value).astype(dtype).item(), array_type(dtype, (), weak)))
+        return BroadcastInDim(shape, ())(
+            HostArray(np.array(value).astype(dtype).item(), array_type(dtype, (), weak))
+        )
     data = np.full(shape, value).astype(dtype)
     data.flags.writeable = False
     return put(data, t)
@@ -232,7 +254,7 @@ def empty(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) 
     return zeros(shape, dtype, device=device)
 
 
-def full(shape: Any, fill_value: "Operand", dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+def full(shape: Any, fill_value: Operand, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
     """An array of a shape filled with a value, which may be an array that broadcasts.
 
     >>> full(2, 7).tolist()
@@ -251,7 +273,7 @@ def full(shape: Any, fill_value: "Operand", dtype: DTypeLike | None = None, *, d
     return _placed(broadcast_to(value, sizes), device)
 
 
-def _like(what: str, a: "Operand", dtype: DTypeLike | None, shape: Any) -> tuple[Shape, DType, bool]:
+def _like(what: str, a: Operand, dtype: DTypeLike | None, shape: Any) -> tuple[Shape, DType, bool]:
     # Anything with a shape and a dtype will do, such as a ShapeDtypeStruct.
     known = a if hasattr(a, "shape") and hasattr(a, "dtype") else as_operand(a, what)
     sizes = tuple(known.shape) if shape is None else _sizes(what, shape)
@@ -261,7 +283,7 @@ def _like(what: str, a: "Operand", dtype: DTypeLike | None, shape: Any) -> tuple
 
 
 def zeros_like(
-    a: "Operand", dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+    a: Operand, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:
     """Zeros of another array's shape and dtype, where these are not given.
 
@@ -272,7 +294,9 @@ def zeros_like(
     return _placed(filled(sizes, 0, found, weak), device)
 
 
-def ones_like(a: "Operand", dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None) -> Array:
+def ones_like(
+    a: Operand, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+) -> Array:
     """Ones of another array's shape and dtype, where these are not given.
 
     >>> ones_like(np.zeros(2)).tolist()
@@ -283,7 +307,7 @@ def ones_like(a: "Operand", dtype: DTypeLike | None = None, shape: Any = None, *
 
 
 def empty_like(
-    a: "Operand", dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+    a: Operand, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:
     """Zeros of another array's shape and dtype: memory is never left as it was found.
 
@@ -295,7 +319,12 @@ def empty_like(
 
 
 def full_like(
-    a: "Operand", fill_value: "Operand", dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+    a: Operand,
+    fill_value: Operand,
+    dtype: DTypeLike | None = None,
+    shape: Any = None,
+    *,
+    device: object = None,
 ) -> Array:
     """An array of another's shape and dtype filled with a value.
 

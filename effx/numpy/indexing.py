@@ -3,6 +3,8 @@
 Never: index by Python's syntax; `effx.array.indexing` does.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def take(
-    a: "Operand",
-    indices: "Operand",
+    a: Operand,
+    indices: Operand,
     axis: int | None = None,
     out: None = None,
     mode: str | None = None,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
-    fill_value: "Number | None" = None,
+    fill_value: Number | None = None,
 ) -> Array:
     """Elements along an axis by index.
 
@@ -54,21 +56,23 @@ def no_out(what: str, out: object) -> None:
         raise ShapeError(f"{what}: arrays are immutable, so out= is not supported; use the result")
 
 
-def take_along_axis(arr: "Operand", indices: "Operand", axis: int | None = -1, mode: str | None = None) -> Array:
+def take_along_axis(arr: Operand, indices: Operand, axis: int | None = -1, mode: str | None = None) -> Array:
     """Elements along one axis, by indices that stand side by side with the other axes.
 
     >>> take_along_axis(np.array([[3, 1]]), np.array([[1, 0]]), 1).tolist()
     [[1, 3]]
     """
-    return indexing.take_along_axis(as_operand(arr, "take_along_axis"), as_operand(indices, "take_along_axis"), axis, mode)
+    return indexing.take_along_axis(
+        as_operand(arr, "take_along_axis"), as_operand(indices, "take_along_axis"), axis, mode
+    )
 
 
-def _mask(what: str, a: "Operand") -> Array:
+def _mask(what: str, a: Operand) -> Array:
     x = as_operand(a, what)
     return x if x.type.kind == "b" else x != 0
 
 
-def _known(what: str, mask: Array) -> "np.ndarray[Any, Any]":
+def _known(what: str, mask: Array) -> np.ndarray[Any, Any]:
     try:
         return mask.host(f"{what}(x)")
     except ConcretizationError as error:
@@ -78,7 +82,7 @@ def _known(what: str, mask: Array) -> "np.ndarray[Any, Any]":
         ) from error
 
 
-def nonzero(a: "Operand", *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+def nonzero(a: Operand, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """The indices of elements that are not 0, one array for each axis.
 
     Args:
@@ -116,7 +120,7 @@ def nonzero(a: "Operand", *, size: int | None = None, fill_value: Any = None) ->
     return tuple(results)
 
 
-def flatnonzero(a: "Operand", *, size: int | None = None, fill_value: Any = None) -> Array:
+def flatnonzero(a: Operand, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The indices of elements that are not 0, among all elements as one axis.
 
     >>> flatnonzero(np.array([[0, 5], [6, 0]])).tolist()
@@ -125,7 +129,7 @@ def flatnonzero(a: "Operand", *, size: int | None = None, fill_value: Any = None
     return nonzero(shaping.reshape(as_operand(a, "flatnonzero"), -1), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: "Operand", *, size: int | None = None, fill_value: Any = None) -> Array:
+def argwhere(a: Operand, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The indices of elements that are not 0, one row for each.
 
     >>> argwhere(np.eye(2)).tolist()
@@ -138,7 +142,7 @@ def argwhere(a: "Operand", *, size: int | None = None, fill_value: Any = None) -
     return shaping.stack(nonzero(x, size=size, fill_value=fill_value), -1)
 
 
-def compress(condition: "Operand", a: "Operand", axis: int | None = None) -> Array:
+def compress(condition: Operand, a: Operand, axis: int | None = None) -> Array:
     """The slices along an axis where a concrete condition holds.
 
     >>> compress(np.array([False, True]), np.array([3, 4])).tolist()
@@ -157,7 +161,7 @@ def compress(condition: "Operand", a: "Operand", axis: int | None = None) -> Arr
     return indexing.take(x, chosen.astype(np.int32), axis, "clip")
 
 
-def extract(condition: "Operand", arr: "Operand") -> Array:
+def extract(condition: Operand, arr: Operand) -> Array:
     """The elements where a concrete condition holds.
 
     >>> extract(np.array([False, True]), np.array([3, 4])).tolist()
@@ -166,7 +170,7 @@ def extract(condition: "Operand", arr: "Operand") -> Array:
     return compress(shaping.reshape(_mask("extract", condition), -1), arr)
 
 
-def unravel_index(indices: "Operand", shape: Any) -> tuple[Array, ...]:
+def unravel_index(indices: Operand, shape: Any) -> tuple[Array, ...]:
     """The indices on each axis of places among all elements.
 
     >>> [int(i) for i in unravel_index(5, (2, 3))]
@@ -185,7 +189,7 @@ def unravel_index(indices: "Operand", shape: Any) -> tuple[Array, ...]:
     return tuple(reversed(results))
 
 
-def ravel_multi_index(multi_index: "tuple[Operand, ...]", dims: Any, mode: str = "clip") -> Array:
+def ravel_multi_index(multi_index: tuple[Operand, ...], dims: Any, mode: str = "clip") -> Array:
     """The places among all elements of indices on each axis.
 
     Args:

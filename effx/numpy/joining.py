@@ -3,6 +3,8 @@
 Never: promote dtypes by rules of its own; `effx.array.promotion` does.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -37,9 +39,7 @@ def _cast(x: Array, dtype: DTypeLike | None) -> Array:
     return x if dtype is None else astype(x, dtype)
 
 
-def concatenate(
-    arrays: Arrays, axis: int | None = 0, dtype: DTypeLike | None = None
-) -> Array:
+def concatenate(arrays: Arrays, axis: int | None = 0, dtype: DTypeLike | None = None) -> Array:
     """Joins arrays along an axis that they have.
 
     Args:
@@ -71,7 +71,7 @@ def stack(arrays: Arrays, axis: int = 0, dtype: DTypeLike | None = None) -> Arra
     return _cast(shaping.stack(_parts("stack", arrays), axis), dtype)
 
 
-def unstack(x: "Operand", /, *, axis: int = 0) -> tuple[Array, ...]:
+def unstack(x: Operand, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices along an axis, one after the other.
 
     >>> [row.tolist() for row in unstack(np.eye(2))]
@@ -122,7 +122,7 @@ def column_stack(tup: Arrays) -> Array:
     return shaping.concatenate([atleast_2d(x).T if x.type.ndim < 2 else x for x in parts], 1)
 
 
-def append(arr: "Operand", values: "Operand", axis: int | None = None) -> Array:
+def append(arr: Operand, values: Operand, axis: int | None = None) -> Array:
     """Joins values to the end of an array; as one axis without `axis`.
 
     >>> append(np.arange(2), 5).tolist()
@@ -131,7 +131,7 @@ def append(arr: "Operand", values: "Operand", axis: int | None = None) -> Array:
     return shaping.concatenate([as_operand(arr, "append"), as_operand(values, "append")], axis)
 
 
-def _split(what: str, ary: "Operand", sections: Any, axis: int, equal: bool) -> list[Array]:
+def _split(what: str, ary: Operand, sections: Any, axis: int, equal: bool) -> list[Array]:
     a = as_operand(ary, what)
     place = normalize_axis(what, axis, a.type.ndim, a.type)
     n = a.type.shape[place]
@@ -140,19 +140,23 @@ def _split(what: str, ary: "Operand", sections: Any, axis: int, equal: bool) -> 
         if count <= 0:
             raise ShapeError(f"{what}: the number of sections must be positive, got {count}")
         if equal and n % count:
-            raise ShapeError(f"{what}: axis {place} of {a.type!r} does not divide into {count} equal sections")
+            raise ShapeError(
+                f"{what}: axis {place} of {a.type!r} does not divide into {count} equal sections"
+            )
         small, extra = n // count, n % count
         cuts = [0]
         for i in range(count):
             cuts.append(cuts[-1] + small + (i < extra))
     else:
-        marks = sections.host(f"{what}(sections=x)").tolist() if isinstance(sections, Array) else list(sections)
+        marks = (
+            sections.host(f"{what}(sections=x)").tolist() if isinstance(sections, Array) else list(sections)
+        )
         cuts = [0, *[int(m) for m in marks], n]
     before = (slice(None),) * place
     return [a[(*before, slice(low, high))] for low, high in pairwise(cuts)]
 
 
-def split(ary: "Operand", indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Cuts an array into equal sections, or before the given places.
 
     Raises:
@@ -164,7 +168,7 @@ def split(ary: "Operand", indices_or_sections: Any, axis: int = 0) -> list[Array
     return _split("split", ary, indices_or_sections, axis, True)
 
 
-def array_split(ary: "Operand", indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def array_split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Cuts an array into sections as equal as they can be, the longer ones first.
 
     >>> [x.tolist() for x in array_split(np.arange(3), 2)]
@@ -173,7 +177,7 @@ def array_split(ary: "Operand", indices_or_sections: Any, axis: int = 0) -> list
     return _split("array_split", ary, indices_or_sections, axis, False)
 
 
-def hsplit(ary: "Operand", indices_or_sections: Any) -> list[Array]:
+def hsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     """Cuts along the second axis; vectors along the first.
 
     >>> [x.shape for x in hsplit(np.ones((2, 4)), 2)]
@@ -183,7 +187,7 @@ def hsplit(ary: "Operand", indices_or_sections: Any) -> list[Array]:
     return _split("hsplit", a, indices_or_sections, 0 if a.ndim == 1 else 1, True)
 
 
-def vsplit(ary: "Operand", indices_or_sections: Any) -> list[Array]:
+def vsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     """Cuts along the first axis.
 
     >>> [x.shape for x in vsplit(np.ones((2, 4)), 2)]
@@ -192,7 +196,7 @@ def vsplit(ary: "Operand", indices_or_sections: Any) -> list[Array]:
     return _split("vsplit", ary, indices_or_sections, 0, True)
 
 
-def dsplit(ary: "Operand", indices_or_sections: Any) -> list[Array]:
+def dsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     """Cuts along the third axis.
 
     >>> [x.shape for x in dsplit(np.ones((1, 1, 2)), 2)]
@@ -201,7 +205,7 @@ def dsplit(ary: "Operand", indices_or_sections: Any) -> list[Array]:
     return _split("dsplit", ary, indices_or_sections, 2, True)
 
 
-def delete(arr: "Operand", obj: Any, axis: int | None = None) -> Array:
+def delete(arr: Operand, obj: Any, axis: int | None = None) -> Array:
     """The array without some places of an axis, which must be known.
 
     Args:
@@ -248,7 +252,7 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
     return [(int(low), int(high)) for low, high in widths]
 
 
-def pad(array: "Operand", pad_width: Any, mode: str = "constant", **options: Any) -> Array:
+def pad(array: Operand, pad_width: Any, mode: str = "constant", **options: Any) -> Array:
     """Adds elements at the ends of axes.
 
     Args:
@@ -288,7 +292,9 @@ def pad(array: "Operand", pad_width: Any, mode: str = "constant", **options: Any
 def _pad_constant(a: Array, widths: list[tuple[int, int]], values: Any) -> Array:
     low, high = tuple([w[0] for w in widths]), tuple([w[1] for w in widths])
     none = (0,) * a.type.ndim
-    if isinstance(values, int | float | complex | np.generic) or (isinstance(values, Array) and not values.ndim):
+    if isinstance(values, int | float | complex | np.generic) or (
+        isinstance(values, Array) and not values.ndim
+    ):
         return Pad(low, high, none)(a, _value(values, a))
     if not isinstance(values, Array):
         values = np.asarray(values)
@@ -297,7 +303,9 @@ def _pad_constant(a: Array, widths: list[tuple[int, int]], values: Any) -> Array
         for side, width in enumerate(widths[axis]):
             amounts = tuple([width if i == axis else 0 for i in range(a.type.ndim)])
             if width:
-                a = Pad(*((amounts, none) if side == 0 else (none, amounts)), none)(a, _value(fills[axis, side], a))
+                a = Pad(*((amounts, none) if side == 0 else (none, amounts)), none)(
+                    a, _value(fills[axis, side], a)
+                )
     return a
 
 
@@ -307,4 +315,3 @@ def _value(value: Any, a: Array) -> Array:
         return scalar(int(value) if dtypes.is_integer(dtype) else value, dtype, a.type.weak)
     found = as_operand(value, "pad")
     return convert(found, a.type.dtype, a.type.weak)
-

@@ -3,6 +3,8 @@
 Never: compute with the numbers it looks at.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from effx.array import Number, Operand
 
 
-def equal(x: "Operand", y: "Operand", /) -> Array:
+def equal(x: Operand, y: Operand, /) -> Array:
     """Whether `x == y`, element by element.
 
     >>> bool(equal(1, 1.0))
@@ -32,7 +34,7 @@ def equal(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.EQ, x, y)
 
 
-def not_equal(x: "Operand", y: "Operand", /) -> Array:
+def not_equal(x: Operand, y: Operand, /) -> Array:
     """Whether `x != y`, element by element.
 
     >>> bool(not_equal(1, 2))
@@ -41,7 +43,7 @@ def not_equal(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.NE, x, y)
 
 
-def less(x: "Operand", y: "Operand", /) -> Array:
+def less(x: Operand, y: Operand, /) -> Array:
     """Whether `x < y`, element by element.
 
     >>> bool(less(1, 2))
@@ -50,7 +52,7 @@ def less(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.LT, x, y)
 
 
-def less_equal(x: "Operand", y: "Operand", /) -> Array:
+def less_equal(x: Operand, y: Operand, /) -> Array:
     """Whether `x <= y`, element by element.
 
     >>> bool(less_equal(1, 1))
@@ -59,7 +61,7 @@ def less_equal(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.LE, x, y)
 
 
-def greater(x: "Operand", y: "Operand", /) -> Array:
+def greater(x: Operand, y: Operand, /) -> Array:
     """Whether `x > y`, element by element.
 
     >>> bool(greater(1, 2))
@@ -68,7 +70,7 @@ def greater(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.GT, x, y)
 
 
-def greater_equal(x: "Operand", y: "Operand", /) -> Array:
+def greater_equal(x: Operand, y: Operand, /) -> Array:
     """Whether `x >= y`, element by element.
 
     >>> bool(greater_equal(1, 1))
@@ -77,17 +79,17 @@ def greater_equal(x: "Operand", y: "Operand", /) -> Array:
     return apply(arithmetic.GE, x, y)
 
 
-def truth(x: "Operand", what: str) -> Array:
+def truth(x: Operand, what: str) -> Array:
     """Returns the truth value of each element."""
     a = as_operand(x, what)
     return a if a.type.kind == "b" else perform(arithmetic.NE, (a, scalar(0, a.type.dtype)))
 
 
-def _logical(op: "e.And | e.Or | e.Xor", x: "Operand", y: "Operand", what: str) -> Array:
+def _logical(op: e.And | e.Or | e.Xor, x: Operand, y: Operand, what: str) -> Array:
     return perform(op, tuple(broadcast_arrays([truth(x, what), truth(y, what)])))
 
 
-def logical_and(x: "Operand", y: "Operand", /) -> Array:
+def logical_and(x: Operand, y: Operand, /) -> Array:
     """Whether both are true; numbers are true unless 0.
 
     >>> bool(logical_and(2, 0))
@@ -96,7 +98,7 @@ def logical_and(x: "Operand", y: "Operand", /) -> Array:
     return _logical(arithmetic.AND, x, y, "logical_and")
 
 
-def logical_or(x: "Operand", y: "Operand", /) -> Array:
+def logical_or(x: Operand, y: Operand, /) -> Array:
     """Whether one is true; numbers are true unless 0.
 
     >>> bool(logical_or(2, 0))
@@ -105,7 +107,7 @@ def logical_or(x: "Operand", y: "Operand", /) -> Array:
     return _logical(arithmetic.OR, x, y, "logical_or")
 
 
-def logical_xor(x: "Operand", y: "Operand", /) -> Array:
+def logical_xor(x: Operand, y: Operand, /) -> Array:
     """Whether exactly one is true; numbers are true unless 0.
 
     >>> bool(logical_xor(2, 3))
@@ -114,7 +116,7 @@ def logical_xor(x: "Operand", y: "Operand", /) -> Array:
     return _logical(arithmetic.XOR, x, y, "logical_xor")
 
 
-def logical_not(x: "Operand", /) -> Array:
+def logical_not(x: Operand, /) -> Array:
     """Whether it is false; numbers are true unless 0.
 
     >>> bool(logical_not(0))
@@ -130,7 +132,7 @@ def _everywhere(value: bool, a: Array) -> Array:
 _IS_FINITE = e.IsFinite()
 
 
-def isfinite(x: "Operand", /) -> Array:
+def isfinite(x: Operand, /) -> Array:
     """Whether it is neither NaN nor infinite.
 
     >>> bool(isfinite(math.inf))
@@ -145,7 +147,7 @@ def isfinite(x: "Operand", /) -> Array:
     return _everywhere(True, a)
 
 
-def isinf(x: "Operand", /) -> Array:
+def isinf(x: Operand, /) -> Array:
     """Whether it is infinite; for complex numbers, whether one part is.
 
     >>> bool(isinf(-math.inf))
@@ -160,7 +162,7 @@ def isinf(x: "Operand", /) -> Array:
     return _everywhere(False, a)
 
 
-def isnan(x: "Operand", /) -> Array:
+def isnan(x: Operand, /) -> Array:
     """Whether it is NaN.
 
     >>> bool(isnan(math.nan))
@@ -170,7 +172,7 @@ def isnan(x: "Operand", /) -> Array:
     return perform(arithmetic.NE, (a, a))
 
 
-def _infinity(x: "Operand", value: float, what: str) -> Array:
+def _infinity(x: Operand, value: float, what: str) -> Array:
     a = as_operand(x, what)
     if a.type.kind == "c":
         raise DTypeError(f"{what}: takes real numbers only, got {a.type!r}")
@@ -179,7 +181,7 @@ def _infinity(x: "Operand", value: float, what: str) -> Array:
     return perform(arithmetic.EQ, (a, scalar(value, a.type.dtype)))
 
 
-def isposinf(x: "Operand", /) -> Array:
+def isposinf(x: Operand, /) -> Array:
     """Whether it is positive infinity.
 
     >>> bool(isposinf(math.inf))
@@ -188,7 +190,7 @@ def isposinf(x: "Operand", /) -> Array:
     return _infinity(x, math.inf, "isposinf")
 
 
-def isneginf(x: "Operand", /) -> Array:
+def isneginf(x: Operand, /) -> Array:
     """Whether it is negative infinity.
 
     >>> bool(isneginf(math.inf))
@@ -197,7 +199,7 @@ def isneginf(x: "Operand", /) -> Array:
     return _infinity(x, -math.inf, "isneginf")
 
 
-def signbit(x: "Operand", /) -> Array:
+def signbit(x: Operand, /) -> Array:
     """Whether the sign bit is set: of -0.0 it is.
 
     >>> bool(signbit(-0.0))
@@ -209,7 +211,7 @@ def signbit(x: "Operand", /) -> Array:
     return is_negative(a)
 
 
-def isreal(x: "Operand", /) -> Array:
+def isreal(x: Operand, /) -> Array:
     """Whether the imaginary part is 0, element by element.
 
     >>> bool(isreal(1 + 0j))
@@ -219,7 +221,7 @@ def isreal(x: "Operand", /) -> Array:
     return arithmetic.imag(a) == 0 if a.type.kind == "c" else _everywhere(True, a)
 
 
-def iscomplex(x: "Operand", /) -> Array:
+def iscomplex(x: Operand, /) -> Array:
     """Whether the imaginary part is not 0, element by element.
 
     >>> bool(iscomplex(1 + 0j))
@@ -258,7 +260,7 @@ def isscalar(element: object) -> bool:
 
 
 def isclose(
-    a: "Operand", b: "Operand", rtol: "Operand" = 1e-5, atol: "Operand" = 1e-8, equal_nan: bool = False
+    a: Operand, b: Operand, rtol: Operand = 1e-5, atol: Operand = 1e-8, equal_nan: bool = False
 ) -> Array:
     """Whether `|a - b| <= atol + rtol * |b|`, element by element; equal infinities are close.
 
@@ -277,7 +279,7 @@ def isclose(
 
 
 def allclose(
-    a: "Operand", b: "Operand", rtol: "Operand" = 1e-5, atol: "Operand" = 1e-8, equal_nan: bool = False
+    a: Operand, b: Operand, rtol: Operand = 1e-5, atol: Operand = 1e-8, equal_nan: bool = False
 ) -> Array:
     """Whether all elements are close, a boolean scalar.
 
@@ -287,7 +289,7 @@ def allclose(
     return reducing.all(isclose(a, b, rtol, atol, equal_nan))
 
 
-def array_equal(a: "Operand", b: "Operand", equal_nan: bool = False) -> Array:
+def array_equal(a: Operand, b: Operand, equal_nan: bool = False) -> Array:
     """Whether shapes and all elements are equal, a boolean scalar.
 
     >>> bool(array_equal(np.ones(3), np.ones(4)))
@@ -300,7 +302,7 @@ def array_equal(a: "Operand", b: "Operand", equal_nan: bool = False) -> Array:
     return reducing.all(same | (isnan(x) & isnan(y)) if equal_nan else same)
 
 
-def array_equiv(a: "Operand", b: "Operand") -> Array:
+def array_equiv(a: Operand, b: Operand) -> Array:
     """Whether shapes broadcast and all elements are then equal, a boolean scalar.
 
     >>> bool(array_equiv(np.ones(3), 1))
@@ -314,14 +316,14 @@ def array_equiv(a: "Operand", b: "Operand") -> Array:
 
 
 def where(
-    condition: "Operand",
-    x: "Operand | None" = None,
-    y: "Operand | None" = None,
+    condition: Operand,
+    x: Operand | None = None,
+    y: Operand | None = None,
     /,
     *,
     size: int | None = None,
-    fill_value: "Number | None" = None,
-) -> "Array | tuple[Array, ...]":
+    fill_value: Number | None = None,
+) -> Array | tuple[Array, ...]:
     """Takes x where the condition holds, else y; without x and y, gives the indices of true elements.
 
     Args:
@@ -345,9 +347,7 @@ def where(
     return arithmetic.where(condition, x, y)
 
 
-def select(
-    condlist: "Sequence[Operand]", choicelist: "Sequence[Operand]", default: "Operand" = 0
-) -> Array:
+def select(condlist: Sequence[Operand], choicelist: Sequence[Operand], default: Operand = 0) -> Array:
     """Takes from the first choice whose condition holds, else the default.
 
     Args:
@@ -359,11 +359,12 @@ def select(
     [1, 7]
     """
     if len(condlist) != len(choicelist):
-        raise ShapeError(f"select: {len(condlist)} conditions and {len(choicelist)} choices; expected as many")
+        raise ShapeError(
+            f"select: {len(condlist)} conditions and {len(choicelist)} choices; expected as many"
+        )
     if not condlist:
         raise ShapeError("select: needs at least one condition")
     *choices, result = promote_dtypes(*choicelist, default)
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
         result = arithmetic.where(condition, choice, result)
     return result
-

@@ -5,6 +5,8 @@ Numbers known on the host are computed there in double precision.
 Never: take lists.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -40,9 +42,9 @@ def _number(what: str, name: str, x: Any) -> Any:
 
 
 def arange(
-    start: "Operand",
-    stop: "Operand | None" = None,
-    step: "Operand | None" = None,
+    start: Operand,
+    stop: Operand | None = None,
+    step: Operand | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
     """Numbers from start up to stop, which is left out, in equal steps.
@@ -79,22 +81,22 @@ def arange(
 
 @overload
 def linspace(
-    start: "Operand", stop: "Operand", num: int = 50, endpoint: bool = True,
+    start: Operand, stop: Operand, num: int = 50, endpoint: bool = True,
     retstep: Literal[False] = False, dtype: DTypeLike | None = None, axis: int = 0,
 ) -> Array: ...  # fmt: skip
 @overload
 def linspace(
-    start: "Operand", stop: "Operand", num: int, endpoint: bool,
+    start: Operand, stop: Operand, num: int, endpoint: bool,
     retstep: Literal[True], dtype: DTypeLike | None = None, axis: int = 0,
 ) -> tuple[Array, Array]: ...  # fmt: skip
 @overload
 def linspace(
-    start: "Operand", stop: "Operand", num: int = 50, endpoint: bool = True, *,
+    start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, *,
     retstep: Literal[True], dtype: DTypeLike | None = None, axis: int = 0,
 ) -> tuple[Array, Array]: ...  # fmt: skip
 def linspace(
-    start: "Operand",
-    stop: "Operand",
+    start: Operand,
+    stop: Operand,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
@@ -117,7 +119,11 @@ def linspace(
     count = as_int("linspace", "num", num)
     if count < 0:
         raise ShapeError(f"linspace: num must not be negative, got {count}")
-    found = arithmetic.inexact_dtype(dtypes.result_type(start, stop)) if dtype is None else dtypes.canonicalize(dtype)
+    found = (
+        arithmetic.inexact_dtype(dtypes.result_type(start, stop))
+        if dtype is None
+        else dtypes.canonicalize(dtype)
+    )
     if type(start) in (int, float) and type(stop) in (int, float):
         data, by = np.linspace(start, stop, count, endpoint, retstep=True)  # type: ignore[call-overload]  # numbers, by their types
         inexact = arithmetic.inexact_dtype(found)
@@ -128,7 +134,11 @@ def linspace(
     a, b = shaping.broadcast_arrays(convert(a, computed), convert(b, computed))
     parts = count - 1 if endpoint else count
     width = b - a
-    step = width / scalar(float(parts), computed, True) if parts else width * scalar(float("nan"), dtypes.real_dtype(computed), True)
+    step = (
+        width / scalar(float(parts), computed, True)
+        if parts
+        else width * scalar(float("nan"), dtypes.real_dtype(computed), True)
+    )
     ramp = np.arange(count).reshape((count,) + (1,) * a.type.ndim) / max(parts, 1)
     t = constant(ramp.astype(computed), computed)
     # Weighted from both ends: exact at start, and rounded alike from either side.
@@ -144,11 +154,11 @@ def linspace(
 
 
 def logspace(
-    start: "Operand",
-    stop: "Operand",
+    start: Operand,
+    stop: Operand,
     num: int = 50,
     endpoint: bool = True,
-    base: "Operand" = 10.0,
+    base: Operand = 10.0,
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
@@ -157,14 +167,18 @@ def logspace(
     >>> logspace(0, 2, 3, base=2).tolist()
     [1.0, 2.0, 4.0]
     """
-    found = arithmetic.inexact_dtype(dtypes.result_type(start, stop)) if dtype is None else dtypes.canonicalize(dtype)
+    found = (
+        arithmetic.inexact_dtype(dtypes.result_type(start, stop))
+        if dtype is None
+        else dtypes.canonicalize(dtype)
+    )
     exponents = linspace(start, stop, num, endpoint, dtype=arithmetic.inexact_dtype(found), axis=axis)
     return convert(arithmetic.power(as_operand(base, "logspace"), exponents), found)
 
 
 def geomspace(
-    start: "Operand",
-    stop: "Operand",
+    start: Operand,
+    stop: Operand,
     num: int = 50,
     endpoint: bool = True,
     dtype: DTypeLike | None = None,
@@ -175,7 +189,11 @@ def geomspace(
     >>> geomspace(1, 16, 3).round(4).tolist()
     [1.0, 4.0, 16.0]
     """
-    found = arithmetic.inexact_dtype(dtypes.result_type(start, stop)) if dtype is None else dtypes.canonicalize(dtype)
+    found = (
+        arithmetic.inexact_dtype(dtypes.result_type(start, stop))
+        if dtype is None
+        else dtypes.canonicalize(dtype)
+    )
     a, b = arithmetic.promote_inexact(start, stop)
     a, b = convert(a, a.type.dtype), convert(b, b.type.dtype)
     sign = arithmetic.perform(arithmetic.SIGN, (a,))
@@ -211,7 +229,7 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
     return shaping.stack([Iota(array_type(found, shape), i)() for i in range(len(shape))])
 
 
-def meshgrid(*xi: "Operand", copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+def meshgrid(*xi: Operand, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
     """Coordinate matrices from coordinate vectors.
 
     Args:
@@ -292,7 +310,7 @@ def band(shape: Shape, k: int, test: str = "GE") -> Array:
     return shifted >= columns if test == "GE" else shifted == columns
 
 
-def _triangle(what: str, m: "Operand", k: int, below: bool) -> Array:
+def _triangle(what: str, m: Operand, k: int, below: bool) -> Array:
     a = as_operand(m, what)
     if a.type.ndim < 2:
         raise ShapeError(f"{what}: needs at least two axes, got {a.type!r}")
@@ -302,7 +320,7 @@ def _triangle(what: str, m: "Operand", k: int, below: bool) -> Array:
     return arithmetic.where(mask, a, zero) if below else arithmetic.where(mask, zero, a)
 
 
-def tril(m: "Operand", k: int = 0) -> Array:
+def tril(m: Operand, k: int = 0) -> Array:
     """The matrices with zeros above the k-th diagonal.
 
     >>> tril(np.ones((2, 2))).tolist()
@@ -311,7 +329,7 @@ def tril(m: "Operand", k: int = 0) -> Array:
     return _triangle("tril", m, k, True)
 
 
-def triu(m: "Operand", k: int = 0) -> Array:
+def triu(m: Operand, k: int = 0) -> Array:
     """The matrices with zeros below the k-th diagonal.
 
     >>> triu(np.ones((2, 2))).tolist()
@@ -344,7 +362,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     return _pair(np.triu_indices(n, k, m))
 
 
-def tril_indices_from(arr: "Operand", k: int = 0) -> tuple[Array, Array]:
+def tril_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
     """`tril_indices` for a matrix' own shape.
 
     >>> len(tril_indices_from(np.ones((3, 3)))[0])
@@ -354,7 +372,7 @@ def tril_indices_from(arr: "Operand", k: int = 0) -> tuple[Array, Array]:
     return tril_indices(n, k, m)
 
 
-def triu_indices_from(arr: "Operand", k: int = 0) -> tuple[Array, Array]:
+def triu_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
     """`triu_indices` for a matrix' own shape.
 
     >>> len(triu_indices_from(np.ones((3, 3)))[0])
@@ -364,7 +382,7 @@ def triu_indices_from(arr: "Operand", k: int = 0) -> tuple[Array, Array]:
     return triu_indices(n, k, m)
 
 
-def _matrix_shape(what: str, x: "Operand") -> tuple[int, int]:
+def _matrix_shape(what: str, x: Operand) -> tuple[int, int]:
     t = as_operand(x, what).type
     if t.ndim != 2:
         raise ShapeError(f"{what}: takes a matrix, got {t!r}")
@@ -380,7 +398,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     return (arange(n),) * ndim
 
 
-def vander(x: "Operand", n: int | None = None, increasing: bool = False) -> Array:
+def vander(x: Operand, n: int | None = None, increasing: bool = False) -> Array:
     """The matrix whose columns are powers of a vector.
 
     Args:

@@ -3,6 +3,8 @@
 Never: subclass NumPy's scalar types; effx has arrays of rank 0 instead.
 """
 
+from __future__ import annotations
+
 import math
 from typing import TYPE_CHECKING, final
 
@@ -38,7 +40,7 @@ class ScalarType:
     def __name__(self) -> str:
         return self.dtype.name
 
-    def __call__(self, x: "Operand" = 0) -> Array:
+    def __call__(self, x: Operand = 0) -> Array:
         """Converts a number or an array to this dtype."""
         return array(x, dtype=self.dtype)
 
@@ -56,7 +58,7 @@ class ScalarType:
     def __repr__(self) -> str:
         return f"effx.numpy.{'bool_' if self.dtype.kind == 'b' else self.dtype.name}"
 
-    def __reduce__(self) -> "tuple[type[ScalarType], tuple[DType]]":
+    def __reduce__(self) -> tuple[type[ScalarType], tuple[DType]]:
         return ScalarType, (self.dtype,)
 
 
@@ -97,7 +99,9 @@ finfo, iinfo = dtypes.finfo, dtypes.iinfo
 issubdtype, promote_types, result_type = dtypes.issubdtype, dtypes.promote_types, dtypes.result_type
 
 
-def isdtype(dtype: dtypes.DTypeLike, kind: "dtypes.DTypeLike | str | tuple[dtypes.DTypeLike | str, ...]") -> bool:
+def isdtype(
+    dtype: dtypes.DTypeLike, kind: dtypes.DTypeLike | str | tuple[dtypes.DTypeLike | str, ...]
+) -> bool:
     """Whether a dtype is of a kind, as the array API standard names kinds.
 
     Args:
@@ -110,7 +114,12 @@ def isdtype(dtype: dtypes.DTypeLike, kind: "dtypes.DTypeLike | str | tuple[dtype
     """
     found = dtypes.as_dtype(dtype)
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    return any([_KINDS[k](found) if isinstance(k, str) and k in _KINDS else dtypes.as_dtype(k) == found for k in kinds])
+    return any(
+        [
+            _KINDS[k](found) if isinstance(k, str) and k in _KINDS else dtypes.as_dtype(k) == found
+            for k in kinds
+        ]
+    )
 
 
 _KINDS = {

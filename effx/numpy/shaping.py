@@ -3,6 +3,8 @@
 Never: join or split arrays; `effx.numpy.joining` does.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from effx.array.values import Axis
 
 
-def reshape(a: "Operand", shape: Any, order: str = "C") -> Array:
+def reshape(a: Operand, shape: Any, order: str = "C") -> Array:
     """The same elements in the same order under another shape; one size may be -1.
 
     Raises:
@@ -33,7 +35,7 @@ def reshape(a: "Operand", shape: Any, order: str = "C") -> Array:
     return shaping.reshape(as_operand(a, "reshape"), shape, order)
 
 
-def ravel(a: "Operand", order: str = "C") -> Array:
+def ravel(a: Operand, order: str = "C") -> Array:
     """The elements as one axis.
 
     >>> ravel(np.ones((2, 2))).shape
@@ -42,7 +44,7 @@ def ravel(a: "Operand", order: str = "C") -> Array:
     return shaping.reshape(as_operand(a, "ravel"), -1, order)
 
 
-def transpose(a: "Operand", axes: Sequence[int] | None = None) -> Array:
+def transpose(a: Operand, axes: Sequence[int] | None = None) -> Array:
     """The axes permuted; reversed without `axes`.
 
     >>> transpose(np.ones((2, 3))).shape
@@ -51,7 +53,7 @@ def transpose(a: "Operand", axes: Sequence[int] | None = None) -> Array:
     return shaping.transpose(as_operand(a, "transpose"), axes)
 
 
-def permute_dims(a: "Operand", /, axes: Sequence[int]) -> Array:
+def permute_dims(a: Operand, /, axes: Sequence[int]) -> Array:
     """The axes permuted: axis `axes[i]` becomes axis i.
 
     >>> permute_dims(np.ones((2, 3)), (1, 0)).shape
@@ -60,7 +62,7 @@ def permute_dims(a: "Operand", /, axes: Sequence[int]) -> Array:
     return shaping.transpose(as_operand(a, "permute_dims"), axes)
 
 
-def matrix_transpose(x: "Operand", /) -> Array:
+def matrix_transpose(x: Operand, /) -> Array:
     """The last two axes exchanged.
 
     >>> matrix_transpose(np.ones((5, 2, 3))).shape
@@ -69,7 +71,7 @@ def matrix_transpose(x: "Operand", /) -> Array:
     return shaping.matrix_transpose(as_operand(x, "matrix_transpose"))
 
 
-def swapaxes(a: "Operand", axis1: int, axis2: int) -> Array:
+def swapaxes(a: Operand, axis1: int, axis2: int) -> Array:
     """Two axes exchanged.
 
     >>> swapaxes(np.ones((2, 3, 4)), 0, 2).shape
@@ -78,7 +80,7 @@ def swapaxes(a: "Operand", axis1: int, axis2: int) -> Array:
     return shaping.swapaxes(as_operand(a, "swapaxes"), axis1, axis2)
 
 
-def moveaxis(a: "Operand", source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
+def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Axes moved to other places; the rest keep their order.
 
     >>> moveaxis(np.ones((2, 3, 4)), 0, -1).shape
@@ -87,7 +89,7 @@ def moveaxis(a: "Operand", source: int | Sequence[int], destination: int | Seque
     return shaping.moveaxis(as_operand(a, "moveaxis"), source, destination)
 
 
-def rollaxis(a: "Operand", axis: int, start: int = 0) -> Array:
+def rollaxis(a: Operand, axis: int, start: int = 0) -> Array:
     """An axis moved to stand before the axis at `start`.
 
     >>> rollaxis(np.ones((2, 3, 4)), 2).shape
@@ -102,7 +104,7 @@ def rollaxis(a: "Operand", axis: int, start: int = 0) -> Array:
     return shaping.moveaxis(x, place, target - 1 if place < target else target)
 
 
-def squeeze(a: "Operand", axis: "Axis" = None) -> Array:
+def squeeze(a: Operand, axis: Axis = None) -> Array:
     """Axes of size 1 dropped: the given ones, or all.
 
     >>> squeeze(np.ones((1, 3, 1))).shape
@@ -111,7 +113,7 @@ def squeeze(a: "Operand", axis: "Axis" = None) -> Array:
     return shaping.squeeze(as_operand(a, "squeeze"), axis)
 
 
-def expand_dims(a: "Operand", axis: int | Sequence[int]) -> Array:
+def expand_dims(a: Operand, axis: int | Sequence[int]) -> Array:
     """Axes of size 1 inserted at places of the result.
 
     >>> expand_dims(np.ones(3), 0).shape
@@ -120,7 +122,7 @@ def expand_dims(a: "Operand", axis: int | Sequence[int]) -> Array:
     return shaping.expand_dims(as_operand(a, "expand_dims"), axis)
 
 
-def broadcast_to(array: "Operand", shape: Any) -> Array:
+def broadcast_to(array: Operand, shape: Any) -> Array:
     """Repeated to a shape, as NumPy broadcasts.
 
     >>> broadcast_to(np.arange(2), (2, 2)).tolist()
@@ -129,7 +131,7 @@ def broadcast_to(array: "Operand", shape: Any) -> Array:
     return promotion.broadcast_to(as_operand(array, "broadcast_to"), shaping.as_shape("broadcast_to", shape))
 
 
-def broadcast_arrays(*args: "Operand") -> list[Array]:
+def broadcast_arrays(*args: Operand) -> list[Array]:
     """All arrays broadcast to one shape.
 
     >>> [x.shape for x in broadcast_arrays(np.ones((2, 1)), np.ones(3))]
@@ -147,7 +149,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
     return promotion.broadcast_shapes(*[shaping.as_shape("broadcast_shapes", s) for s in shapes])
 
 
-def _at_least(what: str, arrays: "tuple[Operand, ...]", ndim: int) -> Any:
+def _at_least(what: str, arrays: tuple[Operand, ...], ndim: int) -> Any:
     results = []
     for x in arrays:
         a = as_operand(x, what)
@@ -160,7 +162,7 @@ def _at_least(what: str, arrays: "tuple[Operand, ...]", ndim: int) -> Any:
     return results[0] if len(results) == 1 else results
 
 
-def atleast_1d(*arys: "Operand") -> Any:
+def atleast_1d(*arys: Operand) -> Any:
     """With at least one axis: one array for one argument, else a list.
 
     >>> atleast_1d(3).shape
@@ -169,7 +171,7 @@ def atleast_1d(*arys: "Operand") -> Any:
     return _at_least("atleast_1d", arys, 1)
 
 
-def atleast_2d(*arys: "Operand") -> Any:
+def atleast_2d(*arys: Operand) -> Any:
     """With at least two axes: one array for one argument, else a list.
 
     >>> atleast_2d(np.ones(3)).shape
@@ -178,7 +180,7 @@ def atleast_2d(*arys: "Operand") -> Any:
     return _at_least("atleast_2d", arys, 2)
 
 
-def atleast_3d(*arys: "Operand") -> Any:
+def atleast_3d(*arys: Operand) -> Any:
     """With at least three axes: one array for one argument, else a list.
 
     >>> atleast_3d(np.ones(3)).shape
@@ -187,7 +189,7 @@ def atleast_3d(*arys: "Operand") -> Any:
     return _at_least("atleast_3d", arys, 3)
 
 
-def flip(m: "Operand", axis: "Axis" = None) -> Array:
+def flip(m: Operand, axis: Axis = None) -> Array:
     """The order reversed along axes; along all without `axis`.
 
     >>> flip(np.arange(3)).tolist()
@@ -198,7 +200,7 @@ def flip(m: "Operand", axis: "Axis" = None) -> Array:
     return Reverse(axes)(a) if axes else a
 
 
-def fliplr(m: "Operand") -> Array:
+def fliplr(m: Operand) -> Array:
     """The columns of matrices in reverse order.
 
     >>> fliplr(np.eye(2)).tolist()
@@ -210,7 +212,7 @@ def fliplr(m: "Operand") -> Array:
     return flip(a, 1)
 
 
-def flipud(m: "Operand") -> Array:
+def flipud(m: Operand) -> Array:
     """The rows in reverse order.
 
     >>> flipud(np.arange(2)).tolist()
@@ -222,7 +224,7 @@ def flipud(m: "Operand") -> Array:
     return flip(a, 0)
 
 
-def rot90(m: "Operand", k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
+def rot90(m: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     """Turned by k quarter turns in the plane of two axes, from the first toward the second.
 
     >>> rot90(np.arange(4).reshape(2, 2)).tolist()
@@ -244,7 +246,7 @@ def rot90(m: "Operand", k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     return flip(shaping.swapaxes(a, first, second), second)
 
 
-def roll(a: "Operand", shift: "Operand | Sequence[int]", axis: int | Sequence[int] | None = None) -> Array:
+def roll(a: Operand, shift: Operand | Sequence[int], axis: int | Sequence[int] | None = None) -> Array:
     """Elements moved along axes; what falls off one end comes in at the other.
 
     Args:
@@ -294,7 +296,7 @@ def _rolled(x: Array, by: Any, axis: int) -> Array:
     return indexing.take(x, places, axis, "wrap")
 
 
-def tile(A: "Operand", reps: int | Sequence[int]) -> Array:
+def tile(A: Operand, reps: int | Sequence[int]) -> Array:
     """The whole array repeated along each axis.
 
     >>> tile(np.arange(2), 2).tolist()
@@ -315,7 +317,7 @@ def tile(A: "Operand", reps: int | Sequence[int]) -> Array:
 
 
 def repeat(
-    a: "Operand", repeats: "Operand", axis: int | None = None, *, total_repeat_length: int | None = None
+    a: Operand, repeats: Operand, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
     """Each element repeated along an axis.
 
@@ -352,7 +354,7 @@ def repeat(
     return indexing.take(x, which, place, "clip")
 
 
-def resize(a: "Operand", new_shape: Any) -> Array:
+def resize(a: Operand, new_shape: Any) -> Array:
     """The elements repeated or cut off to fill a shape.
 
     >>> resize(np.arange(2), (3,)).tolist()
@@ -371,7 +373,7 @@ class _Shaped(Protocol):
     def shape(self) -> Shape: ...
 
 
-def shape(a: "Operand | _Shaped") -> Shape:
+def shape(a: Operand | _Shaped) -> Shape:
     """The sizes, outermost first.
 
     >>> shape(np.ones((2, 3)))
@@ -381,7 +383,7 @@ def shape(a: "Operand | _Shaped") -> Shape:
     return tuple(known) if known is not None else as_operand(a, "shape").type.shape  # type: ignore[arg-type]  # a number, having no shape
 
 
-def ndim(a: "Operand | _Shaped") -> int:
+def ndim(a: Operand | _Shaped) -> int:
     """The number of axes.
 
     >>> ndim(np.ones((2, 3)))
@@ -390,7 +392,7 @@ def ndim(a: "Operand | _Shaped") -> int:
     return len(shape(a))
 
 
-def size(a: "Operand | _Shaped", axis: "Axis" = None) -> int:
+def size(a: Operand | _Shaped, axis: Axis = None) -> int:
     """The number of elements, or the product of the sizes of some axes.
 
     >>> size(np.ones((2, 3))), size(np.ones((2, 3)), 0)
@@ -401,7 +403,7 @@ def size(a: "Operand | _Shaped", axis: "Axis" = None) -> int:
     return int(np.prod([sizes[i] for i in axes], dtype=np.int64))
 
 
-def diagonal(a: "Operand", offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of two axes, as a new last axis.
 
     >>> diagonal(np.eye(2)).tolist()
@@ -410,7 +412,7 @@ def diagonal(a: "Operand", offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return indexing.diagonal(as_operand(a, "diagonal"), offset, axis1, axis2)
 
 
-def diag(v: "Operand", k: int = 0) -> Array:
+def diag(v: Operand, k: int = 0) -> Array:
     """The matrix with a vector on its k-th diagonal, or the k-th diagonal of a matrix.
 
     >>> diag(np.array([1, 2])).tolist(), diag(np.eye(2)).tolist()
@@ -424,7 +426,7 @@ def diag(v: "Operand", k: int = 0) -> Array:
     return indexing.diagonal(a, k)
 
 
-def diagflat(v: "Operand", k: int = 0) -> Array:
+def diagflat(v: Operand, k: int = 0) -> Array:
     """The matrix with all elements on its k-th diagonal.
 
     >>> diagflat(np.array([[1, 2]])).tolist()
@@ -436,7 +438,9 @@ def diagflat(v: "Operand", k: int = 0) -> Array:
     on = Iota(t, 1)() - Iota(t, 0)() == k
     low, high = (k, 0) if k >= 0 else (0, -k)
     row = shaping.expand_dims(_padded(a, low, high), 0)
-    return arithmetic.where(on, promotion.broadcast_to(row, (n, n)), promotion.scalar(0, a.type.dtype, a.type.weak))
+    return arithmetic.where(
+        on, promotion.broadcast_to(row, (n, n)), promotion.scalar(0, a.type.dtype, a.type.weak)
+    )
 
 
 def _padded(a: Array, low: int, high: int) -> Array:

@@ -3,6 +3,8 @@
 Never: define an order; `effx.ir.ops.sort` does.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def sort(
-    a: "Operand",
+    a: Operand,
     axis: int | None = -1,
     *,
     kind: None = None,
@@ -54,7 +56,7 @@ def _no_kind(what: str, kind: object, order: object) -> None:
 
 
 def argsort(
-    a: "Operand",
+    a: Operand,
     axis: int | None = -1,
     *,
     kind: None = None,
@@ -71,7 +73,7 @@ def argsort(
     return reducing.argsort(as_operand(a, "argsort"), axis, stable, descending)
 
 
-def lexsort(keys: "Sequence[Operand] | Array | np.ndarray[Any, Any]", axis: int = -1) -> Array:
+def lexsort(keys: Sequence[Operand] | Array | np.ndarray[Any, Any], axis: int = -1) -> Array:
     """The indices that sort by several keys, the last key first.
 
     Args:
@@ -93,7 +95,7 @@ def lexsort(keys: "Sequence[Operand] | Array | np.ndarray[Any, Any]", axis: int 
 
 def _less(a: Array, b: Array) -> Array:
     # NaN counts as largest, as in sorting.
-    return (a < b) | ((a == a) & (b != b)) if a.type.kind == "f" else a < b  # noqa: PLR0124 - only NaN differs from itself
+    return (a < b) | ((a == a) & (b != b)) if a.type.kind == "f" else a < b
 
 
 @partial(jit, static_argnames=("right",), inline=True)
@@ -113,7 +115,7 @@ def _search(a: Array, v: Array, right: bool) -> Array:
 
 
 def searchsorted(
-    a: "Operand", v: "Operand", side: str = "left", sorter: "Operand | None" = None, *, method: str = "scan"
+    a: Operand, v: Operand, side: str = "left", sorter: Operand | None = None, *, method: str = "scan"
 ) -> Array:
     """The places where values would go in a sorted vector.
 
@@ -140,7 +142,7 @@ def searchsorted(
     return _search(x, values, side == "right")
 
 
-def digitize(x: "Operand", bins: "Operand", right: bool = False) -> Array:
+def digitize(x: Operand, bins: Operand, right: bool = False) -> Array:
     """The bin of each number: i where `bins[i-1] <= x < bins[i]`.
 
     Args:
@@ -162,7 +164,7 @@ def digitize(x: "Operand", bins: "Operand", right: bool = False) -> Array:
 
 
 def bincount(
-    x: "Operand", weights: "Operand | None" = None, minlength: int = 0, *, length: int | None = None
+    x: Operand, weights: Operand | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Array:
     """How often each non-negative integer occurs.
 
@@ -195,7 +197,7 @@ def bincount(
 
 
 def unique(
-    ar: "Operand",
+    ar: Operand,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -203,7 +205,7 @@ def unique(
     *,
     equal_nan: bool = True,
     size: int | None = None,
-    fill_value: "Number | None" = None,
+    fill_value: Number | None = None,
 ) -> Any:
     """The distinct elements of a concrete array, sorted.
 
@@ -241,8 +243,18 @@ def unique(
         for i, part, where in ((0, found[0], along), (1, found[1], 0), (3, found[3], 0)):
             cut = np.take(part, np.arange(min(size, part.shape[where])), where)
             if missing > 0:
-                first = np.take(part, [0] * missing, where) if part.shape[where] else np.zeros((missing,), part.dtype)
-                fill = np.zeros_like(first) if i == 3 else first if i == 1 or fill_value is None else np.full_like(first, fill_value)
+                first = (
+                    np.take(part, [0] * missing, where)
+                    if part.shape[where]
+                    else np.zeros((missing,), part.dtype)
+                )
+                fill = (
+                    np.zeros_like(first)
+                    if i == 3
+                    else first
+                    if i == 1 or fill_value is None
+                    else np.full_like(first, fill_value)
+                )
                 cut = np.concatenate([cut, fill], where)
             found[i] = cut
     integer = dtypes.canonicalize(int)
@@ -254,7 +266,9 @@ def unique(
     return results[0] if len(results) == 1 else results
 
 
-def isin(element: "Operand", test_elements: "Operand", assume_unique: bool = False, invert: bool = False) -> Array:
+def isin(
+    element: Operand, test_elements: Operand, assume_unique: bool = False, invert: bool = False
+) -> Array:
     """Whether each element occurs among others.
 
     >>> isin(np.arange(3), np.array([1, 5])).tolist()
@@ -266,4 +280,3 @@ def isin(element: "Operand", test_elements: "Operand", assume_unique: bool = Fal
         return filled(x.type.shape, invert, dtypes.bool_)
     found = reducing.any(shaping.expand_dims(x, -1) == others, -1)
     return arithmetic.NOT(found) if invert else found
-

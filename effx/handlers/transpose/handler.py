@@ -89,7 +89,7 @@ def backward(
     try:
         for e in reversed(program.equations):
             cts = [found.pop(v, None) for v in e.outputs]
-            if cts.count(None) == len(cts):
+            if all([ct is None for ct in cts]):
                 continue
             # The transpose stands where the operation stood in the user's source.
             source_in_force.set(e.source)
