@@ -20,10 +20,10 @@ from effx.ir.ops.convert import Bitcast
 
 if TYPE_CHECKING:
     from effx.array import Operand
-    from effx.ir.ops.base import ArrayOperation
+    from effx.ir.ops.base import Elementwise
 
 
-def apply(op: ArrayOperation, x: Operand, y: Operand) -> Array:
+def apply(op: Elementwise, x: Operand, y: Operand) -> Array:
     """Performs a two-operand operation after promotion.
 
     Raises:

@@ -16,7 +16,9 @@ from effx import dtypes
 from effx.array import Array, arithmetic, shaping
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.dtypes import DTypeLike
+from effx.effects import perform
 from effx.errors import ConcretizationError, ShapeError
+from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
 from effx.ir.types import Shape, array_type
 from effx.numpy.creation import as_int, constant, is_recorded
@@ -148,7 +150,7 @@ def linspace(
     if axis:
         result = shaping.moveaxis(result, 0, axis)
     if dtypes.is_integer(found):
-        result = arithmetic.perform(arithmetic.FLOOR, (result,))
+        result = perform(arithmetic.FLOOR, (result,))
     values = convert(result, found)
     return (values, convert(step, arithmetic.inexact_dtype(found))) if retstep else values
 
@@ -196,11 +198,11 @@ def geomspace(
     )
     a, b = arithmetic.promote_inexact(start, stop)
     a, b = convert(a, a.type.dtype), convert(b, b.type.dtype)
-    sign = arithmetic.perform(arithmetic.SIGN, (a,))
-    log = arithmetic.e.Log()
+    sign = perform(arithmetic.SIGN, (a,))
+    log = elementwise.Log()
     low, high = (arithmetic.unary(log, x * sign) for x in (a, b))
     ramp = linspace(low, high, num, endpoint, axis=axis)
-    result = arithmetic.unary(arithmetic.e.Exp(), ramp)
+    result = arithmetic.unary(elementwise.Exp(), ramp)
     if sign.type.shape:
         sign = shaping.expand_dims(sign, axis)
     return convert(result * sign, found)

@@ -6,7 +6,8 @@ Never: subclass NumPy's scalar types; effx has arrays of rank 0 instead.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
@@ -30,11 +31,10 @@ class ScalarType:
     (Array(3., dtype=float32), True)
     """
 
-    __slots__ = ("__doc__", "dtype")
+    __slots__ = ("dtype",)
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
-        self.__doc__ = f"The dtype {dtype.name}; called, it gives an array of that dtype."
 
     @property
     def __name__(self) -> str:
@@ -122,7 +122,7 @@ def isdtype(
     )
 
 
-_KINDS = {
+_KINDS: Final[dict[str, Callable[[DType], bool]]] = {
     "bool": dtypes.is_bool,
     "signed integer": lambda d: dtypes.is_integer(d) and not dtypes.is_unsigned(d),
     "unsigned integer": dtypes.is_unsigned,

@@ -345,7 +345,7 @@ def repeat(
         raise ShapeError(f"repeat: repeats {counts.type!r} do not fit axis {place} of {x.type!r}")
     counts = promotion.broadcast_to(counts, (n,))
     if total_repeat_length is None:
-        which = host_array(np.repeat(np.arange(n, dtype=np.int32), counts.host("repeat(repeats=x)")))
+        which: Array = host_array(np.repeat(np.arange(n, dtype=np.int32), counts.host("repeat(repeats=x)")))
         return indexing.take(x, which, place, "clip")
     # Place j of the result holds the element after whose end as many elements lie as ends <= j.
     ends = shaping.expand_dims(reducing.cumsum(counts), 0)

@@ -6,7 +6,6 @@ Never: define an order; `effx.ir.ops.sort` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,7 +97,7 @@ def _less(a: Array, b: Array) -> Array:
     return (a < b) | ((a == a) & (b != b)) if a.type.kind == "f" else a < b
 
 
-@partial(jit, static_argnames=("right",), inline=True)
+@jit(static_argnames=("right",), inline=True)
 def _search(a: Array, v: Array, right: bool) -> Array:
     """The place of each v in a, by bisection: all steps are known, for the length is."""
     n = a.type.size

@@ -1,0 +1,253 @@
+"""Sums of products in Einstein's notation.
+
+opt_einsum finds in which order operands are joined; each join is one generalised matrix product.
+
+Never: choose a path itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+from effx.array import Array, arithmetic, indexing, shaping
+from effx.array.arithmetic import precision_of, preferred_of
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
+from effx.dtypes import DType, DTypeLike
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops.linalg import DotGeneral
+from effx.ir.types import Shape
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+
+# A step: the operands' places, and the labels of its result.
+Step = tuple[tuple[int, ...], str]
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _interleaved(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+    """Turns `x, [0, 1], y, [1, 2], [0, 2]` into subscripts and operands."""
+    arrays, lists = list(operands[0::2]), list(operands[1::2])
+    output = arrays.pop() if len(operands) % 2 else None
+
+    def text(labels: Sequence[Any]) -> str:
+        return "".join(["..." if i is Ellipsis else _LETTERS[i] for i in labels])
+
+    subscripts = ",".join(map(text, lists))
+    return subscripts if output is None else f"{subscripts}->{text(output)}", arrays
+
+
+@lru_cache(maxsize=1024)
+def parse(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], str]:
+    """Returns one string of labels for each operand and one for the result; an ellipsis becomes letters.
+
+    Raises:
+        ShapeError: the notation does not fit the operands.
+    """
+    given, arrow, result = subscripts.replace(" ", "").partition("->")
+    terms = given.split(",")
+    if len(terms) != len(shapes):
+        raise ShapeError(f"einsum: {subscripts!r} has {len(terms)} terms for {len(shapes)} operands")
+    used = set(subscripts)
+    spare = [c for c in _LETTERS if c not in used]
+    longest = 0
+    for term, shape in zip(terms, shapes, strict=True):
+        bare = term.replace("...", "", 1)
+        if not all([c in _LETTERS for c in bare]):
+            raise ShapeError(f"einsum: {subscripts!r} must hold letters, commas, ... and -> only")
+        extra = len(shape) - len(bare)
+        if extra < 0 or (extra > 0 and "..." not in term):
+            raise ShapeError(
+                f"einsum: term {term!r} of {subscripts!r} does not fit an operand of {len(shape)} axes"
+            )
+        longest = max(longest, extra if "..." in term else 0)
+    # Operands' ellipses end alike, as shapes do in broadcasting.
+    dots = "".join(spare[:longest])
+    labels = []
+    for term, shape in zip(terms, shapes, strict=True):
+        extra = len(shape) - len(term.replace("...", "", 1))
+        labels.append(term.replace("...", dots[longest - extra :] if extra else "", 1))
+    if arrow:
+        output = result.replace("...", dots, 1)
+        for c in output:
+            if c not in _LETTERS or not any([c in term for term in labels]) or output.count(c) > 1:
+                raise ShapeError(
+                    f"einsum: output label {c!r} of {subscripts!r} must occur in an operand, and once in the output"
+                )
+    else:
+        counts = "".join(labels)
+        output = dots + "".join(sorted({c for c in counts if counts.count(c) == 1 and c not in dots}))
+    return tuple(labels), output
+
+
+@lru_cache(maxsize=1024)
+def steps(labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple[Step, ...]:
+    """Returns the joins that compute the result, in order."""
+    if len(labels) <= 2:
+        return ((tuple(range(len(labels))), output),)
+    from opt_einsum import contract_path
+
+    found = contract_path(f"{','.join(labels)}->{output}", *shapes, shapes=True, optimize=optimize)[0]
+    path = cast("list[tuple[int, ...]]", found)
+    terms = list(labels)
+    result: list[Step] = []
+    for number, places in enumerate(path):
+        joined = [terms.pop(i) for i in sorted(places, reverse=True)]
+        rest = set("".join(terms)) | set(output)
+        kept = (
+            output
+            if number == len(path) - 1
+            else "".join(dict.fromkeys([c for c in "".join(joined) if c in rest]))
+        )
+        terms.append(kept)
+        result.append((tuple(sorted(places)), kept))
+    return tuple(result)
+
+
+def _sizes(labels: Sequence[str], shapes: Sequence[Shape], subscripts: str) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for term, shape in zip(labels, shapes, strict=True):
+        for c, n in zip(term, shape, strict=True):
+            known = sizes.setdefault(c, n)
+            if known != n and known != 1 and n != 1:
+                raise ShapeError(f"einsum: {subscripts!r}: label {c!r} has sizes {known} and {n}")
+            sizes[c] = max(known, n) if n != 0 and known != 0 else 0
+    return sizes
+
+
+def _reduced(x: Array, term: str, kept: str, sizes: dict[str, int]) -> tuple[Array, str]:
+    """Takes diagonals of repeated labels, sums over labels that nothing else has, and drops axes to broadcast."""
+    for c in dict.fromkeys(term):
+        while term.count(c) > 1:
+            first = term.index(c)
+            second = term.index(c, first + 1)
+            x = indexing.diagonal(x, 0, first, second)
+            term = term[:first] + term[first + 1 : second] + term[second + 1 :] + c
+    stretched = [i for i, c in enumerate(term) if x.type.shape[i] == 1 and sizes[c] != 1]
+    if stretched:
+        x = shaping.squeeze(x, stretched)
+        term = "".join([c for i, c in enumerate(term) if i not in stretched])
+    alone = tuple([i for i, c in enumerate(term) if c not in kept])
+    return arithmetic.sum_to(x, alone), "".join([c for c in term if c in kept])
+
+
+def _arranged(x: Array, term: str, output: str, sizes: dict[str, int]) -> Array:
+    """Brings axes into the order of `output`, repeating those that are missing."""
+    present = [c for c in output if c in term]
+    x = shaping.transpose(x, tuple([term.index(c) for c in present]))
+    if len(present) == len(output):
+        return x
+    x = shaping.reshape(x, tuple([sizes[c] if c in term else 1 for c in output]))
+    return broadcast_to(x, tuple([sizes[c] for c in output]))
+
+
+def _join(
+    x: Array, left: str, y: Array, right: str, output: str, sizes: dict[str, int],
+    precision: tuple[str, str], preferred: DType | None,
+) -> Array:  # fmt: skip
+    x, left = _reduced(x, left, right + output, sizes)
+    y, right = _reduced(y, right, left + output, sizes)
+    # A label that only this operand has left after the other's axis was dropped is summed now.
+    x, left = _reduced(x, left, right + output, sizes)
+    contracted = [c for c in left if c in right and c not in output]
+    batch = [c for c in left if c in right and c in output]
+    if not contracted:
+        # No sum: a product with broadcasting, which XLA fuses.
+        x, y = _arranged_open(x, left, output), _arranged_open(y, right, output)
+        result = x * y
+        missing = broadcast_to(result, tuple([sizes[c] for c in output]))
+        return missing if preferred is None else convert(missing, preferred)
+    op = DotGeneral(
+        tuple([left.index(c) for c in contracted]),
+        tuple([right.index(c) for c in contracted]),
+        tuple([left.index(c) for c in batch]),
+        tuple([right.index(c) for c in batch]),
+        precision,
+        preferred,
+    )
+    free = [c for c in left if c not in right] + [c for c in right if c not in left]
+    return _arranged(op(x, y), "".join(batch + free), output, sizes)
+
+
+def _arranged_open(x: Array, term: str, output: str) -> Array:
+    """Brings axes into the order of `output`, with size 1 for those that are missing."""
+    order = [c for c in output if c in term]
+    x = shaping.transpose(x, tuple([term.index(c) for c in order]))
+    sizes = iter(x.type.shape)
+    return shaping.reshape(x, tuple([next(sizes) if c in term else 1 for c in output]))
+
+
+def einsum(
+    subscripts: str | Operand,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: Any = "auto",
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """Sums of products of operands, written in Einstein's notation.
+
+    Args:
+        subscripts: such as "ij,jk->ik": one term of labels for each operand, and one for the
+            result; without "->" the result has the labels that occur once, in alphabetical order.
+            "..." stands for axes that broadcast; a label repeated in a term takes the diagonal.
+        operands: arrays. Or everything as `x, [0, 1], y, [1, 2], [0, 2]`.
+        out: not supported.
+        optimize: how opt_einsum is to search for an order: "auto", "optimal", "greedy", True, False.
+        precision, preferred_element_type: as for `dot`.
+
+    Raises:
+        ShapeError: the notation does not fit the operands, or sizes differ.
+
+    >>> import numpy as np
+    >>> einsum("ij,j->i", np.eye(2), np.array([3.0, 4.0])).tolist()
+    [3.0, 4.0]
+    """
+    if out is not None:
+        raise ShapeError("einsum: arrays are immutable, so out= is not supported; use the result")
+    if isinstance(subscripts, str):
+        text, given = subscripts, list(operands)
+    else:
+        text, given = _interleaved([subscripts, *operands])
+    if not given:
+        raise ShapeError(f"einsum: needs at least one operand for {text!r}")
+    arrays = promote_dtypes(*[as_operand(x, "einsum") for x in given])
+    shapes = tuple([x.type.shape for x in arrays])
+    labels, output = parse(text, shapes)
+    sizes = _sizes(labels, shapes, text)
+    search = {True: "auto", False: "auto"}.get(optimize, optimize) if isinstance(optimize, bool) else optimize
+    if not isinstance(search, str):
+        raise DTypeError(f"einsum: optimize must be a bool or the name of a search, got {optimize!r}")
+    how, preferred = precision_of(precision), preferred_of(preferred_element_type)
+    terms = list(labels)
+    for places, kept in steps(labels, output, shapes, search):
+        joined = [(arrays[i], terms[i]) for i in places]
+        for i in reversed(places):
+            del arrays[i], terms[i]
+        arrays.append(_step(joined, kept, sizes, how, preferred))
+        terms.append(kept)
+    return arrays[0]
+
+
+def _step(
+    joined: list[tuple[Array, str]],
+    kept: str,
+    sizes: dict[str, int],
+    precision: tuple[str, str],
+    preferred: DType | None,
+) -> Array:
+    x, term = joined[0]
+    if len(joined) == 1:
+        x, term = _reduced(x, term, kept, sizes)
+        result = _arranged(x, term, kept, sizes)
+        return result if preferred is None else convert(result, preferred)
+    for number, (y, other) in enumerate(joined[1:], 1):
+        later = "".join([t for _, t in joined[number + 1 :]])
+        output = kept if not later else "".join(dict.fromkeys([c for c in term + other if c in later + kept]))
+        x = _join(x, term, y, other, output, sizes, precision, preferred)
+        term = output
+    return x

@@ -1,0 +1,243 @@
+"""Reductions that skip NaN.
+
+Never: reduce otherwise than the plain reductions do once NaN is replaced.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from effx import dtypes
+from effx.array import Array, arithmetic, reducing
+from effx.array.promotion import as_operand, convert, scalar
+from effx.dtypes import DTypeLike
+from effx.effects import perform
+from effx.ir.ops import elementwise as e
+from effx.numpy.indexing import no_out
+from effx.numpy.logic import isnan
+
+if TYPE_CHECKING:
+    from effx.array import Number, Operand
+    from effx.array.values import Axis
+
+
+def _replaced(a: Operand, what: str, fill: Number) -> tuple[Array, Array | None]:
+    """Returns the array with NaN replaced, and where there was none; None where there cannot be any."""
+    x = as_operand(a, what)
+    if x.type.kind not in "fc":
+        return x, None
+    missing = isnan(x)
+    return arithmetic.where(missing, scalar(fill, x.type.dtype), x), perform(arithmetic.NOT, (missing,))
+
+
+def nansum(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Operand | None = None,
+    where: Operand | None = None,
+) -> Array:
+    """The sum over axes, NaN left out. Arguments as for `sum`.
+
+    >>> float(nansum(np.array([1.0, math.nan])))
+    1.0
+    """
+    no_out("nansum", out)
+    return reducing.sum(_replaced(a, "nansum", 0)[0], axis, dtype, keepdims, initial, where)
+
+
+def nanprod(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Operand | None = None,
+    where: Operand | None = None,
+) -> Array:
+    """The product over axes, NaN left out. Arguments as for `sum`.
+
+    >>> float(nanprod(np.array([2.0, math.nan])))
+    2.0
+    """
+    no_out("nanprod", out)
+    return reducing.prod(_replaced(a, "nanprod", 1)[0], axis, dtype, keepdims, initial, where)
+
+
+def _extreme(
+    a: Operand,
+    what: str,
+    fill: float,
+    axis: Axis,
+    keepdims: bool,
+    initial: Number | None,
+    where: Operand | None,
+) -> Array:
+    x, present = _replaced(a, what, fill)
+    reduce = reducing.max if fill < 0 else reducing.min
+    result = reduce(x, axis, keepdims, initial, where)
+    if present is None:
+        return result
+    # Where all are NaN there is nothing else to give, unless an initial value is.
+    found = reducing.any(present, axis, keepdims, where)
+    return (
+        result
+        if initial is not None
+        else arithmetic.where(found, result, scalar(math.nan, result.type.dtype))
+    )
+
+
+def nanmax(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Number | None = None,
+    where: Operand | None = None,
+) -> Array:
+    """The largest element over axes, NaN left out; NaN where there is nothing else.
+
+    >>> float(nanmax(np.array([1.0, math.nan])))
+    1.0
+    """
+    no_out("nanmax", out)
+    return _extreme(a, "nanmax", -math.inf, axis, keepdims, initial, where)
+
+
+def nanmin(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Number | None = None,
+    where: Operand | None = None,
+) -> Array:
+    """The smallest element over axes, NaN left out; NaN where there is nothing else.
+
+    >>> float(nanmin(np.array([1.0, math.nan])))
+    1.0
+    """
+    no_out("nanmin", out)
+    return _extreme(a, "nanmin", math.inf, axis, keepdims, initial, where)
+
+
+def _arg(a: Operand, what: str, fill: float, axis: int | None, keepdims: bool) -> Array:
+    x, present = _replaced(a, what, fill)
+    pick = reducing.argmax if fill < 0 else reducing.argmin
+    result = pick(x, axis, keepdims)
+    if present is None:
+        return result
+    return arithmetic.where(reducing.any(present, axis, keepdims), result, scalar(-1, result.type.dtype))
+
+
+def nanargmax(a: Operand, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """The index of the largest element that is not NaN; -1 where all are NaN.
+
+    >>> int(nanargmax(np.array([1.0, math.nan])))
+    0
+    """
+    no_out("nanargmax", out)
+    return _arg(a, "nanargmax", -math.inf, axis, bool(keepdims))
+
+
+def nanargmin(a: Operand, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """The index of the smallest element that is not NaN; -1 where all are NaN.
+
+    >>> int(nanargmin(np.array([math.nan, 1.0])))
+    1
+    """
+    no_out("nanargmin", out)
+    return _arg(a, "nanargmin", math.inf, axis, bool(keepdims))
+
+
+def _present(a: Operand, what: str, where: Operand | None) -> tuple[Array, Array | None]:
+    x, present = _replaced(a, what, 0)
+    if present is None:
+        return x, None if where is None else as_operand(where, what)
+    return x, present if where is None else present & as_operand(where, what)
+
+
+def nanmean(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: Operand | None = None,
+) -> Array:
+    """The mean over axes of the elements that are not NaN.
+
+    >>> float(nanmean(np.array([1.0, 3.0, math.nan])))
+    2.0
+    """
+    no_out("nanmean", out)
+    x, present = _present(a, "nanmean", where)
+    return reducing.mean(x, axis, dtype, keepdims, present)
+
+
+def nanvar(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: Operand | None = None,
+) -> Array:
+    """The variance over axes of the elements that are not NaN; NaN where there are too few.
+
+    >>> float(nanvar(np.array([1.0, 3.0, math.nan])))
+    1.0
+    """
+    no_out("nanvar", out)
+    x, present = _present(a, "nanvar", where)
+    result = reducing.var(x, axis, dtype, ddof, keepdims, present)
+    if present is None:
+        return result
+    count = reducing.sum(present, axis, None, keepdims)
+    return arithmetic.where(
+        convert(count, dtypes.float32) > float(ddof), result, scalar(math.nan, result.type.dtype)
+    )
+
+
+def nanstd(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: Operand | None = None,
+) -> Array:
+    """The standard deviation over axes of the elements that are not NaN.
+
+    >>> float(nanstd(np.array([1.0, 3.0, math.nan])))
+    1.0
+    """
+    no_out("nanstd", out)
+    return arithmetic.unary(e.Sqrt(), nanvar(a, axis, dtype, None, ddof, keepdims, where))
+
+
+def nancumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+    """Running sums along an axis, NaN left out.
+
+    >>> nancumsum(np.array([1.0, math.nan, 2.0])).tolist()
+    [1.0, 1.0, 3.0]
+    """
+    no_out("nancumsum", out)
+    return reducing.cumsum(_replaced(a, "nancumsum", 0)[0], axis, dtype)
+
+
+def nancumprod(
+    a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
+    """Running products along an axis, NaN left out.
+
+    >>> nancumprod(np.array([2.0, math.nan, 3.0])).tolist()
+    [2.0, 2.0, 6.0]
+    """
+    no_out("nancumprod", out)
+    return reducing.cumprod(_replaced(a, "nancumprod", 1)[0], axis, dtype)

@@ -1,0 +1,399 @@
+"""Reductions over axes, and running ones.
+
+Never: skip NaN; `effx.numpy.nanreductions` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, reducing, shaping
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
+from effx.array.shaping import normalize_axis
+from effx.dtypes import DTypeLike
+from effx.errors import ShapeError
+from effx.numpy.indexing import no_out
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+    from effx.array.values import Axis
+
+
+def sum(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Operand | None = None,
+    where: Operand | None = None,
+) -> Array:
+    """The sum over axes; integers add up in the default integer dtype, 16-bit floats in f32.
+
+    Args:
+        a: the array.
+        axis: an axis or several; None for all.
+        dtype: to add up in and to return.
+        out: not supported.
+        keepdims: True to keep the axes with size 1.
+        initial: what to add to the sum.
+        where: which elements to count in; broadcasts against `a`.
+
+    >>> sum(np.ones((2, 3)), axis=0).tolist()
+    [2.0, 2.0, 2.0]
+    """
+    no_out("sum", out)
+    return reducing.sum(as_operand(a, "sum"), axis, dtype, keepdims, initial, where)
+
+
+def prod(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Operand | None = None,
+    where: Operand | None = None,
+) -> Array:
+    """The product over axes. Arguments as for `sum`.
+
+    >>> int(prod(np.array([2, 3])))
+    6
+    """
+    no_out("prod", out)
+    return reducing.prod(as_operand(a, "prod"), axis, dtype, keepdims, initial, where)
+
+
+def max(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Operand | None = None,
+) -> Array:
+    """The largest element over axes; NaN if there is one. Arguments as for `sum`.
+
+    Raises:
+        ShapeError: no elements, or `where`, without `initial`.
+
+    >>> int(max(np.array([2, 3])))
+    3
+    """
+    no_out("max", out)
+    return reducing.max(as_operand(a, "max"), axis, keepdims, initial, where)
+
+
+def min(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Operand | None = None,
+) -> Array:
+    """The smallest element over axes; NaN if there is one. Arguments as for `sum`.
+
+    Raises:
+        ShapeError: no elements, or `where`, without `initial`.
+
+    >>> int(min(np.array([2, 3])))
+    2
+    """
+    no_out("min", out)
+    return reducing.min(as_operand(a, "min"), axis, keepdims, initial, where)
+
+
+amax, amin = max, min
+
+
+def ptp(a: Operand, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+    """The largest less the smallest element over axes.
+
+    >>> int(ptp(np.array([2, 7])))
+    5
+    """
+    no_out("ptp", out)
+    x = as_operand(a, "ptp")
+    return reducing.max(x, axis, keepdims) - reducing.min(x, axis, keepdims)
+
+
+def mean(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Operand | None = None,
+) -> Array:
+    """The mean over axes; integers give floats. Arguments as for `sum`.
+
+    >>> float(mean(np.array([1, 2])))
+    1.5
+    """
+    no_out("mean", out)
+    return reducing.mean(as_operand(a, "mean"), axis, dtype, keepdims, where)
+
+
+def var(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Operand | None = None,
+    correction: float | None = None,
+) -> Array:
+    """The variance over axes: the sum of squared distances from the mean by the count less `ddof`.
+
+    Args:
+        a: the array; of complex numbers the variance is real.
+        axis: an axis or several; None for all.
+        dtype: of the result.
+        out: not supported.
+        ddof: what is taken from the count; `correction` is the array API's name for it.
+        keepdims: True to keep the axes with size 1.
+        where: which elements to count in.
+        correction: see `ddof`.
+
+    >>> float(var(np.array([1.0, 3.0])))
+    1.0
+    """
+    no_out("var", out)
+    return reducing.var(as_operand(a, "var"), axis, dtype, _ddof("var", ddof, correction), keepdims, where)
+
+
+def std(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Operand | None = None,
+    correction: float | None = None,
+) -> Array:
+    """The standard deviation over axes: the root of the variance. Arguments as for `var`.
+
+    >>> float(std(np.array([1.0, 3.0])))
+    1.0
+    """
+    no_out("std", out)
+    return reducing.std(as_operand(a, "std"), axis, dtype, _ddof("std", ddof, correction), keepdims, where)
+
+
+def _ddof(what: str, ddof: float, correction: float | None) -> float:
+    if correction is None:
+        return ddof
+    if ddof != 0:
+        raise ShapeError(f"{what}: ddof and correction are two names for one number; give one of them")
+    return correction
+
+
+def all(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Operand | None = None,
+) -> Array:
+    """Whether all elements over axes are true; numbers are true unless 0.
+
+    >>> bool(all(np.array([1, 0])))
+    False
+    """
+    no_out("all", out)
+    return reducing.all(as_operand(a, "all"), axis, keepdims, where)
+
+
+def any(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Operand | None = None,
+) -> Array:
+    """Whether any element over axes is true; numbers are true unless 0.
+
+    >>> bool(any(np.array([1, 0])))
+    True
+    """
+    no_out("any", out)
+    return reducing.any(as_operand(a, "any"), axis, keepdims, where)
+
+
+def argmax(a: Operand, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """The index of the first largest element along an axis, or among all; NaN counts as largest.
+
+    >>> int(argmax(np.array([1, 3, 2])))
+    1
+    """
+    no_out("argmax", out)
+    return reducing.argmax(as_operand(a, "argmax"), axis, bool(keepdims))
+
+
+def argmin(a: Operand, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """The index of the first smallest element along an axis, or among all; NaN counts as smallest.
+
+    >>> int(argmin(np.array([3, 1, 2])))
+    1
+    """
+    no_out("argmin", out)
+    return reducing.argmin(as_operand(a, "argmin"), axis, bool(keepdims))
+
+
+def count_nonzero(a: Operand, axis: Axis = None, keepdims: bool = False) -> Array:
+    """The number of elements over axes that are not 0.
+
+    >>> int(count_nonzero(np.array([1, 0, 3])))
+    2
+    """
+    x = as_operand(a, "count_nonzero")
+    return reducing.sum(x if x.type.kind == "b" else x != 0, axis, None, keepdims)
+
+
+def cumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+    """Running sums along an axis; over all elements as one axis without it.
+
+    >>> cumsum(np.arange(4)).tolist()
+    [0, 1, 3, 6]
+    """
+    no_out("cumsum", out)
+    return reducing.cumsum(as_operand(a, "cumsum"), axis, dtype)
+
+
+def cumprod(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+    """Running products along an axis; over all elements as one axis without it.
+
+    >>> cumprod(np.array([1, 2, 3])).tolist()
+    [1, 2, 6]
+    """
+    no_out("cumprod", out)
+    return reducing.cumprod(as_operand(a, "cumprod"), axis, dtype)
+
+
+def cumulative_sum(
+    x: Operand, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Array:
+    """Running sums along an axis, which may be left out for vectors; integers widen as in `sum`.
+
+    Args:
+        x: the array.
+        axis: the axis.
+        dtype: of the result.
+        include_initial: True for a 0 in front.
+
+    >>> cumulative_sum(np.arange(3), include_initial=True).tolist()
+    [0, 0, 1, 3]
+    """
+    return _cumulative("cumulative_sum", reducing.cumsum, x, axis, dtype, 0 if include_initial else None)
+
+
+def cumulative_prod(
+    x: Operand, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Array:
+    """Running products along an axis. Arguments as for `cumulative_sum`.
+
+    >>> cumulative_prod(np.array([2, 3])).tolist()
+    [2, 6]
+    """
+    return _cumulative("cumulative_prod", reducing.cumprod, x, axis, dtype, 1 if include_initial else None)
+
+
+def _cumulative(
+    what: str, run: Any, x: Operand, axis: int | None, dtype: DTypeLike | None, initial: int | None
+) -> Array:
+    a = as_operand(x, what)
+    if axis is None:
+        if a.type.ndim != 1:
+            raise ShapeError(f"{what}: needs axis= for more than one axis, got {a.type!r}")
+        axis = 0
+    place = normalize_axis(what, axis, a.type.ndim, a.type)
+    found = reducing.sum_dtype(a.type.dtype) if dtype is None else dtypes.canonicalize(dtype)
+    result: Array = run(convert(a, found), place)
+    if initial is None:
+        return result
+    shape = (*a.type.shape[:place], 1, *a.type.shape[place + 1 :])
+    first = (
+        as_operand(np.full(shape, initial))
+        if found == dtypes.bool_
+        else as_operand(np.full(shape, initial, np.int32))
+    )
+    return shaping.concatenate([convert(first, found), result], place)
+
+
+def diff(
+    a: Operand,
+    n: int = 1,
+    axis: int = -1,
+    prepend: Operand | None = None,
+    append: Operand | None = None,
+) -> Array:
+    """Differences of neighbours along an axis, taken n times; of booleans whether they differ.
+
+    Args:
+        a: the array.
+        n: how often.
+        axis: the axis.
+        prepend, append: what to put before and behind first: arrays, or numbers for one element.
+
+    >>> diff(np.array([1, 4, 9])).tolist()
+    [3, 5]
+    """
+    x = as_operand(a, "diff")
+    if n < 0:
+        raise ShapeError(f"diff: n must not be negative, got {n}")
+    place = normalize_axis("diff", axis, x.type.ndim, x.type)
+    if n == 0:
+        return x
+    parts = []
+    for end in (prepend, x, append):
+        if end is None:
+            continue
+        part = as_operand(end, "diff")
+        if not part.type.shape:
+            part = shaping.reshape(part, (1,) * x.type.ndim)
+            part = broadcast_to(part, (*x.type.shape[:place], 1, *x.type.shape[place + 1 :]))
+        parts.append(part)
+    if len(parts) > 1:
+        x = shaping.concatenate(promote_dtypes(*parts), place)
+    before = (slice(None),) * place
+    for _ in range(n):
+        later, sooner = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
+        x = later != sooner if x.type.kind == "b" else later - sooner
+    return x
+
+
+def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Array:
+    """The integral along an axis by the trapezoidal rule.
+
+    Args:
+        y: values of the integrand.
+        x: where they were taken: a vector, or of y's shape; by default `dx` apart.
+        dx: the distance of neighbours where there is no x.
+        axis: the axis.
+
+    >>> float(trapezoid(np.array([1.0, 2.0, 3.0])))
+    4.0
+    """
+    values = as_operand(y, "trapezoid")
+    place = normalize_axis("trapezoid", axis, values.type.ndim, values.type)
+    values = (
+        convert(values, dtypes.result_type(values, np.float32)) if values.type.kind not in "fc" else values
+    )
+    values = shaping.moveaxis(values, place, -1)
+    if x is None:
+        widths = as_operand(dx, "trapezoid")
+    else:
+        points = as_operand(x, "trapezoid")
+        widths = diff(points if points.type.ndim == 1 else shaping.moveaxis(points, place, -1))
+    return reducing.sum(widths * (values[..., 1:] + values[..., :-1]), -1) * 0.5

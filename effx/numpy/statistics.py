@@ -1,0 +1,330 @@
+"""Order statistics, weighted means and covariances.
+
+Never: estimate otherwise than from all elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, overload
+
+from effx import dtypes
+from effx.array import Array, arithmetic, indexing, reducing, shaping
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar
+from effx.array.shaping import normalize_axes, normalize_axis
+from effx.effects import perform
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops import elementwise as e
+from effx.numpy.logic import isnan
+from effx.transforms.jit import jit
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+    from effx.array.values import Axis
+
+METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+@jit(static_argnames=("axes", "method", "keepdims", "skip"), inline=True)
+def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: bool, skip: bool) -> Array:
+    """Quantiles over axes; `skip` leaves NaN out, which otherwise makes the result NaN."""
+    kept = [i for i in range(a.type.ndim) if i not in axes]
+    sizes = [a.type.shape[i] for i in kept]
+    flat = shaping.reshape(shaping.transpose(a, (*kept, *axes)), (*sizes, -1))
+    n = flat.type.shape[-1]
+    ordered = reducing.sort(flat)
+    missing = isnan(flat)
+    # Positions in f32 at least: a 16-bit float counts to 256 only.
+    wide = dtypes.float32 if a.type.dtype.itemsize < 4 else a.type.dtype
+    points = shaping.reshape(convert(q, wide), (-1,) + (1,) * len(sizes))
+    if skip:
+        last: Array = convert(n - 1 - reducing.sum(missing, -1), wide)
+    else:
+        last = broadcast_to(scalar(float(n - 1), wide, False), tuple(sizes))
+    place: Array = points * last
+    low, high = perform(arithmetic.FLOOR, (place,)), perform(e.Ceil(), (place,))
+    weight = place - low
+
+    def at(where: Array) -> Array:
+        index = arithmetic.clip(convert(where, dtypes.int32), 0, n - 1)
+        found = indexing.take_along_axis(ordered, shaping.moveaxis(index, 0, -1), -1, "clip")
+        return convert(shaping.moveaxis(found, -1, 0), wide)
+
+    if method == "linear":
+        result = at(low) * (1 - weight) + at(high) * weight
+        # An infinite neighbour of weight 0 would give NaN.
+        result = arithmetic.where(weight == 0, at(low), result)
+    elif method == "midpoint":
+        result = (at(low) + at(high)) * 0.5
+    else:
+        nearest = {"lower": low, "higher": high}
+        result = at(nearest[method] if method in nearest else perform(arithmetic.ROUND_TO_EVEN, (place,)))
+    bad = reducing.all(missing, -1) if skip else reducing.any(missing, -1)
+    undefined = shaping.expand_dims(bad, 0) | isnan(points)
+    shape = (result.type.shape[0], *sizes)
+    result = arithmetic.where(broadcast_to(undefined, shape), scalar(math.nan, wide), result)
+    full = [1 if i in axes else m for i, m in enumerate(a.type.shape)] if keepdims else sizes
+    return convert(shaping.reshape(result, (*q.type.shape, *full)), a.type.dtype)
+
+
+def _order_statistic(
+    what: str, a: Operand, q: Operand, axis: Axis, method: str, keepdims: bool, skip: bool, scale: float = 1.0
+) -> Array:
+    x, points = as_operand(a, what), as_operand(q, what)
+    if method not in METHODS:
+        raise DTypeError(f"{what}: method must be one of {', '.join(METHODS)}, got {method!r}")
+    if x.type.kind == "c" or points.type.kind == "c":
+        raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r} and {points.type!r}")
+    if points.type.ndim > 1:
+        raise ShapeError(f"{what}: q must be a number or a vector, got {points.type!r}")
+    dtype = arithmetic.inexact_dtype(x.type.dtype)
+    x, points = convert(x, dtype), arithmetic.to_inexact(points)
+    if scale != 1.0:
+        points = points * scale
+    axes = normalize_axes(what, axis, x.type)
+    if 0 in [x.type.shape[i] for i in axes]:
+        raise ShapeError(f"{what}: {x.type!r} has no elements over axes {axes}")
+    return _quantile(x, points, axes, method, keepdims, skip)
+
+
+def quantile(
+    a: Operand,
+    q: Operand,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """The values below which given parts of the elements lie.
+
+    Args:
+        a: real numbers.
+        q: parts between 0 and 1: a number, or a vector whose axis comes first in the result.
+        axis: an axis or several; None for all.
+        out, overwrite_input: not supported.
+        method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+        keepdims: True to keep the axes with size 1.
+
+    >>> float(quantile(np.array([1.0, 2.0, 4.0]), 0.75))
+    3.0
+    """
+    _in_place("quantile", out, overwrite_input)
+    return _order_statistic("quantile", a, q, axis, method, keepdims, False)
+
+
+def percentile(
+    a: Operand,
+    q: Operand,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """The values below which given percentages of the elements lie. Arguments as for `quantile`.
+
+    >>> float(percentile(np.array([1.0, 2.0, 4.0]), 75))
+    3.0
+    """
+    _in_place("percentile", out, overwrite_input)
+    return _order_statistic("percentile", a, q, axis, method, keepdims, False, 0.01)
+
+
+def median(
+    a: Operand, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """The value in the middle; NaN if there is one. Arguments as for `quantile`.
+
+    >>> float(median(np.array([3, 1, 2])))
+    2.0
+    """
+    _in_place("median", out, overwrite_input)
+    return _order_statistic("median", a, 0.5, axis, "midpoint", keepdims, False)
+
+
+def nanquantile(
+    a: Operand,
+    q: Operand,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """`quantile` of the elements that are not NaN.
+
+    >>> float(nanquantile(np.array([1.0, math.nan, 3.0]), 0.5))
+    2.0
+    """
+    _in_place("nanquantile", out, overwrite_input)
+    return _order_statistic("nanquantile", a, q, axis, method, keepdims, True)
+
+
+def nanpercentile(
+    a: Operand,
+    q: Operand,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """`percentile` of the elements that are not NaN.
+
+    >>> float(nanpercentile(np.array([1.0, math.nan, 3.0]), 50))
+    2.0
+    """
+    _in_place("nanpercentile", out, overwrite_input)
+    return _order_statistic("nanpercentile", a, q, axis, method, keepdims, True, 0.01)
+
+
+def nanmedian(
+    a: Operand, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """`median` of the elements that are not NaN.
+
+    >>> float(nanmedian(np.array([1.0, math.nan, 3.0])))
+    2.0
+    """
+    _in_place("nanmedian", out, overwrite_input)
+    return _order_statistic("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
+
+
+def _in_place(what: str, out: object, overwrite: bool) -> None:
+    if out is not None or overwrite:
+        raise ShapeError(f"{what}: arrays are immutable, so out= and overwrite_input= are not supported")
+
+
+@overload
+def average(
+    a: Operand, axis: Axis = None, weights: Operand | None = None,
+    returned: Literal[False] = False, keepdims: bool = False,
+) -> Array: ...  # fmt: skip
+@overload
+def average(
+    a: Operand, axis: Axis = None, weights: Operand | None = None, *,
+    returned: Literal[True], keepdims: bool = False,
+) -> tuple[Array, Array]: ...  # fmt: skip
+def average(
+    a: Operand,
+    axis: Axis = None,
+    weights: Operand | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
+) -> Array | tuple[Array, Array]:
+    """The weighted mean over axes.
+
+    Args:
+        a: the array.
+        axis: an axis or several; None for all.
+        weights: of a's shape, or a vector along the one axis; by default all 1.
+        returned: True to give the sum of the weights too.
+        keepdims: True to keep the axes with size 1.
+
+    >>> float(average(np.array([1.0, 4.0]), weights=np.array([2, 1])))
+    2.0
+    """
+    x = as_operand(a, "average")
+    if weights is None:
+        result = reducing.mean(x, axis, None, keepdims)
+        count = x.type.size // max(result.type.size, 1)
+        total = broadcast_to(scalar(float(count), result.type.dtype, False), result.type.shape)
+        return (result, total) if returned else result
+    x, w = promote_dtypes(x, as_operand(weights, "average"))
+    x, w = arithmetic.to_inexact(x), arithmetic.to_inexact(w)
+    if w.type.shape != x.type.shape:
+        if axis is None or isinstance(axis, Sequence) or w.type.ndim != 1:
+            raise ShapeError(
+                f"average: weights {w.type!r} have not the shape of {x.type!r}; a vector needs an axis"
+            )
+        place = normalize_axis("average", axis, x.type.ndim, x.type)
+        if w.type.size != x.type.shape[place]:
+            raise ShapeError(f"average: weights {w.type!r} do not fit axis {place} of {x.type!r}")
+        w = broadcast_to(shaping.reshape(w, (-1,) + (1,) * (x.type.ndim - place - 1)), x.type.shape)
+    total = reducing.sum(w, axis, None, keepdims)
+    result = reducing.sum(x * w, axis, None, keepdims) / total
+    return (result, total) if returned else result
+
+
+def cov(
+    m: Operand,
+    y: Operand | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Operand | None = None,
+    aweights: Operand | None = None,
+) -> Array:
+    """The covariance matrix of variables.
+
+    Args:
+        m: `f32[variables, observations]`, or a vector for one variable.
+        y: more variables.
+        rowvar: False where the variables are the columns.
+        bias: True to divide by the number of observations, not by one less.
+        ddof: what is taken from the number of observations; overrides `bias`.
+        fweights: how often each observation occurs.
+        aweights: how much each observation counts.
+
+    >>> cov(np.array([[1.0, 2.0], [2.0, 4.0]])).tolist()
+    [[0.5, 1.0], [1.0, 2.0]]
+    """
+    x = arithmetic.to_inexact(as_operand(m, "cov"))
+    if y is not None:
+        x, other = promote_dtypes(x, arithmetic.to_inexact(as_operand(y, "cov")))
+        x = shaping.concatenate([_variables(x, rowvar), _variables(other, rowvar)], 0)
+    else:
+        x = _variables(x, rowvar)
+    n = x.type.shape[1]
+    less = ddof if ddof is not None else 0 if bias else 1
+    weights: Array | None = None
+    for given, name in ((fweights, "fweights"), (aweights, "aweights")):
+        if given is not None:
+            w = as_operand(given, "cov")
+            if w.type.shape != (n,):
+                raise ShapeError(f"cov: {name} {w.type!r} do not fit {n} observations")
+            w = convert(w, dtypes.real_dtype(x.type.dtype))
+            weights = w if weights is None else weights * w
+    if weights is None:
+        centered = x - reducing.mean(x, 1, keepdims=True)
+        weighted, norm = centered, as_operand(float(n - less))
+    else:
+        total = reducing.sum(weights)
+        centered = x - reducing.sum(x * weights, 1, keepdims=True) / total
+        weighted = centered * weights
+        if aweights is None or less == 0:
+            norm = total - less
+        else:
+            squares = weights * convert(as_operand(aweights), weights.type.dtype)
+            norm = total - less * reducing.sum(squares) / total
+    product = arithmetic.dot(weighted, arithmetic.conj(centered).T) / convert(
+        norm, x.type.dtype, norm.type.weak
+    )
+    return shaping.squeeze(product)
+
+
+def _variables(x: Array, rowvar: bool) -> Array:
+    if x.type.ndim > 2:
+        raise ShapeError(f"cov: takes matrices and vectors, got {x.type!r}")
+    if x.type.ndim < 2:
+        return shaping.reshape(x, (1, -1))
+    return x if rowvar or x.type.shape[0] == 1 else shaping.transpose(x, None)
+
+
+def corrcoef(x: Operand, y: Operand | None = None, rowvar: bool = True) -> Array:
+    """The matrix of correlation coefficients of variables. Arguments as for `cov`.
+
+    >>> corrcoef(np.array([[1.0, 2.0], [2.0, 4.0]])).round(3).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    c = cov(x, y, rowvar)
+    if not c.type.shape:
+        return c / c
+    deviations = arithmetic.unary(e.Sqrt(), arithmetic.real(indexing.diagonal(c)))
+    c = c / shaping.expand_dims(deviations, 1) / shaping.expand_dims(deviations, 0)
+    if c.type.kind == "c":
+        parts = [arithmetic.clip(part, -1, 1) for part in (arithmetic.real(c), arithmetic.imag(c))]
+        return perform(e.Complex(), tuple(parts))
+    return arithmetic.clip(c, -1, 1)
