@@ -82,6 +82,20 @@ def abs_(op: e.Abs, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -
     return y, DIV(along, safe)
 
 
+@rule(e.Sign)
+def sign(op: e.Sign, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    # A complex s = x / |x| turns with the part of dx across x: i s Im(conj(s) dx) / |x|.
+    (x,), (dx,) = primals, tangents
+    s = op(x)
+    if x.type.kind != "c":
+        return s, None
+    assert dx is not None
+    size = e.Abs()(x)
+    zero = scalar(0.0, size.type.dtype)
+    across = DIV(e.Imag()(MUL(e.Conj()(s), dx)), SELECT(c.Eq()(size, zero), size, scalar(1.0, size.type.dtype)))
+    return s, MUL(s, e.Complex()(zero, across))
+
+
 partials(e.Mul, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: op(x, dy))
 partials(e.Div, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: NEG(op(MUL(z, dy), y)))
 # x rem y = x - y * trunc(x / y)
@@ -213,7 +227,6 @@ def convert_(
     v.StopGradient,
     v.Bitcast,
     e.IsFinite,
-    e.Sign,
     e.Floor,
     e.Ceil,
     e.RoundToEven,
