@@ -42,6 +42,8 @@ def extreme(
     (x,), (dx,) = primals, tangents
     y = op(x)
     assert dx is not None
+    if _prod(tuple([x.type.shape[i] for i in op.axes])) == 0:
+        return y, None  # of no elements it is a constant
     hit = Convert(x.type.dtype)(c.Eq()(x, _spread(y, x, op.axes)))
     count = r.ReduceSum(op.axes)(hit)
     return y, DIV(r.ReduceSum(op.axes)(MUL(dx, hit)), count)
