@@ -8,6 +8,7 @@ from effx.array.shaping import moveaxis
 from effx.handlers.vmap.handler import Axis, Vmap, rule, tuple_rule
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.convert import Bitcast, OptimizationBarrier
+from effx.ir.ops.elementwise import Clamp
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import BroadcastInDim
 
@@ -55,6 +56,15 @@ def align(handler: Vmap, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> t
             x = BroadcastInDim(full, (axis,))(x)
         result.append(x)
     return result, axis
+
+
+@rule(Clamp)
+def clamp(handler: Vmap, op: Clamp, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> tuple[Array, Axis]:
+    # Bounds may repeat by rank 0, x may not.
+    (low, x, high), axis = align(handler, values, axes)
+    if not x.type.shape:
+        x = BroadcastInDim((handler.size,), ())(x)
+    return op(low, x, high), axis
 
 
 @rule(Bitcast)
