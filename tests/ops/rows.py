@@ -204,7 +204,8 @@ class Row:
         samples: instances with operand types.
         smooth: operands to differentiate by; None for all floating and complex ones.
         second: True where second derivatives are checked too.
-        linear: sets of operands in which the operation is linear, the others held fixed.
+        linear: sets of operands in which the operation is linear, the others held fixed; an empty
+            set stands for all floating and complex operands.
         exact: True where XLA and NumPy agree to the last bit.
         tolerance: differs from TOLERANCE by this factor.
         special: True to compare infinities, NaN and signed zeros too.

@@ -122,7 +122,7 @@ def rectangle(re: tuple[float, float], im: tuple[float, float], real: tuple[floa
 
 
 ONE: tuple[tuple[int, ...], ...] = ((0,),)
-BOTH: tuple[tuple[int, ...], ...] = ((0, 1),)
+JOINT: tuple[tuple[int, ...], ...] = ((),)
 OFF_CUT = rectangle((0.2, 2), (-2, 2), (0.2, 3))
 
 UNARY = [
@@ -202,8 +202,8 @@ UNARY.append(
 divisor = kinds_apart(f=nonzero(), c=nonzero(), rest=interval(-3, 3))
 amount = interval(0, 9)
 BINARY = [
-    binary(e.Add, exact=True, linear=BOTH),
-    binary(e.Sub, exact=True, linear=BOTH),
+    binary(e.Add, exact=True, linear=JOINT),
+    binary(e.Sub, exact=True, linear=JOINT),
     binary(e.Mul, linear=((0,), (1,))),
     binary(e.Div, interval(-9, 9), divisor, linear=ONE),
     binary(e.Rem, interval(-9, 9), divisor),
@@ -224,7 +224,7 @@ BINARY.append(
     Row(
         e.Complex,
         tuple([Sample(e.Complex(), (t(d, *x), t(d, *y))) for d in (f32, f64) for x, y in BINARY_SHAPES]),
-        linear=BOTH,
+        linear=JOINT,
         exact=True,
         invalid=(
             refuses(e.Complex(), t(f16, 2), t(f16, 2), error=DTypeError, text="complex: operands must be f32 or f64, got f16[2], f16[2]"),
@@ -253,7 +253,7 @@ OTHER = [
             *selects(t(i32, 3), [(3,)], [f32]),
             *selects(t(b1, 3), [(3,)], [f32]),
         ),
-        linear=(),
+        linear=JOINT,
         exact=True,
         invalid=(
             refuses(SELECT, t(b1, 3), error=ShapeError, text="select: takes a predicate and at least one case, got bool[3]"),
@@ -344,7 +344,7 @@ OTHER = [
             Sample(v.OptimizationBarrier(), (t(f32, 0),)),
             Sample(v.OptimizationBarrier(), (t(f32, weak=True),)),
         ),
-        linear=((0, 2),),
+        linear=JOINT,
         exact=True,
         invalid=(),
     ),

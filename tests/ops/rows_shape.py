@@ -44,6 +44,7 @@ from tests.ops.rows import (
 )
 
 ONE: tuple[tuple[int, ...], ...] = ((0,),)
+JOINT: tuple[tuple[int, ...], ...] = ((),)
 STARTS = interval(-3, 6)
 
 SHAPE = [
@@ -116,7 +117,7 @@ SHAPE = [
             Sample(s.Concatenate(0), (t(f32, 1, weak=True), t(f32, 1, weak=True))),
             Sample(s.Concatenate(0), (t(f32, 1, weak=True), t(f32, 1))),
         ),
-        linear=((0, 1),),
+        linear=JOINT,
         exact=True,
         invalid=(
             refuses(s.Concatenate(0), error=ShapeError, text="concatenate: takes at least one operand, got none"),
@@ -134,7 +135,7 @@ SHAPE = [
             *over(s.Pad((0,), (2,), (3,)), (0,), (), of=[f32, f64]),
             *over(s.Pad((), (), ()), (), (), of=[f32]),
         ),
-        linear=((0, 1), (0,), (1,)),
+        linear=JOINT,
         exact=True,
         invalid=(
             refuses(s.Pad((0,), (0,), (0,)), t(f32, 2), t(f32, 1), error=ShapeError, text="pad: the padding value must be a scalar of x's dtype: x is f32[2], the value is f32[1]"),
@@ -185,7 +186,7 @@ SHAPE = [
             *over(s.DynamicUpdateSlice(), (4,), (0,), of=[f32, f64], rest=(t(u8),), domains=[anything, anything, STARTS]),
             *over(s.DynamicUpdateSlice(), (), (), of=[f32]),
         ),
-        linear=((0, 1), (0,), (1,)),
+        linear=JOINT,
         exact=True,
         invalid=(
             refuses(s.DynamicUpdateSlice(), t(f32, 3), error=ShapeError, text="dynamic_update_slice: takes x, the block and the starts, got f32[3]"),

@@ -1,0 +1,55 @@
+"""Batching is a loop over the members, for every row of the table and every choice of batched operands.
+
+Never: tries all places of batch axes; tests/handlers does.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from effx.handlers.batch import batch
+from effx.ir.ops.collective import Collective
+from tests.ops.rows import assert_close, host, on_device
+from tests.ops.table import ROWS, Case, name
+
+MEMBERS = 2
+
+
+def chosen_samples() -> list[Case]:
+    """The first sample of each row, and the first of another rank or with operands of different rank."""
+    found: list[Case] = []
+    for row in ROWS:
+        if issubclass(row.kind, Collective):
+            continue
+        seen = set()
+        for sample in row.samples:
+            key = tuple([x.ndim for x in sample.types])
+            if sample.types and key not in seen and len(seen) < 5:
+                seen.add(key)
+                found.append((row, sample))
+    return found
+
+
+@pytest.mark.parametrize("case", chosen_samples(), ids=name)
+def test_batch_is_a_loop(case: Case) -> None:
+    """With batch axes in front and at the end by turns."""
+    row, sample = case
+    with sample.settings():
+        draws = [sample.draw(seed) for seed in range(MEMBERS)]
+        for chosen in product([False, True], repeat=len(sample.types)):
+            if not any(chosen):
+                continue
+            axes = [None if not b else (0 if i % 2 == 0 else x.ndim) for i, (b, x) in enumerate(zip(chosen, sample.types, strict=True))]
+            operands = [
+                on_device(draws[0][i] if a is None else np.stack([d[i] for d in draws], a), x)
+                for i, (a, x) in enumerate(zip(axes, sample.types, strict=True))
+            ]
+            results, places = batch(sample.apply, operands, axes, MEMBERS)
+            for m in range(MEMBERS):
+                member = [on_device(draws[m if b else 0][i], x) for i, (b, x) in enumerate(zip(chosen, sample.types, strict=True))]
+                for y, place, want in zip(results, places, sample.apply(member), strict=True):
+                    got = host(y) if place is None else np.take(host(y), m, place)
+                    assert_close(got, host(want), row.allowed(want.dtype), f"axes {axes}")

@@ -1,0 +1,55 @@
+"""Printed programs parse back, the checker accepts what staging gives, and wrong types are refused in words.
+
+Never: runs an operation.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from effx.errors import EffxError
+from effx.handlers.stage import stage
+from effx.ir.check import check
+from effx.ir.text import parse_program, print_program
+from tests.ops.rows import Invalid
+from tests.ops.table import CASES, ROWS, Case, name
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_printed_program_parses_back(case: Case) -> None:
+    """To a program with the same text and the same types."""
+    _, sample = case
+    with sample.settings():
+
+        def function(xs: list[object]) -> list[object]:
+            result = sample.op(*xs)  # type: ignore[arg-type]  # arrays
+            return list(result) if sample.op.multiple else [result]
+
+        program = check(stage(function, sample.types, "law").program)  # type: ignore[arg-type]  # lists of arrays
+        text = print_program(program)
+        parsed = check(parse_program(text))
+        assert print_program(parsed) == text
+        assert (parsed.in_types, parsed.out_types, parsed.effects) == (
+            program.in_types,
+            program.out_types,
+            program.effects,
+        )
+
+
+INVALID = [
+    pytest.param(invalid, id=f"{row}-{i}") for row in ROWS for i, invalid in enumerate(row.invalid)
+]
+
+
+@pytest.mark.parametrize("invalid", INVALID)
+def test_invalid_input_is_refused(invalid: Invalid) -> None:
+    """With the class and the whole text that the table names."""
+    with pytest.raises(invalid.error) as caught:
+        invalid.build()
+    assert type(caught.value) is invalid.error
+    if isinstance(caught.value, EffxError):
+        assert caught.value.message == invalid.text
+        assert caught.value.at is not None
+        assert str(caught.value) == f"{invalid.text}\n  at   {caught.value.at}"
+    else:
+        assert str(caught.value.args[0]) == invalid.text
