@@ -45,15 +45,15 @@ def to_inexact(x: "Operand") -> "Array":
     """Returns the operand as an array of floating or complex dtype."""
     x = as_operand(x)
     t = x.type
-    return x if t.kind in "fc" else convert(x, inexact_dtype(t.dtype))
+    return x if t.kind in "fc" else convert(x, inexact_dtype(t.dtype), t.weak)
 
 
 def promote_inexact(*operands: "Operand") -> "list[Array]":
     """Brings operands to one floating or complex dtype and one shape."""
     arrays = promote_dtypes(*operands)
     if arrays[0].type.kind not in "fc":
-        dtype = inexact_dtype(arrays[0].type.dtype)
-        arrays = [convert(x, dtype) for x in arrays]
+        dtype, weak = inexact_dtype(arrays[0].type.dtype), all([x.type.weak for x in arrays])
+        arrays = [convert(x, dtype, weak) for x in arrays]
     return broadcast_arrays(arrays)
 
 
@@ -89,7 +89,7 @@ def floor_divide(x: "Operand", y: "Operand") -> "Array":
     if kind == "c":
         raise DTypeError(f"floor_divide: complex numbers have no floor, got {a.type!r} and {b.type!r}")
     if kind == "b":
-        a, b = convert(a, dtypes.int8), convert(b, dtypes.int8)
+        a, b = convert(a, dtypes.int32), convert(b, dtypes.int32)
     if kind == "u":
         return perform(DIV, (a, b))
     if kind in "ib":
@@ -122,7 +122,7 @@ def remainder(x: "Operand", y: "Operand") -> "Array":
     if kind == "c":
         raise DTypeError(f"remainder: complex numbers have no remainder, got {a.type!r} and {b.type!r}")
     if kind == "b":
-        a, b = convert(a, dtypes.int8), convert(b, dtypes.int8)
+        a, b = convert(a, dtypes.int32), convert(b, dtypes.int32)
     if kind == "f":
         return _float_remainder(a, b)
     rest = perform(REM, (a, b))

@@ -67,9 +67,7 @@ def sum(
     axes = normalize_axes("sum", axis, t)
     result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize(dtype)
     wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
-    weak = t.weak and dtype is None and wide == t.dtype
-    total = r.ReduceSum(axes)(convert(x, wide, weak))
-    total = _keep(convert(total, result_dtype, weak and wide == result_dtype), t, axes, keepdims)
+    total = _keep(convert(r.ReduceSum(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
     return total if initial is None else convert(total + initial, result_dtype)
 
 

@@ -5,27 +5,11 @@ Never: says how a law is checked.
 
 from __future__ import annotations
 
-from effx.effects import Operation
-from effx.ir.ops.base import ArrayOperation, TupleOperation
 from tests.ops import rows_elementwise, rows_index, rows_shape
 from tests.ops.rows import Row, Sample, c128, f64
 
 ROWS: list[Row] = [*rows_elementwise.ROWS, *rows_shape.ROWS, *rows_index.ROWS]
 BY_KIND = {row.kind: row for row in ROWS}
-
-
-def operation_classes() -> list[type[Operation[object]]]:
-    """Lists the classes of effx.ir.ops that have instances: those without subclasses of their own."""
-    found: dict[str, type[Operation[object]]] = {}
-    pending: list[type[Operation[object]]] = [ArrayOperation, TupleOperation]
-    while pending:
-        kind = pending.pop()
-        # attrs replaces a class by one with slots, and keeps the first one alive a while.
-        below = [k for k in kind.__subclasses__() if k.__module__.startswith("effx.ir.ops")]
-        pending += below
-        if not below and kind not in (ArrayOperation, TupleOperation):
-            found[kind.__qualname__] = kind
-    return [found[name] for name in sorted(found)]
 
 
 Case = tuple[Row, Sample]

@@ -178,7 +178,10 @@ def test_linear_operands_transpose(row: Row, sample: Sample, group: list[int]) -
     with sample.settings():
         operands = sample.arrays(sample.draw(3))
         xs = [operands[i] for i in group]
-        linear, _ = record_linear(restricted(sample, group, operands), [Var(x.type) for x in xs])
+        function = restricted(sample, group, operands)
+        linear, _ = record_linear(
+            lambda ys: [y for y in function(ys) if y.type.kind in "fc"], [Var(x.type) for x in xs]
+        )
         assert_adjoint(linear, xs, np.random.default_rng(4))
 
 

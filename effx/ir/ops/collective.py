@@ -53,6 +53,8 @@ class Collective(ArrayOperation):
 class PSum(Collective, Linear):
     """The sum over all members of the axis. StableHLO: all_reduce."""
 
+    name = "psum"
+
     kinds: ClassVar[str] = "iufc"
 
 
@@ -61,6 +63,8 @@ class PSum(Collective, Linear):
 class PMax(Collective):
     """The maximum over all members of the axis. StableHLO: all_reduce."""
 
+    name = "pmax"
+
     kinds: ClassVar[str] = "biuf"
 
 
@@ -68,6 +72,8 @@ class PMax(Collective):
 @attrs.frozen
 class PMin(Collective):
     """The minimum over all members of the axis. StableHLO: all_reduce."""
+
+    name = "pmin"
 
     kinds: ClassVar[str] = "biuf"
 

@@ -1,0 +1,114 @@
+"""Renders the matrix operations x handlers, `docs/operations.md`, from the handlers' rule tables.
+
+    python -m tools.operation_matrix        writes the page
+
+Never: guess: a cell without rule, trait, decomposition, recursion or reason stays empty, and a test fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import effx.lower.stablehlo  # noqa: F401  # registers the rules
+from effx.effects import Operation, RuleTable
+from effx.handlers import transpose
+from effx.handlers.jvp import JVP
+from effx.handlers.reference import Reference
+from effx.handlers.vmap import Vmap
+from effx.ir.ops.base import ArrayOperation, Linear, TupleOperation
+from effx.ir.ops.collective import Collective
+from effx.ir.ops.control import Call
+from effx.lower import emit
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
+Kind = type[Operation[Any]]
+
+TABLES: dict[str, RuleTable[Any]] = {
+    "StableHLO": emit.rules,
+    "jvp": JVP.rules,
+    "transpose": transpose.handler.rules,
+    "vmap": Vmap.rules,
+    "reference": Reference.rules,
+}
+
+HEAD = """# Operations and handlers
+
+What each handler makes of each operation. This page is written by `python -m tools.operation_matrix` from
+the handlers' rule tables, and a test fails when it is stale or when a cell is empty.
+
+| cell | meaning |
+|---|---|
+| rule | a rule for this operation |
+| by T | the rule of the trait or base class T |
+| decomposition | expressed by other operations |
+| recursion | the program that the operation holds is handled, operation by operation |
+| none: why | refused, with the reason |
+
+linearize needs no column: it is jvp under a recorder, which takes every operation.
+
+"""
+
+
+def operation_classes() -> list[Kind]:
+    """Lists effx's operation classes that have instances, by module and name."""
+    found: dict[tuple[str, str], Kind] = {}
+    pending: list[Kind] = [ArrayOperation, TupleOperation]
+    while pending:
+        kind = pending.pop()
+        # attrs replaces a class by one with slots; the replacement is listed later.
+        below = [k for k in kind.__subclasses__() if k.__module__.startswith("effx.ir.ops")]
+        pending += below
+        if not below and kind not in (ArrayOperation, TupleOperation):
+            found[kind.__module__, kind.__qualname__] = kind
+    return [found[key] for key in sorted(found)]
+
+
+def _no_transpose(kind: Kind) -> str:
+    return "" if issubclass(kind, Linear) else "none: not linear"
+
+
+# Why a handler has no rule, where that is how it should be.
+REASONS: dict[str, Callable[[Kind], str]] = {
+    "StableHLO": lambda kind: "none: vmap or pmap takes it before" if issubclass(kind, Collective) else "",
+    "transpose": _no_transpose,
+}
+
+
+def cell(column: str, kind: Kind) -> str:
+    """Returns what a handler does with an operation; "" if nothing is known."""
+    table = TABLES[column]
+    if kind is Call and column != "StableHLO":
+        return "recursion"
+    if column == "reference" and issubclass(kind, Collective):
+        return "none: the host has no axes"
+    origin = table.origin(kind)
+    if origin is kind:
+        return "rule"
+    if origin is not None:
+        return f"by {origin.__name__}"
+    if kind.can_decompose():
+        return "decomposition"
+    return REASONS.get(column, lambda _: "")(kind)
+
+
+def render() -> str:
+    """Returns the page."""
+    sections: dict[str, list[str]] = {}
+    for kind in operation_classes():
+        cells = " | ".join([cell(column, kind) for column in TABLES])
+        sections.setdefault(kind.__module__.rpartition(".")[2], []).append(f"| `{kind.name}` | {cells} |")
+    head = f"| operation | {' | '.join(TABLES)} |\n|---|{'---|' * len(TABLES)}"
+    return HEAD + "\n\n".join([f"## {family}\n\n{head}\n" + "\n".join(rows) for family, rows in sections.items()]) + "\n"
+
+
+def main() -> None:
+    """Writes the page."""
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(render(), encoding="utf-8")
+    print(PAGE)
+
+
+if __name__ == "__main__":
+    main()
