@@ -59,7 +59,7 @@ def promote_inexact(*operands: "Operand") -> "list[Array]":
 
 def unary(op: Unary, x: "Operand") -> "Array":
     """Performs a function of real or complex numbers; integers are converted first."""
-    x = as_operand(x)
+    x = as_operand(x, op.name)
     return perform(op, (x if x.type.kind in "fc" else to_inexact(x),))
 
 
@@ -176,7 +176,7 @@ def _integer_power_array(a: "Array", b: "Array") -> "Array":
         rest = perform(SHIFT_RIGHT_LOGICAL, (rest, one))
     if a.type.kind == "i":
         inverse = where(a == 1, 1, where(a == -1, where(perform(AND, (b, one)) != 0, -1, 1), 0))
-        result = where(b < 0, convert(inverse, a.type.dtype), result)
+        result = where(b < 0, convert(inverse, a.type.dtype, a.type.weak), result)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Reductions, cumulative reductions and sorting with NumPy's semantics.
+"""Reductions, cumulative reductions and sorting with NumPy's semantics; results are never weak.
 
 Never: reduce by a user's function; effx.lax.reduce does.
 """
@@ -105,7 +105,7 @@ def _extreme(
     axes = normalize_axes(what, axis, t)
     if initial is None and builtins.any([t.shape[a] == 0 for a in axes]):
         raise ShapeError(f"{what}: {t!r} has no elements over axes {axes}, and no initial value was given")
-    result = _keep(op(axes)(x), t, axes, keepdims)
+    result = _keep(convert(op(axes)(x), t.dtype), t, axes, keepdims)
     if initial is None:
         return result
     combine = e.Max() if op is r.ReduceMax else e.Min()
@@ -170,14 +170,9 @@ def mean(
         x = broadcast_to(x, broadcast_shapes(x.type.shape, as_operand(where).type.shape))
     axes = normalize_axes("mean", axis, x.type)
     wide = dtypes.float32 if result.itemsize == 2 and dtypes.is_floating(result) else result
-    keep_weak = x.type.weak and wide == x.type.dtype and dtype is None
-    total = sum(
-        x if keep_weak else convert(x, wide), axes, None if keep_weak else wide, keepdims, where=where
-    )
+    total = sum(convert(x, wide), axes, wide, keepdims, where=where)
     count = _count(x, axes, where, keepdims)
-    return convert(
-        total / (float(count) if isinstance(count, int) else convert(count, wide)), result, keep_weak
-    )
+    return convert(total / (float(count) if isinstance(count, int) else convert(count, wide)), result)
 
 
 def var(
@@ -252,10 +247,10 @@ def _cumulative(
         x, axis = reshape(x, -1), 0
     place = normalize_axis(what, axis, x.type.ndim, x.type)
     if dtype is not None:
-        x = convert(x, dtypes.canonicalize(dtype))
-    elif x.type.kind == "b":
-        x = convert(x, dtypes.canonicalize(dtypes.int64))
-    return op(place, reverse)(x)
+        found = dtypes.canonicalize(dtype)
+    else:
+        found = dtypes.canonicalize(dtypes.int64) if x.type.kind == "b" else x.type.dtype
+    return op(place, reverse)(convert(x, found))
 
 
 def cumsum(x: "Array", axis: int | None = None, dtype: Any = None, reverse: bool = False) -> "Array":

@@ -517,8 +517,17 @@ class HostArray(Array[DT, Unpack[Dims]]):
     def host(self, asked: str) -> HostData:
         return np.asarray(self.value, self.type.dtype)
 
+    def __str__(self) -> str:
+        return host_text(self)
+
     def __repr__(self) -> str:
         return array_repr(self)
+
+
+def host_text(x: Array) -> str:
+    """Returns the elements as NumPy prints them."""
+    data = x.host("str(x)")
+    return str(data.astype(np.float32)) if data.dtype.kind == "V" else str(data)
 
 
 def array_repr(x: Array) -> str:

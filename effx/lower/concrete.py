@@ -17,7 +17,7 @@ from typing_extensions import Unpack
 from effx import dtypes
 from effx.array import Array, Box, HostArray, Operand
 from effx.array.promotion import as_operand
-from effx.array.values import DT, Dims, HostData, Number, array_repr
+from effx.array.values import DT, Dims, HostData, Number, array_repr, host_text
 from effx.effects import is_in_scope, isolated, perform
 from effx.errors import DonatedArrayError, DTypeError, EscapedBoxError
 from effx.ir.ops.convert import Bitcast
@@ -188,12 +188,6 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     def __repr__(self) -> str:
         return array_repr(self)
-
-
-def host_text(x: Array) -> str:
-    """Returns the elements as NumPy prints them."""
-    data = x.host("str(x)")
-    return str(data.astype(np.float32)) if data.dtype.kind == "V" else str(data)
 
 
 register_leaf(Array)

@@ -3,8 +3,9 @@
 Never: define a function; the modules of the families do.
 """
 
+# Each of these names would get lines of its own.
 # fmt: off
-# isort: off - ruff would give each of these names lines of its own
+# isort: off
 from effx.numpy.scalars import (
     bfloat16 as bfloat16, bool_ as bool_, cdouble as cdouble, complex128 as complex128,
     complex64 as complex64, complex_ as complex_, complexfloating as complexfloating, csingle as csingle,

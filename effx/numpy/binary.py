@@ -17,6 +17,7 @@ from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
+from effx.transforms.jit import jit
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -128,9 +129,13 @@ def power(x: Operand, y: Operand, /) -> Array:
     >>> int(power(2, 3))
     8
     """
+    if isinstance(x, Array) and isinstance(y, Array) and x.type.kind in "biu" and y.type.kind in "biu":
+        return _integer_power(x, y)
     return arithmetic.power(x, y)
 
 
+# Square and multiply takes five operations for each bit.
+_integer_power = jit(arithmetic.power, inline=True)
 pow = power
 
 

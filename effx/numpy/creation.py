@@ -47,6 +47,14 @@ def constant(data: np.ndarray[Any, Any] | Number, dtype: DType, weak: bool = Fal
     return put(data, t)
 
 
+def operand(x: Operand, what: str) -> Array:
+    """Returns an operand of a function that may give it back: as an array, with a copy of NumPy data."""
+    if isinstance(x, Array):
+        return x
+    a = as_operand(x, what)
+    return constant(a.value, a.type.dtype, a.type.weak) if type(a) is HostArray else a
+
+
 def _leaves(x: Any) -> Iterator[Any]:
     for item in x:
         if isinstance(item, list | tuple):
@@ -194,7 +202,7 @@ def astype(x: Operand, dtype: DTypeLike | None, /, *, copy: bool = False, device
     >>> astype(2.7, int).tolist()
     2
     """
-    result = arithmetic.astype(as_operand(x, "astype"), float if dtype is None else dtype)
+    result = arithmetic.astype(operand(x, "astype"), float if dtype is None else dtype)
     if copy and result is x:
         result = perform(arithmetic.COPY, (result,))
     return result if device is None else device_put(result, device)
@@ -267,7 +275,7 @@ def full(shape: Any, fill_value: Operand, dtype: DTypeLike | None = None, *, dev
         if dtype is not None:
             found, weak = dtypes.canonicalize(dtype), False
         return _placed(filled(sizes, fill_value, found, weak), device)  # type: ignore[arg-type]  # a number, by its type
-    value = as_operand(fill_value, "full")
+    value = operand(fill_value, "full")
     if dtype is not None:
         value = arithmetic.astype(value, dtype)
     return _placed(broadcast_to(value, sizes), device)
@@ -334,7 +342,7 @@ def full_like(
     sizes, found, weak = _like("full_like", a, dtype, shape)
     if type(fill_value) in (bool, int, float):
         return _placed(filled(sizes, fill_value, found, weak), device)  # type: ignore[arg-type]  # a number, by its type
-    value = convert(arithmetic.astype(as_operand(fill_value, "full_like"), found), found, weak)
+    value = convert(arithmetic.astype(operand(fill_value, "full_like"), found), found, weak)
     return _placed(broadcast_to(value, sizes), device)
 
 

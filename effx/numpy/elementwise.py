@@ -18,6 +18,7 @@ from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
+from effx.numpy.creation import operand
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -242,7 +243,7 @@ def absolute(x: Operand, /) -> Array:
     >>> int(absolute(-3)), float(absolute(3 + 4j))
     (3, 5.0)
     """
-    return arithmetic.absolute(as_operand(x, "absolute"))
+    return arithmetic.absolute(operand(x, "absolute"))
 
 
 abs = absolute
@@ -278,7 +279,7 @@ def positive(x: Operand, /) -> Array:
     >>> int(positive(-3))
     -3
     """
-    return perform(arithmetic.COPY, (as_operand(x, "positive"),))
+    return perform(arithmetic.COPY, (operand(x, "positive"),))
 
 
 def sign(x: Operand, /) -> Array:
@@ -334,7 +335,7 @@ rad2deg, deg2rad = degrees, radians
 
 
 def _rounded(op: e.Floor | e.Ceil, x: Operand, what: str) -> Array:
-    a = as_operand(x, what)
+    a = operand(x, what)
     return a if a.type.kind in "biu" else perform(op, (a,))
 
 
@@ -365,7 +366,7 @@ def trunc(x: Operand, /) -> Array:
     >>> float(trunc(-1.5))
     -1.0
     """
-    a = as_operand(x, "trunc")
+    a = operand(x, "trunc")
     if a.type.kind in "biu":
         return a
     zero = scalar(0.0, a.type.dtype, a.type.weak)
@@ -391,7 +392,7 @@ def round(x: Operand, decimals: int = 0) -> Array:
     >>> float(round(2.345, 1))
     2.299999952316284
     """
-    return arithmetic.round_(as_operand(x, "round"), decimals)
+    return arithmetic.round_(operand(x, "round"), decimals)
 
 
 around = round
@@ -403,7 +404,7 @@ def real(x: Operand, /) -> Array:
     >>> float(real(1 + 2j))
     1.0
     """
-    return arithmetic.real(as_operand(x, "real"))
+    return arithmetic.real(operand(x, "real"))
 
 
 def imag(x: Operand, /) -> Array:
@@ -424,7 +425,7 @@ def conj(x: Operand, /) -> Array:
     >>> complex(conj(1 + 2j))
     (1-2j)
     """
-    return arithmetic.conj(as_operand(x, "conj"))
+    return arithmetic.conj(operand(x, "conj"))
 
 
 conjugate = conj
@@ -475,7 +476,7 @@ def nan_to_num(
     >>> nan_to_num(float("nan"))
     Array(0., dtype=float32)
     """
-    a = as_operand(x, "nan_to_num")
+    a = operand(x, "nan_to_num")
     t = a.type
     if t.kind == "c":
         parts = [

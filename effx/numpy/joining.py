@@ -14,11 +14,12 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, indexing, shaping
 from effx.array.arithmetic import astype
-from effx.array.promotion import as_operand, broadcast_to, convert, host_array, scalar
+from effx.array.promotion import broadcast_to, convert, host_array, scalar
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.ir.ops.shape import Pad
+from effx.numpy.creation import operand
 from effx.numpy.shaping import atleast_1d, atleast_2d, atleast_3d
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ Arrays: TypeAlias = "Array | np.ndarray[Any, Any] | Sequence[Operand]"
 def _parts(what: str, arrays: Any) -> list[Array]:
     # An array in place of a sequence stands for its rows.
     if isinstance(arrays, Array | np.ndarray):
-        whole = as_operand(arrays, what)
+        whole = operand(arrays, what)
         return [whole[i] for i in range(len(whole))]
-    return [as_operand(x, what) for x in arrays]
+    return [operand(x, what) for x in arrays]
 
 
 def _cast(x: Array, dtype: DTypeLike | None) -> Array:
@@ -77,7 +78,7 @@ def unstack(x: Operand, /, *, axis: int = 0) -> tuple[Array, ...]:
     >>> [row.tolist() for row in unstack(np.eye(2))]
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    a = as_operand(x, "unstack")
+    a = operand(x, "unstack")
     if not a.type.shape:
         raise ShapeError(f"unstack: a scalar has no axes, got {a.type!r}")
     moved = shaping.moveaxis(a, axis, 0)
@@ -128,11 +129,11 @@ def append(arr: Operand, values: Operand, axis: int | None = None) -> Array:
     >>> append(np.arange(2), 5).tolist()
     [0, 1, 5]
     """
-    return shaping.concatenate([as_operand(arr, "append"), as_operand(values, "append")], axis)
+    return shaping.concatenate([operand(arr, "append"), operand(values, "append")], axis)
 
 
 def _split(what: str, ary: Operand, sections: Any, axis: int, equal: bool) -> list[Array]:
-    a = as_operand(ary, what)
+    a = operand(ary, what)
     place = normalize_axis(what, axis, a.type.ndim, a.type)
     n = a.type.shape[place]
     if isinstance(sections, int | np.integer):
@@ -183,7 +184,7 @@ def hsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     >>> [x.shape for x in hsplit(np.ones((2, 4)), 2)]
     [(2, 2), (2, 2)]
     """
-    a = atleast_1d(as_operand(ary, "hsplit"))
+    a = atleast_1d(operand(ary, "hsplit"))
     return _split("hsplit", a, indices_or_sections, 0 if a.ndim == 1 else 1, True)
 
 
@@ -216,7 +217,7 @@ def delete(arr: Operand, obj: Any, axis: int | None = None) -> Array:
     >>> delete(np.arange(4), 1).tolist()
     [0, 2, 3]
     """
-    a = as_operand(arr, "delete")
+    a = operand(arr, "delete")
     if axis is None:
         a, axis = shaping.reshape(a, -1), 0
     place = normalize_axis("delete", axis, a.type.ndim, a.type)
@@ -268,7 +269,7 @@ def pad(array: Operand, pad_width: Any, mode: str = "constant", **options: Any) 
     >>> pad(np.arange(3), 1).tolist(), pad(np.arange(3), (0, 2), mode="reflect").tolist()
     ([0, 0, 1, 2, 0], [0, 1, 2, 1, 0])
     """
-    a = as_operand(array, "pad")
+    a = operand(array, "pad")
     if mode not in _MODES:
         raise ShapeError(f"pad: mode must be one of {', '.join(_MODES)}, got {mode!r}")
     known = {"constant": {"constant_values"}, "reflect": {"reflect_type"}, "symmetric": {"reflect_type"}}
@@ -298,7 +299,7 @@ def _pad_constant(a: Array, widths: list[tuple[int, int]], values: Any) -> Array
         return Pad(low, high, none)(a, _value(values, a))
     if not isinstance(values, Array):
         values = np.asarray(values)
-    fills = broadcast_to(as_operand(values, "pad"), (a.type.ndim, 2))
+    fills = broadcast_to(operand(values, "pad"), (a.type.ndim, 2))
     for axis in range(a.type.ndim):
         for side, width in enumerate(widths[axis]):
             amounts = tuple([width if i == axis else 0 for i in range(a.type.ndim)])
@@ -313,5 +314,5 @@ def _value(value: Any, a: Array) -> Array:
     if type(value) in (int, float, bool):
         dtype = a.type.dtype
         return scalar(int(value) if dtypes.is_integer(dtype) else value, dtype, a.type.weak)
-    found = as_operand(value, "pad")
+    found = operand(value, "pad")
     return convert(found, a.type.dtype, a.type.weak)

@@ -196,6 +196,9 @@ def geomspace(
         if dtype is None
         else dtypes.canonicalize(dtype)
     )
+    if type(start) in (int, float) and type(stop) in (int, float) and axis == 0:
+        data = np.geomspace(start, stop, as_int("geomspace", "num", num), endpoint)  # type: ignore[arg-type]  # numbers, by their types
+        return constant(data.astype(found), found)
     a, b = arithmetic.promote_inexact(start, stop)
     a, b = convert(a, a.type.dtype), convert(b, b.type.dtype)
     sign = perform(arithmetic.SIGN, (a,))

@@ -17,6 +17,7 @@ from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import ShapeError
 from effx.ir.ops.shape import Iota, Pad, Reverse
 from effx.ir.types import Shape, array_type
+from effx.numpy.creation import operand
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -32,7 +33,7 @@ def reshape(a: Operand, shape: Any, order: str = "C") -> Array:
     >>> reshape(np.arange(4), (2, -1)).tolist()
     [[0, 1], [2, 3]]
     """
-    return shaping.reshape(as_operand(a, "reshape"), shape, order)
+    return shaping.reshape(operand(a, "reshape"), shape, order)
 
 
 def ravel(a: Operand, order: str = "C") -> Array:
@@ -41,7 +42,7 @@ def ravel(a: Operand, order: str = "C") -> Array:
     >>> ravel(np.ones((2, 2))).shape
     (4,)
     """
-    return shaping.reshape(as_operand(a, "ravel"), -1, order)
+    return shaping.reshape(operand(a, "ravel"), -1, order)
 
 
 def transpose(a: Operand, axes: Sequence[int] | None = None) -> Array:
@@ -50,7 +51,7 @@ def transpose(a: Operand, axes: Sequence[int] | None = None) -> Array:
     >>> transpose(np.ones((2, 3))).shape
     (3, 2)
     """
-    return shaping.transpose(as_operand(a, "transpose"), axes)
+    return shaping.transpose(operand(a, "transpose"), axes)
 
 
 def permute_dims(a: Operand, /, axes: Sequence[int]) -> Array:
@@ -59,7 +60,7 @@ def permute_dims(a: Operand, /, axes: Sequence[int]) -> Array:
     >>> permute_dims(np.ones((2, 3)), (1, 0)).shape
     (3, 2)
     """
-    return shaping.transpose(as_operand(a, "permute_dims"), axes)
+    return shaping.transpose(operand(a, "permute_dims"), axes)
 
 
 def matrix_transpose(x: Operand, /) -> Array:
@@ -68,7 +69,7 @@ def matrix_transpose(x: Operand, /) -> Array:
     >>> matrix_transpose(np.ones((5, 2, 3))).shape
     (5, 3, 2)
     """
-    return shaping.matrix_transpose(as_operand(x, "matrix_transpose"))
+    return shaping.matrix_transpose(operand(x, "matrix_transpose"))
 
 
 def swapaxes(a: Operand, axis1: int, axis2: int) -> Array:
@@ -77,7 +78,7 @@ def swapaxes(a: Operand, axis1: int, axis2: int) -> Array:
     >>> swapaxes(np.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    return shaping.swapaxes(as_operand(a, "swapaxes"), axis1, axis2)
+    return shaping.swapaxes(operand(a, "swapaxes"), axis1, axis2)
 
 
 def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
@@ -86,7 +87,7 @@ def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequenc
     >>> moveaxis(np.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    return shaping.moveaxis(as_operand(a, "moveaxis"), source, destination)
+    return shaping.moveaxis(operand(a, "moveaxis"), source, destination)
 
 
 def rollaxis(a: Operand, axis: int, start: int = 0) -> Array:
@@ -95,7 +96,7 @@ def rollaxis(a: Operand, axis: int, start: int = 0) -> Array:
     >>> rollaxis(np.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
     """
-    x = as_operand(a, "rollaxis")
+    x = operand(a, "rollaxis")
     ndim = x.type.ndim
     place = normalize_axis("rollaxis", axis, ndim, x.type)
     if not -ndim <= start <= ndim:
@@ -110,7 +111,7 @@ def squeeze(a: Operand, axis: Axis = None) -> Array:
     >>> squeeze(np.ones((1, 3, 1))).shape
     (3,)
     """
-    return shaping.squeeze(as_operand(a, "squeeze"), axis)
+    return shaping.squeeze(operand(a, "squeeze"), axis)
 
 
 def expand_dims(a: Operand, axis: int | Sequence[int]) -> Array:
@@ -119,7 +120,7 @@ def expand_dims(a: Operand, axis: int | Sequence[int]) -> Array:
     >>> expand_dims(np.ones(3), 0).shape
     (1, 3)
     """
-    return shaping.expand_dims(as_operand(a, "expand_dims"), axis)
+    return shaping.expand_dims(operand(a, "expand_dims"), axis)
 
 
 def broadcast_to(array: Operand, shape: Any) -> Array:
@@ -128,7 +129,7 @@ def broadcast_to(array: Operand, shape: Any) -> Array:
     >>> broadcast_to(np.arange(2), (2, 2)).tolist()
     [[0, 1], [0, 1]]
     """
-    return promotion.broadcast_to(as_operand(array, "broadcast_to"), shaping.as_shape("broadcast_to", shape))
+    return promotion.broadcast_to(operand(array, "broadcast_to"), shaping.as_shape("broadcast_to", shape))
 
 
 def broadcast_arrays(*args: Operand) -> list[Array]:
@@ -137,7 +138,7 @@ def broadcast_arrays(*args: Operand) -> list[Array]:
     >>> [x.shape for x in broadcast_arrays(np.ones((2, 1)), np.ones(3))]
     [(2, 3), (2, 3)]
     """
-    return shaping.broadcast_arrays(*[as_operand(x, "broadcast_arrays") for x in args])
+    return shaping.broadcast_arrays(*[operand(x, "broadcast_arrays") for x in args])
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
@@ -152,7 +153,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
 def _at_least(what: str, arrays: tuple[Operand, ...], ndim: int) -> Any:
     results = []
     for x in arrays:
-        a = as_operand(x, what)
+        a = operand(x, what)
         missing = ndim - a.type.ndim
         if missing > 0:
             # NumPy's rule for three axes: a vector becomes (1, n, 1), a matrix (m, n, 1).
@@ -195,7 +196,7 @@ def flip(m: Operand, axis: Axis = None) -> Array:
     >>> flip(np.arange(3)).tolist()
     [2, 1, 0]
     """
-    a = as_operand(m, "flip")
+    a = operand(m, "flip")
     axes = normalize_axes("flip", axis, a.type)
     return Reverse(axes)(a) if axes else a
 
@@ -206,7 +207,7 @@ def fliplr(m: Operand) -> Array:
     >>> fliplr(np.eye(2)).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    a = as_operand(m, "fliplr")
+    a = operand(m, "fliplr")
     if a.type.ndim < 2:
         raise ShapeError(f"fliplr: needs at least two axes, got {a.type!r}")
     return flip(a, 1)
@@ -218,7 +219,7 @@ def flipud(m: Operand) -> Array:
     >>> flipud(np.arange(2)).tolist()
     [1, 0]
     """
-    a = as_operand(m, "flipud")
+    a = operand(m, "flipud")
     if a.type.ndim < 1:
         raise ShapeError(f"flipud: needs at least one axis, got {a.type!r}")
     return flip(a, 0)
@@ -230,7 +231,7 @@ def rot90(m: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     >>> rot90(np.arange(4).reshape(2, 2)).tolist()
     [[1, 3], [0, 2]]
     """
-    a = as_operand(m, "rot90")
+    a = operand(m, "rot90")
     if len(axes) != 2:
         raise ShapeError(f"rot90: needs two axes, got {axes!r}")
     first, second = (normalize_axis("rot90", i, a.type.ndim, a.type) for i in axes)
@@ -257,7 +258,7 @@ def roll(a: Operand, shift: Operand | Sequence[int], axis: int | Sequence[int] |
     >>> roll(np.arange(3), 1).tolist()
     [2, 0, 1]
     """
-    x = as_operand(a, "roll")
+    x = operand(a, "roll")
     if axis is None:
         return shaping.reshape(roll(shaping.reshape(x, -1), shift, 0), x.type.shape)
     axes = list(axis) if isinstance(axis, Sequence) else [axis]
@@ -289,7 +290,7 @@ def _rolled(x: Array, by: Any, axis: int) -> Array:
             return x
         before = (slice(None),) * axis
         return shaping.concatenate([x[(*before, slice(cut, None))], x[(*before, slice(None, cut))]], axis)
-    shift = as_operand(by, "roll")
+    shift = operand(by, "roll")
     if shift.type.kind not in "iu" or shift.type.ndim:
         raise ShapeError(f"roll: a shift must be an integer, got {shift.type!r}")
     places = Iota(array_type(dtypes.int32, (n,)), 0)() - shift
@@ -302,7 +303,7 @@ def tile(A: Operand, reps: int | Sequence[int]) -> Array:
     >>> tile(np.arange(2), 2).tolist()
     [0, 1, 0, 1]
     """
-    a = as_operand(A, "tile")
+    a = operand(A, "tile")
     counts = shaping.as_shape("tile", reps)
     if any([n < 0 for n in counts]):
         raise ShapeError(f"tile: repetitions must not be negative, got {list(counts)}")
@@ -333,14 +334,14 @@ def repeat(
     >>> repeat(np.arange(2), 2).tolist(), repeat(np.arange(2), np.array([1, 2])).tolist()
     ([0, 0, 1, 1], [0, 1, 1])
     """
-    x = as_operand(a, "repeat")
+    x = operand(a, "repeat")
     if isinstance(repeats, int | np.integer) and total_repeat_length is None:
         return shaping.repeat(x, int(repeats), axis)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
     place = normalize_axis("repeat", axis, x.type.ndim, x.type)
     n = x.type.shape[place]
-    counts = as_operand(repeats, "repeat")
+    counts = operand(repeats, "repeat")
     if counts.type.shape not in ((), (1,), (n,)):
         raise ShapeError(f"repeat: repeats {counts.type!r} do not fit axis {place} of {x.type!r}")
     counts = promotion.broadcast_to(counts, (n,))
@@ -360,7 +361,7 @@ def resize(a: Operand, new_shape: Any) -> Array:
     >>> resize(np.arange(2), (3,)).tolist()
     [0, 1, 0]
     """
-    x = shaping.reshape(as_operand(a, "resize"), -1)
+    x = shaping.reshape(operand(a, "resize"), -1)
     shape = shaping.as_shape("resize", new_shape)
     size = int(np.prod(shape, dtype=np.int64))
     if size == 0 or x.type.size == 0:
@@ -380,7 +381,7 @@ def shape(a: Operand | _Shaped) -> Shape:
     (2, 3)
     """
     known = getattr(a, "shape", None)
-    return tuple(known) if known is not None else as_operand(a, "shape").type.shape  # type: ignore[arg-type]  # a number, having no shape
+    return tuple(known) if known is not None else operand(a, "shape").type.shape  # type: ignore[arg-type]  # a number, having no shape
 
 
 def ndim(a: Operand | _Shaped) -> int:
@@ -409,7 +410,7 @@ def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arr
     >>> diagonal(np.eye(2)).tolist()
     [1.0, 1.0]
     """
-    return indexing.diagonal(as_operand(a, "diagonal"), offset, axis1, axis2)
+    return indexing.diagonal(operand(a, "diagonal"), offset, axis1, axis2)
 
 
 def diag(v: Operand, k: int = 0) -> Array:
@@ -418,7 +419,7 @@ def diag(v: Operand, k: int = 0) -> Array:
     >>> diag(np.array([1, 2])).tolist(), diag(np.eye(2)).tolist()
     ([[1, 0], [0, 2]], [1.0, 1.0])
     """
-    a = as_operand(v, "diag")
+    a = operand(v, "diag")
     if a.type.ndim == 1:
         return diagflat(a, k)
     if a.type.ndim != 2:
@@ -432,7 +433,7 @@ def diagflat(v: Operand, k: int = 0) -> Array:
     >>> diagflat(np.array([[1, 2]])).tolist()
     [[1, 0], [0, 2]]
     """
-    a = shaping.reshape(as_operand(v, "diagflat"), -1)
+    a = shaping.reshape(operand(v, "diagflat"), -1)
     n = a.type.size + (k if k >= 0 else -k)
     t = array_type(dtypes.int32, (n, n))
     on = Iota(t, 1)() - Iota(t, 0)() == k
