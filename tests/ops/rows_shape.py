@@ -349,8 +349,8 @@ COLLECTIVE = [
         linear=ONE,
         tolerance=4.0,
         invalid=(
-            refuses(k.PSum("i"), t(b1), error=DTypeError, text="p_sum: operand must be signed or unsigned or floating or complex, got bool[]"),
-            refuses(k.PSum("i"), error=ShapeError, text="p_sum: takes 1 operand, got 0: "),
+            refuses(k.PSum("i"), t(b1), error=DTypeError, text="psum: operand must be signed or unsigned or floating or complex, got bool[]"),
+            refuses(k.PSum("i"), error=ShapeError, text="psum: takes 1 operand, got 0: "),
         ),
     ),
     *[
