@@ -151,11 +151,15 @@ def _unary_shapes(shape: Shape) -> list[tuple[str, Apply, Shape]]:
         n = shape[axis]
         rest = shape[:axis] + shape[axis + 1 :]
         found.append((f"mean{axis}", lambda x, axis=axis, n=n: r.ReduceSum((axis,))(x) * (1 / n), rest))
-        found.append((f"cumsum{axis}", lambda x, axis=axis, n=n: r.CumSum(axis, axis == 1)(x) * (1 / n), shape))
+        found.append(
+            (f"cumsum{axis}", lambda x, axis=axis, n=n: r.CumSum(axis, axis == 1)(x) * (1 / n), shape)
+        )
         add(f"reverse{axis}", s.Reverse((axis,)), shape)
         if n > 1:
             start = tuple([1 if i == axis else 0 for i in range(ndim)])
-            add(f"slice{axis}", s.Slice(start, shape, (1,) * ndim), (*shape[:axis], n - 1, *shape[axis + 1 :]))
+            add(
+                f"slice{axis}", s.Slice(start, shape, (1,) * ndim), (*shape[:axis], n - 1, *shape[axis + 1 :])
+            )
         picked = (*shape[:axis], 3, *shape[axis + 1 :])
         found.append((f"gather{axis}", lambda x, axis=axis: _pick(x, axis), picked))
     return found
@@ -177,7 +181,13 @@ def steps(draw: st.DrawFn, shapes: Sequence[Shape]) -> tuple[Step, Shape]:
     partners = [i for i, other in enumerate(shapes) if other == shape or other == ()]
     joined = [i for i, other in enumerate(shapes) if len(other) == len(shape) >= 1 and other[1:] == shape[1:]]
     multiplied = [i for i, other in enumerate(shapes) if shape and other and shape[-1] == other[0]]
-    kinds = ["unary", "binary", "shape", *(["concatenate"] if joined else []), *(["dot"] if multiplied else [])]
+    kinds = [
+        "unary",
+        "binary",
+        "shape",
+        *(["concatenate"] if joined else []),
+        *(["dot"] if multiplied else []),
+    ]
     match draw(st.sampled_from(kinds)):
         case "unary":
             name = draw(st.sampled_from(sorted(UNARY)))

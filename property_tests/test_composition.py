@@ -40,12 +40,12 @@ def arrays(data: Sequence[Data]) -> list[Array]:
 
 def directions(f: Function, count: int | None = None) -> list[Array]:
     rng = np.random.default_rng(f.seed + 1)
-    return arrays([rng.standard_normal(x.shape) for x in f.points(count)])
+    return arrays([np.asarray(rng.standard_normal(x.shape)) for x in f.points(count)])
 
 
 def cotangents(f: Function, results: Sequence[Array]) -> list[Array]:
     rng = np.random.default_rng(f.seed + 2)
-    return arrays([rng.standard_normal(y.shape) for y in results])
+    return arrays([np.asarray(rng.standard_normal(y.shape)) for y in results])
 
 
 def assert_same(got: Any, want: Any, tolerance: float = 1e-9) -> None:
@@ -165,7 +165,9 @@ def test_jvp_is_the_slope(f: Function) -> None:
     _, moved = effx.jvp(f, tuple(arrays(points)), tuple(vs))
     ends = [f(*arrays([p + s * h * np.asarray(v) for p, v in zip(points, vs, strict=True)])) for s in (1, -1)]
     for got, a, b in zip(moved, *ends, strict=True):
-        np.testing.assert_allclose(np.asarray(got), (np.asarray(a) - np.asarray(b)) / (2 * h), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            np.asarray(got), (np.asarray(a) - np.asarray(b)) / (2 * h), rtol=1e-5, atol=1e-5
+        )
 
 
 @given(f=functions(most_steps=3))
@@ -179,7 +181,8 @@ def test_second_derivatives_do_not_depend_on_the_way(f: Function) -> None:
     places = tuple(range(len(xs)))
 
     def slope(*a: Array) -> Array:
-        return effx.jvp(loss, a, tuple(vs))[1]
+        result: Array = effx.jvp(loss, a, tuple(vs))[1]
+        return result
 
     over_backward = effx.jvp(lambda *a: effx.grad(loss, places)(*a), tuple(xs), tuple(vs))[1]
     over_forward = effx.grad(slope, places)(*xs)

@@ -90,7 +90,8 @@ def cell(column: str, kind: Kind) -> str:
         return f"by {origin.__name__}"
     if kind.can_decompose():
         return "decomposition"
-    return REASONS.get(column, lambda _: "")(kind)
+    reason = REASONS.get(column)
+    return "" if reason is None else reason(kind)
 
 
 def render() -> str:
@@ -100,7 +101,11 @@ def render() -> str:
         cells = " | ".join([cell(column, kind) for column in TABLES])
         sections.setdefault(kind.__module__.rpartition(".")[2], []).append(f"| `{kind.name}` | {cells} |")
     head = f"| operation | {' | '.join(TABLES)} |\n|---|{'---|' * len(TABLES)}"
-    return HEAD + "\n\n".join([f"## {family}\n\n{head}\n" + "\n".join(rows) for family, rows in sections.items()]) + "\n"
+    return (
+        HEAD
+        + "\n\n".join([f"## {family}\n\n{head}\n" + "\n".join(rows) for family, rows in sections.items()])
+        + "\n"
+    )
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 import effx
 import effx.handlers.evaluate  # the outermost handler
-import effx.lower.stablehlo  # noqa: F401  # its kernels
+import effx.lower.stablehlo  # its kernels
 from effx import dtypes
 from effx.array import Array
 from effx.dtypes import DType
@@ -91,7 +91,7 @@ def nonzero(low: float = 0.4, high: float = 2.5) -> Sampler:
             return interval(-9, 9)(rng, type)
         size = rng.uniform(low, high, type.shape)
         if type.kind == "c":
-            return (size * np.exp(1j * rng.uniform(-3, 3, type.shape))).astype(type.dtype)
+            return np.asarray(size * np.exp(1j * rng.uniform(-3, 3, type.shape))).astype(type.dtype)
         return np.asarray(size * rng.choice([-1, 1], type.shape)).astype(type.dtype)
 
     return draw
@@ -149,11 +149,8 @@ class Sample:
     domains: tuple[Sampler, ...] = (anything,)
 
     def __str__(self) -> str:
-        parameters = (
-            [str(getattr(self.op, f.name)) for f in attrs.fields(type(self.op)) if f.name != "program"]
-            if attrs.has(type(self.op))
-            else []
-        )
+        fields = getattr(type(self.op), "__attrs_attrs__", ())
+        parameters = [str(getattr(self.op, f.name)) for f in fields if f.name != "program"]
         return f"{self.op.name}[{' '.join(parameters)}]({','.join(map(repr, self.types))})"
 
     @property

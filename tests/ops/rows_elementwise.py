@@ -66,18 +66,24 @@ def refused_kinds(op: Elementwise) -> list[Invalid]:
             op,
             *[good] * (n + 1),
             error=ShapeError,
-            text=f"{name}: takes {n} operand{'s' * (n != 1)}, got {n + 1}: {', '.join(['%r' % good] * (n + 1))}",
+            text=f"{name}: takes {n} operand{'s' * (n != 1)}, got {n + 1}: {', '.join([repr(good)] * (n + 1))}",
         )
     ]
     for kind in "biufc":
         if kind not in kinds:
             bad = t(BY_KIND[kind][0], 2)
             names = " or ".join(KIND_NAMES[k] for k in kinds)
-            found.append(refuses(op, *[bad] * n, error=DTypeError, text=f"{name}: operand must be {names}, got {bad!r}"))
+            found.append(
+                refuses(
+                    op, *[bad] * n, error=DTypeError, text=f"{name}: operand must be {names}, got {bad!r}"
+                )
+            )
     return found
 
 
-def unary(kind: type[Elementwise], domain: Sampler = anything, op: Elementwise | None = None, **rest: Any) -> Row:
+def unary(
+    kind: type[Elementwise], domain: Sampler = anything, op: Elementwise | None = None, **rest: Any
+) -> Row:
     op = kind() if op is None else op
     main = MAIN[first_of(op.kinds)]
     samples = [*over(op, (3,), of=of_kinds(op.kinds), domains=[domain])]
@@ -227,8 +233,20 @@ BINARY.append(
         linear=JOINT,
         exact=True,
         invalid=(
-            refuses(e.Complex(), t(f16, 2), t(f16, 2), error=DTypeError, text="complex: operands must be f32 or f64, got f16[2], f16[2]"),
-            refuses(e.Complex(), t(i32), t(i32), error=DTypeError, text="complex: operand must be floating, got i32[]"),
+            refuses(
+                e.Complex(),
+                t(f16, 2),
+                t(f16, 2),
+                error=DTypeError,
+                text="complex: operands must be f32 or f64, got f16[2], f16[2]",
+            ),
+            refuses(
+                e.Complex(),
+                t(i32),
+                t(i32),
+                error=DTypeError,
+                text="complex: operand must be floating, got i32[]",
+            ),
         ),
     )
 )
@@ -256,28 +274,98 @@ OTHER = [
         linear=JOINT,
         exact=True,
         invalid=(
-            refuses(SELECT, t(b1, 3), error=ShapeError, text="select: takes a predicate and at least one case, got bool[3]"),
-            refuses(SELECT, t(f32), t(f32), t(f32), error=DTypeError, text="select: the predicate must be bool or signed, got f32[]"),
-            refuses(SELECT, t(b1), t(f32), t(f32), t(f32), error=ShapeError, text="select: a bool predicate chooses between 2 cases, got 3"),
-            refuses(SELECT, t(b1), t(f32), t(f16), error=DTypeError, text="select: dtypes of the cases differ: f32[], f16[]"),
-            refuses(SELECT, t(b1, 2), t(f32, 3), t(f32), error=ShapeError, text="select: operand shapes differ: bool[2], f32[3], f32[]; only rank-0 operands broadcast"),
+            refuses(
+                SELECT,
+                t(b1, 3),
+                error=ShapeError,
+                text="select: takes a predicate and at least one case, got bool[3]",
+            ),
+            refuses(
+                SELECT,
+                t(f32),
+                t(f32),
+                t(f32),
+                error=DTypeError,
+                text="select: the predicate must be bool or signed, got f32[]",
+            ),
+            refuses(
+                SELECT,
+                t(b1),
+                t(f32),
+                t(f32),
+                t(f32),
+                error=ShapeError,
+                text="select: a bool predicate chooses between 2 cases, got 3",
+            ),
+            refuses(
+                SELECT,
+                t(b1),
+                t(f32),
+                t(f16),
+                error=DTypeError,
+                text="select: dtypes of the cases differ: f32[], f16[]",
+            ),
+            refuses(
+                SELECT,
+                t(b1, 2),
+                t(f32, 3),
+                t(f32),
+                error=ShapeError,
+                text="select: operand shapes differ: bool[2], f32[3], f32[]; only rank-0 operands broadcast",
+            ),
         ),
     ),
     Row(
         e.Clamp,
         (
-            *over(e.Clamp(), (), (6,), (), of=of_kinds("biuf"), domains=[interval(-2, -1), anything, interval(1, 2)]),
-            *over(e.Clamp(), (6,), (6,), (6,), of=[f32, f64, i32], domains=[interval(-2, -1), anything, interval(1, 2)]),
-            *over(e.Clamp(), (), (6,), (6,), of=[f32, f64], domains=[interval(-2, -1), anything, interval(1, 2)]),
+            *over(
+                e.Clamp(),
+                (),
+                (6,),
+                (),
+                of=of_kinds("biuf"),
+                domains=[interval(-2, -1), anything, interval(1, 2)],
+            ),
+            *over(
+                e.Clamp(),
+                (6,),
+                (6,),
+                (6,),
+                of=[f32, f64, i32],
+                domains=[interval(-2, -1), anything, interval(1, 2)],
+            ),
+            *over(
+                e.Clamp(), (), (6,), (6,), of=[f32, f64], domains=[interval(-2, -1), anything, interval(1, 2)]
+            ),
             *over(e.Clamp(), (), (), (), of=[f32, f64], domains=[interval(-2, -1), anything, interval(1, 2)]),
             *over(e.Clamp(), (), (0,), (), of=[f32]),
             Sample(e.Clamp(), (t(f32), t(f32, 2, weak=True), t(f32))),
         ),
         exact=True,
         invalid=(
-            refuses(e.Clamp(), t(f32, 3), t(f32), t(f32), error=ShapeError, text="clamp: bounds must have x's shape or rank 0: low, x, high are f32[3], f32[], f32[]"),
-            refuses(e.Clamp(), t(c64), t(c64), t(c64), error=DTypeError, text="clamp: operand must be bool or signed or unsigned or floating, got c64[]"),
-            refuses(e.Clamp(), t(f32), t(f32), error=ShapeError, text="clamp: takes 3 operands, got 2: f32[], f32[]"),
+            refuses(
+                e.Clamp(),
+                t(f32, 3),
+                t(f32),
+                t(f32),
+                error=ShapeError,
+                text="clamp: bounds must have x's shape or rank 0: low, x, high are f32[3], f32[], f32[]",
+            ),
+            refuses(
+                e.Clamp(),
+                t(c64),
+                t(c64),
+                t(c64),
+                error=DTypeError,
+                text="clamp: operand must be bool or signed or unsigned or floating, got c64[]",
+            ),
+            refuses(
+                e.Clamp(),
+                t(f32),
+                t(f32),
+                error=ShapeError,
+                text="clamp: takes 3 operands, got 2: f32[], f32[]",
+            ),
         ),
     ),
     Row(
@@ -286,9 +374,18 @@ OTHER = [
             *[
                 s
                 for target in of_kinds("biuf")
-                for s in over(v.Convert(target), (4,), of=[b1, i8, i32, u8, bf16, f32], domains=[kinds_apart(f=interval(0, 9), i=interval(0, 9))])
+                for s in over(
+                    v.Convert(target),
+                    (4,),
+                    of=[b1, i8, i32, u8, bf16, f32],
+                    domains=[kinds_apart(f=interval(0, 9), i=interval(0, 9))],
+                )
             ],
-            *[s for target in (c64, c128) for s in over(v.Convert(target), (4,), of=[b1, i32, f32, f64, c64, c128])],
+            *[
+                s
+                for target in (c64, c128)
+                for s in over(v.Convert(target), (4,), of=[b1, i32, f32, f64, c64, c128])
+            ],
             *over(v.Convert(f64), (4,), of=[f64, f32]),
             *over(v.Convert(b1), (4,), of=[c64, f64]),
             *over(v.Convert(i64), (4,), of=[f64, u32], domains=[kinds_apart(f=interval(-9, 9))]),
@@ -299,7 +396,12 @@ OTHER = [
         linear=ONE,
         exact=True,
         invalid=(
-            refuses(v.Convert(f32), t(c64, 2), error=DTypeError, text="convert: c64[2] has an imaginary part, which float32 cannot hold; take real(x) first"),
+            refuses(
+                v.Convert(f32),
+                t(c64, 2),
+                error=DTypeError,
+                text="convert: c64[2] has an imaginary part, which float32 cannot hold; take real(x) first",
+            ),
             refuses(v.Convert(f32), error=ShapeError, text="convert: takes 1 operand, got 0: "),
         ),
     ),
@@ -316,9 +418,24 @@ OTHER = [
         ),
         exact=True,
         invalid=(
-            refuses(v.Bitcast(f32), t(b1), error=DTypeError, text="bitcast: bool[] cannot be read as float32: bool and complex keep to themselves"),
-            refuses(v.Bitcast(f32), t(u8, 3), error=DTypeError, text="bitcast: reading u8[3] as float32 needs a last axis of size 4"),
-            refuses(v.Bitcast(f32), t(u8), error=DTypeError, text="bitcast: reading u8[] as float32 needs a last axis of size 4"),
+            refuses(
+                v.Bitcast(f32),
+                t(b1),
+                error=DTypeError,
+                text="bitcast: bool[] cannot be read as float32: bool and complex keep to themselves",
+            ),
+            refuses(
+                v.Bitcast(f32),
+                t(u8, 3),
+                error=DTypeError,
+                text="bitcast: reading u8[3] as float32 needs a last axis of size 4",
+            ),
+            refuses(
+                v.Bitcast(f32),
+                t(u8),
+                error=DTypeError,
+                text="bitcast: reading u8[] as float32 needs a last axis of size 4",
+            ),
         ),
     ),
     Row(
@@ -333,8 +450,18 @@ OTHER = [
         smooth=(),  # the rule is the straight-through one: the slope of the identity
         exact=True,
         invalid=(
-            refuses(v.ReducePrecision(0, 1), t(f32), error=DTypeError, text="reduce_precision: needs exponent_bits >= 1 and mantissa_bits >= 0, got 0 and 1"),
-            refuses(v.ReducePrecision(5, 10), t(i32), error=DTypeError, text="reduce_precision: operand must be floating, got i32[]"),
+            refuses(
+                v.ReducePrecision(0, 1),
+                t(f32),
+                error=DTypeError,
+                text="reduce_precision: needs exponent_bits >= 1 and mantissa_bits >= 0, got 0 and 1",
+            ),
+            refuses(
+                v.ReducePrecision(5, 10),
+                t(i32),
+                error=DTypeError,
+                text="reduce_precision: operand must be floating, got i32[]",
+            ),
         ),
     ),
     Row(
@@ -358,9 +485,32 @@ OTHER = [
         ),
         exact=True,
         invalid=(
-            refuses(Threefry2x32(), t(u32), t(u32), t(u32), error=ShapeError, text="threefry2x32: takes 4 operands, got 3: u32[], u32[], u32[]"),
-            refuses(Threefry2x32(), t(u32), t(u32), t(u32), t(i32), error=DTypeError, text="threefry2x32: operands must be u32, got u32[], u32[], u32[], i32[]"),
-            refuses(Threefry2x32(), t(u32), t(u32), t(u32, 2), t(u32, 3), error=ShapeError, text="threefry2x32: operand shapes differ: u32[], u32[], u32[2], u32[3]; only rank-0 operands broadcast"),
+            refuses(
+                Threefry2x32(),
+                t(u32),
+                t(u32),
+                t(u32),
+                error=ShapeError,
+                text="threefry2x32: takes 4 operands, got 3: u32[], u32[], u32[]",
+            ),
+            refuses(
+                Threefry2x32(),
+                t(u32),
+                t(u32),
+                t(u32),
+                t(i32),
+                error=DTypeError,
+                text="threefry2x32: operands must be u32, got u32[], u32[], u32[], i32[]",
+            ),
+            refuses(
+                Threefry2x32(),
+                t(u32),
+                t(u32),
+                t(u32, 2),
+                t(u32, 3),
+                error=ShapeError,
+                text="threefry2x32: operand shapes differ: u32[], u32[], u32[2], u32[3]; only rank-0 operands broadcast",
+            ),
         ),
     ),
 ]

@@ -24,7 +24,7 @@ def chosen_samples() -> list[Case]:
     for row in ROWS:
         if issubclass(row.kind, Collective):
             continue
-        seen = set()
+        seen: set[tuple[int, ...]] = set()
         for sample in row.samples:
             key = tuple([x.ndim for x in sample.types])
             if sample.types and key not in seen and len(seen) < 5:
@@ -42,14 +42,20 @@ def test_batch_is_a_loop(case: Case) -> None:
         for chosen in product([False, True], repeat=len(sample.types)):
             if not any(chosen):
                 continue
-            axes = [None if not b else (0 if i % 2 == 0 else x.ndim) for i, (b, x) in enumerate(zip(chosen, sample.types, strict=True))]
+            axes = [
+                None if not b else (0 if i % 2 == 0 else x.ndim)
+                for i, (b, x) in enumerate(zip(chosen, sample.types, strict=True))
+            ]
             operands = [
                 on_device(draws[0][i] if a is None else np.stack([d[i] for d in draws], a), x)
                 for i, (a, x) in enumerate(zip(axes, sample.types, strict=True))
             ]
             results, places = batch(sample.apply, operands, axes, MEMBERS)
             for m in range(MEMBERS):
-                member = [on_device(draws[m if b else 0][i], x) for i, (b, x) in enumerate(zip(chosen, sample.types, strict=True))]
+                member = [
+                    on_device(draws[m if b else 0][i], x)
+                    for i, (b, x) in enumerate(zip(chosen, sample.types, strict=True))
+                ]
                 for y, place, want in zip(results, places, sample.apply(member), strict=True):
                     got = host(y) if place is None else np.take(host(y), m, place)
                     assert_close(got, host(want), row.allowed(want.dtype), f"axes {axes}")

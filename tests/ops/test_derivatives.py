@@ -62,9 +62,7 @@ def difference(function: Function, xs: list[Array], along: Sequence[Data]) -> li
 
 def dense(tangents: Sequence[Array | None], results: Sequence[Array]) -> list[Data]:
     """Tangents as data, zeros for None."""
-    return [
-        np.zeros(y.shape) if d is None else host(d) for d, y in zip(tangents, results, strict=True)
-    ]
+    return [np.zeros(y.shape) if d is None else host(d) for d, y in zip(tangents, results, strict=True)]
 
 
 def setup(row: Row, sample: Sample, seed: int) -> tuple[Function, list[Array], np.random.Generator]:
@@ -186,7 +184,14 @@ def test_linear_operands_transpose(row: Row, sample: Sample, group: list[int]) -
 
 
 NARROW = [
-    next(((row, s) for s in row.samples if row.active(s) and s not in [w for _, w in WIDE] and s.types[0].shape), None)
+    next(
+        (
+            (row, s)
+            for s in row.samples
+            if row.active(s) and s not in [w for _, w in WIDE] and s.types[0].shape
+        ),
+        None,
+    )
     for row in {id(row): row for row, _ in WIDE}.values()
 ]
 

@@ -36,9 +36,7 @@ def test_printed_program_parses_back(case: Case) -> None:
         )
 
 
-INVALID = [
-    pytest.param(invalid, id=f"{row}-{i}") for row in ROWS for i, invalid in enumerate(row.invalid)
-]
+INVALID = [pytest.param(invalid, id=f"{row}-{i}") for row in ROWS for i, invalid in enumerate(row.invalid)]
 
 
 @pytest.mark.parametrize("invalid", INVALID)

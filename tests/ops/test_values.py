@@ -86,7 +86,9 @@ def test_special_values(row: Row) -> None:
         np.testing.assert_array_equal(np.isnan(result), np.isnan(want), err_msg="places of NaN")
         np.testing.assert_array_equal(np.isinf(result), np.isinf(want), err_msg="places of infinities")
         zero = (want == 0) & (result == 0)
-        np.testing.assert_array_equal(np.signbit(result[zero]), np.signbit(want[zero]), err_msg="signs of zeros")
+        np.testing.assert_array_equal(
+            np.signbit(result[zero]), np.signbit(want[zero]), err_msg="signs of zeros"
+        )
     np.testing.assert_allclose(result, want, rtol=2e-5, atol=1e-30)
 
 

@@ -152,7 +152,11 @@ def _right_signed(x: int, by: int, bits: int) -> int:
 
 def _larger(x: Data, y: Data) -> Data:
     # IEEE 754-2019's maximum puts 0.0 above -0.0, which NumPy leaves open; their sum is right.
-    return np.where((x == 0) & (y == 0), np.add(x, y), np.maximum(x, y)) if x.dtype.kind == "f" else np.maximum(x, y)
+    return (
+        np.where((x == 0) & (y == 0), np.add(x, y), np.maximum(x, y))
+        if x.dtype.kind == "f"
+        else np.maximum(x, y)
+    )
 
 
 def _smaller(x: Data, y: Data) -> Data:

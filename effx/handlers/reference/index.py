@@ -3,6 +3,8 @@
 Never: use NumPy's own fancy indexing, which wraps negative indices.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from effx.handlers.reference.handler import Data, narrow, rule, wide
@@ -41,7 +43,7 @@ def gather(op: Gather, x: Data, indices: Data) -> Data:
     return result
 
 
-COMBINE = {
+COMBINE: dict[str, Callable[[Data, Data], Data]] = {
     "set": lambda old, new: new,
     "add": np.add,
     "mul": np.multiply,

@@ -15,7 +15,7 @@ def _key(value: Any) -> tuple[Any, ...]:
     """Orders numbers: -0.0 equal to 0.0, NaN last; complex ones by real part, then imaginary part."""
     if isinstance(value, complex | np.complexfloating):
         return (*_key(value.real), *_key(value.imag))
-    number = value.item() if isinstance(value, bool | np.bool_ | np.integer) else float(value)
+    number: Any = value.item() if isinstance(value, np.bool_ | np.integer) else float(value)
     return (True, 0) if number != number else (False, number)
 
 
@@ -26,7 +26,8 @@ def sort(op: Sort, *operands: Data) -> tuple[Data, ...]:
     for place in np.ndindex(*shape[: op.axis], 1, *shape[op.axis + 1 :]):
         line = tuple([slice(None) if i == op.axis else j for i, j in enumerate(place)])
         keys = [x[line] for x in operands[: op.num_keys]]
-        order = sorted(range(shape[op.axis]), key=lambda i, keys=keys: [_key(k[i]) for k in keys])
+        ranked = [[_key(k[i]) for k in keys] for i in range(shape[op.axis])]
+        order = sorted(range(shape[op.axis]), key=ranked.__getitem__)
         for result, x in zip(results, operands, strict=True):
             result[line] = x[line][order]
     return tuple(results)
