@@ -13,49 +13,17 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, convert, scalar
-from effx.array.shaping import as_shape, stack
+from effx.array.shaping import stack
 from effx.effects import current_frame, perform
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError
 from effx.flags import enable_x64
 from effx.ir.ops.elementwise import ShiftRightLogical
-from effx.ir.types import Shape, array_type
 from effx.lower.concrete import put
+from effx.random.arguments import KEY, as_key, sizes_of
 from effx.random.threefry import fold_words, split_key
 from effx.transforms.jit import jit
 
-KEY = array_type(dtypes.uint32, (2,))
 IMPLEMENTATIONS = ("threefry2x32",)
-
-
-def as_key(what: str, key: Operand) -> Array:
-    """Returns a key as an array.
-
-    Raises:
-        DTypeError: it is no array of two u32 words.
-    """
-    if isinstance(key, Array) and key.type is KEY:
-        return key
-    found = as_operand(key, what)
-    t = found.type
-    if t.matches(KEY):
-        return found
-    if t.dtype == dtypes.uint32 and t.ndim > 1 and t.shape[-1] == 2:
-        raise DTypeError(f"{what}: takes one key u32[2], got {t!r}; use vmap for many keys")
-    raise DTypeError(f"{what}: takes a key u32[2], as PRNGKey gives it, got {t!r}")
-
-
-def sizes_of(what: str, shape: int | Sequence[int]) -> Shape:
-    """Returns a shape as a tuple of sizes.
-
-    Raises:
-        ShapeError: it is no shape.
-    """
-    if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
-        return shape
-    sizes = as_shape(what, shape)
-    if any(n < 0 for n in sizes):
-        raise ShapeError(f"{what}: sizes must not be negative, got {list(sizes)}")
-    return sizes
 
 
 def _check_implementation(what: str, impl: str | None) -> None:
@@ -185,7 +153,9 @@ def split(key: Operand, num: int | Sequence[int] = 2) -> Array:
     Array([[1797259609, 2579123966],
            [ 928981903, 3453687069]], dtype=uint32)
     """
-    return _split(as_key("split", key), shape=(num,) if type(num) is int and num >= 0 else sizes_of("split", num))
+    return _split(
+        as_key("split", key), shape=(num,) if type(num) is int and num >= 0 else sizes_of("split", num)
+    )
 
 
 def fold_in(key: Operand, data: Operand) -> Array:

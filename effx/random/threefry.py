@@ -51,7 +51,9 @@ def positions(shape: Shape) -> tuple[Array, Array]:
     for axis in range(len(shape) - 1, -1, -1):
         if shape[axis] > 1:
             along = Iota(array_type(dtype, shape), axis)()
-            total = perform(ADD, (total, perform(MUL, (along, scalar(stride, dtype))))) if stride > 1 else along
+            total = (
+                perform(ADD, (total, perform(MUL, (along, scalar(stride, dtype))))) if stride > 1 else along
+            )
         stride *= max(shape[axis], 1)
     if total.type.shape != shape:
         total = BroadcastInDim(shape, ())(total)

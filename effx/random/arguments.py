@@ -1,0 +1,78 @@
+"""What samplers ask of their arguments.
+
+Never: draw.
+"""
+
+from collections.abc import Sequence
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand, broadcast_shapes
+from effx.array.shaping import as_shape
+from effx.dtypes import DType, DTypeLike
+from effx.errors import DTypeError, ShapeError
+from effx.ir.types import Shape, array_type
+
+KEY = array_type(dtypes.uint32, (2,))
+ShapeLike = int | Sequence[int]
+
+
+def as_key(what: str, key: Operand) -> Array:
+    """Returns a key as an array.
+
+    Raises:
+        DTypeError: it is no array of two u32 words.
+    """
+    if isinstance(key, Array) and key.type is KEY:
+        return key
+    found = as_operand(key, what)
+    t = found.type
+    if t.matches(KEY):
+        return found
+    if t.dtype == dtypes.uint32 and t.ndim > 1 and t.shape[-1] == 2:
+        raise DTypeError(f"{what}: takes one key u32[2], got {t!r}; use vmap for many keys")
+    raise DTypeError(f"{what}: takes a key u32[2], as PRNGKey gives it, got {t!r}")
+
+
+def sizes_of(what: str, shape: int | Sequence[int]) -> Shape:
+    """Returns a shape as a tuple of sizes.
+
+    Raises:
+        ShapeError: it is no shape.
+    """
+    if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
+        return shape
+    sizes = as_shape(what, shape)
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"{what}: sizes must not be negative, got {list(sizes)}")
+    return sizes
+
+
+def as_floating(what: str, dtype: "DTypeLike | None", kinds: str = "f") -> DType:
+    """Returns the floating dtype that a user asked for, the default one for None.
+
+    Raises:
+        DTypeError: it is another dtype.
+    """
+    found = dtypes.canonicalize(float if dtype is None else dtype)
+    if dtypes.is_floating(found) or ("c" in kinds and dtypes.is_complex(found)):
+        return found
+    raise DTypeError(f"{what}: the dtype must be floating{' or complex' * ('c' in kinds)}, got {found}")
+
+
+def as_bounds(what: str, shape: ShapeLike | None, *bounds: Operand) -> Shape:
+    """Returns the shape of a sample, to which its parameters must broadcast.
+
+    Raises:
+        ShapeError: they do not.
+    """
+    arrays = [as_operand(b, what) for b in bounds]
+    common = broadcast_shapes(*[a.type.shape for a in arrays])
+    if shape is None:
+        return common
+    sizes = sizes_of(what, shape)
+    if common and (len(common) > len(sizes) or broadcast_shapes(common, sizes) != sizes):
+        raise ShapeError(
+            f"{what}: parameters {', '.join(repr(a.type) for a in arrays)} do not broadcast to shape {list(sizes)}"
+        )
+    return sizes

@@ -1,0 +1,270 @@
+"""Samplers of integers, booleans and bits.
+
+Never: use a key twice.
+"""
+
+from effx import dtypes
+from effx.array import Array, Operand, reducing
+from effx.array.arithmetic import inexact_dtype, where
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, scalar
+from effx.array.shaping import moveaxis, normalize_axis, reshape
+from effx.dtypes import DType, DTypeLike
+from effx.effects import perform
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.shape import Slice
+from effx.ir.types import Shape
+from effx.lax.operands import size_of
+from effx.lax.sort import top_k
+from effx.random.arguments import ShapeLike, as_bounds, as_key, sizes_of
+from effx.random.floats import gumbel_floats, uniform_floats
+from effx.random.threefry import random_bits, split_key, unsigned
+from effx.transforms.jit import jit
+
+REM = e.Rem()
+
+
+def bits(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+    """Draws random bits.
+
+    Args:
+        key: a key u32[2], used up hereby.
+        shape: the result's shape.
+        dtype: an unsigned integer dtype of 8 to 64 bits; u32 by default, u64 with `enable_x64`.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        DTypeError: it is no key, or the dtype is another.
+        ShapeError: it is no shape.
+
+    >>> import effx
+    >>> bits(effx.random.PRNGKey(0), (2,), "uint8")
+    Array([167, 146], dtype=uint8)
+    """
+    found = dtypes.canonicalize("uint64" if dtype is None else dtype)
+    if not dtypes.is_unsigned(found) or dtypes.bits(found) < 8:
+        raise DTypeError(f"bits: the dtype must be an unsigned integer of 8 to 64 bits, got {found}")
+    return _bits(as_key("bits", key), width=dtypes.bits(found), shape=sizes_of("bits", shape))
+
+
+def randint(
+    key: Operand, shape: ShapeLike, minval: Operand, maxval: Operand, dtype: "DTypeLike | None" = None
+) -> Array:
+    """Draws integers that are uniform in [minval, maxval).
+
+    Args:
+        key: a key u32[2], used up hereby.
+        shape: the result's shape.
+        minval, maxval: integers that broadcast to the shape; out of the dtype's range, they move to
+            its ends. Where `maxval` is not above `minval`, the result is `minval`.
+        dtype: an integer dtype of 8 to 64 bits; i32 by default, i64 with `enable_x64`.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        DTypeError: it is no key, or the dtype is another.
+        ShapeError: it is no shape, or the bounds do not broadcast to it.
+
+    >>> import effx
+    >>> randint(effx.random.PRNGKey(0), (4,), 0, 10)
+    Array([9, 0, 2, 3], dtype=int32)
+    """
+    found = dtypes.canonicalize(int if dtype is None else dtype)
+    if not dtypes.is_integer(found) or dtypes.bits(found) < 8:
+        raise DTypeError(f"randint: the dtype must be an integer of 8 to 64 bits, got {found}")
+    sizes = as_bounds("randint", shape, minval, maxval)
+    for bound in (minval, maxval):
+        t = as_operand(bound, "randint").type
+        if t.kind not in "biu":
+            raise DTypeError(f"randint: bounds must be integers, got {t!r}")
+    return _randint(as_key("randint", key), minval, maxval, shape=sizes, dtype=found)
+
+
+def randint_integers(key: Array, minval: Operand, maxval: Operand, shape: Shape, dtype: DType) -> Array:
+    info, width = dtypes.iinfo(dtype), dtypes.bits(dtype)
+    wide = unsigned(width)
+    low_asked, high_asked = as_operand(minval), as_operand(maxval)
+    beyond = _above(high_asked, int(info.max))
+    low, high = [
+        broadcast_to(x, shape) if x.type.shape else x
+        for x in (_clip(low_asked, dtype), _clip(high_asked, dtype))
+    ]
+    beyond = broadcast_to(beyond, shape) if beyond.type.shape else beyond
+    keys = split_key(key, (2,))
+    upper, lower = [
+        random_bits(reshape(Slice((i, 0), (i + 1, 2), (1, 1))(keys), (2,)), width, shape) for i in range(2)
+    ]
+    one = scalar(1, wide)
+    span = where(high <= low, one, convert(perform(e.Sub(), (high, low)), wide))
+    # With maxval just above the dtype's range the span may wrap to 0, which stands for 2^width:
+    # a remainder by 0 is the dividend.
+    span = where(beyond & (high > low), span + one, span)
+    # Twice the width of random bits, reduced by the span: (upper * 2^width + lower) mod span.
+    half = perform(REM, (scalar(2 ** (width // 2), wide), span))
+    factor = perform(REM, (half * half, span))
+    offset = perform(REM, (perform(REM, (upper, span)) * factor + perform(REM, (lower, span)), span))
+    return low + convert(offset, dtype)
+
+
+def _above(x: Array, bound: int) -> Array:
+    info = dtypes.iinfo(x.type.dtype) if x.type.kind in "iu" else None
+    if info is None or bound > int(info.max):
+        return x != x
+    return x > bound
+
+
+def _clip(x: Array, dtype: DType) -> Array:
+    if x.type.kind == "b":
+        return convert(x, dtype)
+    own, info = dtypes.iinfo(x.type.dtype), dtypes.iinfo(dtype)
+    low, high = max(int(own.min), int(info.min)), min(int(own.max), int(info.max))
+    if low > int(own.min) or high < int(own.max):
+        x = perform(e.Clamp(), (scalar(low, x.type.dtype), x, scalar(high, x.type.dtype)))
+    return convert(x, dtype)
+
+
+def bernoulli(key: Operand, p: Operand = 0.5, shape: ShapeLike | None = None) -> Array:
+    """Draws booleans.
+
+    Args:
+        key: a key u32[2], used up hereby.
+        p: probabilities of True, floating.
+        shape: the result's shape, to which p broadcasts; by default p's.
+
+    Returns:
+        A boolean array of the shape.
+
+    Raises:
+        DTypeError: it is no key, or p is not floating.
+        ShapeError: it is no shape, or p does not broadcast to it.
+
+    >>> import effx
+    >>> bernoulli(effx.random.PRNGKey(0), 0.5, (3,))
+    Array([False, False,  True], dtype=bool)
+    """
+    t = as_operand(p, "bernoulli").type
+    if t.kind != "f":
+        raise DTypeError(f"bernoulli: the probability must be floating, got {t!r}")
+    return _bernoulli(as_key("bernoulli", key), p, shape=as_bounds("bernoulli", shape, p))
+
+
+def _bernoulli_body(key: Array, p: Operand, shape: Shape) -> Array:
+    chance = as_operand(p)
+    chance = broadcast_to(chance, shape) if chance.type.shape else chance
+    return uniform_floats(key, shape, chance.type.dtype) < chance
+
+
+def rademacher(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+    """Draws -1 and 1 with equal chance.
+
+    Args:
+        key: a key u32[2], used up hereby.
+        shape: the result's shape.
+        dtype: a signed integer, floating or complex dtype; i32 by default, i64 with `enable_x64`.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        DTypeError: it is no key, or the dtype is another.
+        ShapeError: it is no shape.
+
+    >>> import effx
+    >>> rademacher(effx.random.PRNGKey(0), (3,))
+    Array([-1, -1,  1], dtype=int32)
+    """
+    found = dtypes.canonicalize(int if dtype is None else dtype)
+    if found == dtypes.bool_ or dtypes.is_unsigned(found):
+        raise DTypeError(f"rademacher: the dtype must be signed, floating or complex, got {found}")
+    return _rademacher(as_key("rademacher", key), shape=sizes_of("rademacher", shape), dtype=found)
+
+
+def _rademacher_body(key: Array, shape: Shape, dtype: DType) -> Array:
+    heads = uniform_floats(key, shape, dtypes.canonicalize(float)) < 0.5
+    return where(heads, scalar(1, dtype, False), scalar(-1, dtype, False))
+
+
+def categorical(
+    key: Operand, logits: Operand, axis: int = -1, shape: ShapeLike | None = None, replace: bool = True
+) -> Array:
+    """Draws positions with chances proportional to exp(logits).
+
+    The position of the largest sum of logit and Gumbel noise; without replacement, of the largest ones.
+    Source: Kool, van Hoof, Welling, "Stochastic beams and where to find them", ICML 2019.
+
+    Args:
+        key: a key u32[2], used up hereby.
+        logits: unnormalised log-chances `[*b, n]`, with the n categories along `axis`.
+        axis: the categories' axis; negative ones count from the end.
+        shape: the result's shape, whose last axes are those of the logits without `axis`; by default
+            just these.
+        replace: False to draw different categories along the leading axes of the shape.
+
+    Returns:
+        An integer array of the shape: positions along the axis.
+
+    Raises:
+        DTypeError: it is no key, or the logits are complex.
+        ShapeError: the axis is out of range, the shape does not fit, or more categories are to be
+            drawn without replacement than there are.
+
+    >>> import effx, numpy as np
+    >>> categorical(effx.random.PRNGKey(0), np.log([0.5, 0.25, 0.25]), shape=(5,))
+    Array([1, 0, 2, 1, 2], dtype=int32)
+    """
+    t = as_operand(logits, "categorical").type
+    if t.kind == "c":
+        raise DTypeError(f"categorical: logits must be real, got {t!r}")
+    place = normalize_axis("categorical", axis, t.ndim, t)
+    batch = (*t.shape[:place], *t.shape[place + 1 :])
+    sizes = batch if shape is None else sizes_of("categorical", shape)
+    if (
+        len(sizes) < len(batch)
+        or broadcast_shapes(sizes[len(sizes) - len(batch) :], batch) != sizes[len(sizes) - len(batch) :]
+    ):
+        raise ShapeError(
+            f"categorical: shape {list(sizes)} does not end in {list(batch)}, the batch axes of {t!r}"
+        )
+    if t.shape[place] == 0:
+        raise ShapeError(f"categorical: axis {place} of {t!r} holds no categories")
+    prefix = sizes[: len(sizes) - len(batch)]
+    found = as_key("categorical", key)
+    if replace:
+        return _categorical(found, logits, axis=place, prefix=prefix, batch=sizes[len(prefix) :])
+    if size_of(prefix) > t.shape[place]:
+        raise ShapeError(
+            f"categorical: cannot draw {size_of(prefix)} different categories from the {t.shape[place]} of {t!r}"
+        )
+    return _categorical_distinct(found, logits, axis=place, prefix=prefix)
+
+
+def _categorical_body(key: Array, logits: Operand, axis: int, prefix: Shape, batch: Shape) -> Array:
+    x = _inexact(logits)
+    n = x.type.shape[axis]
+    whole = (*prefix, *batch[:axis], n, *batch[axis:])
+    noise = gumbel_floats(key, whole, x.type.dtype)
+    return reducing.argmax(noise + broadcast_to(x, whole), axis + len(prefix))
+
+
+def _categorical_distinct_body(key: Array, logits: Operand, axis: int, prefix: Shape) -> Array:
+    x = _inexact(logits)
+    scores = x + gumbel_floats(key, x.type.shape, x.type.dtype)
+    found = top_k(scores, size_of(prefix), axis=axis)[1]
+    moved = moveaxis(found, axis, 0)
+    return convert(reshape(moved, (*prefix, *moved.type.shape[1:])), dtypes.canonicalize(int))
+
+
+def _inexact(x: Operand) -> Array:
+    array = as_operand(x)
+    return convert(array, inexact_dtype(array.type.dtype))
+
+
+_bits = jit(random_bits, static_argnames=("width", "shape"))
+_randint = jit(randint_integers, static_argnames=("shape", "dtype"))
+_bernoulli = jit(_bernoulli_body, static_argnames=("shape",))
+_rademacher = jit(_rademacher_body, static_argnames=("shape", "dtype"))
+_categorical = jit(_categorical_body, static_argnames=("axis", "prefix", "batch"))
+_categorical_distinct = jit(_categorical_distinct_body, static_argnames=("axis", "prefix"))

@@ -1,0 +1,108 @@
+"""How random bits become floats of a distribution: the formulas, to be staged by the samplers.
+
+Each inverts the distribution function at a uniform point, and so is differentiable in its parameters.
+
+Never: check arguments.
+"""
+
+import math
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.shaping import reshape
+from effx.dtypes import DType
+from effx.effects import perform
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.convert import Bitcast
+from effx.ir.ops.shape import Slice
+from effx.ir.types import Shape
+from effx.random.threefry import random_bits, split_key, unsigned
+
+MAX, MIN, NEXT_AFTER, OR, SHIFT_RIGHT = e.Max(), e.Min(), e.NextAfter(), e.Or(), e.ShiftRightLogical()
+ERF, ERF_INV, LOG, LOG1P, ABS, SIGN, TAN = e.Erf(), e.ErfInv(), e.Log(), e.Log1p(), e.Abs(), e.Sign(), e.Tan()
+
+
+def unit_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns floats, evenly spaced in [0, 1)."""
+    width, mantissa = dtypes.bits(dtype), dtypes.finfo(dtype).nmant
+    # Bits behind the exponent of 1 are a float in [1, 2). Short mantissas need one byte only.
+    drawn = 8 if mantissa < 8 else width
+    bits = perform(SHIFT_RIGHT, (random_bits(key, drawn, shape), scalar(drawn - mantissa, unsigned(drawn))))
+    one = int(np.ones((), dtype).view(unsigned(width)))
+    pattern = perform(OR, (convert(bits, unsigned(width)), scalar(one, unsigned(width))))
+    return Bitcast(dtype)(pattern) - 1.0
+
+
+def _bound(x: Operand, shape: Shape, dtype: DType) -> Array:
+    bound = convert(as_operand(x), dtype)
+    return broadcast_to(bound, shape) if bound.type.shape else bound
+
+
+def uniform_floats(
+    key: Array, shape: Shape, dtype: DType, minval: Operand = 0.0, maxval: Operand = 1.0
+) -> Array:
+    """Returns floats in [minval, maxval)."""
+    low, high = _bound(minval, shape, dtype), _bound(maxval, shape, dtype)
+    # Rounding may leave the interval at its lower end.
+    return perform(MAX, (low, unit_floats(key, shape, dtype) * (high - low) + low))
+
+
+def normal_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns standard normal numbers, real or complex."""
+    if dtypes.is_complex(dtype):
+        real = dtypes.real_dtype(dtype)
+        keys = split_key(key, (2,))
+        parts = [
+            normal_floats(reshape(Slice((i, 0), (i + 1, 2), (1, 1))(keys), (2,)), shape, real)
+            for i in range(2)
+        ]
+        return perform(e.Complex(), (parts[0], parts[1])) / scalar(math.sqrt(2), dtype)
+    # The inverse of the distribution function, at a point in (-1, 1).
+    lowest = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype), dtype=dtype)
+    points = uniform_floats(key, shape, dtype, float(lowest), 1.0)
+    return perform(ERF_INV, (points,)) * scalar(float(np.array(math.sqrt(2), dtype)), dtype)
+
+
+def gumbel_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns standard Gumbel numbers."""
+    points = uniform_floats(key, shape, dtype, float(dtypes.finfo(dtype).tiny), 1.0)
+    return -perform(LOG, (-perform(LOG, (points,)),))
+
+
+def truncated_floats(key: Array, lower: Operand, upper: Operand, shape: Shape, dtype: DType) -> Array:
+    """Returns normal numbers under the condition that they lie between two bounds."""
+    root = scalar(float(np.array(math.sqrt(2), dtype)), dtype)
+    low, high = _bound(lower, shape, dtype), _bound(upper, shape, dtype)
+    points = uniform_floats(key, shape, dtype, perform(ERF, (low / root,)), perform(ERF, (high / root,)))
+    x = root * perform(ERF_INV, (points,))
+    # Open at both ends.
+    infinity = scalar(math.inf, dtype)
+    return perform(
+        MIN, (perform(MAX, (x, perform(NEXT_AFTER, (low, infinity)))), perform(NEXT_AFTER, (high, -infinity)))
+    )
+
+
+def exponential_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns exponential numbers of mean 1."""
+    return -perform(LOG1P, (-unit_floats(key, shape, dtype),))
+
+
+def laplace_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns standard Laplace numbers."""
+    points = uniform_floats(key, shape, dtype, -1.0 + float(dtypes.finfo(dtype).epsneg), 1.0)
+    return perform(SIGN, (points,)) * perform(LOG1P, (-perform(ABS, (points,)),))
+
+
+def logistic_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns standard logistic numbers."""
+    points = uniform_floats(key, shape, dtype, float(dtypes.finfo(dtype).tiny), 1.0)
+    return perform(LOG, (points,)) - perform(LOG1P, (-points,))
+
+
+def cauchy_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns standard Cauchy numbers."""
+    points = uniform_floats(key, shape, dtype, float(dtypes.finfo(dtype).eps), 1.0)
+    return perform(TAN, ((points - 0.5) * scalar(math.pi, dtype),))

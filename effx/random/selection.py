@@ -1,0 +1,193 @@
+"""Drawing from arrays: permutations and choices.
+
+Never: use a key twice.
+"""
+
+import math
+from operator import index
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Operand, indexing, reducing
+from effx.array.arithmetic import where
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.shaping import normalize_axis, reshape
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops.shape import Iota, Slice
+from effx.ir.ops.sort import Sort
+from effx.ir.types import Shape, array_type
+from effx.lax.operands import size_of
+from effx.lax.sort import top_k
+from effx.random.arguments import ShapeLike, as_key, sizes_of
+from effx.random.discrete import randint_integers
+from effx.random.floats import gumbel_floats, unit_floats
+from effx.random.threefry import random_bits, split_key
+from effx.transforms.jit import jit
+
+
+def permutation(key: Operand, x: Operand, axis: int = 0, independent: bool = False) -> Array:
+    """Draws a permutation of an array, or of 0, 1, …, x - 1.
+
+    Args:
+        key: a key u32[2], used up hereby.
+        x: an array, or an integer for the numbers below it.
+        axis: the axis along which to permute; negative ones count from the end.
+        independent: False to move whole slices, True to permute each line along the axis by itself.
+
+    Returns:
+        An array of x's shape and dtype, or of integers `[x]`.
+
+    Raises:
+        DTypeError: it is no key, or x is a scalar but no integer.
+        ShapeError: the axis is out of range, or x is negative.
+
+    >>> import effx
+    >>> permutation(effx.random.PRNGKey(0), 5)
+    Array([0, 1, 4, 3, 2], dtype=int32)
+    """
+    found = as_key("permutation", key)
+    array = as_operand(x, "permutation")
+    t = array.type
+    if not t.shape:
+        if t.kind not in "iu":
+            raise DTypeError(f"permutation: x must be an integer or have an axis, got {t!r}")
+        n = index(x) if isinstance(x, int) else int(array)
+        if n < 0:
+            raise ShapeError(f"permutation: x must not be negative, got {n}")
+        normalize_axis("permutation", axis, 1)
+        return _permuted_range(found, n=n, dtype=t.dtype)
+    return _permuted(
+        found, array, axis=normalize_axis("permutation", axis, t.ndim, t), independent=bool(independent)
+    )
+
+
+def _permuted_range_body(key: Array, n: int, dtype: dtypes.DType) -> Array:
+    return _shuffle(key, Iota(array_type(dtype, (n,)), 0)(), 0)
+
+
+def _permuted_body(key: Array, x: Array, axis: int, independent: bool) -> Array:
+    if independent or x.type.ndim == 1:
+        return _shuffle(key, x, axis)
+    places = _shuffle(key, Iota(array_type(dtypes.canonicalize(int), (x.type.shape[axis],)), 0)(), 0)
+    return indexing.take(x, places, axis, "clip")
+
+
+def _shuffle(key: Array, x: Array, axis: int) -> Array:
+    # Sorting by random 32-bit words. Of many elements some get equal words and stay in order, which
+    # is no uniform permutation; r rounds see about n^2 / 2^(32 r) collisions, so that n^3 < 2^(32 r) will do.
+    rounds = math.ceil(3 * math.log(max(1, x.type.size)) / math.log(2**32 - 1))
+    for _ in range(rounds):
+        keys = split_key(key, (2,))
+        key, drawn = [reshape(Slice((i, 0), (i + 1, 2), (1, 1))(keys), (2,)) for i in range(2)]
+        x = Sort(axis)(random_bits(drawn, 32, x.type.shape), x)[1]
+    return x
+
+
+def choice(
+    key: Operand,
+    a: Operand,
+    shape: ShapeLike = (),
+    replace: bool = True,
+    p: Operand | None = None,
+    axis: int = 0,
+) -> Array:
+    """Draws slices of an array, or numbers below an integer.
+
+    Args:
+        key: a key u32[2], used up hereby.
+        a: an array, or an integer for the numbers below it.
+        shape: of the draws.
+        replace: whether a slice may be drawn more than once.
+        p: chances `[n]` of the n slices, which add up to 1; by default all are equal.
+        axis: the axis of a along which to draw; negative ones count from the end.
+
+    Returns:
+        An array with `shape` in the place of a's axis, or of integers.
+
+    Raises:
+        DTypeError: it is no key, a is a scalar but no integer, or p is complex.
+        ShapeError: the axis is out of range, p has another size, a is empty, or more is to be drawn
+            without replacement than there is.
+
+    >>> import effx, numpy as np
+    >>> choice(effx.random.PRNGKey(0), 5, (3,), replace=False)
+    Array([0, 1, 4], dtype=int32)
+    >>> choice(effx.random.PRNGKey(0), np.array([1.5, 2.5]), (4,), p=np.array([0.1, 0.9]))
+    Array([1.5, 1.5, 2.5, 2.5], dtype=float32)
+    """
+    found, sizes = as_key("choice", key), sizes_of("choice", shape)
+    array = as_operand(a, "choice")
+    t = array.type
+    if t.shape:
+        place = normalize_axis("choice", axis, t.ndim, t)
+        n = t.shape[place]
+    else:
+        if t.kind not in "iu":
+            raise DTypeError(f"choice: a must be an integer or have an axis, got {t!r}")
+        place, n = 0, index(a) if isinstance(a, int) else int(array)
+    count = size_of(sizes)
+    if count and n <= 0:
+        raise ShapeError(f"choice: there is nothing to draw from: a has {n} elements")
+    if not replace and count > n:
+        raise ShapeError(f"choice: cannot draw {count} of {n} elements without replacement")
+    if p is None:
+        places = _places(found, n=n, shape=sizes, replace=bool(replace))
+    else:
+        chances = as_operand(p, "choice").type
+        if chances.shape != (n,):
+            raise ShapeError(f"choice: p must have shape [{n}], one chance for each element, got {chances!r}")
+        if chances.kind == "c":
+            raise DTypeError(f"choice: p must be real, got {chances!r}")
+        places = _weighted_places(found, p, shape=sizes, replace=bool(replace))
+    return indexing.take(array, places, place, "clip") if t.shape else places
+
+
+def _places_body(key: Array, n: int, shape: Shape, replace: bool) -> Array:
+    dtype = dtypes.canonicalize(int)
+    if not size_of(shape):
+        return broadcast_to(scalar(0, dtype, False), shape)
+    if replace:
+        return randint_integers(key, 0, n, shape, dtype)
+    order = _permuted_range_body(key, n, dtype)
+    return reshape(Slice((0,), (size_of(shape),), (1,))(order), shape)
+
+
+def _weighted_places_body(key: Array, p: Operand, shape: Shape, replace: bool) -> Array:
+    chances = as_operand(p)
+    if chances.type.kind != "f":
+        chances = convert(chances, dtypes.canonicalize(float))
+    dtype = dtypes.canonicalize(int)
+    if not size_of(shape):
+        return broadcast_to(scalar(0, dtype, False), shape)
+    if replace:
+        # The inverse of the distribution function, at a point in (0, total].
+        sums = reducing.cumsum(chances)
+        n = chances.type.shape[0]
+        total = reshape(Slice((n - 1,), (n,), (1,))(sums), ())
+        points = total * (1.0 - unit_floats(key, shape, chances.type.dtype))
+        return convert(_first_not_below(sums, points), dtype)
+    # The largest of log-chance plus Gumbel noise, as in `categorical`.
+    from effx.ir.ops.elementwise import Log
+
+    scores = gumbel_floats(key, chances.type.shape, chances.type.dtype) + Log()(chances)
+    return convert(reshape(top_k(scores, size_of(shape))[1], shape), dtype)
+
+
+def _first_not_below(sums: Array, points: Array) -> Array:
+    """Returns for each point the number of sums below it, by bisection."""
+    n = sums.type.shape[0]
+    low = broadcast_to(scalar(0, dtypes.int32, False), points.type.shape)
+    high = broadcast_to(scalar(n, dtypes.int32, False), points.type.shape)
+    for _ in range(int(np.ceil(np.log2(n + 1)))):
+        middle = (low + high) // 2
+        below = indexing.take(sums, middle, 0, "clip") < points
+        open_ = low < high
+        low, high = where(below & open_, middle + 1, low), where(below | ~open_, high, middle)
+    return low
+
+
+_permuted_range = jit(_permuted_range_body, static_argnames=("n", "dtype"))
+_permuted = jit(_permuted_body, static_argnames=("axis", "independent"))
+_places = jit(_places_body, static_argnames=("n", "shape", "replace"))
+_weighted_places = jit(_weighted_places_body, static_argnames=("shape", "replace"))
