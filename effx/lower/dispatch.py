@@ -17,7 +17,7 @@ from jaxlib import _jax
 from effx import effects, flags
 from effx.flags import Flag
 from effx.ir.types import ArrayType
-from effx.lower.concrete import ConcreteArray
+from effx.lower.concrete import ConcreteArray, result_structure
 from effx.lower.xla import Executable
 from effx.tree.registry import dispatch
 
@@ -99,7 +99,7 @@ def fast_path(executable: Executable, result: object) -> FastPath:
     kept = list(executable.kept)
     return FastPath(
         xla_executable=executable.loaded,
-        out_pytree_def=dispatch.flatten(result)[1],
+        out_pytree_def=result_structure(result),
         in_shardings=[sharding] * (sum(kept) + len(executable.constants)),
         out_shardings=[sharding] * outputs,
         out_avals=list(executable.out_types),

@@ -222,11 +222,13 @@ def hypot(x: Operand, y: Operand, /) -> Array:
         raise DTypeError(f"hypot: takes real numbers only, got {a.type!r} and {b.type!r}")
     a, b = perform(arithmetic.ABS, (a,)), perform(arithmetic.ABS, (b,))
     high, low = perform(arithmetic.MAX, (a, b)), perform(arithmetic.MIN, (a, b))
+    # An infinite side makes an infinite length, whatever the other is, NaN too.
+    infinite = (a == math.inf) | (b == math.inf)
+    high = arithmetic.where(infinite, scalar(math.inf, high.type.dtype, high.type.weak), high)
     # sqrt(high² + low²) = high sqrt(1 + (low / high)²); where high is 0 or infinite, it is the result.
-    plain = (high == 0) | (high == math.inf)
-    ratio = arithmetic.where(
-        plain, scalar(0, high.type.dtype), low / arithmetic.where(plain, scalar(1, high.type.dtype), high)
-    )
+    plain = infinite | (high == 0)
+    zero, one = scalar(0, high.type.dtype), scalar(1, high.type.dtype)
+    ratio = arithmetic.where(plain, zero, low / arithmetic.where(plain, one, high))
     return high * perform(_SQRT, (1 + ratio * ratio,))
 
 

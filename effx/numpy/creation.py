@@ -164,7 +164,7 @@ def _converted(x: Any, dtype: DType | None, copy: bool) -> Array:
     if isinstance(x, np.ndarray | np.generic):
         host = host_array(x, dtype)
         return constant(np.asarray(host.value), host.type.dtype)
-    if isinstance(x, memoryview | bytearray):
+    if isinstance(x, memoryview | bytearray | range):
         return _converted(np.asarray(x), dtype, copy)
     if x is None:
         raise DTypeError("array: None is no number")

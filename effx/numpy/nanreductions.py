@@ -42,6 +42,7 @@ def nansum(
 ) -> Array:
     """The sum over axes, NaN left out. Arguments as for `sum`.
 
+    >>> import numpy as np
     >>> float(nansum(np.array([1.0, math.nan])))
     1.0
     """
@@ -60,6 +61,7 @@ def nanprod(
 ) -> Array:
     """The product over axes, NaN left out. Arguments as for `sum`.
 
+    >>> import numpy as np
     >>> float(nanprod(np.array([2.0, math.nan])))
     2.0
     """
@@ -100,6 +102,7 @@ def nanmax(
 ) -> Array:
     """The largest element over axes, NaN left out; NaN where there is nothing else.
 
+    >>> import numpy as np
     >>> float(nanmax(np.array([1.0, math.nan])))
     1.0
     """
@@ -117,6 +120,7 @@ def nanmin(
 ) -> Array:
     """The smallest element over axes, NaN left out; NaN where there is nothing else.
 
+    >>> import numpy as np
     >>> float(nanmin(np.array([1.0, math.nan])))
     1.0
     """
@@ -136,6 +140,7 @@ def _arg(a: Operand, what: str, fill: float, axis: int | None, keepdims: bool) -
 def nanargmax(a: Operand, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the largest element that is not NaN; -1 where all are NaN.
 
+    >>> import numpy as np
     >>> int(nanargmax(np.array([1.0, math.nan])))
     0
     """
@@ -146,6 +151,7 @@ def nanargmax(a: Operand, axis: int | None = None, out: None = None, keepdims: b
 def nanargmin(a: Operand, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the smallest element that is not NaN; -1 where all are NaN.
 
+    >>> import numpy as np
     >>> int(nanargmin(np.array([math.nan, 1.0])))
     1
     """
@@ -170,6 +176,7 @@ def nanmean(
 ) -> Array:
     """The mean over axes of the elements that are not NaN.
 
+    >>> import numpy as np
     >>> float(nanmean(np.array([1.0, 3.0, math.nan])))
     2.0
     """
@@ -189,6 +196,7 @@ def nanvar(
 ) -> Array:
     """The variance over axes of the elements that are not NaN; NaN where there are too few.
 
+    >>> import numpy as np
     >>> float(nanvar(np.array([1.0, 3.0, math.nan])))
     1.0
     """
@@ -214,6 +222,7 @@ def nanstd(
 ) -> Array:
     """The standard deviation over axes of the elements that are not NaN.
 
+    >>> import numpy as np
     >>> float(nanstd(np.array([1.0, 3.0, math.nan])))
     1.0
     """
@@ -224,6 +233,7 @@ def nanstd(
 def nancumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Running sums along an axis, NaN left out.
 
+    >>> import numpy as np
     >>> nancumsum(np.array([1.0, math.nan, 2.0])).tolist()
     [1.0, 1.0, 3.0]
     """
@@ -236,6 +246,7 @@ def nancumprod(
 ) -> Array:
     """Running products along an axis, NaN left out.
 
+    >>> import numpy as np
     >>> nancumprod(np.array([2.0, math.nan, 3.0])).tolist()
     [2.0, 2.0, 6.0]
     """

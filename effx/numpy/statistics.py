@@ -107,6 +107,7 @@ def quantile(
         method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
         keepdims: True to keep the axes with size 1.
 
+    >>> import numpy as np
     >>> float(quantile(np.array([1.0, 2.0, 4.0]), 0.75))
     3.0
     """
@@ -125,6 +126,7 @@ def percentile(
 ) -> Array:
     """The values below which given percentages of the elements lie. Arguments as for `quantile`.
 
+    >>> import numpy as np
     >>> float(percentile(np.array([1.0, 2.0, 4.0]), 75))
     3.0
     """
@@ -137,6 +139,7 @@ def median(
 ) -> Array:
     """The value in the middle; NaN if there is one. Arguments as for `quantile`.
 
+    >>> import numpy as np
     >>> float(median(np.array([3, 1, 2])))
     2.0
     """
@@ -155,6 +158,7 @@ def nanquantile(
 ) -> Array:
     """`quantile` of the elements that are not NaN.
 
+    >>> import numpy as np
     >>> float(nanquantile(np.array([1.0, math.nan, 3.0]), 0.5))
     2.0
     """
@@ -173,6 +177,7 @@ def nanpercentile(
 ) -> Array:
     """`percentile` of the elements that are not NaN.
 
+    >>> import numpy as np
     >>> float(nanpercentile(np.array([1.0, math.nan, 3.0]), 50))
     2.0
     """
@@ -185,6 +190,7 @@ def nanmedian(
 ) -> Array:
     """`median` of the elements that are not NaN.
 
+    >>> import numpy as np
     >>> float(nanmedian(np.array([1.0, math.nan, 3.0])))
     2.0
     """
@@ -223,6 +229,7 @@ def average(
         returned: True to give the sum of the weights too.
         keepdims: True to keep the axes with size 1.
 
+    >>> import numpy as np
     >>> float(average(np.array([1.0, 4.0]), weights=np.array([2, 1])))
     2.0
     """
@@ -268,6 +275,7 @@ def cov(
         fweights: how often each observation occurs.
         aweights: how much each observation counts.
 
+    >>> import numpy as np
     >>> cov(np.array([[1.0, 2.0], [2.0, 4.0]])).tolist()
     [[0.5, 1.0], [1.0, 2.0]]
     """
@@ -316,6 +324,7 @@ def _variables(x: Array, rowvar: bool) -> Array:
 def corrcoef(x: Operand, y: Operand | None = None, rowvar: bool = True) -> Array:
     """The matrix of correlation coefficients of variables. Arguments as for `cov`.
 
+    >>> import numpy as np
     >>> corrcoef(np.array([[1.0, 2.0], [2.0, 4.0]])).round(3).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """

@@ -1,0 +1,137 @@
+"""Functions of effx.numpy under jit, vmap and grad: each row is one expression in x.
+
+Never: checks values without a transformation; `test_against_numpy` does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+
+X = np.array([[0.3, 0.9, 0.15], [0.21, 0.75, 0.5]], np.float32)  # distinct, in (0, 1)
+B = np.array([1.5, -2.0, 0.25], np.float32)
+Q = np.array([[2.0, 1.0, 0.5], [0.25, 3.0, -1.0], [1.0, 0.0, 2.0]], np.float32)
+M = np.array([[True, False, True], [False, True, True]])
+J = np.array([2, 0, 1], np.int32)
+
+DIFFERENTIABLE = [
+    *[f"xp.{f}(x)" for f in (
+        "sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arctanh "
+        "square reciprocal fabs degrees radians sinc absolute negative positive real conj nan_to_num sign floor "
+        "ceil trunc rint sum prod max min mean var std cumsum cumprod ravel transpose flip fliplr flipud rot90 sort "
+        "ptp median nansum nanprod nanmax nanmin nanmean nanvar nanstd nanmedian nancumsum nancumprod diff trapezoid "
+        "average squeeze atleast_3d tril triu diagflat copy unstack vstack hstack matrix_transpose cov corrcoef"
+    ).split()],
+    *[f"xp.{f}(x, B)" for f in (
+        "add subtract multiply divide maximum minimum fmax fmin power float_power arctan2 hypot logaddexp logaddexp2 "
+        "copysign remainder fmod heaviside where dot outer inner vecdot kron cross"
+    ).split() if f not in ("where", "power", "float_power")],
+    "xp.power(x, B)", "xp.power(x, 3)", "xp.float_power(x, 1.5)", "xp.divide(B, x)", "xp.power(2.0, x)", "xp.arctan2(B, x)",
+    "xp.where(M, x, B)", "xp.where(x > 0.5, x, 0)", "xp.select([x > 0.5, x > 0.2], [x, -x])", "xp.clip(x, 0.2, 0.8)", "xp.round(x, 1) * x",
+    "xp.sum(x, axis=0)", "xp.prod(x, axis=1)", "xp.max(x, axis=1, keepdims=True)", "xp.min(x, axis=0)", "xp.mean(x, where=M)",
+    "xp.var(x, axis=1, ddof=1)", "xp.sum(x, where=M)", "xp.cumsum(x, axis=1)", "xp.cumprod(x, axis=0)", "xp.sort(x, axis=0)",
+    "xp.quantile(x, 0.3)", "xp.quantile(x, 0.4, axis=1, method='lower')", "xp.percentile(x, 60, axis=0, keepdims=True)",
+    "xp.nanquantile(x, 0.3, axis=1)", "xp.average(x, axis=1, weights=B)", "xp.trapezoid(x, B)", "xp.diff(x, axis=0)",
+    "xp.reshape(x, (3, 2))", "xp.reshape(x, -1, order='F')", "xp.swapaxes(x, 0, 1)", "xp.moveaxis(x, 0, 1)", "xp.expand_dims(x, 1)",
+    "xp.broadcast_to(x, (2, 2, 3))", "xp.roll(x, 1)", "xp.roll(x, (1, 2), (0, 1))", "xp.tile(x, (2, 2))", "xp.repeat(x, 2, axis=1)",
+    "xp.repeat(x, np.array([1, 2]), axis=0)", "xp.resize(x, (2, 5))", "xp.concatenate([x, x * 2], 1)", "xp.stack([x, x * x])",
+    "xp.append(x, B)", "xp.column_stack([x[0], x[1]])", "xp.split(x, 3, axis=1)", "xp.pad(x, 1)", "xp.pad(x, ((1, 0), (2, 1)), mode='reflect')",
+    "xp.pad(x, 1, mode='wrap')", "xp.delete(x, 1, axis=1)", "xp.diagonal(x)", "xp.diag(x[0], 1)", "xp.trace(x)", "xp.vander(x[0])",
+    "xp.linspace(x, 2, 4)", "xp.linspace(0, x, 3, endpoint=False)", "xp.geomspace(x, 2, 4)", "xp.logspace(x, 1, 3)", "xp.full((2, 3), x[0, 0])",
+    "xp.meshgrid(x[0], x[1])", "xp.array([x[0], x[1] * 2])", "xp.array([[x[0, 0], 1.0], [2.0, x[1, 1]]])",
+    "xp.take(x, J, axis=1)", "xp.take_along_axis(x, J[None], 1)", "xp.unwrap(x)" .replace("unwrap", "astype").replace("(x)", "(x, 'float32')"),
+    "xp.matmul(x, Q)", "xp.matmul(Q, x.T)", "xp.vdot(x, x)", "xp.tensordot(x, Q, 1)", "xp.einsum('ij,jk->ik', x, Q)",
+    "xp.einsum('ij,jk,kl->il', x, Q, Q)", "xp.einsum('ij,ij->j', x, x)", "xp.einsum('ij->', x)", "xp.matvec(x, B)", "xp.cov(x, aweights=B * B)",
+]  # fmt: skip
+CONSTANT = [
+    *[f"xp.{f}(x)" for f in "isfinite isnan isinf signbit logical_not argmax argmin argsort any all count_nonzero".split()],
+    *[f"xp.{f}(x, B)" for f in "equal less greater_equal logical_and isclose floor_divide array_equiv".split()],
+    "xp.nanargmax(x, axis=1)", "xp.searchsorted(np.sort(B), x)", "xp.digitize(x, np.float32([0.2, 0.5]))", "xp.isin(x, B)",
+    "xp.lexsort([x[0], x[1]])", "xp.zeros_like(x)", "xp.ones_like(x)", "xp.allclose(x, x)", "xp.array_equal(x, x)",
+    "xp.eye(2) * x[0, 0]", "xp.tri(3) + x[0]", "xp.arange(3) + x", "xp.indices((2, 3)) * x",
+]  # fmt: skip
+
+
+def function(row: str, module: Any) -> Callable[[Any], Any]:
+    names = {"xp": module, "np": np, "B": B, "Q": Q, "M": M, "J": J}
+    compiled = compile(row, row, "eval")
+    return lambda x: eval(compiled, {**names, "x": x})
+
+
+def leaves(x: Any) -> list[Any]:
+    return [leaf for part in x for leaf in leaves(part)] if isinstance(x, tuple | list) else [x]
+
+
+def agree(got: Any, want: Any, **tolerance: float) -> None:
+    results, expected = leaves(got), leaves(want)
+    assert len(results) == len(expected)
+    for a, b in zip(results, expected, strict=True):
+        assert np.shape(a) == np.shape(b)
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), **{"rtol": 2e-5, "atol": 1e-5, **tolerance})
+
+
+@pytest.mark.parametrize("row", [*DIFFERENTIABLE, *CONSTANT])
+def test_jit_and_vmap(row: str) -> None:
+    """The compiled function gives what NumPy gives, and the batched one what a loop gives."""
+    f = function(row, enp)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, two = [function(row, np)(x) for x in (X, X[::-1] * 0.5)]
+    agree(effx.jit(f)(X), one)
+    batched = effx.jit(effx.vmap(f))(np.stack([X, X[::-1] * 0.5]))
+    for part, a, b in zip(leaves(batched), leaves(one), leaves(two), strict=True):
+        agree(part, np.stack([np.asarray(a), np.asarray(b)]))
+
+
+@pytest.mark.parametrize("row", DIFFERENTIABLE)
+def test_grad(row: str) -> None:
+    """The derivative in a direction is NumPy's finite difference in double precision."""
+    direction = np.array([[0.5, -1.0, 0.25], [1.0, 0.75, -0.5]])
+    f, reference = function(row, enp), function(row, np)
+
+    def weighted(x: Any, module: Any, values: Any) -> Any:
+        # Weights that differ, so that no symmetry hides an error.
+        return sum([module.sum(leaf * module.cos(module.arange(np.size(leaf)) * 1.0).reshape(np.shape(leaf))) for leaf in leaves(values(x))])
+
+    step = 1e-6
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        high, low = [weighted(X.astype(float) + sign * step * direction, np, reference) for sign in (1, -1)]
+    want = (high - low) / (2 * step)
+    gradient = effx.jit(effx.grad(lambda x: weighted(x, enp, f)))(X)
+    agree(np.sum(np.asarray(gradient, float) * direction), want, rtol=2e-4, atol=2e-4)
+
+
+def test_eager_grad_and_vmap_need_no_jit() -> None:
+    """Transformations of composite functions run without jit as well."""
+    agree(effx.grad(lambda x: enp.quantile(x, 0.5))(X[0]), np.float32([1, 0, 0]))
+    agree(effx.vmap(lambda x: enp.median(x))(X), np.median(X, 1))
+    agree(effx.vmap(lambda a, v: enp.searchsorted(a, v))(np.sort(X, 1), X[:, 0]), np.array([1, 0]))
+
+
+def test_size_makes_shapes_known_under_jit() -> None:
+    """With size= the places of elements can be asked for while tracing."""
+    f = effx.jit(lambda x: enp.nonzero(x, size=4, fill_value=-1))
+    agree(f(np.array([[0, 5], [6, 0]])), (np.array([0, 1, -1, -1]), np.array([1, 0, -1, -1])))
+    agree(effx.jit(lambda x: enp.flatnonzero(x, size=2))(np.array([0, 1, 1, 1])), np.array([1, 2]))
+    agree(effx.jit(lambda x: enp.where(x, size=3, fill_value=9))(np.array([True, False])), (np.array([0, 9, 9]),))
+    agree(effx.jit(lambda x: enp.argwhere(x, size=2))(np.eye(2)), np.array([[0, 0], [1, 1]]))
+    agree(effx.jit(lambda x: enp.bincount(x, length=4))(np.array([0, 2, 2, 9])), np.array([1, 0, 2, 0]))
+    agree(effx.jit(lambda n: enp.repeat(np.arange(3), n, total_repeat_length=4))(np.array([2, 0, 1])), np.array([0, 0, 2, 2]))
+    agree(effx.jit(lambda s: enp.roll(np.arange(4), s))(1), np.array([3, 0, 1, 2]))
+
+
+def test_derivatives_at_special_points() -> None:
+    """Where a formula is undefined, its derivative is the limit's."""
+    assert float(effx.grad(enp.sinc)(0.0)) == 0.0
+    assert float(effx.grad(lambda x: enp.hypot(x, 0.0))(0.0)) == 0.0
+    assert float(effx.grad(lambda x: enp.logaddexp(x, -np.inf))(1.0)) == 1.0
+    assert np.isfinite(float(effx.grad(lambda x: enp.logaddexp(x, x))(-np.inf)))
+    assert float(effx.grad(effx.grad(lambda x: enp.power(x, 2)))(0.0)) == 2.0
