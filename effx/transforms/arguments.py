@@ -34,9 +34,14 @@ def name_of(function: Callable[..., object]) -> str:
 
 
 def origin_of(function: Callable[..., object]) -> str:
-    """Returns `f at file.py:12`, for errors."""
-    while isinstance(function, functools.partial):
-        function = function.func
+    """Returns `f at file.py:12`, for errors: the user's function inside partials and transformations."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
     code = getattr(function, "__code__", None)
     if code is None:
         return name_of(function)

@@ -72,11 +72,9 @@ def _tangent(what: str, t: ArrayType, value: PyTree) -> Array | None:
         )
     if given.type.shape != t.shape:
         raise ShapeError(f"{what}: the {word} of {t!r} must have its shape, got {given.type!r}")
-    if given.type.dtype != t.dtype:
-        if not given.type.weak:
-            raise DTypeError(f"{what}: the {word} of {t!r} must have its dtype, got {given.type!r}")
-        given = convert(given, t.dtype, t.weak)
-    return given
+    if given.type.dtype != t.dtype and not given.type.weak:
+        raise DTypeError(f"{what}: the {word} of {t!r} must have its dtype, got {given.type!r}")
+    return convert(given, t.dtype, t.weak)
 
 
 def _pairs(what: str, primals: PyTree, tangents: PyTree) -> tuple[list[Array], list[Array | None], PyTreeDef]:
@@ -443,6 +441,7 @@ def value_and_grad(
             return fun(*all_args, **kwargs)
 
         function.__name__ = name
+        function.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does: for the origin in errors
         flat, outputs, linear, dependent = _record(
             "grad", function, arrays, tree, [True] * len(arrays), has_aux
         )

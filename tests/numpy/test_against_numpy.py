@@ -28,38 +28,166 @@ Q = np.array([[2.0, 1.0, 0.5], [0.25, 3.0, -1.0], [1.0, 0.0, 2.0]], np.float32)
 E = np.zeros((0, 3), np.float32)
 S = np.float32(1.25)
 V = np.array([5.0, 1.0, 3.0, 1.0, 4.0], np.float32)
-NAMES = {"A": A, "B": B, "P": P, "N": N, "I": I, "J": J, "M": M, "C": C, "T": T, "Q": Q, "E": E, "S": S, "V": V}
+NAMES = {
+    "A": A,
+    "B": B,
+    "P": P,
+    "N": N,
+    "I": I,
+    "J": J,
+    "M": M,
+    "C": C,
+    "T": T,
+    "Q": Q,
+    "E": E,
+    "S": S,
+    "V": V,
+}
 
-SMOOTH = (
-    "sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arctanh "
-    "square reciprocal fabs degrees radians sinc asin acos atan asinh atanh deg2rad rad2deg"
-).split()
-STEPS = "floor ceil trunc fix rint round sign abs absolute negative positive isfinite isnan isinf signbit isposinf isneginf".split()
-COMPLEX = (
-    "sqrt exp log sin cos tan sinh cosh tanh arctan arcsinh square abs negative real imag conj conjugate angle "
-    "isfinite isnan isinf iscomplex isreal sign expm1 log1p round"
-).split()
-ARITHMETIC = (
-    "add subtract multiply divide true_divide floor_divide remainder mod fmod maximum minimum fmax fmin arctan2 atan2 "
-    "hypot logaddexp logaddexp2 heaviside copysign nextafter equal not_equal less less_equal greater greater_equal "
-    "logical_and logical_or logical_xor isclose"
-).split()
-INTEGERS = (
-    "add subtract multiply floor_divide remainder fmod maximum minimum bitwise_and bitwise_or bitwise_xor left_shift "
-    "right_shift equal less power"
-).split()
+SMOOTH = [
+    "sqrt",
+    "cbrt",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arcsinh",
+    "arctanh",
+    "square",
+    "reciprocal",
+    "fabs",
+    "degrees",
+    "radians",
+    "sinc",
+    "asin",
+    "acos",
+    "atan",
+    "asinh",
+    "atanh",
+    "deg2rad",
+    "rad2deg",
+]
+STEPS = [
+    "floor",
+    "ceil",
+    "trunc",
+    "fix",
+    "rint",
+    "round",
+    "sign",
+    "abs",
+    "absolute",
+    "negative",
+    "positive",
+    "isfinite",
+    "isnan",
+    "isinf",
+    "signbit",
+    "isposinf",
+    "isneginf",
+]
+COMPLEX = [
+    "sqrt",
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arctan",
+    "arcsinh",
+    "square",
+    "abs",
+    "negative",
+    "real",
+    "imag",
+    "conj",
+    "conjugate",
+    "angle",
+    "isfinite",
+    "isnan",
+    "isinf",
+    "iscomplex",
+    "isreal",
+    "sign",
+    "expm1",
+    "log1p",
+    "round",
+]
+ARITHMETIC = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "true_divide",
+    "floor_divide",
+    "remainder",
+    "mod",
+    "fmod",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "arctan2",
+    "atan2",
+    "hypot",
+    "logaddexp",
+    "logaddexp2",
+    "heaviside",
+    "copysign",
+    "nextafter",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "isclose",
+]
+INTEGERS = [
+    "add",
+    "subtract",
+    "multiply",
+    "floor_divide",
+    "remainder",
+    "fmod",
+    "maximum",
+    "minimum",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "equal",
+    "less",
+]
 
 ROWS = [
     *[f"xp.{f}(P)" for f in SMOOTH],
-    *[f"xp.{f}(S / 2)" for f in SMOOTH if f != "arccosh"],
+    *[f"xp.{f}(S / 2)" for f in SMOOTH],
     "xp.arccosh(1 + P)", "xp.acosh(1 + P)", "xp.arccosh(np.float32(1.5))",
     *[f"xp.{f}(A)" for f in STEPS],
     *[f"xp.{f}(N)" for f in STEPS],
     *[f"xp.{f}(C)" for f in COMPLEX],
     *[f"xp.{f}(A, B)" for f in ARITHMETIC],
     *[f"xp.{f}(S, A)" for f in ARITHMETIC],
-    *[f"xp.{f}(I, J)" for f in INTEGERS if f not in ("left_shift", "right_shift", "power")],
-    *[f"xp.{f}(J[:, None], J)" for f in ("left_shift", "right_shift", "power", "gcd") if f != "gcd"],
+    *[f"xp.{f}(I, J)" for f in INTEGERS],
+    *[f"xp.{f}(J[:, None], J)" for f in ("left_shift", "right_shift", "power")],
     "xp.floor_divide(I, -J)", "xp.remainder(I, -J)", "xp.fmod(I, -J)", "xp.floor_divide(A, -B)", "xp.remainder(A, -B)",
     "xp.remainder(J.astype('uint8'), np.uint8(2))", "xp.floor_divide(J.astype('uint8'), np.uint8(2))",
     "xp.divmod(I, J)", "xp.divmod(A, B)", "xp.power(P, B)", "xp.power(A, 3)", "xp.power(A, -2)", "xp.pow(I, 2)",
@@ -150,8 +278,7 @@ ROWS = [
     "xp.zeros_like(A, shape=(2,))", "xp.array([[1, 2], [3, 4]])", "xp.array([A, A])", "xp.array([1, 2.5, True])",
     "xp.asarray(range(3))", "xp.array(3, ndmin=2)", "xp.copy(A)", "xp.astype(A, 'int32')", "xp.array([])", "xp.array(A.T)",
     # indexing
-    "xp.take(A, J)", "xp.take(A, np.array([[0, -1]]), axis=1)", "xp.take(A, 1, axis=0)", "xp.take(A, np.array([7, -9]), mode='clip')"
-    .replace("'clip'", "'wrap'"),
+    "xp.take(A, J)", "xp.take(A, np.array([[0, -1]]), axis=1)", "xp.take(A, 1, axis=0)", "xp.take(A, np.array([7, -9]), mode='wrap')",
     "xp.take_along_axis(A, np.argsort(A, 1), 1)", "xp.take_along_axis(A, np.array([[1, 0, 1]]), 0)",
     "xp.take_along_axis(A, np.array([4, 0]), None)", "xp.nonzero(I)", "xp.flatnonzero(I)", "xp.argwhere(I)",
     "xp.compress(np.array([True, False, True]), A, axis=1)", "xp.extract(M, A)", "xp.unravel_index(np.array([0, 5, 3]), (2, 3))",
@@ -208,7 +335,9 @@ def test_value(row: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["f16", "bf16"])
-@pytest.mark.parametrize("name", ["exp", "sin", "tanh", "sqrt", "log1p", "floor", "sinc", "square", "signbit", "nan_to_num"])
+@pytest.mark.parametrize(
+    "name", ["exp", "sin", "tanh", "sqrt", "log1p", "floor", "sinc", "square", "signbit", "nan_to_num"]
+)
 def test_narrow_floats(name: str, dtype: Any) -> None:
     """16-bit floats give what f32 gives, rounded."""
     x = np.asarray([0.25, 0.5, 1.5], dtype)

@@ -15,24 +15,17 @@ import pytest
 import effx
 import effx.numpy as enp
 
-X = np.array([[0.3, 0.9, 0.15], [0.21, 0.75, 0.5]], np.float32)  # distinct, in (0, 1)
-B = np.array([1.5, -2.0, 0.25], np.float32)
+X = np.array(
+    [[0.31, 0.92, 0.13], [0.22, 0.77, 0.54]], np.float32
+)  # distinct, in (0, 1), where no function jumps
+B = np.array([1.5, -2.0, 0.45], np.float32)
 Q = np.array([[2.0, 1.0, 0.5], [0.25, 3.0, -1.0], [1.0, 0.0, 2.0]], np.float32)
 M = np.array([[True, False, True], [False, True, True]])
 J = np.array([2, 0, 1], np.int32)
 
 DIFFERENTIABLE = [
-    *[f"xp.{f}(x)" for f in (
-        "sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arctanh "
-        "square reciprocal fabs degrees radians sinc absolute negative positive real conj nan_to_num sign floor "
-        "ceil trunc rint sum prod max min mean var std cumsum cumprod ravel transpose flip fliplr flipud rot90 sort "
-        "ptp median nansum nanprod nanmax nanmin nanmean nanvar nanstd nanmedian nancumsum nancumprod diff trapezoid "
-        "average squeeze atleast_3d tril triu diagflat copy unstack vstack hstack matrix_transpose cov corrcoef"
-    ).split()],
-    *[f"xp.{f}(x, B)" for f in (
-        "add subtract multiply divide maximum minimum fmax fmin power float_power arctan2 hypot logaddexp logaddexp2 "
-        "copysign remainder fmod heaviside where dot outer inner vecdot kron cross"
-    ).split() if f not in ("where", "power", "float_power")],
+    *[f"xp.{f}(x)" for f in ["sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arctanh", "square", "reciprocal", "fabs", "degrees", "radians", "sinc", "absolute", "negative", "positive", "real", "conj", "nan_to_num", "sign", "floor", "ceil", "trunc", "rint", "sum", "prod", "max", "min", "mean", "var", "std", "cumsum", "cumprod", "ravel", "transpose", "flip", "fliplr", "flipud", "rot90", "sort", "ptp", "median", "nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanvar", "nanstd", "nanmedian", "nancumsum", "nancumprod", "diff", "trapezoid", "average", "squeeze", "atleast_3d", "tril", "triu", "diagflat", "copy", "unstack", "vstack", "hstack", "matrix_transpose", "cov", "corrcoef"]],
+    *[f"xp.{f}(x, B)" for f in ["add", "subtract", "multiply", "divide", "maximum", "minimum", "fmax", "fmin", "power", "float_power", "arctan2", "hypot", "logaddexp", "logaddexp2", "copysign", "remainder", "fmod", "heaviside", "where", "dot", "outer", "inner", "vecdot", "kron", "cross"] if f not in ("where", "power", "float_power")],
     "xp.power(x, B)", "xp.power(x, 3)", "xp.float_power(x, 1.5)", "xp.divide(B, x)", "xp.power(2.0, x)", "xp.arctan2(B, x)",
     "xp.where(M, x, B)", "xp.where(x > 0.5, x, 0)", "xp.select([x > 0.5, x > 0.2], [x, -x])", "xp.clip(x, 0.2, 0.8)", "xp.round(x, 1) * x",
     "xp.sum(x, axis=0)", "xp.prod(x, axis=1)", "xp.max(x, axis=1, keepdims=True)", "xp.min(x, axis=0)", "xp.mean(x, where=M)",
@@ -46,13 +39,13 @@ DIFFERENTIABLE = [
     "xp.pad(x, 1, mode='wrap')", "xp.delete(x, 1, axis=1)", "xp.diagonal(x)", "xp.diag(x[0], 1)", "xp.trace(x)", "xp.vander(x[0])",
     "xp.linspace(x, 2, 4)", "xp.linspace(0, x, 3, endpoint=False)", "xp.geomspace(x, 2, 4)", "xp.logspace(x, 1, 3)", "xp.full((2, 3), x[0, 0])",
     "xp.meshgrid(x[0], x[1])", "xp.array([x[0], x[1] * 2])", "xp.array([[x[0, 0], 1.0], [2.0, x[1, 1]]])",
-    "xp.take(x, J, axis=1)", "xp.take_along_axis(x, J[None], 1)", "xp.unwrap(x)" .replace("unwrap", "astype").replace("(x)", "(x, 'float32')"),
+    "xp.take(x, J, axis=1)", "xp.take_along_axis(x, J[None], 1)",
     "xp.matmul(x, Q)", "xp.matmul(Q, x.T)", "xp.vdot(x, x)", "xp.tensordot(x, Q, 1)", "xp.einsum('ij,jk->ik', x, Q)",
     "xp.einsum('ij,jk,kl->il', x, Q, Q)", "xp.einsum('ij,ij->j', x, x)", "xp.einsum('ij->', x)", "xp.matvec(x, B)", "xp.cov(x, aweights=B * B)",
 ]  # fmt: skip
 CONSTANT = [
-    *[f"xp.{f}(x)" for f in "isfinite isnan isinf signbit logical_not argmax argmin argsort any all count_nonzero".split()],
-    *[f"xp.{f}(x, B)" for f in "equal less greater_equal logical_and isclose floor_divide array_equiv".split()],
+    *[f"xp.{f}(x)" for f in ["isfinite", "isnan", "isinf", "signbit", "logical_not", "argmax", "argmin", "argsort", "any", "all", "count_nonzero"]],
+    *[f"xp.{f}(x, B)" for f in ["equal", "less", "greater_equal", "logical_and", "isclose", "floor_divide", "array_equiv"]],
     "xp.nanargmax(x, axis=1)", "xp.searchsorted(np.sort(B), x)", "xp.digitize(x, np.float32([0.2, 0.5]))", "xp.isin(x, B)",
     "xp.lexsort([x[0], x[1]])", "xp.zeros_like(x)", "xp.ones_like(x)", "xp.allclose(x, x)", "xp.array_equal(x, x)",
     "xp.eye(2) * x[0, 0]", "xp.tri(3) + x[0]", "xp.arange(3) + x", "xp.indices((2, 3)) * x",
@@ -98,7 +91,12 @@ def test_grad(row: str) -> None:
 
     def weighted(x: Any, module: Any, values: Any) -> Any:
         # Weights that differ, so that no symmetry hides an error.
-        return sum([module.sum(leaf * module.cos(module.arange(np.size(leaf)) * 1.0).reshape(np.shape(leaf))) for leaf in leaves(values(x))])
+        return sum(
+            [
+                module.sum(leaf * module.cos(module.arange(np.size(leaf)) * 1.0).reshape(np.shape(leaf)))
+                for leaf in leaves(values(x))
+            ]
+        )
 
     step = 1e-6
     with warnings.catch_warnings():
@@ -121,10 +119,16 @@ def test_size_makes_shapes_known_under_jit() -> None:
     f = effx.jit(lambda x: enp.nonzero(x, size=4, fill_value=-1))
     agree(f(np.array([[0, 5], [6, 0]])), (np.array([0, 1, -1, -1]), np.array([1, 0, -1, -1])))
     agree(effx.jit(lambda x: enp.flatnonzero(x, size=2))(np.array([0, 1, 1, 1])), np.array([1, 2]))
-    agree(effx.jit(lambda x: enp.where(x, size=3, fill_value=9))(np.array([True, False])), (np.array([0, 9, 9]),))
+    agree(
+        effx.jit(lambda x: enp.where(x, size=3, fill_value=9))(np.array([True, False])),
+        (np.array([0, 9, 9]),),
+    )
     agree(effx.jit(lambda x: enp.argwhere(x, size=2))(np.eye(2)), np.array([[0, 0], [1, 1]]))
     agree(effx.jit(lambda x: enp.bincount(x, length=4))(np.array([0, 2, 2, 9])), np.array([1, 0, 2, 0]))
-    agree(effx.jit(lambda n: enp.repeat(np.arange(3), n, total_repeat_length=4))(np.array([2, 0, 1])), np.array([0, 0, 2, 2]))
+    agree(
+        effx.jit(lambda n: enp.repeat(np.arange(3), n, total_repeat_length=4))(np.array([2, 0, 1])),
+        np.array([0, 0, 2, 2]),
+    )
     agree(effx.jit(lambda s: enp.roll(np.arange(4), s))(1), np.array([3, 0, 1, 2]))
 
 

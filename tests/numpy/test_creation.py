@@ -1,0 +1,171 @@
+"""Making arrays: what is accepted, weak types, dtype objects, and what is staged.
+
+Never: tests values that NumPy also gives; `test_against_numpy` does.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx.errors import DTypeError, ShapeError
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [
+        (3, "i32[]~"), (3.0, "f32[]~"), (1j, "c64[]~"), (True, "bool[]"), ([1, 2], "i32[2]"), ([1, 2.0], "f32[2]"),
+        ([True, 2], "i32[2]"), ([], "f32[0]"), ([[1], [2]], "i32[2,1]"), ((1.0, 1j), "c64[2]"),
+        ([np.float16(1), 2.0], "f16[2]"), ([np.int8(1), 2], "i8[2]"), (np.float32(1), "f32[]"), (np.float64(1), "f32[]"),
+        (np.arange(3), "i32[3]"), (np.ones(2, ml_dtypes.bfloat16), "bf16[2]"), (memoryview(b"ab"), "u8[2]"), (range(2), "i32[2]"),
+        ([np.ones(2), [3, 4]], "f32[2,2]"), ([[], []], "f32[2,0]"),
+    ],
+)  # fmt: skip
+def test_type_of_what_is_converted(value: object, printed: str) -> None:
+    """A bare number is weak; elements of lists promote to a strong dtype."""
+    assert repr(enp.array(value).type) == printed
+    assert repr(enp.asarray(value).type) == printed
+
+
+def test_type_of_effx_arrays() -> None:
+    """An array keeps its weakness, unless a dtype is given or it joins others in a list."""
+    weak = enp.asarray(3.0)
+    assert repr(enp.array(weak).type) == "f32[]~"
+    assert repr(enp.array(weak, "float32").type) == "f32[]"
+    assert repr(enp.array([weak, 2]).type) == "f32[2]"
+    assert enp.asarray(weak) is weak
+    assert enp.array(weak) is not weak
+    assert repr(enp.array(3, "int8", ndmin=2).type) == "i8[1,1]"
+    assert repr(enp.full((2,), 3.0).type) == "f32[2]~"
+    assert repr(enp.zeros_like(weak).type) == "f32[]~"
+    assert repr(enp.ones_like(weak, dtype=int).type) == "i32[]"
+    assert repr(enp.zeros_like(effx.ShapeDtypeStruct((2,), "int8")).type) == "i8[2]"
+
+
+def test_lists_of_traced_values() -> None:
+    """Lists may hold traced scalars and arrays, nested, among numbers."""
+    f = effx.jit(lambda a, b: enp.array([[a, 1.0], [b, a * b]]))
+    assert f(2.0, 3.0).tolist() == [[2.0, 1.0], [3.0, 6.0]]
+    assert effx.jit(lambda x: enp.asarray([x, x + 1], "int32"))(enp.arange(2.0)).tolist() == [[0, 1], [1, 2]]
+    assert float(effx.grad(lambda x: enp.array([x, x * x]).sum())(3.0)) == 7.0
+
+
+def test_numpy_data_is_copied() -> None:
+    """Writing to NumPy data afterwards changes no array that was made of it."""
+    for make in (
+        enp.array,
+        enp.asarray,
+        enp.ravel,
+        enp.squeeze,
+        enp.flip,
+        enp.abs,
+        enp.atleast_1d,
+        lambda x: enp.full((2,), x),
+    ):
+        data = np.zeros(2, np.float32)
+        made = make(data)
+        data[:] = 7
+        assert made.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: enp.array(None), DTypeError, "array: None is no number"),
+        (lambda: enp.array([1, None]), DTypeError, "array: None is no number"),
+        (lambda: enp.array("a"), DTypeError, "array: expected an array or a number, got 'a' of type str"),
+        (lambda: enp.array(["a"]), DTypeError, "array: expected numbers or arrays in the list, got 'a' of type str"),
+        (lambda: enp.array([[1], [1, 2]]), ShapeError, "array: the nested lists differ in length"),
+        (lambda: enp.zeros(-1), ShapeError, "zeros: sizes must not be negative, got [-1]"),
+        (lambda: enp.zeros(1.5), ShapeError, "zeros: a shape must be an int or a sequence of ints, got 1.5"),
+        (lambda: enp.arange(0, 3, 0), ShapeError, "arange: step must not be 0"),
+        (lambda: enp.linspace(0, 1, -1), ShapeError, "linspace: num must not be negative, got -1"),
+        (lambda: enp.linspace(0, 1, 2.5), ShapeError, "linspace: num must be an int, got 2.5"),
+        (lambda: enp.eye(-1), ShapeError, "eye: sizes must not be negative, got -1 and -1"),
+        (lambda: enp.tril(np.ones(3)), ShapeError, "tril: needs at least two axes, got f32[3]"),
+        (lambda: enp.meshgrid(np.ones((2, 2))), ShapeError, "meshgrid: takes vectors, got f32[2,2]"),
+        (lambda: enp.vander(np.ones((2, 2))), ShapeError, "vander: takes a vector, got f32[2,2]"),
+        (lambda: enp.array(1, order="F"), ShapeError, "array: order must be 'K' or 'C', got 'F'"),
+        (lambda: enp.array(300, "uint8"), OverflowError, "Python integer 300 out of bounds for uint8"),
+        (lambda: enp.array([2**40]), OverflowError, "Python integer 1099511627776 out of bounds for int32"),
+    ],
+)  # fmt: skip
+def test_errors(make: object, error: type[Exception], text: str) -> None:
+    """What cannot be made is refused with what was expected and what came."""
+    with pytest.raises(error, match=re.escape(text)):
+        make()  # type: ignore[operator]  # a lambda
+
+
+def test_arange_needs_known_arguments() -> None:
+    """The length of arange decides a shape."""
+    text = (
+        "arange: stop decides the result's shape and must be known; got the abstract i32[]~; "
+        "mark it static, or scale and shift an arange of fixed length"
+    )
+    with pytest.raises(effx.errors.ConcretizationError, match=re.escape(text)):
+        effx.jit(lambda n: enp.arange(n))(3)
+
+
+def test_arange_is_exact_and_follows_its_arguments() -> None:
+    """Floats are computed in double precision; a dtype comes from the arguments."""
+    got = np.asarray(enp.arange(0.1, 100.0, 0.1))
+    np.testing.assert_array_equal(got, np.arange(0.1, 100.0, 0.1).astype(np.float32))
+    assert repr(enp.arange(np.int8(3)).type) == "i8[3]"
+    assert repr(enp.arange(0, 3, np.float16(0.5)).type) == "f16[6]"
+    assert repr(enp.arange(3, dtype="bfloat16").type) == "bf16[3]"
+    with effx.enable_x64(True):
+        assert repr(enp.arange(2).type) == "i64[2]"
+        assert repr(enp.linspace(0, 1, 2).type) == "f64[2]"
+
+
+def test_programs_hold_rules_and_not_numbers() -> None:
+    """While a function is staged, constants are described and not stored."""
+    made = effx.jit(
+        lambda x: x + enp.arange(2, 1000002, 1).sum() + enp.zeros((1000, 1000)).sum() + enp.eye(1000).sum()
+    )
+    text = made.lower(1.0).as_text()
+    assert len(text) < 8000
+    assert "stablehlo.iota" in text
+
+
+def test_dtype_objects() -> None:
+    """They make arrays, compare as dtypes do, serve wherever a dtype is taken, and pickle."""
+    assert repr(enp.float32(3)) == "Array(3., dtype=float32)"
+    assert enp.int8([1, 2]).tolist() == [1, 2]  # type: ignore[arg-type]  # lists work, as with NumPy's types
+    assert enp.float32 == np.dtype("float32")
+    assert np.dtype("float32") == enp.float32
+    assert enp.float32 != enp.float16
+    assert enp.float32 == np.float32
+    assert enp.float32 != "nonsense"
+    assert {enp.int8: 1}[np.dtype("int8")] == 1  # type: ignore[index]  # equal and of equal hash
+    assert enp.ones(2, enp.bfloat16).dtype == enp.bfloat16
+    assert enp.ones(2).astype(enp.int8).dtype == np.int8
+    assert enp.issubdtype(enp.bfloat16, enp.floating)
+    assert enp.finfo(enp.bfloat16).bits == 16
+    assert enp.iinfo(enp.int8).max == 127
+    assert enp.promote_types(enp.int8, enp.uint8) == enp.int16
+    assert enp.result_type(enp.ones(1), 1) == enp.float32
+    assert enp.isdtype(enp.int8, "integral")
+    assert not enp.isdtype(enp.int8, ("bool", enp.float32))
+    assert repr(enp.bool_) == "effx.numpy.bool_"
+    assert enp.float64.__name__ == "float64"
+    assert pickle.loads(pickle.dumps(enp.int8)) == enp.int8
+    assert enp.float64(1.5).dtype == np.float32  # narrowed, as everywhere, unless enable_x64 is on
+    assert isinstance(enp.ones(1), enp.ndarray)
+
+
+def test_devices() -> None:
+    """Arrays can be made on a named device, and are committed to it."""
+    device = effx.devices()[0]
+    for made in (
+        enp.zeros(2, device=device),
+        enp.array([1], device=device),
+        enp.full_like(np.ones(1), 2, device=device),
+    ):
+        assert made.devices() == {device}  # type: ignore[attr-defined]  # concrete

@@ -1,0 +1,412 @@
+"""Wrong input gives a typed error that says what, where and under which handlers.
+
+Never: matches a part of a message; the whole text is what users read.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import errors, lax
+
+f4 = np.float32
+
+
+def ones(*shape: int) -> Any:
+    return np.ones(shape, f4)
+
+
+def identity(x: Any) -> Any:
+    return x
+
+
+CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
+    (
+        "matmul shapes",
+        lambda: enp.matmul(ones(3, 4), ones(5, 6)),
+        errors.ShapeError,
+        "matmul: contracting sizes differ: lhs f32[3,4] axis 1 is 4, rhs f32[5,6] axis 0 is 5",
+        "",
+    ),
+    (
+        "matmul shapes inside",
+        lambda: effx.jit(effx.vmap(lambda x: x @ ones(5, 6)))(ones(8, 3, 4)),
+        errors.ShapeError,
+        "matmul: contracting sizes differ: lhs f32[3,4] axis 1 is 4, rhs f32[5,6] axis 0 is 5",
+        "jit > vmap(axis_size=8)",
+    ),
+    (
+        "broadcast",
+        lambda: enp.ones(3) + enp.ones(4),
+        errors.ShapeError,
+        "broadcast: shapes do not fit: [3], [4] differ on axis -1: 3 and 4",
+        "",
+    ),
+    (
+        "string operand",
+        lambda: enp.sin("a"),
+        errors.DTypeError,
+        "operand: expected an array or a number, got 'a' of type str",
+        "",
+    ),
+    (
+        "grad of a vector",
+        lambda: effx.grad(identity)(ones(3)),
+        errors.ShapeError,
+        "grad: identity must return a scalar, got f32[3]; use vjp or jacrev",
+        "",
+    ),
+    (
+        "grad by an integer",
+        lambda: effx.grad(identity)(3),
+        errors.DTypeError,
+        "grad: identity must be differentiated by floating or complex arguments, got i32[]~; "
+        "convert it, or pass allow_int=True for a float0 gradient",
+        "",
+    ),
+    (
+        "grad of an integer result",
+        lambda: effx.grad(lambda x: enp.argmax(x))(ones(3)),
+        errors.DTypeError,
+        "grad: <lambda> must return a floating scalar, got i32[]",
+        "",
+    ),
+    (
+        "grad of a complex result",
+        lambda: effx.grad(lambda x: x * 1j)(1.0),
+        errors.DTypeError,
+        "grad: <lambda> must return a real scalar, got c64[]~; pass holomorphic=True, or use vjp",
+        "",
+    ),
+    (
+        "grad argnums",
+        lambda: effx.grad(identity, argnums=1)(1.0),
+        errors.TransformError,
+        "grad: argnums 1 names argument 1, but the function got 1 positional arguments",
+        "",
+    ),
+    (
+        "has_aux without aux",
+        lambda: effx.grad(identity, has_aux=True)(1.0),
+        errors.TransformError,
+        "grad: with has_aux=True identity must return a pair (result, aux), got Box",
+        "linearize > jvp",
+    ),
+    (
+        "jvp tangent shape",
+        lambda: effx.jvp(identity, (ones(3),), (ones(4),)),
+        errors.ShapeError,
+        "jvp: the tangent of f32[3] must have its shape, got f32[4]",
+        "",
+    ),
+    (
+        "jvp tangent dtype",
+        lambda: effx.jvp(identity, (1,), (1.0,)),
+        errors.DTypeError,
+        "jvp: the tangent of i32[]~ must have dtype float0, got f32[]~; integers and booleans have no tangents",
+        "",
+    ),
+    (
+        "jvp not tuples",
+        lambda: effx.jvp(identity, 1.0, 1.0),  # type: ignore[arg-type]  # the error is the point
+        errors.TransformError,
+        "jvp: primals and tangents must be tuples or lists of arguments, got float and float",
+        "",
+    ),
+    (
+        "linear_transpose of a nonlinear function",
+        lambda: effx.linear_transpose(enp.sin, 1.0)(1.0),
+        errors.NoRuleError,
+        "transpose: sin is not linear in its operands, or has no transpose",
+        "",
+    ),
+    (
+        "vmap in_axes length",
+        lambda: effx.vmap(identity, in_axes=(0, 1))(ones(3)),
+        errors.TransformError,
+        "vmap: in_axes has 2 entries, but identity got 1 positional arguments",
+        "",
+    ),
+    (
+        "vmap in_axes type",
+        lambda: effx.vmap(identity, in_axes="a"),
+        errors.TransformError,
+        "vmap: in_axes must be an int, None, or a tuple with an entry for each argument, got 'a'",
+        "",
+    ),
+    (
+        "vmap axis range",
+        lambda: effx.vmap(identity, in_axes=1)(ones(3)),
+        errors.ShapeError,
+        "vmap: in_axes asks for axis 1 of argument 0 of identity, which is f32[3] with 1 axes",
+        "",
+    ),
+    (
+        "vmap sizes",
+        lambda: effx.vmap(lambda x, y: x)(ones(3), {"a": ones(4)}),
+        errors.ShapeError,
+        "vmap: sizes of the mapped axes of <lambda> differ: argument 0 f32[3] axis 0 is 3, argument 1['a'] f32[4] axis 0 is 4",
+        "",
+    ),
+    (
+        "vmap nothing mapped",
+        lambda: effx.vmap(identity, in_axes=None)(ones(3)),
+        errors.TransformError,
+        "vmap: no argument of identity is mapped; give axis_size, or an axis in in_axes for at least one",
+        "",
+    ),
+    (
+        "vmap out_axes None",
+        lambda: effx.vmap(identity, out_axes=None)(ones(3)),
+        errors.ShapeError,
+        "vmap: out_axes is None for a result of identity that differs between members: f32[3] with batch axis 0",
+        "",
+    ),
+    (
+        "vmap out_axes range",
+        lambda: effx.vmap(identity, out_axes=2)(ones(3)),
+        errors.ShapeError,
+        "vmap: out_axes asks for axis 2 of a result of identity with 1 axes",
+        "",
+    ),
+    (
+        "bool in jit",
+        lambda: effx.jit(lambda x: 1 if x > 0 else 2)(1.0),
+        errors.ConcretizationError,
+        "bool(x): needs a concrete value, but x is an abstract bool[] under jit (<lambda> at test_errors.py:{line}); "
+        "use effx.numpy.where or effx.lax control flow, or mark the argument static",
+        "jit",
+    ),
+    (
+        "float in vmap",
+        lambda: effx.vmap(lambda x: float(x))(ones(3)),
+        errors.ConcretizationError,
+        "float(x): needs a concrete value, but x is an abstract f32[] under vmap(axis_size=3) "
+        "(<lambda> at test_errors.py:{line}); "
+        "use effx.numpy.where or effx.lax control flow, or mark the argument static",
+        "vmap(axis_size=3)",
+    ),
+    (
+        "boolean mask in jit",
+        lambda: effx.jit(lambda x: x[x > 0])(ones(3)),
+        errors.ConcretizationError,
+        "x[mask]: the shape would depend on the values of the abstract mask bool[3]; "
+        "use effx.numpy.where(mask, x, y), or x.at[mask].set(y) with a scalar y",
+        "jit",
+    ),
+    (
+        "unhashable static argument",
+        lambda: effx.jit(lambda x, n: x, static_argnums=1)(1.0, [1]),
+        errors.TransformError,
+        "jit: static argument 1 of <lambda> must be hashable, got [1] of type list",
+        "",
+    ),
+    (
+        "too few arguments for static_argnums",
+        lambda: effx.jit(lambda *xs: xs[0], static_argnums=1)(1.0),
+        errors.TransformError,
+        "jit: <lambda> was called with 1 positional arguments, fewer than static_argnums (1,) needs",
+        "",
+    ),
+    (
+        "static_argnums out of range",
+        lambda: effx.jit(identity, static_argnums=3),
+        errors.TransformError,
+        "jit: static_argnums names argument 3, but identity takes 1 positional arguments",
+        "",
+    ),
+    (
+        "static and donated",
+        lambda: effx.jit(identity, static_argnums=0, donate_argnums=0),
+        errors.TransformError,
+        "jit: arguments cannot be both static and donated: ['0']",
+        "",
+    ),
+    (
+        "no array",
+        lambda: effx.jit(identity)({"a": "b"}),
+        errors.DTypeError,
+        "jit: argument 0['a'] must be an array, a number, or a pytree of them, got 'b' of type str; "
+        "an argument that is no array can be static in jit",
+        "",
+    ),
+    (
+        "no array returned",
+        lambda: effx.jit(lambda x: "a")(1.0),
+        errors.DTypeError,
+        "jit: <lambda> must return arrays, numbers, or pytrees of them, got 'a' of type str",
+        "jit",
+    ),
+    (
+        "unbound axis",
+        lambda: lax.psum(ones(2), "i"),
+        errors.AxisNameError,
+        "psum: axis name 'i' is not bound by vmap or pmap; no axis names are in scope",
+        "",
+    ),
+    (
+        "another axis in scope",
+        lambda: effx.vmap(lambda x: lax.psum(x, "j"), axis_name="i")(ones(2)),
+        errors.AxisNameError,
+        "psum: axis name 'j' is not bound by vmap or pmap; names in scope: 'i'",
+        "vmap(axis_size=2, axis_name='i')",
+    ),
+    (
+        "index out of range",
+        lambda: enp.arange(3)[5],
+        errors.IndexingError,
+        "getitem: index 5 is out of range for axis 0 of i32[3] with size 3",
+        "",
+    ),
+    (
+        "too many indices",
+        lambda: enp.arange(3)[0, 0],
+        errors.IndexingError,
+        "getitem: 2 indices for the 1 axes of i32[3]",
+        "",
+    ),
+    (
+        "list as index",
+        lambda: enp.arange(3)[[0, 1]],
+        errors.IndexingError,
+        "getitem: an index must be an int, slice, None, Ellipsis or array, got [0, 1]; turn it into an array first",
+        "",
+    ),
+    (
+        "reshape",
+        lambda: enp.arange(6).reshape(4, -1),
+        errors.ShapeError,
+        "reshape: i32[6] of 6 elements does not fit shape [4, -1]",
+        "",
+    ),
+    (
+        "axis",
+        lambda: enp.sum(enp.ones((2, 3)), axis=2),
+        errors.ShapeError,
+        "sum: axis 2 is out of range for the 2 axes of f32[2,3]",
+        "",
+    ),
+    (
+        "int overflow",
+        lambda: enp.zeros(2, "uint8") + 300,
+        OverflowError,
+        "python int 300 is out of bounds for u8",
+        "",
+    ),
+    (
+        "assignment",
+        lambda: enp.zeros(2).__setitem__(0, 1.0),
+        TypeError,
+        "x[i] = y: arrays are immutable, got f32[2]; use x = x.at[i].set(y), which updates in place inside jit",
+        "",
+    ),
+    (
+        "no platform",
+        lambda: effx.devices("quantum"),
+        errors.BackendError,
+        "devices: there is no platform 'quantum' on this machine; found: cpu",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("provoke", "kind", "message", "handlers"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_message(provoke: Callable[[], Any], kind: type[Exception], message: str, handlers: str) -> None:
+    with pytest.raises(kind) as caught:
+        provoke()
+    error = caught.value
+    line = provoke.__code__.co_firstlineno
+    if isinstance(error, errors.EffxError):
+        assert error.message == message.format(line=line) if "{line}" in message else message
+        assert error.handlers == handlers
+        assert error.at is not None and error.at.startswith("test_errors.py:")
+    else:
+        assert str(error) == message
+
+
+def test_whole_form() -> None:
+    def loss(x: Any) -> Any:
+        return x @ ones(5, 6)
+
+    with pytest.raises(errors.ShapeError) as caught:
+        effx.jit(effx.vmap(loss))(ones(8, 3, 4))
+    line = loss.__code__.co_firstlineno + 1
+    assert str(caught.value) == (
+        "matmul: contracting sizes differ: lhs f32[3,4] axis 1 is 4, rhs f32[5,6] axis 0 is 5\n"
+        f"  at   test_errors.py:{line} in loss\n"
+        "  in   jit > vmap(axis_size=8)"
+    )
+
+
+@pytest.mark.unguarded
+def test_traceback_ends_at_the_users_line() -> None:
+    def loss(x: Any) -> Any:
+        return x @ ones(5, 6)
+
+    with pytest.raises(errors.ShapeError) as caught:
+        effx.jit(loss)(ones(3, 4))
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert frames[-1].name == "loss"
+    assert not [f for f in frames if "/effx/" in f.filename]
+    with effx.flags.traceback_filtering(True):
+        assert effx.config.traceback_filtering is True
+
+
+def test_escaped_boxes() -> None:
+    kept: list[Any] = []
+
+    def leak(x: Any) -> Any:
+        kept.append(x)
+        return x * 2
+
+    line = leak.__code__.co_firstlineno
+    where = f"leak at test_errors.py:{line}"
+    effx.jit(leak)(1.0)
+    effx.vmap(leak)(ones(3))
+    effx.grad(leak)(1.0)
+    for box, (kind, owner) in zip(
+        kept, [("f32[]~", "jit"), ("f32[]", "vmap(axis_size=3)"), ("f32[]~", "jvp")], strict=True
+    ):
+        for use in (lambda: box + 1.0, lambda: effx.jit(lambda y: y + box)(1.0)):
+            with pytest.raises(errors.EscapedBoxError) as caught:
+                use()
+            assert caught.value.message == (
+                f"escaped box: a value {kind} that belongs to {owner} of {where} was used after that handler "
+                f"had ended; return it from the function instead of keeping it in a variable outside"
+            )
+
+
+def test_donated_arrays() -> None:
+    consume = effx.jit(lambda x: x + 1, donate_argnums=0)
+    other = effx.jit(lambda x: x * 3)
+    x = enp.ones(4)
+    other(enp.ones(4))
+    assert str(consume(x)) == "[2. 2. 2. 2.]"
+    assert x.is_deleted()
+    text = (
+        "the array f32[4] is gone: it was donated to a computation or deleted; keep a copy, "
+        "or leave it out of donate_argnums"
+    )
+    uses: list[tuple[str, Callable[[], object]]] = [
+        ("<lambda>", lambda: consume(x)),
+        ("<lambda>", lambda: other(x)),
+        ("add", lambda: x + 1.0),
+        ("str(x)", lambda: str(x)),
+        ("numpy.asarray(x)", lambda: np.asarray(x)),
+        ("x.block_until_ready()", lambda: x.block_until_ready()),
+    ]
+    for what, use in uses:
+        with pytest.raises(errors.DonatedArrayError) as caught:
+            use()
+        assert caught.value.message == f"{what}: {text}"
+    y = enp.ones(3)
+    y.delete()
+    with pytest.raises(errors.DonatedArrayError):
+        y + 1.0
