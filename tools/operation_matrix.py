@@ -7,6 +7,7 @@ Never: guess: a cell without rule, trait, decomposition, recursion or reason sta
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,14 +52,20 @@ linearize needs no column: it is jvp under a recorder, which takes every operati
 """
 
 
+def _is_current(kind: Kind) -> bool:
+    # attrs replaces a class by one with slots, and the first one lives on until it is collected.
+    return getattr(sys.modules[kind.__module__], kind.__qualname__, None) is kind
+
+
 def operation_classes() -> list[Kind]:
     """Lists effx's operation classes that have instances, by module and name."""
     found: dict[tuple[str, str], Kind] = {}
     pending: list[Kind] = [ArrayOperation, TupleOperation]
     while pending:
         kind = pending.pop()
-        # attrs replaces a class by one with slots; the replacement is listed later.
-        below = [k for k in kind.__subclasses__() if k.__module__.startswith("effx.ir.ops")]
+        below = [
+            k for k in kind.__subclasses__() if k.__module__.startswith("effx.ir.ops") and _is_current(k)
+        ]
         pending += below
         if not below and kind not in (ArrayOperation, TupleOperation):
             found[kind.__module__, kind.__qualname__] = kind

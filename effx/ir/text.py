@@ -142,9 +142,10 @@ def _operations() -> dict[str, type[Operation[object]]]:
     pending: list[type[Operation[object]]] = [Operation]
     while pending:
         kind = pending.pop()
-        pending += kind.__subclasses__()
+        # attrs replaces a class by one with slots. The replacement is listed later, and the first class
+        # too until it is collected; so go through them in order, and the last one stays.
+        pending += reversed(kind.__subclasses__())
         if "infer" in {name for base in kind.__mro__ for name in base.__dict__}:
-            # attrs replaces a class by one with slots; the replacement came later and is listed later.
             found[kind.name] = kind
     return found
 

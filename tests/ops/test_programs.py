@@ -5,12 +5,15 @@ Never: runs an operation.
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from effx.errors import EffxError
 from effx.handlers.stage import stage
 from effx.ir.check import check
+from effx.ir.ops.base import ArrayOperation
 from effx.ir.text import parse_program, print_program
+from effx.ir.types import ArrayType
 from tests.ops.rows import Invalid
 from tests.ops.table import CASES, ROWS, Case, name
 
@@ -34,6 +37,22 @@ def test_printed_program_parses_back(case: Case) -> None:
             program.out_types,
             program.effects,
         )
+
+
+def test_parser_takes_the_class_that_attrs_made() -> None:
+    """Not the one that attrs replaced, which lives on until it is collected."""
+
+    class Replaced(ArrayOperation):
+        name = "replaced"
+        factor: int
+
+        def infer(self, *types: ArrayType) -> ArrayType:
+            return types[0]
+
+    made = attrs.frozen(Replaced)
+    assert made is not Replaced
+    program = parse_program("f(a: f32[]) {\n  b: f32[] = replaced[factor=2] a\n  return b\n}")
+    assert type(program.equations[0].op) is made
 
 
 INVALID = [pytest.param(invalid, id=f"{row}-{i}") for row in ROWS for i, invalid in enumerate(row.invalid)]
