@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -45,6 +45,21 @@ def constant(data: np.ndarray[Any, Any] | Number, dtype: DType, weak: bool = Fal
     if not shape and current_frame() is not None:
         return HostArray(data, t)
     return put(data, t)
+
+
+@runtime_checkable
+class SupportsType(Protocol):
+    """Anything with a shape and a dtype, whether it has elements or not."""
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes."""
+        ...
+
+    @property
+    def dtype(self) -> DType:
+        """The elements' dtype."""
+        ...
 
 
 def operand(x: Operand, what: str) -> Array:
@@ -281,9 +296,11 @@ def full(shape: Any, fill_value: Operand, dtype: DTypeLike | None = None, *, dev
     return _placed(broadcast_to(value, sizes), device)
 
 
-def _like(what: str, a: Operand, dtype: DTypeLike | None, shape: Any) -> tuple[Shape, DType, bool]:
-    # Anything with a shape and a dtype will do, such as a ShapeDtypeStruct.
-    known = a if hasattr(a, "shape") and hasattr(a, "dtype") else as_operand(a, what)
+def _like(
+    what: str, a: Operand | SupportsType, dtype: DTypeLike | None, shape: Any
+) -> tuple[Shape, DType, bool]:
+    # A ShapeDtypeStruct, say, has a type and no value.
+    known = a if isinstance(a, Array | np.ndarray | SupportsType) else as_operand(a, what)
     sizes = tuple(known.shape) if shape is None else _sizes(what, shape)
     if dtype is None:
         return sizes, dtypes.canonicalize(known.dtype), getattr(known, "weak_type", False) is True
@@ -291,7 +308,7 @@ def _like(what: str, a: Operand, dtype: DTypeLike | None, shape: Any) -> tuple[S
 
 
 def zeros_like(
-    a: Operand, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+    a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:
     """Zeros of another array's shape and dtype, where these are not given.
 
@@ -303,7 +320,7 @@ def zeros_like(
 
 
 def ones_like(
-    a: Operand, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+    a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:
     """Ones of another array's shape and dtype, where these are not given.
 
@@ -315,7 +332,7 @@ def ones_like(
 
 
 def empty_like(
-    a: Operand, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+    a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:
     """Zeros of another array's shape and dtype: memory is never left as it was found.
 
@@ -327,7 +344,7 @@ def empty_like(
 
 
 def full_like(
-    a: Operand,
+    a: Operand | SupportsType,
     fill_value: Operand,
     dtype: DTypeLike | None = None,
     shape: Any = None,

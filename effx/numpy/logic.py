@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -315,6 +315,18 @@ def array_equiv(a: Operand, b: Operand) -> Array:
     return reducing.all(perform(arithmetic.EQ, (x, y)))
 
 
+@overload
+def where(condition: Operand, x: Operand, y: Operand, /) -> Array: ...
+@overload
+def where(
+    condition: Operand,
+    x: None = None,
+    y: None = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Number | None = None,
+) -> tuple[Array, ...]: ...
 def where(
     condition: Operand,
     x: Operand | None = None,

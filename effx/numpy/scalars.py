@@ -46,7 +46,7 @@ class ScalarType:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ScalarType):
-            return self.dtype is other.dtype
+            return bool(self.dtype == other.dtype)
         try:
             return bool(self.dtype == other)
         except TypeError:

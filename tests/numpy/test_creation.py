@@ -20,13 +20,28 @@ from effx.errors import DTypeError, ShapeError
 @pytest.mark.parametrize(
     ("value", "printed"),
     [
-        (3, "i32[]~"), (3.0, "f32[]~"), (1j, "c64[]~"), (True, "bool[]"), ([1, 2], "i32[2]"), ([1, 2.0], "f32[2]"),
-        ([True, 2], "i32[2]"), ([], "f32[0]"), ([[1], [2]], "i32[2,1]"), ((1.0, 1j), "c64[2]"),
-        ([np.float16(1), 2.0], "f16[2]"), ([np.int8(1), 2], "i8[2]"), (np.float32(1), "f32[]"), (np.float64(1), "f32[]"),
-        (np.arange(3), "i32[3]"), (np.ones(2, ml_dtypes.bfloat16), "bf16[2]"), (memoryview(b"ab"), "u8[2]"), (range(2), "i32[2]"),
-        ([np.ones(2), [3, 4]], "f32[2,2]"), ([[], []], "f32[2,0]"),
+        (3, "i32[]~"),
+        (3.0, "f32[]~"),
+        (1j, "c64[]~"),
+        (True, "bool[]"),
+        ([1, 2], "i32[2]"),
+        ([1, 2.0], "f32[2]"),
+        ([True, 2], "i32[2]"),
+        ([], "f32[0]"),
+        ([[1], [2]], "i32[2,1]"),
+        ((1.0, 1j), "c64[2]"),
+        ([np.float16(1), 2.0], "f16[2]"),
+        ([np.int8(1), 2], "i8[2]"),
+        (np.float32(1), "f32[]"),
+        (np.float64(1), "f32[]"),
+        (np.arange(3), "i32[3]"),
+        (np.ones(2, ml_dtypes.bfloat16), "bf16[2]"),
+        (memoryview(b"ab"), "u8[2]"),
+        (range(2), "i32[2]"),
+        ([np.ones(2), [3, 4]], "f32[2,2]"),
+        ([[], []], "f32[2,0]"),
     ],
-)  # fmt: skip
+)
 def test_type_of_what_is_converted(value: object, printed: str) -> None:
     """A bare number is weak; elements of lists promote to a strong dtype."""
     assert repr(enp.array(value).type) == printed
@@ -80,13 +95,21 @@ def test_numpy_data_is_copied() -> None:
         (lambda: enp.array(None), DTypeError, "array: None is no number"),
         (lambda: enp.array([1, None]), DTypeError, "array: None is no number"),
         (lambda: enp.array("a"), DTypeError, "array: expected an array or a number, got 'a' of type str"),
-        (lambda: enp.array(["a"]), DTypeError, "array: expected numbers or arrays in the list, got 'a' of type str"),
+        (
+            lambda: enp.array(["a"]),
+            DTypeError,
+            "array: expected numbers or arrays in the list, got 'a' of type str",
+        ),
         (lambda: enp.array([[1], [1, 2]]), ShapeError, "array: the nested lists differ in length"),
         (lambda: enp.zeros(-1), ShapeError, "zeros: sizes must not be negative, got [-1]"),
         (lambda: enp.zeros(1.5), ShapeError, "zeros: a shape must be an int or a sequence of ints, got 1.5"),
         (lambda: enp.arange(0, 3, 0), ShapeError, "arange: step must not be 0"),
         (lambda: enp.linspace(0, 1, -1), ShapeError, "linspace: num must not be negative, got -1"),
-        (lambda: enp.linspace(0, 1, 2.5), ShapeError, "linspace: num must be an int, got 2.5"),
+        (
+            lambda: enp.linspace(0, 1, 2.5),  # type: ignore[call-overload]  # wrong on purpose
+            ShapeError,
+            "linspace: num must be an int, got 2.5",
+        ),
         (lambda: enp.eye(-1), ShapeError, "eye: sizes must not be negative, got -1 and -1"),
         (lambda: enp.tril(np.ones(3)), ShapeError, "tril: needs at least two axes, got f32[3]"),
         (lambda: enp.meshgrid(np.ones((2, 2))), ShapeError, "meshgrid: takes vectors, got f32[2,2]"),
@@ -95,7 +118,7 @@ def test_numpy_data_is_copied() -> None:
         (lambda: enp.array(300, "uint8"), OverflowError, "Python integer 300 out of bounds for uint8"),
         (lambda: enp.array([2**40]), OverflowError, "Python integer 1099511627776 out of bounds for int32"),
     ],
-)  # fmt: skip
+)
 def test_errors(make: object, error: type[Exception], text: str) -> None:
     """What cannot be made is refused with what was expected and what came."""
     with pytest.raises(error, match=re.escape(text)):
@@ -168,4 +191,4 @@ def test_devices() -> None:
         enp.array([1], device=device),
         enp.full_like(np.ones(1), 2, device=device),
     ):
-        assert made.devices() == {device}  # type: ignore[attr-defined]  # concrete
+        assert made.devices() == {device}

@@ -66,7 +66,8 @@ UNARY = {  # for arguments of b1 i8 u8 i32 f16 bf16 f32 c64 int float
     "logical_not": "b1 b1 b1 b1 b1 b1 b1 b1 b1 b1",
     "invert": "b1 i8 u8 i32 - - - - i32~ -",
 }
-BINARY = {  # b1,b1 b1,i8 i8,u8 u8,i32 i32,f16 i8,bf16 f16,bf16 f32,c64 i8,int u8,float bf16,int f16,float f32,float b1,int int,float
+# Pairs as in PAIRS.
+BINARY = {
     "add": "b1 i8 i16 i32 f16 bf16 f32 c64 i8 f32~ bf16 f16 f32 i32~ f32~",
     "subtract": "- i8 i16 i32 f16 bf16 f32 c64 i8 f32~ bf16 f16 f32 i32~ f32~",
     "multiply": "b1 i8 i16 i32 f16 bf16 f32 c64 i8 f32~ bf16 f16 f32 i32~ f32~",
@@ -127,7 +128,7 @@ def code(name: str, *kinds: str) -> str:
     except EffxError:
         return "-"
     names = [short for short, dtype in DTYPES.items() if result.dtype == dtype]
-    return names[0] + "~" * result.weak_type
+    return names[0] + ("~" if result.weak_type else "")
 
 
 @pytest.mark.parametrize("name", UNARY)
