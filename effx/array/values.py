@@ -448,10 +448,51 @@ class Array(Value, Generic[DT, Unpack[Dims]]):
         """The sum of the diagonal of two axes."""
         return reducing.sum(indexing.diagonal(self, offset, axis1, axis2), -1)
 
-    # What concrete arrays do and boxes pass over
+    # What concrete arrays do; a box has no memory of its own
     def block_until_ready(self) -> "Array[DT, Unpack[Dims]]":
-        """Waits until the value has been computed."""
+        """Waits until the value has been computed; a box passes."""
         return self
+
+    @property
+    def device(self) -> Any:
+        """The device that holds the array."""
+        raise self._abstract("x.device")
+
+    @property
+    def sharding(self) -> Any:
+        """How the array lies on devices."""
+        raise self._abstract("x.sharding")
+
+    def devices(self) -> set[Any]:
+        """The devices that hold the array."""
+        raise self._abstract("x.devices()")
+
+    def to_device(self, device: object, *, stream: object = None) -> "Array":
+        """Copies the array to another device."""
+        raise self._abstract("x.to_device()")
+
+    def is_ready(self) -> bool:
+        """Says whether the value has been computed."""
+        raise self._abstract("x.is_ready()")
+
+    def is_deleted(self) -> bool:
+        """Says whether the memory was given away or freed."""
+        raise self._abstract("x.is_deleted()")
+
+    def delete(self) -> None:
+        """Frees the memory at once."""
+        raise self._abstract("x.delete()")
+
+    def copy_to_host_async(self) -> None:
+        """Starts the copy to the host that a later conversion needs."""
+        raise self._abstract("x.copy_to_host_async()")
+
+    def unsafe_buffer_pointer(self) -> int:
+        """Returns the address of the elements on the device."""
+        raise self._abstract("x.unsafe_buffer_pointer()")
+
+    def _abstract(self, asked: str) -> ConcretizationError:
+        return ConcretizationError(f"{asked}: only arrays on a device have this, got {self!r}")
 
 
 Operand: TypeAlias = Array | Number | HostData | np.generic | SupportsArray

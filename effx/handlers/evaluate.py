@@ -19,7 +19,7 @@ from effx.ir.program import Equation, Program, Var
 from effx.lower.backends import default_device
 from effx.lower.concrete import ConcreteArray, as_concrete, put
 from effx.lower.dispatch import FastPath, fast_function, fast_path
-from effx.lower.sharding import Device
+from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 
 __all__ = ["Evaluate"]
@@ -65,7 +65,7 @@ def device_for(
             device = x.device
             if chosen is not None and chosen != device:
                 raise BackendError(
-                    f"{op_name}: arrays are committed to different devices, {chosen} and {device}; "
+                    f"{op_name}: arrays are committed to different devices, {device_name(chosen)} and {device_name(device)}; "
                     f"move them with device_put"
                 )
             chosen = device

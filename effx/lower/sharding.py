@@ -13,7 +13,7 @@ from jaxlib._jax import Device
 from effx.errors import BackendError
 from effx.ir.types import Shape
 
-__all__ = ["Device", "SingleDeviceSharding", "device_of", "single"]
+__all__ = ["Device", "SingleDeviceSharding", "device_name", "device_of", "single"]
 
 
 @final
@@ -66,6 +66,11 @@ def single(device: Device) -> SingleDeviceSharding:
     if found is None:
         found = _singles.setdefault(device, SingleDeviceSharding(device))
     return found
+
+
+def device_name(device: Device) -> str:
+    """Returns `cpu:0`; devices print themselves differently from version to version."""
+    return f"{device.platform}:{device.id}"
 
 
 def device_of(target: object) -> Device | None:

@@ -94,8 +94,10 @@ def randint_integers(key: Array, minval: Operand, maxval: Operand, shape: Shape,
     ]
     beyond = broadcast_to(beyond, shape) if beyond.type.shape else beyond
     keys = split_key(key, (2,))
+    # Narrow integers take the low bits of whole words, as JAX's do.
     upper, lower = [
-        random_bits(reshape(Slice((i, 0), (i + 1, 2), (1, 1))(keys), (2,)), width, shape) for i in range(2)
+        convert(random_bits(reshape(Slice((i, 0), (i + 1, 2), (1, 1))(keys), (2,)), max(width, 32), shape), wide)
+        for i in range(2)
     ]
     one = scalar(1, wide)
     span = where(high <= low, one, convert(perform(e.Sub(), (high, low)), wide))
@@ -254,7 +256,7 @@ def _categorical_distinct_body(key: Array, logits: Operand, axis: int, prefix: S
     scores = x + gumbel_floats(key, x.type.shape, x.type.dtype)
     found = top_k(scores, size_of(prefix), axis=axis)[1]
     moved = moveaxis(found, axis, 0)
-    return convert(reshape(moved, (*prefix, *moved.type.shape[1:])), dtypes.canonicalize(int))
+    return reshape(moved, (*prefix, *moved.type.shape[1:]))
 
 
 def _inexact(x: Operand) -> Array:

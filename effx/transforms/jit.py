@@ -27,7 +27,7 @@ from effx.ir.types import ArrayType
 from effx.lower.backends import local_devices
 from effx.lower.concrete import ConcreteArray, as_concrete, put
 from effx.lower.dispatch import FastPath, fast_function, fast_path, reads_scalars
-from effx.lower.sharding import Device, device_of
+from effx.lower.sharding import Device, device_name, device_of
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of, signature_of
 from effx.transforms.stages import Lowered, Traced
@@ -295,7 +295,8 @@ class Function(Generic[P, R]):
         if self.options.device is not None:
             if committed and device != self.options.device:
                 raise BackendError(
-                    f"jit: {self.name} is bound to {self.options.device}, but an argument is committed to {device}"
+                    f"jit: {self.name} is bound to {device_name(self.options.device)}, "
+                    f"but an argument is committed to {device_name(device)}"
                 )
             device, committed = self.options.device, True
         found = entry.executables.get((device, committed))

@@ -1,0 +1,461 @@
+"""Activation functions, element by element.
+
+Each is compiled as one function. Derivatives come from the formulas, which are written so that no
+branch that is not taken can spoil them: where a formula may overflow, its argument is bounded first.
+
+Never: promote floats; integers become floats where a function needs them.
+"""
+
+import math
+from functools import partial
+
+import numpy as np
+
+from effx.array import Array, Operand
+from effx.array.arithmetic import clip, promote_inexact, to_inexact, where
+from effx.array.promotion import as_operand, scalar
+from effx.array.shaping import normalize_axis
+from effx.effects import perform
+from effx.errors import ShapeError
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.shape import Slice
+from effx.transforms.jit import jit
+
+EXP, EXPM1, LOG1P, TANH, LOGISTIC, ERFC = e.Exp(), e.Expm1(), e.Log1p(), e.Tanh(), e.Logistic(), e.Erfc()
+ABS, MAX, SQRT = e.Abs(), e.Max(), e.Sqrt()
+
+
+@jit
+def relu(x: Operand) -> Array:
+    """Returns max(x, 0); the derivative at 0 is 0.
+
+    Source: Nair and Hinton, "Rectified linear units improve restricted Boltzmann machines", ICML
+    2010.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> relu(np.array([-1.0, 2.0]))
+    Array([0., 2.], dtype=float32)
+    """
+    x = as_operand(x, "relu")
+    return where(x <= 0, 0, x)
+
+
+@jit
+def relu6(x: Operand) -> Array:
+    """Returns min(max(x, 0), 6); the derivative at 0 and 6 is 0.
+
+    Source: Krizhevsky, "Convolutional deep belief networks on CIFAR-10", 2010.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> relu6(np.array([-1.0, 2.0, 8.0]))
+    Array([0., 2., 6.], dtype=float32)
+    """
+    x = as_operand(x, "relu6")
+    return where(x <= 0, 0, where(x >= 6, 6, x))
+
+
+@jit
+def sigmoid(x: Operand) -> Array:
+    """Returns 1 / (1 + exp(-x)).
+
+    Args:
+        x: real or complex, of any shape.
+
+    Returns:
+        A floating or complex array of x's shape.
+
+    Raises:
+        DTypeError: x is no array.
+
+    >>> sigmoid(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return perform(LOGISTIC, (to_inexact(x),))
+
+
+@jit
+def silu(x: Operand) -> Array:
+    """Returns x * sigmoid(x).
+
+    Source: Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units for neural network function
+    approximation in reinforcement learning", 2017.
+
+    Args:
+        x: real or complex, of any shape.
+
+    Returns:
+        A floating or complex array of x's shape.
+
+    Raises:
+        DTypeError: x is no array.
+
+    >>> silu(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    x = to_inexact(x)
+    return x * perform(LOGISTIC, (x,))
+
+
+swish = silu
+
+
+@jit
+def softplus(x: Operand) -> Array:
+    """Returns log(1 + exp(x)), without overflow.
+
+    Source: Dugas et al., "Incorporating second-order functional knowledge for better option
+    pricing", NIPS 2001.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> softplus(0.0)
+    Array(0.6931472, dtype=float32, weak_type=True)
+    """
+    # log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): both exponents are at most 0, and at 0 the
+    # derivatives, 1/2 and 0, add up to the right 1/2.
+    x = to_inexact(x)
+    return perform(MAX, (x, scalar(0.0, x.type.dtype))) + perform(LOG1P, (perform(EXP, (-perform(ABS, (x,)),)),))
+
+
+@jit
+def log_sigmoid(x: Operand) -> Array:
+    """Returns log(sigmoid(x)), without overflow.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> log_sigmoid(0.0)
+    Array(-0.6931472, dtype=float32, weak_type=True)
+    """
+    return -softplus(-to_inexact(x))
+
+
+@jit
+def soft_sign(x: Operand) -> Array:
+    """Returns x / (1 + abs(x)).
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> soft_sign(1.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    x = to_inexact(x)
+    return x / (perform(ABS, (x,)) + 1.0)
+
+
+@jit
+def tanh(x: Operand) -> Array:
+    """Returns the hyperbolic tangent.
+
+    Args:
+        x: real or complex, of any shape.
+
+    Returns:
+        A floating or complex array of x's shape.
+
+    Raises:
+        DTypeError: x is no array.
+
+    >>> tanh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return perform(TANH, (to_inexact(x),))
+
+
+@jit
+def hard_tanh(x: Operand) -> Array:
+    """Returns x bounded to [-1, 1]; the derivative at the bounds is 0.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> hard_tanh(np.array([-2.0, 0.5, 2.0]))
+    Array([-1. ,  0.5,  1. ], dtype=float32)
+    """
+    x = as_operand(x, "hard_tanh")
+    return where(x >= 1, 1, where(x <= -1, -1, x))
+
+
+@jit
+def hard_sigmoid(x: Operand) -> Array:
+    """Returns relu6(x + 3) / 6.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> hard_sigmoid(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return relu6(to_inexact(x) + 3.0) / 6.0
+
+
+@jit
+def hard_silu(x: Operand) -> Array:
+    """Returns x * hard_sigmoid(x).
+
+    Source: Howard et al., "Searching for MobileNetV3", ICCV 2019.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> hard_silu(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    x = to_inexact(x)
+    return x * hard_sigmoid(x)
+
+
+hard_swish = hard_silu
+
+
+@jit
+def mish(x: Operand) -> Array:
+    """Returns x * tanh(softplus(x)).
+
+    Source: Misra, "Mish: a self regularized non-monotonic activation function", BMVC 2020.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> mish(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    x = to_inexact(x)
+    return x * perform(TANH, (softplus(x),))
+
+
+@jit
+def selu(x: Operand) -> Array:
+    """Returns scaled exponential linear units: scale * elu(x, alpha) with fixed constants.
+
+    Source: Klambauer et al., "Self-normalizing neural networks", NIPS 2017.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> selu(np.array([-1.0, 1.0]))
+    Array([-1.1113307,  1.050701 ], dtype=float32)
+    """
+    # The constants solve the fixed-point equations of section 2 for mean 0 and variance 1.
+    return elu(x, 1.6732632423543772) * 1.0507009873554805
+
+
+@jit
+def elu(x: Operand, alpha: Operand = 1.0) -> Array:
+    """Returns x where x is positive, else alpha * (exp(x) - 1).
+
+    Source: Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network learning by exponential
+    linear units", ICLR 2016.
+
+    Args:
+        x: real, of any shape.
+        alpha: broadcasts to x.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> elu(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    x = to_inexact(x)
+    positive = x > 0
+    return where(positive, x, alpha * perform(EXPM1, (where(positive, 0.0, x),)))
+
+
+@jit
+def celu(x: Operand, alpha: Operand = 1.0) -> Array:
+    """Returns x where x is positive, else alpha * (exp(x / alpha) - 1): smooth at 0 for any alpha.
+
+    Source: Barron, "Continuously differentiable exponential linear units", 2017.
+
+    Args:
+        x: real, of any shape.
+        alpha: broadcasts to x.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array.
+
+    >>> celu(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    x = to_inexact(x)
+    positive = x > 0
+    return where(positive, x, alpha * perform(EXPM1, (where(positive, 0.0, x) / alpha,)))
+
+
+@jit
+def leaky_relu(x: Operand, negative_slope: Operand = 0.01) -> Array:
+    """Returns x where x is not negative, else negative_slope * x.
+
+    Source: Maas, Hannun, Ng, "Rectifier nonlinearities improve neural network acoustic models", 2013.
+
+    Args:
+        x: real, of any shape.
+        negative_slope: broadcasts to x.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array.
+
+    >>> leaky_relu(np.array([-1.0, 1.0]))
+    Array([-0.01,  1.  ], dtype=float32)
+    """
+    x = to_inexact(x)
+    return where(x >= 0, x, negative_slope * x)
+
+
+@partial(jit, static_argnames=("approximate",))
+def gelu(x: Operand, approximate: bool = True) -> Array:
+    """Returns x times the probability that a standard normal number is below x.
+
+    Source: Hendrycks and Gimpel, "Gaussian error linear units (GELUs)", 2016.
+
+    Args:
+        x: real, of any shape.
+        approximate: True for the formula with tanh, False for the one with the error function.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array.
+
+    >>> gelu(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    x = to_inexact(x)
+    if approximate:
+        # Beyond |x| = 20 the tanh is ±1 in any dtype, while the cube may overflow.
+        near = clip(x, -20.0, 20.0)
+        inner = math.sqrt(2 / math.pi) * (near + 0.044715 * (near * near * near))
+        return x * (0.5 * (1.0 + perform(TANH, (inner,))))
+    return 0.5 * x * perform(ERFC, (x * -math.sqrt(0.5),))
+
+
+@jit
+def squareplus(x: Operand, b: Operand = 4.0) -> Array:
+    """Returns (x + sqrt(x^2 + b)) / 2, a smooth relu without exponentials.
+
+    Source: Barron, "Squareplus: a softplus-like algebraic rectifier", 2021.
+
+    Args:
+        x: real, of any shape.
+        b: how round the corner is; broadcasts to x.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array.
+
+    >>> squareplus(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    x, b = promote_inexact(x, b)
+    return (x + perform(SQRT, (x * x + b,))) / 2.0
+
+
+@partial(jit, static_argnames=("axis",))
+def glu(x: Operand, axis: int = -1) -> Array:
+    """Returns the first half of x along an axis, times the sigmoid of the second half.
+
+    Source: Dauphin et al., "Language modeling with gated convolutional networks", ICML 2017.
+
+    Args:
+        x: real or complex, of an even size along the axis.
+        axis: the axis; negative ones count from the end.
+
+    Returns:
+        A floating or complex array of half the size along the axis.
+
+    Raises:
+        ShapeError: the axis is out of range, or its size is odd.
+
+    >>> glu(np.array([3.0, 0.0]))
+    Array([1.5], dtype=float32)
+    """
+    x = to_inexact(x)
+    t = x.type
+    place = normalize_axis("glu", axis, t.ndim, t)
+    n = t.shape[place]
+    if n % 2:
+        raise ShapeError(f"glu: axis {place} of {t!r} has the odd size {n}")
+    ones = (1,) * t.ndim
+    middle = tuple([n // 2 if i == place else m for i, m in enumerate(t.shape)])
+    second = tuple([n // 2 if i == place else 0 for i in range(t.ndim)])
+    first, gate = Slice((0,) * t.ndim, middle, ones)(x), Slice(second, t.shape, ones)(x)
+    return first * perform(LOGISTIC, (gate,))

@@ -1,0 +1,116 @@
+"""Preparing inputs: one-hot codes and standardized features.
+
+Never: learn a parameter.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Operand, arithmetic, reducing
+from effx.array.arithmetic import to_inexact
+from effx.array.promotion import as_operand, broadcast_to, convert
+from effx.array.shaping import expand_dims, normalize_axes, normalize_axis
+from effx.dtypes import DType, DTypeLike
+from effx.effects import perform
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops.elementwise import Rsqrt
+from effx.ir.ops.shape import Iota
+from effx.ir.types import array_type
+from effx.transforms.jit import jit
+
+Axis = int | Sequence[int] | None
+
+
+def one_hot(x: Operand, num_classes: int, *, dtype: "DTypeLike | None" = None, axis: int = -1) -> Array:
+    """Returns for each class number a vector that is 1 at its place and 0 elsewhere.
+
+    Args:
+        x: class numbers `[*s]`; those outside 0, …, num_classes - 1 give zeros.
+        num_classes: the length of the vectors.
+        dtype: f32 by default, f64 with `enable_x64`.
+        axis: where the vectors' axis stands in the result; negative places count from the end.
+
+    Returns:
+        An array `[*s]` with an axis of `num_classes` more.
+
+    Raises:
+        DTypeError: x is complex.
+        ShapeError: `axis` is out of range, or `num_classes` negative.
+
+    >>> one_hot(np.array([0, 2]), 3)
+    Array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
+    t = as_operand(x, "one_hot").type
+    if t.kind == "c":
+        raise DTypeError(f"one_hot: class numbers must be real, got {t!r}")
+    place = normalize_axis("one_hot", axis, t.ndim + 1)
+    if num_classes < 0:
+        raise ShapeError(f"one_hot: num_classes must not be negative, got {num_classes}")
+    found = dtypes.canonicalize(float if dtype is None else dtype)
+    return _one_hot(x, num_classes=int(num_classes), dtype=found, axis=place)
+
+
+@partial(jit, static_argnames=("num_classes", "dtype", "axis"))
+def _one_hot(x: Operand, num_classes: int, dtype: DType, axis: int) -> Array:
+    numbers = as_operand(x)
+    if dtypes.bits(numbers.type.dtype) < 32:  # too narrow to count the classes
+        numbers = convert(numbers, dtypes.float32 if numbers.type.kind == "f" else dtypes.int32)
+    shape = (*numbers.type.shape[:axis], num_classes, *numbers.type.shape[axis:])
+    classes = Iota(array_type(numbers.type.dtype, shape), axis)()
+    return convert(broadcast_to(expand_dims(numbers, axis), shape) == classes, dtype)
+
+
+def standardize(
+    x: Operand,
+    axis: Axis = -1,
+    mean: Operand | None = None,
+    variance: Operand | None = None,
+    epsilon: Operand = 1e-5,
+    where: Operand | None = None,
+) -> Array:
+    """Returns (x - mean) / sqrt(variance + epsilon) over axes.
+
+    The variance is that of the centred values, in two passes, and so never negative.
+
+    Args:
+        x: real or complex, of any shape.
+        axis: an axis or several; None for all. Negative ones count from the end.
+        mean: what to use instead of x's mean; broadcasts to x.
+        variance: what to use instead of x's variance; broadcasts to x.
+        epsilon: keeps the divisor from 0.
+        where: True for the elements that mean and variance are taken of.
+
+    Returns:
+        A floating or complex array of x's shape.
+
+    Raises:
+        ShapeError: an axis is out of range, or shapes do not broadcast.
+
+    >>> standardize(np.array([1.0, 3.0]), epsilon=0.0)
+    Array([-1.,  1.], dtype=float32)
+    """
+    return _standardize(x, mean, variance, epsilon, where, axis=tuple(axis) if isinstance(axis, list) else axis)
+
+
+@partial(jit, static_argnames=("axis",))
+def _standardize(
+    x: Operand, mean: Operand | None, variance: Operand | None, epsilon: Operand, where: Operand | None, axis: Axis
+) -> Array:
+    y = to_inexact(x)
+    axes = normalize_axes("standardize", axis, y.type)
+    center = reducing.mean(y, axes, keepdims=True, where=where) if mean is None else as_operand(mean)
+    centered = y - center
+    if variance is None:
+        variance = reducing.mean(_squared(centered), axes, keepdims=True, where=where)
+    return centered * perform(Rsqrt(), (to_inexact(as_operand(variance) + epsilon),))
+
+
+def _squared(x: Array) -> Array:
+    if x.type.kind != "c":
+        return x * x
+    re, im = arithmetic.real(x), arithmetic.imag(x)
+    return re * re + im * im

@@ -1,0 +1,359 @@
+"""How the parameters of networks begin.
+
+An initializer is a function of a key, a shape and a dtype. Those in capitals of the literature
+(Glorot, He, LeCun) choose the variance by the number of inputs ("fan in") and outputs ("fan out").
+
+Never: draw without a key.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from effx import dtypes, random
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.shaping import normalize_axis
+from effx.dtypes import DType, DTypeLike
+from effx.errors import ShapeError
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.types import array_type
+from effx.random.arguments import ShapeLike, sizes_of
+
+Axes = int | Sequence[int]
+Mode = Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]
+Distribution = Literal["truncated_normal", "normal", "uniform"]
+
+# The standard deviation of a standard normal number under the condition that it lies in (-2, 2).
+TRUNCATED_DEVIATION = 0.87962566103423978
+
+
+class Initializer(Protocol):
+    """A function that gives a parameter its first values."""
+
+    def __call__(self, key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+        """Returns values of a shape and dtype, drawn with a key."""
+        ...
+
+
+def _dtype(asked: "DTypeLike | None", default: "DTypeLike | None" = None) -> DType:
+    return dtypes.canonicalize(asked if asked is not None else float if default is None else default)
+
+
+def _filled(what: str, value: Operand, shape: ShapeLike, dtype: DType) -> Array:
+    filling = convert(as_operand(value, what), dtype)
+    sizes = sizes_of(what, shape)
+    if filling.type.shape:
+        return broadcast_to(filling, sizes)
+    return BroadcastInDim(sizes, ())(filling)
+
+
+def zeros(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+    """Returns zeros; an initializer that does not use its key.
+
+    Args:
+        key: not used.
+        shape: the result's shape.
+        dtype: f32 by default, f64 with `enable_x64`.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        ShapeError: it is no shape.
+
+    >>> zeros(random.PRNGKey(0), (2,))
+    Array([0., 0.], dtype=float32)
+    """
+    return _filled("zeros", 0, shape, _dtype(dtype))
+
+
+def ones(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+    """Returns ones; an initializer that does not use its key.
+
+    Args:
+        key: not used.
+        shape: the result's shape.
+        dtype: f32 by default, f64 with `enable_x64`.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        ShapeError: it is no shape.
+
+    >>> ones(random.PRNGKey(0), (2,))
+    Array([1., 1.], dtype=float32)
+    """
+    return _filled("ones", 1, shape, _dtype(dtype))
+
+
+def constant(value: Operand, dtype: "DTypeLike | None" = None) -> Initializer:
+    """Returns an initializer to given values.
+
+    Args:
+        value: broadcasts to the shapes that are asked for.
+        dtype: the default dtype.
+
+    >>> constant(7.0)(random.PRNGKey(0), (2,))
+    Array([7., 7.], dtype=float32)
+    """
+    default = dtype
+
+    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+        return _filled("constant", value, shape, _dtype(dtype, default))
+
+    return initialize
+
+
+def uniform(scale: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initializer:
+    """Returns an initializer to numbers that are uniform in [0, scale).
+
+    Args:
+        scale: the upper bound.
+        dtype: the default dtype.
+
+    >>> uniform(10.0)(random.PRNGKey(0), (2,))
+    Array([9.47667 , 9.785799], dtype=float32)
+    """
+    default = dtype
+
+    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+        return _scaled(random.uniform(key, shape, _dtype(dtype, default)), scale)
+
+    return initialize
+
+
+def normal(stddev: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initializer:
+    """Returns an initializer to normal numbers of mean 0.
+
+    Args:
+        stddev: their standard deviation.
+        dtype: the default dtype.
+
+    >>> normal(1.0)(random.PRNGKey(0), (2,))
+    Array([1.6226422, 2.0252647], dtype=float32)
+    """
+    default = dtype
+
+    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+        return _scaled(random.normal(key, shape, _dtype(dtype, default)), stddev)
+
+    return initialize
+
+
+def truncated_normal(
+    stddev: float = 1e-2, dtype: "DTypeLike | None" = None, lower: float = -2.0, upper: float = 2.0
+) -> Initializer:
+    """Returns an initializer to normal numbers between two bounds.
+
+    Args:
+        stddev: the standard deviation before truncation.
+        dtype: the default dtype.
+        lower, upper: the bounds, in standard deviations.
+
+    >>> truncated_normal(1.0)(random.PRNGKey(0), (2,))
+    Array([1.4559592, 1.7147487], dtype=float32)
+    """
+    default = dtype
+
+    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+        return _scaled(random.truncated_normal(key, lower, upper, shape, _dtype(dtype, default)), stddev)
+
+    return initialize
+
+
+def _scaled(x: Array, factor: float) -> Array:
+    return x * scalar(float(factor), x.type.dtype)
+
+
+def _fans(shape: Sequence[int], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
+    """Returns the numbers of inputs and outputs of one unit, each times the receptive field's size."""
+    t = array_type(dtypes.float32, tuple(shape))
+    if t.ndim < 2 and in_axis == -2 and out_axis == -1:
+        raise ShapeError(
+            f"variance_scaling: shape {list(shape)} has no axis of inputs and one of outputs; give in_axis and out_axis"
+        )
+
+    def size(axes: Axes) -> int:
+        total = 1
+        for axis in axes if isinstance(axes, Sequence) else (axes,):
+            total *= t.shape[normalize_axis("variance_scaling", axis, t.ndim)]
+        return total
+
+    inputs, outputs = size(in_axis), size(out_axis)
+    field = t.size / max(inputs * outputs * size(batch_axis), 1)
+    return inputs * field, outputs * field
+
+
+def variance_scaling(
+    scale: float,
+    mode: Mode,
+    distribution: Distribution,
+    in_axis: Axes = -2,
+    out_axis: Axes = -1,
+    batch_axis: Axes = (),
+    dtype: "DTypeLike | None" = None,
+) -> Initializer:
+    """Returns an initializer to numbers of mean 0 and variance scale / n.
+
+    Args:
+        scale: the factor.
+        mode: what n is: "fan_in" (inputs), "fan_out" (outputs), "fan_avg" (their mean) or
+            "fan_geo_avg" (their geometric mean).
+        distribution: "truncated_normal" (at two standard deviations), "normal" or "uniform".
+        in_axis, out_axis: the weights' axes, or several, of inputs and outputs. Further axes belong
+            to the receptive field of a convolution.
+        batch_axis: axes that are neither.
+        dtype: the default dtype.
+
+    Raises:
+        ShapeError: `mode` or `distribution` is none, or, when called, axes do not fit the shape.
+
+    >>> variance_scaling(1.0, "fan_in", "normal")(random.PRNGKey(0), (4, 2)).shape
+    (4, 2)
+    """
+    if mode not in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg"):
+        raise ShapeError(f"variance_scaling: mode must be fan_in, fan_out, fan_avg or fan_geo_avg, got {mode!r}")
+    if distribution not in ("truncated_normal", "normal", "uniform"):
+        raise ShapeError(
+            f"variance_scaling: distribution must be truncated_normal, normal or uniform, got {distribution!r}"
+        )
+    default = dtype
+
+    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+        sizes = sizes_of("variance_scaling", shape)
+        found = _dtype(dtype, default)
+        inputs, outputs = _fans(sizes, in_axis, out_axis, batch_axis)
+        n = {
+            "fan_in": inputs,
+            "fan_out": outputs,
+            "fan_avg": (inputs + outputs) / 2,
+            "fan_geo_avg": math.sqrt(inputs * outputs),
+        }[mode]
+        deviation = math.sqrt(scale / n) if n else 0.0  # no inputs: there is nothing to draw
+        if distribution == "normal":
+            return _scaled(random.normal(key, sizes, found), deviation)
+        if distribution == "uniform":
+            # A uniform number in [-a, a) has the variance a^2 / 3.
+            return _scaled(random.uniform(key, sizes, found, -1.0, 1.0), math.sqrt(3) * deviation)
+        drawn = random.truncated_normal(key, -2.0, 2.0, sizes, found)
+        return _scaled(drawn, deviation / TRUNCATED_DEVIATION)
+
+    return initialize
+
+
+def glorot_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
+) -> Initializer:
+    """Returns an initializer to truncated normal numbers of mean 0 and variance 2 / (inputs + outputs).
+
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
+    AISTATS 2010.
+
+    Args:
+        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
+        batch_axis: axes that are neither, nor belong to a receptive field.
+        dtype: the default dtype.
+
+    >>> glorot_normal()(random.PRNGKey(0), (4, 2)).shape
+    (4, 2)
+    """
+    return variance_scaling(1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
+
+
+def glorot_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
+) -> Initializer:
+    """Returns an initializer to uniform numbers of mean 0 and variance 2 / (inputs + outputs).
+
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
+    AISTATS 2010.
+
+    Args:
+        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
+        batch_axis: axes that are neither, nor belong to a receptive field.
+        dtype: the default dtype.
+
+    >>> glorot_uniform()(random.PRNGKey(0), (4, 2)).shape
+    (4, 2)
+    """
+    return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
+
+
+def he_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
+) -> Initializer:
+    """Returns an initializer to truncated normal numbers of mean 0 and variance 2 / inputs.
+
+    Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015.
+
+    Args:
+        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
+        batch_axis: axes that are neither, nor belong to a receptive field.
+        dtype: the default dtype.
+
+    >>> he_normal()(random.PRNGKey(0), (4, 2)).shape
+    (4, 2)
+    """
+    return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
+
+
+def he_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
+) -> Initializer:
+    """Returns an initializer to uniform numbers of mean 0 and variance 2 / inputs.
+
+    Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015.
+
+    Args:
+        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
+        batch_axis: axes that are neither, nor belong to a receptive field.
+        dtype: the default dtype.
+
+    >>> he_uniform()(random.PRNGKey(0), (4, 2)).shape
+    (4, 2)
+    """
+    return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
+
+
+def lecun_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
+) -> Initializer:
+    """Returns an initializer to truncated normal numbers of mean 0 and variance 1 / inputs.
+
+    Source: LeCun, Bottou, Orr, Müller, "Efficient backprop", 1998.
+
+    Args:
+        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
+        batch_axis: axes that are neither, nor belong to a receptive field.
+        dtype: the default dtype.
+
+    >>> lecun_normal()(random.PRNGKey(0), (4, 2)).shape
+    (4, 2)
+    """
+    return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
+
+
+def lecun_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
+) -> Initializer:
+    """Returns an initializer to uniform numbers of mean 0 and variance 1 / inputs.
+
+    Source: LeCun, Bottou, Orr, Müller, "Efficient backprop", 1998.
+
+    Args:
+        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
+        batch_axis: axes that are neither, nor belong to a receptive field.
+        dtype: the default dtype.
+
+    >>> lecun_uniform()(random.PRNGKey(0), (4, 2)).shape
+    (4, 2)
+    """
+    return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
+
+
+xavier_normal = glorot_normal
+xavier_uniform = glorot_uniform
+kaiming_normal = he_normal
+kaiming_uniform = he_uniform

@@ -1,0 +1,209 @@
+"""Sums of exponentials: logsumexp, softmax and log_softmax, safe against overflow.
+
+The largest element is taken off before exponentiation, and added again to the logarithm. Infinite
+elements: -inf is an exponential of 0, with derivative 0; +inf counts as the largest finite number
+does, so that one such element takes all of the softmax and of the derivative.
+
+Never: let an element that is masked out reach a value or a derivative.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal, overload
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Operand, arithmetic, reducing
+from effx.array.arithmetic import to_inexact
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, promote_dtypes, scalar
+from effx.array.shaping import normalize_axes, reshape
+from effx.effects import perform
+from effx.errors import DTypeError
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.convert import StopGradient
+from effx.transforms.jit import jit
+
+Axis = int | Sequence[int] | None
+EXP, LOG, NEXT_AFTER, ABS, SIGN, STOP = e.Exp(), e.Log(), e.NextAfter(), e.Abs(), e.Sign(), StopGradient()
+
+
+def _finite_above(x: Array) -> Array:
+    # nextafter(inf, 0) is the largest finite number, and has the derivative 1, unlike a clip.
+    infinite = x == np.inf
+    return arithmetic.where(infinite, perform(NEXT_AFTER, (x, scalar(0.0, x.type.dtype))), x)
+
+
+def _maximum(x: Array, axes: tuple[int, ...]) -> Array:
+    """The largest element along axes, kept with size 1; as a constant, and 0 where there is none."""
+    largest = perform(STOP, (reducing.max(x, axes, True, initial=-np.inf),))
+    return arithmetic.where(largest == -np.inf, 0.0, largest)
+
+
+def _axes(what: str, axis: Axis, x: Array) -> tuple[int, ...]:
+    return normalize_axes(what, list(axis) if isinstance(axis, tuple) else axis, x.type)
+
+
+def _static(axis: Axis) -> Axis:
+    return tuple(axis) if isinstance(axis, list) else axis
+
+
+@overload
+def logsumexp(
+    a: Operand,
+    axis: Axis = None,
+    b: Operand | None = None,
+    keepdims: bool = False,
+    return_sign: Literal[False] = False,
+    where: Operand | None = None,
+) -> Array: ...
+@overload
+def logsumexp(
+    a: Operand,
+    axis: Axis = None,
+    b: Operand | None = None,
+    keepdims: bool = False,
+    *,
+    return_sign: Literal[True],
+    where: Operand | None = None,
+) -> tuple[Array, Array]: ...
+def logsumexp(
+    a: Operand,
+    axis: Axis = None,
+    b: Operand | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Operand | None = None,
+) -> Array | tuple[Array, Array]:
+    """Returns log(sum(b * exp(a))) over axes, without overflow.
+
+    Args:
+        a: real or complex, of any shape.
+        axis: an axis or several; None for all. Negative ones count from the end.
+        b: factors that broadcast against a; 1 by default.
+        keepdims: whether to keep the axes with size 1.
+        return_sign: True to return the logarithm of the absolute value, and the sign. Otherwise a
+            negative sum gives NaN.
+        where: True for the elements that take part; broadcasts against a.
+
+    Returns:
+        An array without the axes, -inf for a sum of 0; with `return_sign` a pair.
+
+    Raises:
+        ShapeError: an axis is out of range, or shapes do not broadcast.
+
+    >>> logsumexp(np.array([1000.0, 1000.0])) - 1000.0
+    Array(0.69317627, dtype=float32)
+    """
+    log, sign = _logsumexp(a, b, where, axis=_static(axis), keepdims=bool(keepdims), signed=bool(return_sign))
+    return (log, sign) if return_sign else log
+
+
+@partial(jit, static_argnames=("axis", "keepdims", "signed"))
+def _logsumexp(
+    a: Operand, b: Operand | None, where: Operand | None, axis: Axis, keepdims: bool, signed: bool
+) -> tuple[Array, Array]:
+    x = to_inexact(a)
+    factor = None
+    if b is not None:
+        x, factor = promote_dtypes(x, b)
+        shape = broadcast_shapes(x.type.shape, factor.type.shape)
+        x, factor = broadcast_to(x, shape), broadcast_to(factor, shape)
+    mask = None if where is None else as_operand(where)
+    if factor is not None:  # a factor of 0 takes its element out, even an infinite one
+        nonzero = factor != 0
+        mask = nonzero if mask is None else mask & nonzero
+    if mask is not None:
+        shape = broadcast_shapes(x.type.shape, mask.type.shape)
+        x = arithmetic.where(mask, broadcast_to(x, shape), -np.inf)
+        factor = None if factor is None else broadcast_to(factor, shape)
+    axes = _axes("logsumexp", axis, x)
+    size = arithmetic.real(x)
+    largest = _maximum(size, axes)
+    if x.type.kind == "f":
+        x = _finite_above(x)
+    powers = perform(EXP, (x - _finite_above(largest),))
+    total = reducing.sum(powers if factor is None else powers * factor, axes, keepdims=True)
+    sign = perform(SIGN, (total,))
+    if signed:
+        total = perform(ABS, (total,))
+    empty = total == 0
+    # The logarithm of a sum of 0 would have an infinite derivative: it gets none.
+    log = perform(LOG, (arithmetic.where(empty, 1.0, total),)) + largest
+    log = arithmetic.where(empty, -np.inf, log)
+    if keepdims:
+        return log, sign
+    shape = tuple([n for i, n in enumerate(log.type.shape) if i not in axes])
+    return reshape(log, shape), reshape(sign, shape)
+
+
+def _prepare(what: str, x: Operand, where: Operand | None) -> tuple[Array, Array | None]:
+    x = to_inexact(x)
+    if x.type.kind == "c":
+        raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r}")
+    x = _finite_above(x)
+    if where is None:
+        return x, None
+    mask = as_operand(where)
+    shape = broadcast_shapes(x.type.shape, mask.type.shape)
+    return arithmetic.where(mask, broadcast_to(x, shape), -np.inf), broadcast_to(mask, shape)
+
+
+def softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
+    """Returns exp(x) / sum(exp(x)) over axes: positive numbers that add up to 1.
+
+    Args:
+        x: real, of any shape.
+        axis: an axis or several; None for all. Negative ones count from the end.
+        where: True for the elements that take part, the others are 0; broadcasts against x.
+
+    Returns:
+        A floating array of x's shape. Where all elements are -inf, NaN.
+
+    Raises:
+        DTypeError: x is complex.
+        ShapeError: an axis is out of range, or shapes do not broadcast.
+
+    >>> softmax(np.array([1000.0, 1000.0]))
+    Array([0.5, 0.5], dtype=float32)
+    """
+    return _softmax(x, where, axis=_static(axis))
+
+
+@partial(jit, static_argnames=("axis",))
+def _softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
+    y, mask = _prepare("softmax", x, where)
+    axes = _axes("softmax", axis, y)
+    powers = perform(EXP, (y - _maximum(y, axes),))
+    result = powers / reducing.sum(powers, axes, keepdims=True)
+    return result if mask is None else arithmetic.where(mask, result, 0.0)
+
+
+def log_softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
+    """Returns log(softmax(x)), without overflow or loss of digits.
+
+    Args:
+        x: real, of any shape.
+        axis: an axis or several; None for all. Negative ones count from the end.
+        where: True for the elements that take part, the others are -inf; broadcasts against x.
+
+    Returns:
+        A floating array of x's shape. Where all elements are -inf, NaN.
+
+    Raises:
+        DTypeError: x is complex.
+        ShapeError: an axis is out of range, or shapes do not broadcast.
+
+    >>> log_softmax(np.array([0.0, -np.inf]))
+    Array([  0., -inf], dtype=float32)
+    """
+    return _log_softmax(x, where, axis=_static(axis))
+
+
+@partial(jit, static_argnames=("axis",))
+def _log_softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
+    y, mask = _prepare("log_softmax", x, where)
+    axes = _axes("log_softmax", axis, y)
+    shifted = y - _maximum(y, axes)
+    result = shifted - perform(LOG, (reducing.sum(perform(EXP, (shifted,)), axes, keepdims=True),))
+    return result if mask is None else arithmetic.where(mask, result, -np.inf)

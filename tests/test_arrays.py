@@ -1,0 +1,228 @@
+"""`Array` as a value: conversions, printing, pickling, DLPack, indexing and updates, operators.
+
+Never: tests what effx.numpy's own tests test.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+import pickle
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import effx
+import effx.numpy as enp
+from effx import errors
+
+
+def test_repr_and_str() -> None:
+    assert repr(enp.arange(3)) == "Array([0, 1, 2], dtype=int32)"
+    assert repr(enp.arange(3) * 2.0) == "Array([0., 2., 4.], dtype=float32, weak_type=True)"
+    assert repr(enp.zeros((0, 3))) == "Array([], shape=(0, 3), dtype=float32)"
+    assert repr(enp.float32(3)) == "Array(3., dtype=float32)"
+    assert repr(enp.array(True)) == "Array(True, dtype=bool)"
+    assert repr(enp.ones(2, "bfloat16")) == "Array([1., 1.], dtype=bfloat16)"
+    assert str(enp.eye(2)) == "[[1. 0.]\n [0. 1.]]"
+    assert f"{enp.float32(1.5):.3f}" == "1.500"
+
+
+def test_python_numbers() -> None:
+    x = enp.float32(2.5)
+    assert (float(x), int(x), complex(x), bool(x), x.item()) == (2.5, 2, 2.5 + 0j, True, 2.5)
+    assert list(range(enp.int32(3))) == [0, 1, 2]  # type: ignore[arg-type]  # by __index__
+    assert enp.arange(4).tolist() == [0, 1, 2, 3]
+    with pytest.raises(errors.ShapeError) as caught:
+        bool(enp.ones(2))
+    assert caught.value.message == "bool(x): the truth value of f32[2] is ambiguous; use x.any() or x.all()"
+    with pytest.raises(TypeError):
+        hash(x)
+    assert [int(v) for v in enp.arange(3)] == [0, 1, 2]
+    assert len(enp.ones((3, 2))) == 3
+
+
+def test_numpy_protocol() -> None:
+    x = enp.arange(6.0).reshape(2, 3)
+    host = np.asarray(x)
+    assert host.dtype == np.float32 and host.shape == (2, 3) and not host.flags.writeable
+    assert np.array(x, dtype="f8").dtype == np.float64
+    assert isinstance(np.ones(3, "f4") * enp.ones(3), effx.Array)
+    np.testing.assert_array_equal(np.sin(enp.zeros(2)), np.zeros(2))
+    data = np.arange(4.0, dtype="f4")
+    y = enp.asarray(data)
+    data[0] = 100.0
+    assert float(y[0]) == 0.0  # the array does not see later writes
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "float16", "bfloat16", "float32", "complex64"])
+def test_pickle_and_copy(dtype: str) -> None:
+    x = enp.ones((2, 3), dtype)
+    for y in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x), x.copy()):
+        assert y.dtype == x.dtype and y.shape == x.shape
+        np.testing.assert_array_equal(np.asarray(y), np.asarray(x))
+    weak = pickle.loads(pickle.dumps(enp.asarray(1.0)))
+    assert weak.weak_type
+
+
+def test_dlpack_with_numpy() -> None:
+    x = enp.arange(5.0)
+    np.testing.assert_array_equal(np.from_dlpack(x), np.arange(5.0))
+    back = effx.lower.concrete.from_dlpack(np.arange(6, dtype="i4").reshape(2, 3))
+    assert repr(back.type) == "i32[2,3]"
+    assert int(back.sum()) == 15
+    with pytest.raises(errors.DTypeError) as caught:
+        effx.lower.concrete.from_dlpack([1])
+    assert caught.value.message == "from_dlpack: expected an object with __dlpack__ and __dlpack_device__, got list"
+
+
+def test_dlpack_with_torch() -> None:
+    torch = pytest.importorskip("torch")
+    t = torch.arange(4, dtype=torch.float32)
+    x = effx.lower.concrete.from_dlpack(t)
+    assert str(x * 2.0) == "[0. 2. 4. 6.]"
+    assert torch.from_dlpack(enp.ones(3)).sum().item() == 3.0
+
+
+def test_asynchronous_results() -> None:
+    x = enp.ones((200, 200))
+    y = effx.jit(lambda x: x @ x @ x)(x)
+    assert y.block_until_ready() is y
+    assert y.is_ready()
+    assert effx.block_until_ready({"a": y})["a"] is y
+    assert float(effx.device_get({"a": y})["a"][0, 0]) == 40000.0
+
+
+OPERATORS = [
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod,
+    operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", OPERATORS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", ["int32", "float32", "uint8"])
+def test_operators_against_numpy(function: Any, dtype: str) -> None:
+    a = np.array([-7, -3, 0, 1, 5, 9]).astype(dtype)
+    b = np.array([2, -2, 3, 4, -5, 3]).astype(dtype)
+    if dtype == "uint8":
+        b = np.array([2, 1, 3, 4, 5, 3]).astype(dtype)
+    expected = function(a, b)
+    for x, y in ((enp.asarray(a), enp.asarray(b)), (enp.asarray(a), b), (a, enp.asarray(b))):
+        got = function(x, y)
+        assert isinstance(got, effx.Array)
+        np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-6)
+    for number in (3, 2):
+        np.testing.assert_allclose(function(enp.asarray(a), number), function(a, a.dtype.type(number)), rtol=1e-6)
+        np.testing.assert_allclose(function(number, enp.asarray(b)), function(a.dtype.type(number), b), rtol=1e-6)
+
+
+def test_integer_and_bit_operators() -> None:
+    a, b = np.array([5, 12, -7], "i4"), np.array([3, 10, 2], "i4")
+    x, y = enp.asarray(a), enp.asarray(b)
+    for function in (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift, operator.pow):
+        np.testing.assert_array_equal(function(x, abs(y)), function(a, abs(b)))
+    np.testing.assert_array_equal(~x, ~a)
+    np.testing.assert_array_equal(-x, -a)
+    np.testing.assert_array_equal(+x, a)
+    np.testing.assert_array_equal(divmod(x, y)[0], a // b)
+    assert str(enp.array([True, False]) & True) == "[ True False]"
+    with pytest.raises(TypeError):
+        x + "a"
+
+
+INDICES: list[Any] = [
+    0, -1, slice(None), slice(1, None), slice(None, None, -1), slice(3, 0, -2), slice(0, 0), None, Ellipsis,
+    (0, 1), (slice(None), 2), (Ellipsis, 0), (None, 1, Ellipsis), (slice(1, 3), None, slice(None, None, 2)),
+    np.array([0, 2, 1]), np.array([[0, -1], [2, 1]]), (np.array([0, 1]), np.array([2, -1])),
+    (slice(None), np.array([1, 1, 0])), (np.array([0, 1]), slice(None), np.array([1, 0])),
+    (0, slice(None), np.array([1, 0])), (np.array([[0], [1]]), np.array([0, 2])),
+    (slice(0, 2), np.array([2, 0]), slice(None, None, -1)), np.array([True, False, True, True]),
+    (slice(None), np.array([False, True, True])), (np.array(1), slice(1, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_reading_and_writing_against_numpy(index: Any) -> None:
+    data = np.arange(4 * 3 * 5, dtype="f4").reshape(4, 3, 5)
+    x = enp.asarray(data)
+    expected = data[index]
+    np.testing.assert_array_equal(x[index], expected)
+    np.testing.assert_array_equal(effx.jit(lambda x: x[index])(x), expected)
+    for method, function in (
+        ("set", None),
+        ("add", np.add),
+        ("multiply", np.multiply),
+        ("min", np.minimum),
+        ("max", np.maximum),
+    ):
+        value = np.arange(expected.size, dtype="f4").reshape(expected.shape) - 3
+        wanted = data.copy()
+        wanted[index] = value if function is None else function(wanted[index], value)
+        if _repeats(index):
+            if method == "set":
+                continue  # which one wins is unspecified
+            wanted = data.copy()
+            function.at(wanted, index, value)  # equal indices count each time
+        np.testing.assert_array_equal(getattr(x.at[index], method)(value), wanted)
+    assert x.shape == (4, 3, 5)
+
+
+def _repeats(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(p, np.ndarray) and p.dtype != bool and len(set(p.ravel())) < p.size for p in parts)
+
+
+@given(
+    st.tuples(*[st.slices(n) for n in (4, 3, 5)]),
+    st.permutations([0, 1, 2]),
+)
+def test_slices_against_numpy(index: tuple[slice, ...], perm: list[int]) -> None:
+    data = np.arange(60).reshape(4, 3, 5)
+    np.testing.assert_array_equal(enp.asarray(data)[index].transpose(perm), data[index].transpose(perm))
+
+
+def test_out_of_bounds_by_arrays() -> None:
+    x = enp.arange(4.0)
+    i = enp.array([1, 7, -1, -9])
+    assert str(x[i]) == "[1. 3. 3. 0.]"
+    assert str(x.at[i].get(mode="fill", fill_value=9.0)) == "[1. 9. 3. 9.]"
+    assert str(x.at[i].get(mode="wrap")) == "[1. 3. 3. 3.]"
+    assert str(x.at[i].set(5.0)) == "[0. 5. 2. 5.]"
+    assert str(x.at[i].add(1.0, mode="clip")) == "[1. 2. 2. 5.]"
+    assert str(x.at[x > 1.0].set(0.0)) == "[0. 1. 0. 0.]"
+    assert str(effx.jit(lambda x: x.at[x > 1.0].multiply(10.0))(x)) == "[ 0.  1. 20. 30.]"
+
+
+def test_gradients_of_indexing() -> None:
+    x = enp.arange(5.0)
+    i = np.array([1, 1, 3])
+    assert str(effx.grad(lambda x: (x[i] ** 2).sum())(x)) == "[0. 4. 0. 6. 0.]"
+    assert str(effx.grad(lambda x: (x.at[i].add(x[:3]) ** 2).sum())(x)[:2]).startswith("[")
+    g = effx.grad(lambda v: (x.at[np.array([0, 2])].set(v) ** 2).sum())(enp.array([3.0, 4.0]))
+    assert str(g) == "[6. 8.]"
+
+
+def test_dtypes_survive() -> None:
+    assert (enp.ones(2, "bfloat16") * 2.0).dtype == ml_dtypes.bfloat16
+    assert (enp.ones(2, "float16") + enp.ones(2, "float32")).dtype == np.float32
+    assert (enp.ones(2, "int8") + 1).dtype == np.int8
+    assert (enp.ones(2, "int32") / 2).dtype == np.float32
+    assert enp.ones(2).astype("int32").dtype == np.int32
+    assert enp.asarray(np.ones(2)).dtype == np.float32
+    with effx.enable_x64():
+        assert enp.asarray(np.ones(2)).dtype == np.float64
+        assert (enp.ones(2, "float32") * 2.0).dtype == np.float32
+
+
+def test_boxes_have_no_memory() -> None:
+    def f(x: Any) -> Any:
+        with pytest.raises(errors.ConcretizationError) as caught:
+            x.delete()
+        assert caught.value.message == "x.delete(): only arrays on a device have this, got Traced<f32[]~>with<jit>"
+        return x
+
+    effx.jit(f)(1.0)

@@ -1,0 +1,316 @@
+"""`jit`: caching, static and donated arguments, stages, structure of arguments and results.
+
+Never: measures time.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import errors
+from effx.lower import dispatch
+
+
+class Counted:
+    """A function that counts how often it was traced."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.traces = 0
+        self.__name__ = "counted"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.traces += 1
+        return self.function(*args, **kwargs)
+
+
+def test_traces_once_for_each_type() -> None:
+    counted = Counted(lambda x: x * 2)
+    f = effx.jit(counted)
+    for _ in range(3):
+        assert str(f(enp.ones(3))) == "[2. 2. 2.]"
+    assert counted.traces == 1
+    f(enp.ones(4))
+    f(enp.ones(3, "int32"))
+    f(2.0)  # weak
+    f(enp.float32(2.0))  # strong
+    f(np.ones(3, "float32"))  # NumPy has the type of the first call
+    assert counted.traces == 5
+    f.clear_cache()
+    f(enp.ones(3))
+    assert counted.traces == 6
+
+
+def test_flags_are_part_of_the_key() -> None:
+    counted = Counted(lambda x: x + enp.arange(2.0))
+    f = effx.jit(counted)
+    x = np.ones(2, "float64")
+    assert f(x).dtype == np.float32
+    with effx.enable_x64():
+        assert f(x).dtype == np.float64
+        assert f(1.0).dtype == np.float64
+    assert f(x).dtype == np.float32
+    assert f(1.0).dtype == np.float32
+    assert counted.traces == 4
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+@attrs.frozen
+class Model:
+    w: Any
+    name: str = attrs.field(default="m", metadata={"static": True})
+
+
+def test_trees_in_and_out() -> None:
+    @effx.jit
+    def f(point: Point, model: Model, *, extra: dict[str, Any]) -> Any:
+        return {"sum": point.x + point.y, "model": model, "none": None, "rest": (extra["a"], [])}
+
+    out = f(Point(1.0, 2.0), Model(enp.ones(2)), extra={"a": 3})
+    assert float(out["sum"]) == 3.0
+    assert isinstance(out["model"], Model) and out["model"].name == "m"
+    assert out["none"] is None and out["rest"][1] == []
+    again = f(Point(1.0, 2.0), Model(enp.ones(2)), extra={"a": 3})
+    assert int(again["rest"][0]) == 3
+
+
+def test_static_arguments() -> None:
+    def power(x: Any, n: int, *, negate: bool = False) -> Any:
+        assert type(n) is int and type(negate) is bool
+        return -(x**n) if negate else x**n
+
+    f = effx.jit(power, static_argnums=1, static_argnames="negate")
+    assert float(f(3.0, 2)) == 9.0
+    assert float(f(3.0, n=2)) == 9.0  # the same parameter by name
+    assert float(f(3.0, 2, negate=True)) == -9.0
+    assert float(f(3.0, 3)) == 27.0
+    g = effx.jit(static_argnames=("n", "negate"))(power)
+    assert float(g(3.0, 2)) == 9.0
+    assert float(g(3.0, negate=True, n=2)) == -9.0
+
+
+def test_equal_static_values_of_different_types() -> None:
+    f = effx.jit(lambda x, n: x * (2 if n is True else 3), static_argnums=1)
+    assert float(f(1.0, True)) == 2.0
+    assert float(f(1.0, 1)) == 3.0
+
+
+def test_decorator_forms_and_methods() -> None:
+    @effx.jit
+    def plain(x: Any) -> Any:
+        """A docstring."""
+        return x + 1
+
+    @functools.partial(effx.jit, static_argnums=0)
+    def first_static(n: int, x: Any) -> Any:
+        return x * n
+
+    class Scaler:
+        factor = 3.0
+
+        @effx.jit(static_argnums=0)
+        def scale(self, x: Any) -> Any:
+            return x * self.factor
+
+    assert plain.__name__ == "plain" and plain.__doc__ == "A docstring."
+    assert float(plain(1.0)) == 2.0
+    assert float(first_static(4, 2.0)) == 8.0
+    assert float(Scaler().scale(2.0)) == 6.0
+
+
+def test_donation() -> None:
+    f = effx.jit(lambda x, y: (x + 1, y * 2), donate_argnums=(0,))
+    x, y = enp.ones((3,)), enp.ones((3,))
+    out = f(x, y)
+    assert x.is_deleted() and not y.is_deleted()
+    assert str(out[0]) == "[2. 2. 2.]"
+    g = effx.jit(lambda tree: enp.zeros(()), donate_argnames="tree", keep_unused=True)
+    tree = {"a": enp.ones(5)}
+    g(tree=tree)
+    text = f.lower(enp.ones(3), enp.ones(3)).as_text()
+    assert "tf.aliasing_output" in text
+
+
+def test_closures_become_hidden_arguments() -> None:
+    big = enp.arange(1000.0)
+    f = effx.jit(lambda x: (big * x).sum())
+    assert float(f(2.0)) == 999000.0
+    assert float(f(4.0)) == 1998000.0  # through C++, which puts the hidden argument in front
+    text = f.lower(2.0).as_text()
+    assert "tensor<1000xf32>" in text and len(text) < 2000  # an argument, not a constant
+
+
+def test_closing_over_boxes() -> None:
+    def outer(x: Any) -> Any:
+        inner = effx.jit(lambda y: y * x)
+        return inner(x) + inner(2.0)
+
+    assert float(effx.grad(outer)(3.0)) == 8.0  # 2 x + 2
+    assert str(effx.vmap(outer)(enp.arange(3.0))) == "[0. 3. 8.]"
+    assert float(effx.jit(effx.grad(outer))(3.0)) == 8.0
+
+
+def test_one_function_in_two_contexts() -> None:
+    # The second use must not see the first one's box.
+    captured: list[Any] = [None]
+    f = effx.jit(lambda y: y * captured[0])
+
+    def use(x: Any) -> Any:
+        captured[0] = x
+        return f(2.0)
+
+    assert float(effx.grad(use)(3.0)) == 2.0
+    assert float(effx.grad(use)(5.0)) == 2.0
+    assert str(effx.vmap(use)(enp.arange(2.0))) == "[0. 2.]"
+
+
+def test_stages() -> None:
+    def f(x: Any, scale: float = 2.0) -> Any:
+        return {"y": enp.sin(x) * scale}
+
+    jitted = effx.jit(f)
+    traced = jitted.trace(enp.ones((2, 3)))
+    assert repr(traced.out_info["y"]) == "ShapeDtypeStruct(shape=(2, 3), dtype=float32)"
+    assert [e.op.name for e in traced.program.equations] == ["sin", "mul"]
+    lowered = jitted.lower(effx.ShapeDtypeStruct((2, 3), np.float32))
+    assert "stablehlo.sine" in lowered.as_text() and "loc(" not in lowered.as_text()
+    assert "test_jit.py" in lowered.as_text(debug_info=True)
+    compiled = lowered.compile()
+    np.testing.assert_allclose(compiled(enp.ones((2, 3)))["y"], np.full((2, 3), 2 * np.sin(1.0)), rtol=1e-6)
+    assert "fusion" in compiled.as_text() or "sine" in compiled.as_text()
+    assert compiled.cost_analysis()["flops"] >= 0
+    assert compiled.memory_analysis().output_size_in_bytes == 24
+    with pytest.raises(errors.ShapeError) as caught:
+        compiled(enp.ones((3, 2)))
+    assert caught.value.message == "f: compiled for f32[2,3] as argument 0, got f32[3,2]"
+    with pytest.raises(errors.TreeError):
+        compiled([enp.ones((2, 3))])
+    assert repr(jitted.eval_shape(enp.ones(4))["y"]) == "ShapeDtypeStruct(shape=(4,), dtype=float32)"
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm", "tpu"])
+def test_lowering_for_other_platforms(platform: str) -> None:
+    lowered = effx.jit(lambda x: enp.tanh(x) @ x).trace(enp.ones((2, 2))).lower(platforms=(platform,))
+    assert "stablehlo.dot_general" in lowered.as_text()
+    if platform != "cpu":
+        with pytest.raises(errors.BackendError) as caught:
+            lowered.compile()
+        assert caught.value.message == (
+            f"compile: the module is for {platform}, which is not the platform that runs here"
+        )
+
+
+def test_unknown_platform() -> None:
+    with pytest.raises(errors.BackendError) as caught:
+        effx.jit(lambda x: x).trace(1.0).lower(platforms=("abacus",))
+    assert caught.value.message == "lower: platform must be one of cpu, cuda, rocm, tpu, got 'abacus'"
+
+
+def test_golden_text() -> None:
+    text = effx.jit(lambda x, y: enp.maximum(x * 2.0 + y, 0.0)).lower(enp.ones(3), enp.ones(())).as_text()
+    assert text == (
+        "module @jit__lambda_ attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {\n"
+        "  func.func public @main(%arg0: tensor<3xf32>, %arg1: tensor<f32>) -> (tensor<3xf32>) {\n"
+        "    %c0 = stablehlo.constant dense<2.0> : tensor<3xf32>\n"
+        "    %0 = stablehlo.multiply %arg0, %c0 : tensor<3xf32>\n"
+        "    %1 = stablehlo.broadcast_in_dim %arg1, dims = [] : (tensor<f32>) -> tensor<3xf32>\n"
+        "    %2 = stablehlo.add %0, %1 : tensor<3xf32>\n"
+        "    %c1 = stablehlo.constant dense<0.0> : tensor<3xf32>\n"
+        "    %3 = stablehlo.maximum %2, %c1 : tensor<3xf32>\n"
+        "    return %3 : tensor<3xf32>\n"
+        "  }\n"
+        "}\n"
+    )
+
+
+def test_shared_programs_are_written_once() -> None:
+    inner = effx.jit(lambda x: enp.sin(x) * 2.0)
+    text = effx.jit(lambda x: inner(inner(inner(x)))).lower(1.0).as_text()
+    assert text.count("func.func private") == 1
+    assert text.count("func.call") == 3
+    inlined = effx.jit(effx.jit(lambda x: enp.sin(x), inline=True)).lower(1.0).as_text()
+    assert "func.call" not in inlined
+
+
+def test_keep_unused() -> None:
+    f = effx.jit(lambda x, y: x + 1)
+    assert f.lower(1.0, enp.ones(7)).compile().executable.kept == (True, False)
+    g = effx.jit(lambda x, y: x + 1, keep_unused=True)
+    assert g.lower(1.0, enp.ones(7)).compile().executable.kept == (True, True)
+    assert float(f(1.0, enp.ones(7))) == float(g(1.0, enp.ones(7))) == 2.0
+
+
+def test_device() -> None:
+    device = effx.devices()[0]
+    f = effx.jit(lambda x: x + 1, device=device)
+    y = f(1.0)
+    assert y.devices() == {device}
+
+
+def test_log_compiles(caplog: pytest.LogCaptureFixture) -> None:
+    with effx.log_compiles(), caplog.at_level(logging.WARNING, "effx"):
+        effx.jit(lambda x: x + 12345)(1.0)
+    assert any("compiled <lambda>" in r.getMessage() for r in caplog.records)
+
+
+def test_fallback_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(tree: Any, n: int) -> Any:
+        return {"out": tree["a"] * n + enp.sum(tree["b"])}
+
+    arguments = {"a": enp.arange(3.0), "b": enp.ones((2, 2))}
+    fast = effx.jit(f, static_argnums=1)(arguments, 3)
+    monkeypatch.setattr(dispatch, "has_fast_path", False)
+    slow_function = effx.jit(f, static_argnums=1)
+    for _ in range(2):
+        slow = slow_function(arguments, 3)
+        np.testing.assert_array_equal(slow["out"], fast["out"])
+    consume = effx.jit(lambda x: x + 1, donate_argnums=0)
+    x = enp.ones(3)
+    consume(x)
+    assert x.is_deleted()
+
+
+@pytest.mark.unguarded
+def test_virtual_devices_and_commitment() -> None:
+    code = """
+import effx, effx.numpy as enp
+a, b = effx.devices()[:2]
+x, y = effx.device_put(enp.ones(3), a), effx.device_put(enp.ones(3), b)
+assert y.device == b and (y + 1.0).device == b and (y + enp.ones(3)).device == b
+f = effx.jit(lambda x: x * 2)
+assert f(x).device == a and f(y).device == b and f(enp.ones(3)).device == a
+assert effx.jit(lambda z: z + 1, device=b)(enp.ones(3)).device == b
+try:
+    x + y
+except effx.errors.BackendError as error:
+    print(error.message)
+print(effx.device_count())
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**__import__("os").environ, "EFFX_NUM_CPU_DEVICES": "4"},
+    )
+    assert result.returncode == 0, result.stderr
+    first, second = result.stdout.splitlines()
+    assert first == (
+        "add: arrays are committed to different devices, cpu:0 and cpu:1; move them with device_put"
+    )
+    assert second == "4"
