@@ -7,9 +7,6 @@ Never: promote floats; integers become floats where a function needs them.
 """
 
 import math
-from functools import partial
-
-import numpy as np
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import clip, promote_inexact, to_inexact, where
@@ -41,6 +38,7 @@ def relu(x: Operand) -> Array:
     Raises:
         DTypeError: x is no array, or complex.
 
+    >>> import numpy as np
     >>> relu(np.array([-1.0, 2.0]))
     Array([0., 2.], dtype=float32)
     """
@@ -63,6 +61,7 @@ def relu6(x: Operand) -> Array:
     Raises:
         DTypeError: x is no array, or complex.
 
+    >>> import numpy as np
     >>> relu6(np.array([-1.0, 2.0, 8.0]))
     Array([0., 2., 6.], dtype=float32)
     """
@@ -137,7 +136,9 @@ def softplus(x: Operand) -> Array:
     # log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): both exponents are at most 0, and at 0 the
     # derivatives, 1/2 and 0, add up to the right 1/2.
     x = to_inexact(x)
-    return perform(MAX, (x, scalar(0.0, x.type.dtype))) + perform(LOG1P, (perform(EXP, (-perform(ABS, (x,)),)),))
+    return perform(MAX, (x, scalar(0.0, x.type.dtype))) + perform(
+        LOG1P, (perform(EXP, (-perform(ABS, (x,)),)),)
+    )
 
 
 @jit
@@ -211,6 +212,7 @@ def hard_tanh(x: Operand) -> Array:
     Raises:
         DTypeError: x is no array, or complex.
 
+    >>> import numpy as np
     >>> hard_tanh(np.array([-2.0, 0.5, 2.0]))
     Array([-1. ,  0.5,  1. ], dtype=float32)
     """
@@ -299,6 +301,7 @@ def selu(x: Operand) -> Array:
     Raises:
         DTypeError: x is no array, or complex.
 
+    >>> import numpy as np
     >>> selu(np.array([-1.0, 1.0]))
     Array([-1.1113307,  1.050701 ], dtype=float32)
     """
@@ -371,6 +374,7 @@ def leaky_relu(x: Operand, negative_slope: Operand = 0.01) -> Array:
     Raises:
         DTypeError: x is no array.
 
+    >>> import numpy as np
     >>> leaky_relu(np.array([-1.0, 1.0]))
     Array([-0.01,  1.  ], dtype=float32)
     """
@@ -378,7 +382,7 @@ def leaky_relu(x: Operand, negative_slope: Operand = 0.01) -> Array:
     return where(x >= 0, x, negative_slope * x)
 
 
-@partial(jit, static_argnames=("approximate",))
+@jit(static_argnames=("approximate",))
 def gelu(x: Operand, approximate: bool = True) -> Array:
     """Returns x times the probability that a standard normal number is below x.
 
@@ -429,7 +433,7 @@ def squareplus(x: Operand, b: Operand = 4.0) -> Array:
     return (x + perform(SQRT, (x * x + b,))) / 2.0
 
 
-@partial(jit, static_argnames=("axis",))
+@jit(static_argnames=("axis",))
 def glu(x: Operand, axis: int = -1) -> Array:
     """Returns the first half of x along an axis, times the sigmoid of the second half.
 
@@ -445,6 +449,7 @@ def glu(x: Operand, axis: int = -1) -> Array:
     Raises:
         ShapeError: the axis is out of range, or its size is odd.
 
+    >>> import numpy as np
     >>> glu(np.array([3.0, 0.0]))
     Array([1.5], dtype=float32)
     """

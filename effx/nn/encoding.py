@@ -4,9 +4,6 @@ Never: learn a parameter.
 """
 
 from collections.abc import Sequence
-from functools import partial
-
-import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
@@ -40,6 +37,7 @@ def one_hot(x: Operand, num_classes: int, *, dtype: "DTypeLike | None" = None, a
         DTypeError: x is complex.
         ShapeError: `axis` is out of range, or `num_classes` negative.
 
+    >>> import numpy as np
     >>> one_hot(np.array([0, 2]), 3)
     Array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
@@ -54,7 +52,7 @@ def one_hot(x: Operand, num_classes: int, *, dtype: "DTypeLike | None" = None, a
     return _one_hot(x, num_classes=int(num_classes), dtype=found, axis=place)
 
 
-@partial(jit, static_argnames=("num_classes", "dtype", "axis"))
+@jit(static_argnames=("num_classes", "dtype", "axis"))
 def _one_hot(x: Operand, num_classes: int, dtype: DType, axis: int) -> Array:
     numbers = as_operand(x)
     if dtypes.bits(numbers.type.dtype) < 32:  # too narrow to count the classes
@@ -90,15 +88,23 @@ def standardize(
     Raises:
         ShapeError: an axis is out of range, or shapes do not broadcast.
 
+    >>> import numpy as np
     >>> standardize(np.array([1.0, 3.0]), epsilon=0.0)
     Array([-1.,  1.], dtype=float32)
     """
-    return _standardize(x, mean, variance, epsilon, where, axis=tuple(axis) if isinstance(axis, list) else axis)
+    return _standardize(
+        x, mean, variance, epsilon, where, axis=tuple(axis) if isinstance(axis, list) else axis
+    )
 
 
-@partial(jit, static_argnames=("axis",))
+@jit(static_argnames=("axis",))
 def _standardize(
-    x: Operand, mean: Operand | None, variance: Operand | None, epsilon: Operand, where: Operand | None, axis: Axis
+    x: Operand,
+    mean: Operand | None,
+    variance: Operand | None,
+    epsilon: Operand,
+    where: Operand | None,
+    axis: Axis,
 ) -> Array:
     y = to_inexact(x)
     axes = normalize_axes("standardize", axis, y.type)

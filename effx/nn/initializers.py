@@ -214,7 +214,9 @@ def variance_scaling(
     (4, 2)
     """
     if mode not in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg"):
-        raise ShapeError(f"variance_scaling: mode must be fan_in, fan_out, fan_avg or fan_geo_avg, got {mode!r}")
+        raise ShapeError(
+            f"variance_scaling: mode must be fan_in, fan_out, fan_avg or fan_geo_avg, got {mode!r}"
+        )
     if distribution not in ("truncated_normal", "normal", "uniform"):
         raise ShapeError(
             f"variance_scaling: distribution must be truncated_normal, normal or uniform, got {distribution!r}"

@@ -8,15 +8,13 @@ Never: let an element that is masked out reach a value or a derivative.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal, overload
 
 import numpy as np
 
-from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import to_inexact
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, promote_dtypes, scalar
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes, scalar
 from effx.array.shaping import normalize_axes, reshape
 from effx.effects import perform
 from effx.errors import DTypeError
@@ -99,7 +97,7 @@ def logsumexp(
     return (log, sign) if return_sign else log
 
 
-@partial(jit, static_argnames=("axis", "keepdims", "signed"))
+@jit(static_argnames=("axis", "keepdims", "signed"))
 def _logsumexp(
     a: Operand, b: Operand | None, where: Operand | None, axis: Axis, keepdims: bool, signed: bool
 ) -> tuple[Array, Array]:
@@ -170,7 +168,7 @@ def softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
     return _softmax(x, where, axis=_static(axis))
 
 
-@partial(jit, static_argnames=("axis",))
+@jit(static_argnames=("axis",))
 def _softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
     y, mask = _prepare("softmax", x, where)
     axes = _axes("softmax", axis, y)
@@ -200,7 +198,7 @@ def log_softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Ar
     return _log_softmax(x, where, axis=_static(axis))
 
 
-@partial(jit, static_argnames=("axis",))
+@jit(static_argnames=("axis",))
 def _log_softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
     y, mask = _prepare("log_softmax", x, where)
     axes = _axes("log_softmax", axis, y)

@@ -84,31 +84,37 @@ def randint(
 
 
 def randint_integers(key: Array, minval: Operand, maxval: Operand, shape: Shape, dtype: DType) -> Array:
-    info, width = dtypes.iinfo(dtype), dtypes.bits(dtype)
-    wide = unsigned(width)
-    low_asked, high_asked = as_operand(minval), as_operand(maxval)
-    beyond = _above(high_asked, int(info.max))
+    """Returns integers that are uniform in [minval, maxval)."""
+    # Narrow integers are drawn as i32, which holds the end of any interval of theirs.
+    work = dtype if dtypes.bits(dtype) >= 32 else dtypes.int32
+    wide, info = unsigned(dtypes.bits(work)), dtypes.iinfo(dtype)
+    smallest, largest = int(info.min), int(info.max)
+    beyond = _above(as_operand(maxval), largest)
+    end = largest + (work is not dtype)
     low, high = [
         broadcast_to(x, shape) if x.type.shape else x
-        for x in (_clip(low_asked, dtype), _clip(high_asked, dtype))
+        for x in (
+            _clip(as_operand(minval), work, smallest, largest),
+            _clip(as_operand(maxval), work, smallest, end),
+        )
     ]
     beyond = broadcast_to(beyond, shape) if beyond.type.shape else beyond
     keys = split_key(key, (2,))
-    # Narrow integers take the low bits of whole words, as JAX's do.
     upper, lower = [
-        convert(random_bits(reshape(Slice((i, 0), (i + 1, 2), (1, 1))(keys), (2,)), max(width, 32), shape), wide)
+        random_bits(reshape(Slice((i, 0), (i + 1, 2), (1, 1))(keys), (2,)), dtypes.bits(work), shape)
         for i in range(2)
     ]
     one = scalar(1, wide)
     span = where(high <= low, one, convert(perform(e.Sub(), (high, low)), wide))
-    # With maxval just above the dtype's range the span may wrap to 0, which stands for 2^width:
-    # a remainder by 0 is the dividend.
-    span = where(beyond & (high > low), span + one, span)
+    if work is dtype:
+        # With maxval above the dtype's range the span may wrap to 0, which stands for 2^width:
+        # a remainder by 0 is the dividend.
+        span = where(beyond & (high > low), span + one, span)
     # Twice the width of random bits, reduced by the span: (upper * 2^width + lower) mod span.
-    half = perform(REM, (scalar(2 ** (width // 2), wide), span))
+    half = perform(REM, (scalar(2 ** (dtypes.bits(work) // 2), wide), span))
     factor = perform(REM, (half * half, span))
     offset = perform(REM, (perform(REM, (upper, span)) * factor + perform(REM, (lower, span)), span))
-    return low + convert(offset, dtype)
+    return convert(low + convert(offset, work), dtype)
 
 
 def _above(x: Array, bound: int) -> Array:
@@ -118,11 +124,11 @@ def _above(x: Array, bound: int) -> Array:
     return x > bound
 
 
-def _clip(x: Array, dtype: DType) -> Array:
+def _clip(x: Array, dtype: DType, smallest: int, largest: int) -> Array:
     if x.type.kind == "b":
         return convert(x, dtype)
-    own, info = dtypes.iinfo(x.type.dtype), dtypes.iinfo(dtype)
-    low, high = max(int(own.min), int(info.min)), min(int(own.max), int(info.max))
+    own = dtypes.iinfo(x.type.dtype)
+    low, high = max(int(own.min), smallest), min(int(own.max), largest)
     if low > int(own.min) or high < int(own.max):
         x = perform(e.Clamp(), (scalar(low, x.type.dtype), x, scalar(high, x.type.dtype)))
     return convert(x, dtype)
