@@ -275,7 +275,8 @@ def put(
     if value is data and value.flags.writeable:
         value = value.copy()
     chosen = device is not None if committed is None else committed
-    return ConcreteArray(_jax.batched_device_put(type, sharding, [value], [where], chosen))
+    # The type is final: jaxlib would narrow 64-bit data by the setting of whoever set it last.
+    return ConcreteArray(_jax.batched_device_put(type, sharding, [value], [where], chosen, enable_x64=True))
 
 
 _scalars: dict[tuple[str, ArrayType], ConcreteArray] = {}
@@ -402,6 +403,12 @@ def from_dlpack(external: Any, device: object = None, copy: bool | None = None) 
 def _adopt(data: HostData, t: ArrayType, device: Device) -> ConcreteArray:
     """Makes an array that uses host memory as its own where alignment allows."""
     buffer = _jax.batched_device_put(
-        t, single(device), [data], [device], False, host_buffer_semantics=_jax.HostBufferSemantics.ZERO_COPY
+        t,
+        single(device),
+        [data],
+        [device],
+        False,
+        host_buffer_semantics=_jax.HostBufferSemantics.ZERO_COPY,
+        enable_x64=True,
     )
     return ConcreteArray(buffer)

@@ -37,12 +37,20 @@ def _array(values: tuple[int, ...]) -> str:
     return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
 
 
-def _as_vector(body: Body, op: Scatter, x: Atom, indices: ArrayType) -> tuple[Scatter, str, ArrayType, str, ArrayType]:
+def _as_vector(
+    body: Body, op: Scatter, x: Atom, indices: ArrayType
+) -> tuple[Scatter, str, ArrayType, str, ArrayType]:
     """Writes a scatter into rank 0 as one into a single element; XLA refuses several updates of rank 0."""
     vector = array_type(x.type.dtype, (1,))
     name = body.line(f"stablehlo.reshape {body.name(x)} : ({x.type.mlir}) -> {vector.mlir}")
     starts = array_type(indices.dtype, (*indices.shape[:-1], 1))
-    return attrs.evolve(op, inserted=(0,), start_index_map=(0,)), name, vector, body.constant(0, starts), starts
+    return (
+        attrs.evolve(op, inserted=(0,), start_index_map=(0,)),
+        name,
+        vector,
+        body.constant(0, starts),
+        starts,
+    )
 
 
 COMBINE = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}

@@ -1,0 +1,203 @@
+"""Users' handlers: rules by class and trait, defaults, and life inside every transformation.
+
+Never: uses anything but the public interface of handlers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import attrs
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import Array, errors
+from effx.effects import Frame, Handler, Operation, Value, forward, handle
+from effx.handlers.boxing import BoxHandler
+from effx.ir.ops.base import Monotone
+from effx.ir.ops.elementwise import Add, Mul, Neg
+
+R = TypeVar("R")
+
+
+@attrs.frozen
+class Bounds:
+    low: Array
+    high: Array
+
+
+@attrs.frozen
+class Interval(BoxHandler[Bounds]):
+    def lift(self, x: Array) -> Bounds:
+        return Bounds(x, x)
+
+
+@Interval.rule(Add)
+def _(op: Add, x: Bounds, y: Bounds) -> Bounds:
+    return Bounds(x.low + y.low, x.high + y.high)
+
+
+@Interval.rule(Neg)
+def _(op: Neg, x: Bounds) -> Bounds:
+    return Bounds(-x.high, -x.low)
+
+
+@Interval.rule(Mul)
+def _(op: Mul, x: Bounds, y: Bounds) -> Bounds:
+    corners = [x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high]
+    low = high = corners[0]
+    for c in corners[1:]:
+        low, high = enp.minimum(low, c), enp.maximum(high, c)
+    return Bounds(low, high)
+
+
+@Interval.rule(Monotone)
+def _(op: Monotone, x: Bounds) -> Bounds:
+    return Bounds(op(x.low), op(x.high))
+
+
+def model(x: Any) -> Any:
+    return enp.tanh(x * x + 1.5) + (-x)
+
+
+def bounds(low: Any, high: Any, function: Any = model) -> tuple[Array, Array]:
+    out = Interval().run(function, Bounds(enp.asarray(low), enp.asarray(high)), like=low)
+    return out.low, out.high
+
+
+def test_sound_on_random_points() -> None:
+    rng = np.random.default_rng(0)
+    low = rng.normal(size=20).astype("f4")
+    high = low + rng.uniform(0, 2, 20).astype("f4")
+    a, b = bounds(low, high)
+    for weight in rng.uniform(0, 1, 50).astype("f4"):
+        y = np.asarray(model(low + weight * (high - low)))
+        assert np.all(np.asarray(a) - 1e-5 <= y) and np.all(y <= np.asarray(b) + 1e-5)
+
+
+def test_the_same_inside_every_transformation() -> None:
+    low, high = np.float32(-0.5), np.float32(1.0)
+    expected = [float(v) for v in bounds(low, high)]
+    inner = effx.jit(effx.jit(model))
+    for got in (
+        bounds(low, high, inner),
+        effx.jit(bounds)(low, high),
+        effx.jit(lambda a, b: bounds(a, b, inner))(low, high),
+        [v[0] for v in effx.vmap(lambda a, b: bounds(a, b, inner))(low[None], high[None])],
+        effx.jvp(lambda a: bounds(a, high, inner), (low,), (np.float32(1),))[0],
+    ):
+        np.testing.assert_allclose([float(v) for v in got], expected, rtol=1e-6)
+
+
+def test_derivatives_of_bounds() -> None:
+    low, high = 0.5, 1.0
+    upper = lambda b: bounds(enp.float32(low), b, effx.jit(model))[1]  # noqa: E731
+    step = 1e-2
+    slope = (float(upper(enp.float32(high + step))) - float(upper(enp.float32(high - step)))) / (2 * step)
+    np.testing.assert_allclose(float(effx.grad(upper)(enp.float32(high))), slope, rtol=1e-3)
+
+
+def test_a_handler_over_gradients() -> None:
+    # The derivative of x * x + 1.5 on [1, 2] lies in [2, 4]: forward mode outside of nothing,
+    # inside of the interval handler.
+    def slope(x: Any) -> Any:
+        return effx.jvp(lambda y: y * y + 1.5, (x,), (enp.ones_like(x),))[1]
+
+    low, high = bounds(np.float32(1.0), np.float32(2.0), slope)
+    assert (float(low), float(high)) == (2.0, 4.0)
+
+
+def test_missing_rule() -> None:
+    with pytest.raises(errors.NoRuleError) as caught:
+        bounds(1.0, 2.0, enp.sin)
+    assert caught.value.message == (
+        "sin: the handler interval has no rule for this operation, and the operation does not decompose into others"
+    )
+    assert caught.value.handlers == "interval"
+
+
+def test_forward_default() -> None:
+    @attrs.frozen
+    class Tagged:
+        value: Array
+
+    @attrs.frozen
+    class Tag(BoxHandler[Tagged]):
+        default = "forward"
+
+        def lift(self, x: Array) -> Tagged:
+            return Tagged(x)
+
+        def primal(self, payload: Tagged) -> Array:
+            return payload.value
+
+    @Tag.rule(Mul)
+    def _(op: Mul, x: Tagged, y: Tagged) -> Tagged:
+        return Tagged(op(x.value, y.value))
+
+    out = Tag().run(lambda x: enp.sin(x) * x, Tagged(enp.asarray(2.0)), like=2.0)
+    np.testing.assert_allclose(float(out.value), 2 * np.sin(2.0), rtol=1e-6)
+
+
+def test_rules_of_a_subclass_come_first() -> None:
+    @attrs.frozen
+    class Wider(Interval):
+        pass
+
+    @Wider.rule(Add)
+    def _(op: Add, x: Bounds, y: Bounds) -> Bounds:
+        return Bounds(x.low + y.low - 1.0, x.high + y.high + 1.0)
+
+    f = lambda x: -(x + 1.0)  # noqa: E731
+    wide = Wider().run(f, Bounds(enp.asarray(0.0), enp.asarray(1.0)), like=0.0)
+    assert (float(wide.low), float(wide.high)) == (-3.0, 0.0)
+    plain = Interval().run(f, Bounds(enp.asarray(0.0), enp.asarray(1.0)), like=0.0)
+    assert (float(plain.low), float(plain.high)) == (-2.0, -1.0)
+
+
+def test_an_intercepting_handler_sees_everything_in_order() -> None:
+    class Log(Handler):
+        intercepts = True
+
+        def __init__(self) -> None:
+            self.names: list[str] = []
+
+        def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+            self.names.append(op.name)
+            return forward(op, operands)
+
+    log = Log()
+    f = effx.jit(lambda x: enp.sin(x))
+    f(2.0)  # compiled before
+    with handle(log):
+        y = f(2.0) * 2.0 + enp.cos(1.0)
+    assert log.names == ["call", "mul", "cos", "add"]
+    np.testing.assert_allclose(float(y), 2 * np.sin(2.0) + np.cos(1.0), rtol=1e-6)
+    assert float(f(2.0)) == float(np.sin(np.float32(2.0)))
+
+
+def test_handlers_run_in_the_outer_context() -> None:
+    # Of two logs the inner one sees what the user does, the outer one what the inner one does.
+    class Twice(Handler):
+        intercepts = True
+
+        def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+            forward(op, operands)
+            return forward(op, operands)
+
+    class Count(Handler):
+        intercepts = True
+
+        def __init__(self) -> None:
+            self.n = 0
+
+        def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+            self.n += 1
+            return forward(op, operands)
+
+    outer, inner = Count(), Count()
+    with handle(outer), handle(Twice()), handle(inner):
+        enp.sin(enp.ones(2)) * 2.0
+    assert (inner.n, outer.n) == (3, 6)  # ones is an operation too
