@@ -193,7 +193,8 @@ def curvature(network: Network, x: Array, y: Array) -> Array:
     """
 
     def gradient_at(at: Network) -> Network:
-        return effx.grad(loss)(at, x, y)
+        gradient: Network = effx.grad(loss)(at, x, y)
+        return gradient
 
     direction = gradient_at(network)
     _, product = effx.jvp(gradient_at, (network,), (direction,))
@@ -293,7 +294,9 @@ def main() -> None:
     )
     for noise in (0.001, 0.005, 0.02):
         safe = float(certified(network, test_x, test_y, enp.float32(noise)))
-        print(f"proved right whatever happens to pixels by {noise:g} (of 0 to 1): {safe:.1%} of the test pictures")
+        print(
+            f"proved right whatever happens to pixels by {noise:g} (of 0 to 1): {safe:.1%} of the test pictures"
+        )
     after = float(curvature(network, train_x, train_y))
     print(f"curvature along the gradient: {before:.3g} before training, {after:.3g} after")
 

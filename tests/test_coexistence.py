@@ -18,7 +18,9 @@ pytestmark = pytest.mark.unguarded
 
 def run(code: str) -> str:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "JAX_PLATFORMS": "cpu"}
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -69,7 +71,10 @@ print("ok")
 @pytest.mark.parametrize("first", ["jax", "effx"])
 def test_side_by_side(first: str) -> None:
     second = "effx" if first == "jax" else "jax"
-    imports = {"jax": "import jax, jax.numpy\n", "effx": "import effx, effx.numpy, effx.tree\neffx.jit(lambda x: x + 1)(1.0)\n"}
+    imports = {
+        "jax": "import jax, jax.numpy\n",
+        "effx": "import effx, effx.numpy, effx.tree\neffx.jit(lambda x: x + 1)(1.0)\n",
+    }
     assert run(imports[first] + imports[second] + WORK) == "ok\n"
 
 
@@ -77,8 +82,8 @@ def test_jaxlib_is_not_patched() -> None:
     code = """
 from jaxlib import _jax
 def members():
-    names = ("ArrayImpl", "SingleDeviceSharding", "LoadedExecutable", "Device", "Client", "DeviceList", "PjitFunction", "Sharding")
-    kinds = [getattr(_jax, n) for n in names if hasattr(_jax, n)]
+    names = "ArrayImpl SingleDeviceSharding LoadedExecutable Device Client DeviceList PjitFunction Sharding"
+    kinds = [getattr(_jax, n) for n in names.split() if hasattr(_jax, n)]
     # nanobind makes an iterator class the first time one is needed.
     return {k: {a: id(v) for a, v in vars(k).items() if not a.endswith("_iterator")} for k in kinds}, set(vars(_jax))
 before = members()

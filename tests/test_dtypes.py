@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effx import dtypes as d
-from effx.flags import enable_x64, numpy_dtype_promotion
 from effx.dtypes import DType, DTypeLike, promote
 from effx.errors import DTypeError
+from effx.flags import enable_x64, numpy_dtype_promotion
 
 X64 = """\
      bool  u8    u16   u32   u64   i8    i16   i32   i64   bf16  f16   f32   f64   c64   c128  i*    f*    c*
@@ -36,7 +36,7 @@ c128 c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c128  c12
 i*   i64*  u8    u16   u32   u64   i8    i16   i32   i64   bf16  f16   f32   f64   c64   c128  i64*  f64*  c128*
 f*   f64*  f64*  f64*  f64*  f64*  f64*  f64*  f64*  f64*  bf16  f16   f32   f64   c64   c128  f64*  f64*  c128*
 c*   c128* c128* c128* c128* c128* c128* c128* c128* c128* c64   c64   c64   c128  c64   c128  c128* c128* c128*
-"""  # noqa: E501
+"""
 X32 = """\
      bool  u8    u16   u32   i8    i16   i32   bf16  f16   f32   c64   i*    f*    c*
 bool bool  u8    u16   u32   i8    i16   i32   bf16  f16   f32   c64   i32*  f32*  c64*

@@ -98,7 +98,8 @@ def test_tasks_interleave() -> None:
             before = enp.sin(x)
             await asyncio.sleep(0.01)
             after = enp.cos(x)
-            assert repr(before).startswith("Traced") and repr(after).startswith("Traced")
+            assert repr(before).startswith("Traced")
+            assert repr(after).startswith("Traced")
             recorder = frame.state
             assert isinstance(recorder, Recorder)
             return float(len(recorder.equations))
@@ -112,7 +113,7 @@ def test_tasks_interleave() -> None:
         return result
 
     async def main() -> list[float]:
-        return await asyncio.gather(slow(1.0), quick(1.0), slow(2.0), quick(2.0))
+        return list(await asyncio.gather(slow(1.0), quick(1.0), slow(2.0), quick(2.0)))
 
     assert asyncio.run(main()) == [2.0, 15.0, 2.0, 25.0]
     assert float(effx.jit(lambda x: x + 1)(1.0)) == 2.0

@@ -5,17 +5,19 @@ Methods and operators of `Array` live here as one-liners; what they do stands in
 Never: import jaxlib; arrays on devices are `effx.lower.concrete`'s.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, cast, final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, final
 
 import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple, Unpack
 
 from effx.effects import Frame, Value, current_frame, perform, stack_of
 from effx.errors import ConcretizationError, ShapeError
-from effx.ir.types import ArrayType, Shape, array_type
+from effx.ir.types import ArrayType, Shape
 
 if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
+
     from effx.array.indexing import IndexUpdater
 
 __all__ = ["Array", "Box", "HostArray", "Number", "Operand"]
@@ -491,6 +493,19 @@ class Array(Value, Generic[DT, Unpack[Dims]]):
         """Returns the address of the elements on the device."""
         raise self._abstract("x.unsafe_buffer_pointer()")
 
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> "CapsuleType":
+        raise self._abstract("x.__dlpack__()")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        raise self._abstract("x.__dlpack_device__()")
+
     def _abstract(self, asked: str) -> ConcretizationError:
         return ConcretizationError(f"{asked}: only arrays on a device have this, got {self!r}")
 
@@ -565,71 +580,7 @@ class HostArray(Array[DT, Unpack[Dims]]):
         return array_repr(self)
 
 
-def host_text(x: Array) -> str:
-    """Returns the elements as NumPy prints them."""
-    data = x.host("str(x)")
-    return str(data.astype(np.float32)) if data.dtype.kind == "V" else str(data)
-
-
-def array_repr(x: Array) -> str:
-    """Returns `Array([1., 2.], dtype=float32)`, as NumPy prints arrays."""
-    data = x.host("repr(x)")
-    suffix = f"dtype={x.type.dtype.name}{', weak_type=True' if x.type.weak else ''})"
-    if data.dtype.kind == "V":  # ml_dtypes' types print as records otherwise
-        text = np.array2string(data.astype(np.float32), separator=", ", prefix="Array(", suffix=",")
-    else:
-        text = np.array2string(data, separator=", ", prefix="Array(", suffix=",", threshold=1000)
-    if x.type.size == 0:
-        text = f"[], shape={x.type.shape}"
-    last = len(text) - (text.rfind("\n") + 1)
-    width = np.get_printoptions()["linewidth"]
-    joint = ", " if last + len(suffix) + 8 < width else ",\n      "
-    return f"Array({text}{joint}{suffix}"
-
-
-# Operators answer so for operands that they do not know; Python then asks the other side.
-_NOT_IMPLEMENTED: Any = NotImplemented
-
-
-def binary(op: "Elementwise", x: "Operand", y: "Operand") -> Array:
-    """Performs a two-operand elementwise operation after promotion; NotImplemented for foreign operands."""
-    if isinstance(x, Array):
-        t = x.type
-        if isinstance(y, Array):
-            if t is y.type:
-                return perform(op, (x, y))
-        else:
-            if (type(y) is float or type(y) is int) and t.kind in "fc":
-                return perform(op, (x, HostArray(y, array_type(t.dtype, (), True))))
-            if not _is_operand(y):
-                return cast("Array", _NOT_IMPLEMENTED)
-    elif isinstance(y, Array):
-        if (type(x) is float or type(x) is int) and y.type.kind in "fc":
-            return perform(op, (HostArray(x, array_type(y.type.dtype, (), True)), y))
-        if not _is_operand(x):
-            return cast("Array", _NOT_IMPLEMENTED)
-    return perform(op, tuple(promotion.promote(x, y)))
-
-
-def operator(function: "Callable[[Operand, Operand], Array]", x: "Operand", y: "Operand") -> Array:
-    """Calls a two-operand function; NotImplemented for foreign operands."""
-    if not (_is_operand(x) and _is_operand(y)):
-        return cast("Array", _NOT_IMPLEMENTED)
-    return function(x, y)
-
-
-_OPERANDS = (Array, int, float, complex, np.ndarray, np.generic)
-
-
-def _is_operand(x: object) -> bool:
-    return (
-        isinstance(x, _OPERANDS)
-        or hasattr(x, "__array__")
-        or hasattr(x, "__jax_array__")
-        or hasattr(x, "__effx_array__")
-    )
-
-
 # The siblings need the classes above, and the methods above need the siblings.
-from effx.array import arithmetic, indexing, promotion, reducing, shaping  # noqa: E402
-from effx.ir.ops.base import Elementwise  # noqa: E402
+from effx.array import arithmetic, indexing, reducing, shaping  # noqa: E402
+from effx.array.operators import binary, operator  # noqa: E402
+from effx.array.printing import array_repr, host_text  # noqa: E402

@@ -65,8 +65,8 @@ def device_for(
             device = x.device
             if chosen is not None and chosen != device:
                 raise BackendError(
-                    f"{op_name}: arrays are committed to different devices, {device_name(chosen)} and {device_name(device)}; "
-                    f"move them with device_put"
+                    f"{op_name}: arrays are committed to different devices, {device_name(chosen)} and "
+                    f"{device_name(device)}; move them with device_put"
                 )
             chosen = device
     return (default_device(), False) if chosen is None else (chosen, True)

@@ -16,8 +16,9 @@ from typing_extensions import Unpack
 
 from effx import dtypes
 from effx.array import Array, Box, HostArray, Operand
+from effx.array.printing import array_repr, host_text
 from effx.array.promotion import as_operand
-from effx.array.values import DT, Dims, HostData, Number, array_repr, host_text
+from effx.array.values import DT, Dims, HostData, Number
 from effx.effects import is_in_scope, isolated, perform
 from effx.errors import DonatedArrayError, DTypeError, EscapedBoxError
 from effx.ir.ops.convert import Bitcast

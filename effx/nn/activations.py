@@ -201,7 +201,7 @@ def tanh(x: Operand) -> Array:
 
 @jit
 def hard_tanh(x: Operand) -> Array:
-    """Returns x bounded to [-1, 1]; the derivative at the bounds is 0.
+    """Returns x bounded to [-1, 1]; the derivative at the bounds is 1.
 
     Args:
         x: real, of any shape.
@@ -217,7 +217,7 @@ def hard_tanh(x: Operand) -> Array:
     Array([-1. ,  0.5,  1. ], dtype=float32)
     """
     x = as_operand(x, "hard_tanh")
-    return where(x >= 1, 1, where(x <= -1, -1, x))
+    return where(x > 1, 1, where(x < -1, -1, x))
 
 
 @jit

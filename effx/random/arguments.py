@@ -67,11 +67,11 @@ def as_bounds(what: str, shape: ShapeLike | None, *bounds: Operand) -> Shape:
         ShapeError: they do not.
     """
     arrays = [as_operand(b, what) for b in bounds]
-    common = broadcast_shapes(*[a.type.shape for a in arrays])
+    joint = broadcast_shapes(*[a.type.shape for a in arrays])
     if shape is None:
-        return common
+        return joint
     sizes = sizes_of(what, shape)
-    if common and (len(common) > len(sizes) or broadcast_shapes(common, sizes) != sizes):
+    if joint and (len(joint) > len(sizes) or broadcast_shapes(joint, sizes) != sizes):
         raise ShapeError(
             f"{what}: parameters {', '.join(repr(a.type) for a in arrays)} do not broadcast to shape {list(sizes)}"
         )

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial, update_wrapper
 from operator import index
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, final, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, final, overload
 
 import attrs
 
@@ -38,10 +38,24 @@ __all__ = ["Jitted", "jit"]
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+S = TypeVar("S")
+Q = ParamSpec("Q")
 
 
 class Jitted(Protocol[P, R_co]):
     """A function that `jit` compiled: called like the original, with ways to look inside."""
+
+    __name__: str
+
+    @overload
+    def __get__(self, instance: None, owner: object = None) -> "Jitted[P, R_co]": ...
+    @overload
+    def __get__(
+        self: "Jitted[Concatenate[S, Q], R_co]", instance: S, owner: object = None
+    ) -> Callable[Q, R_co]: ...
+    def __get__(self, instance: object, owner: object = None) -> Any:
+        """Binds a jitted method to its object."""
+        ...
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Calls the compiled function."""

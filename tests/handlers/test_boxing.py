@@ -5,7 +5,7 @@ Never: uses anything but the public interface of handlers.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import attrs
 import numpy as np
@@ -15,7 +15,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, errors
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
-from effx.handlers.boxing import BoxHandler
+from effx.handlers.boxing import BoxHandler, Default
 from effx.ir.ops.base import Monotone
 from effx.ir.ops.elementwise import Add, Mul, Neg
 
@@ -74,7 +74,8 @@ def test_sound_on_random_points() -> None:
     a, b = bounds(low, high)
     for weight in rng.uniform(0, 1, 50).astype("f4"):
         y = np.asarray(model(low + weight * (high - low)))
-        assert np.all(np.asarray(a) - 1e-5 <= y) and np.all(y <= np.asarray(b) + 1e-5)
+        assert np.all(np.asarray(a) - 1e-5 <= y)
+        assert np.all(y <= np.asarray(b) + 1e-5)
 
 
 def test_the_same_inside_every_transformation() -> None:
@@ -85,7 +86,12 @@ def test_the_same_inside_every_transformation() -> None:
         bounds(low, high, inner),
         effx.jit(bounds)(low, high),
         effx.jit(lambda a, b: bounds(a, b, inner))(low, high),
-        [v[0] for v in effx.vmap(lambda a, b: bounds(a, b, inner))(low[None], high[None])],
+        [
+            v[0]
+            for v in effx.vmap(lambda a, b: bounds(a, b, inner))(
+                enp.asarray(low)[None], enp.asarray(high)[None]
+            )
+        ],
         effx.jvp(lambda a: bounds(a, high, inner), (low,), (np.float32(1),))[0],
     ):
         np.testing.assert_allclose([float(v) for v in got], expected, rtol=1e-6)
@@ -93,7 +99,10 @@ def test_the_same_inside_every_transformation() -> None:
 
 def test_derivatives_of_bounds() -> None:
     low, high = 0.5, 1.0
-    upper = lambda b: bounds(enp.float32(low), b, effx.jit(model))[1]  # noqa: E731
+
+    def upper(b: Any) -> Array:
+        return bounds(enp.float32(low), b, effx.jit(model))[1]
+
     step = 1e-2
     slope = (float(upper(enp.float32(high + step))) - float(upper(enp.float32(high - step)))) / (2 * step)
     np.testing.assert_allclose(float(effx.grad(upper)(enp.float32(high))), slope, rtol=1e-3)
@@ -125,7 +134,7 @@ def test_forward_default() -> None:
 
     @attrs.frozen
     class Tag(BoxHandler[Tagged]):
-        default = "forward"
+        default: ClassVar[Default] = "forward"
 
         def lift(self, x: Array) -> Tagged:
             return Tagged(x)

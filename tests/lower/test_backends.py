@@ -85,6 +85,8 @@ assert any("trying the next platform" in str(w.message) for w in caught), caught
 print(x, effx.default_backend())
 """
     environment = {**os.environ, "EFFX_PJRT_PLUGINS": f"cuda:{path}"}
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout == "[2. 2.] cpu\n"

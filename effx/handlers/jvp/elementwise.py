@@ -92,7 +92,9 @@ def sign(op: e.Sign, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) 
     assert dx is not None
     size = e.Abs()(x)
     zero = scalar(0.0, size.type.dtype)
-    across = DIV(e.Imag()(MUL(e.Conj()(s), dx)), SELECT(c.Eq()(size, zero), size, scalar(1.0, size.type.dtype)))
+    across = DIV(
+        e.Imag()(MUL(e.Conj()(s), dx)), SELECT(c.Eq()(size, zero), size, scalar(1.0, size.type.dtype))
+    )
     return s, MUL(s, e.Complex()(zero, across))
 
 

@@ -1,0 +1,59 @@
+"""The operators of `Array`: promotion on the fast path, and an answer for foreign operands.
+
+Never: compute; `effx.array.arithmetic` and the operations do.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from effx.array import promotion
+from effx.array.values import Array, HostArray, Operand
+from effx.effects import perform
+from effx.ir.ops.base import Elementwise
+from effx.ir.types import array_type
+
+__all__ = ["binary", "operator"]
+
+# Operators answer so for operands that they do not know; Python then asks the other side.
+_NOT_IMPLEMENTED: Any = NotImplemented
+
+
+def binary(op: Elementwise, x: Operand, y: Operand) -> Array:
+    """Performs a two-operand elementwise operation after promotion; NotImplemented for foreign operands."""
+    if isinstance(x, Array):
+        t = x.type
+        if isinstance(y, Array):
+            if t is y.type:
+                return perform(op, (x, y))
+        else:
+            if (type(y) is float or type(y) is int) and t.kind in "fc":
+                return perform(op, (x, HostArray(y, array_type(t.dtype, (), True))))
+            if not _is_operand(y):
+                return cast("Array", _NOT_IMPLEMENTED)
+    elif isinstance(y, Array):
+        if (type(x) is float or type(x) is int) and y.type.kind in "fc":
+            return perform(op, (HostArray(x, array_type(y.type.dtype, (), True)), y))
+        if not _is_operand(x):
+            return cast("Array", _NOT_IMPLEMENTED)
+    return perform(op, tuple(promotion.promote(x, y)))
+
+
+def operator(function: Callable[[Operand, Operand], Array], x: Operand, y: Operand) -> Array:
+    """Calls a two-operand function; NotImplemented for foreign operands."""
+    if not (_is_operand(x) and _is_operand(y)):
+        return cast("Array", _NOT_IMPLEMENTED)
+    return function(x, y)
+
+
+_OPERANDS = (Array, int, float, complex, np.ndarray, np.generic)
+
+
+def _is_operand(x: object) -> bool:
+    return (
+        isinstance(x, _OPERANDS)
+        or hasattr(x, "__array__")
+        or hasattr(x, "__jax_array__")
+        or hasattr(x, "__effx_array__")
+    )

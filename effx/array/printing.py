@@ -1,0 +1,35 @@
+"""How arrays print: as NumPy's do, with dtype and weakness behind.
+
+Never: print a box; it has no elements.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from effx.array.values import Array
+
+__all__ = ["array_repr", "host_text"]
+
+
+def array_repr(x: "Array") -> str:
+    """Returns `Array([1., 2.], dtype=float32)`, as NumPy prints arrays."""
+    data = x.host("repr(x)")
+    suffix = f"dtype={x.type.dtype.name}{', weak_type=True' if x.type.weak else ''})"
+    if data.dtype.kind == "V":  # ml_dtypes' types print as records otherwise
+        text = np.array2string(data.astype(np.float32), separator=", ", prefix="Array(", suffix=",")
+    else:
+        text = np.array2string(data, separator=", ", prefix="Array(", suffix=",", threshold=1000)
+    if x.type.size == 0:
+        text = f"[], shape={x.type.shape}"
+    last = len(text) - (text.rfind("\n") + 1)
+    width = np.get_printoptions()["linewidth"]
+    joint = ", " if last + len(suffix) + 8 < width else ",\n      "
+    return f"Array({text}{joint}{suffix}"
+
+
+def host_text(x: "Array") -> str:
+    """Returns the elements as NumPy prints them."""
+    data = x.host("str(x)")
+    return str(data.astype(np.float32)) if data.dtype.kind == "V" else str(data)

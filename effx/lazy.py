@@ -1,0 +1,35 @@
+"""Packages that load their modules when a name is asked for (PEP 562).
+
+Never: import another effx module.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["lazy"]
+
+
+def lazy(
+    package: str, modules: Mapping[str, str], public: Sequence[str] = ()
+) -> tuple[Callable[[str], object], list[str]]:
+    """Returns a module `__getattr__` and `__all__` for a package.
+
+    Args:
+        package: its full name.
+        modules: for each module in it the names that it gives, separated by spaces.
+        public: modules that are names themselves.
+    """
+    home = {name: module for module, names in modules.items() for name in names.split()}
+
+    def find(name: str) -> object:
+        if name in public:
+            return importlib.import_module(f"{package}.{name}")
+        module = home.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{module}"), name)
+        setattr(sys.modules[package], name, value)  # found without this function from now on
+        return value
+
+    return find, sorted([*home, *public])
