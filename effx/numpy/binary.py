@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from effx import dtypes
-from effx.array import Array, arithmetic, values
+from effx.array import Array, arithmetic, operators
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, scalar
 from effx.effects import perform
 from effx.errors import DTypeError
@@ -30,7 +30,7 @@ def apply(op: Elementwise, x: Operand, y: Operand) -> Array:
     Raises:
         DTypeError: an operand is no array or number.
     """
-    result = values.binary(op, x, y)
+    result = operators.binary(op, x, y)
     if result is NotImplemented:  # the operators' answer to foreign operands
         return perform(op, tuple(promote(as_operand(x, op.name), as_operand(y, op.name))))
     return result
