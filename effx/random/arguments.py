@@ -60,6 +60,12 @@ def as_floating(what: str, dtype: "DTypeLike | None", kinds: str = "f") -> DType
     raise DTypeError(f"{what}: the dtype must be floating{' or complex' * ('c' in kinds)}, got {found}")
 
 
+def broadcasts(shape: Shape, target: Shape) -> bool:
+    """Says whether an array of one shape broadcasts to the other."""
+    offset = len(target) - len(shape)
+    return offset >= 0 and all([n in (1, target[i + offset]) for i, n in enumerate(shape)])
+
+
 def as_bounds(what: str, shape: ShapeLike | None, *bounds: Operand) -> Shape:
     """Returns the shape of a sample, to which its parameters must broadcast.
 
