@@ -430,7 +430,9 @@ def squareplus(x: Operand, b: Operand = 4.0) -> Array:
     Array(1., dtype=float32, weak_type=True)
     """
     x, b = promote_inexact(x, b)
-    return (x + perform(SQRT, (x * x + b,))) / 2.0
+    root = perform(SQRT, (x * x + b,))
+    # For negative x the sum cancels; times its conjugate root + |x| it is b.
+    return where(x < 0, b / (2.0 * (root + perform(ABS, (x,)))), 0.5 * (x + root))
 
 
 @jit(static_argnames=("axis",))

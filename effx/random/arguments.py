@@ -77,7 +77,7 @@ def as_bounds(what: str, shape: ShapeLike | None, *bounds: Operand) -> Shape:
     if shape is None:
         return joint
     sizes = sizes_of(what, shape)
-    if joint and (len(joint) > len(sizes) or broadcast_shapes(joint, sizes) != sizes):
+    if not broadcasts(joint, sizes):
         raise ShapeError(
             f"{what}: parameters {', '.join(repr(a.type) for a in arrays)} do not broadcast to shape {list(sizes)}"
         )

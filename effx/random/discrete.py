@@ -6,7 +6,7 @@ Never: use a key twice.
 from effx import dtypes
 from effx.array import Array, Operand, reducing
 from effx.array.arithmetic import inexact_dtype, where
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import moveaxis, normalize_axis, reshape
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
@@ -16,7 +16,7 @@ from effx.ir.ops.shape import Slice
 from effx.ir.types import Shape
 from effx.lax.operands import size_of
 from effx.lax.sort import top_k
-from effx.random.arguments import ShapeLike, as_bounds, as_key, sizes_of
+from effx.random.arguments import ShapeLike, as_bounds, as_key, broadcasts, sizes_of
 from effx.random.floats import gumbel_floats, uniform_floats
 from effx.random.threefry import random_bits, split_key, unsigned
 from effx.transforms.jit import jit
@@ -229,10 +229,7 @@ def categorical(
     place = normalize_axis("categorical", axis, t.ndim, t)
     batch = (*t.shape[:place], *t.shape[place + 1 :])
     sizes = batch if shape is None else sizes_of("categorical", shape)
-    if (
-        len(sizes) < len(batch)
-        or broadcast_shapes(sizes[len(sizes) - len(batch) :], batch) != sizes[len(sizes) - len(batch) :]
-    ):
+    if len(sizes) < len(batch) or not broadcasts(batch, sizes[len(sizes) - len(batch) :]):
         raise ShapeError(
             f"categorical: shape {list(sizes)} does not end in {list(batch)}, the batch axes of {t!r}"
         )

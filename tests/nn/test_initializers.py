@@ -1,0 +1,154 @@
+"""Initializers draw with the variances that they promise; codes and standardized features.
+
+Never: tests a distribution again that effx.random's tests cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import effx
+from effx import nn, random
+from effx.errors import DTypeError, EffxError, ShapeError
+from effx.nn import initializers as init
+
+KEY = random.PRNGKey(0)
+SHAPE = (200, 100)
+
+
+@pytest.mark.parametrize(
+    ("initializer", "variance"),
+    [
+        (init.glorot_normal(), 2 / 300),
+        (init.glorot_uniform(), 2 / 300),
+        (init.xavier_normal(), 2 / 300),
+        (init.xavier_uniform(), 2 / 300),
+        (init.he_normal(), 2 / 200),
+        (init.he_uniform(), 2 / 200),
+        (init.kaiming_normal(), 2 / 200),
+        (init.kaiming_uniform(), 2 / 200),
+        (init.lecun_normal(), 1 / 200),
+        (init.lecun_uniform(), 1 / 200),
+        (init.variance_scaling(3.0, "fan_out", "normal"), 3 / 100),
+        (init.variance_scaling(3.0, "fan_geo_avg", "uniform"), 3 / np.sqrt(20_000)),
+        (init.normal(0.5), 0.25),
+        (init.truncated_normal(0.5), 0.25 * 0.87962566103423978**2),
+    ],
+)
+def test_variances(initializer: init.Initializer, variance: float) -> None:
+    drawn = np.asarray(initializer(KEY, SHAPE))
+    assert (drawn.shape, drawn.dtype) == (SHAPE, np.float32)
+    assert drawn.var() == pytest.approx(variance, rel=0.04)
+    assert abs(drawn.mean()) < 4 * np.sqrt(variance / drawn.size)
+
+
+def test_receptive_fields_and_batches() -> None:
+    """Inputs and outputs of a convolution count each place of the kernel; batch axes do not count."""
+    he = init.he_normal(in_axis=2, out_axis=3, batch_axis=4)
+    drawn = np.asarray(he(KEY, (3, 3, 20, 30, 10)))
+    assert drawn.var() == pytest.approx(2 / (3 * 3 * 20), rel=0.04)
+    several = init.lecun_normal(in_axis=(0, 1), out_axis=-1)
+    assert np.asarray(several(KEY, (10, 20, 50))).var() == pytest.approx(1 / 200, rel=0.04)
+
+
+def test_values_that_are_not_drawn() -> None:
+    assert init.zeros(KEY, (2,)).tolist() == [0.0, 0.0]
+    assert init.ones(KEY, (2,), "bfloat16").dtype.name == "bfloat16"
+    assert init.ones(KEY, 2, int).tolist() == [1, 1]
+    assert init.constant(np.array([1.0, 2.0]))(KEY, (2, 2)).tolist() == [[1.0, 2.0], [1.0, 2.0]]
+    assert init.constant(3, "int8")(KEY, (1,)).dtype == np.int8
+    assert not init.zeros(KEY, (2,)).weak_type
+
+
+def test_dtypes() -> None:
+    """The dtype of the call wins over that of the initializer, and that over the default."""
+    assert init.uniform(dtype="float16")(KEY, (2,)).dtype == np.float16
+    assert init.uniform(dtype="float16")(KEY, (2,), "float32").dtype == np.float32
+    with effx.enable_x64(True):
+        assert init.uniform()(KEY, (2,)).dtype == np.float64
+    drawn = np.asarray(init.uniform(5.0)(KEY, (1000,)))
+    assert 0 <= drawn.min() < drawn.max() < 5
+
+
+def test_no_inputs_draw_nothing() -> None:
+    assert init.glorot_normal()(KEY, (0, 3)).shape == (0, 3)
+    assert init.lecun_normal()(KEY, (0, 3)).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (
+            lambda: init.glorot_normal()(KEY, (3,)),
+            ShapeError,
+            "variance_scaling: shape [3] has no axis of inputs and one of outputs; give in_axis and out_axis",
+        ),
+        (
+            lambda: init.variance_scaling(1.0, "fan", "normal"),  # type: ignore[arg-type]
+            ShapeError,
+            "variance_scaling: mode must be fan_in, fan_out, fan_avg or fan_geo_avg, got 'fan'",
+        ),
+        (
+            lambda: init.variance_scaling(1.0, "fan_in", "cauchy"),  # type: ignore[arg-type]
+            ShapeError,
+            "variance_scaling: distribution must be truncated_normal, normal or uniform, got 'cauchy'",
+        ),
+        (
+            lambda: init.he_normal(in_axis=5)(KEY, (3, 4)),
+            ShapeError,
+            "variance_scaling: axis 5 is out of range for the 2 axes",
+        ),
+        (
+            lambda: init.uniform()(KEY, (3,), int),
+            DTypeError,
+            "uniform: the dtype must be floating, got int32",
+        ),
+        (lambda: nn.one_hot(1j, 3), DTypeError, "one_hot: class numbers must be real, got c64[]~"),
+        (lambda: nn.one_hot(1, -1), ShapeError, "one_hot: num_classes must not be negative, got -1"),
+        (lambda: nn.one_hot(1, 3, axis=1), ShapeError, "one_hot: axis 1 is out of range for the 1 axes"),
+    ],
+)
+def test_errors(call: Callable[[], object], kind: type[EffxError], message: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64", "float32", "bool"])
+def test_one_hot(dtype: str, axis: int) -> None:
+    x = np.array([[0, 1, 2], [1, 7, 0]]).astype(dtype)
+    want = np.moveaxis((x[..., None] == np.arange(4)).astype(np.float32), -1, axis)
+    np.testing.assert_array_equal(nn.one_hot(x, 4, axis=axis), want)
+
+
+def test_one_hot_of_more_classes_than_the_dtype_counts() -> None:
+    """Class 44 is not class 300 = 44 + 256."""
+    code = np.asarray(nn.one_hot(np.uint8(44), 301))
+    assert code.sum() == code[44] == 1
+    assert nn.one_hot(np.array([-1, 3]), 3).tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert nn.one_hot(2, 3, dtype=bool).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("axis", [-1, 0, (0, 1), None])
+def test_standardize(axis: int | tuple[int, ...] | None) -> None:
+    x = np.random.default_rng(0).normal(3.0, 2.0, (4, 5))
+    with effx.enable_x64(True):
+        want = (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + 1e-5)
+        np.testing.assert_allclose(nn.standardize(x, axis), want, 1e-12)
+        mask = x > 1
+        m = x.mean(axis, keepdims=True, where=mask)
+        v = x.var(axis, keepdims=True, where=mask)
+        np.testing.assert_allclose(nn.standardize(x, axis, where=mask), (x - m) / np.sqrt(v + 1e-5), 1e-10)
+        np.testing.assert_allclose(nn.standardize(x, axis, 1.0, 4.0, 0.0), (x - 1) / 2, 1e-12)
+
+
+def test_standardize_keeps_digits_far_from_zero() -> None:
+    """The two-pass variance of large f32 numbers is right, where E[x^2] - E[x]^2 is 0 or negative."""
+    x = np.array([10_000.0, 10_001.0, 10_002.0], np.float32)
+    np.testing.assert_allclose(
+        nn.standardize(x, epsilon=0.0), np.array([-1, 0, 1]) * np.sqrt(1.5), rtol=1e-5, atol=1e-6
+    )
