@@ -25,7 +25,7 @@ class SupportsDType(Protocol):
     def dtype(self) -> DType: ...
 
 
-DTypeLike: TypeAlias = "DType | type[object] | str | SupportsDType"
+DTypeLike: TypeAlias = DType | type[object] | str | SupportsDType
 
 
 def _named(scalar: type[object]) -> DType:

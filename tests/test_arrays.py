@@ -149,6 +149,11 @@ def test_integer_and_bit_operators() -> None:
     np.testing.assert_array_equal(+x, a)
     np.testing.assert_array_equal(divmod(x, y)[0], a // b)
     assert str(enp.array([True, False]) & True) == "[ True False]"
+
+
+@pytest.mark.unguarded
+def test_foreign_operands() -> None:
+    x = enp.ones(2)
     with pytest.raises(TypeError):
         x + "a"  # type: ignore[operator]  # the error is the point
 

@@ -331,8 +331,13 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
 ]
 
 
+# typeguard refuses these before effx can.
+MISTYPED = {"string operand", "jvp not tuples", "no array", "no array returned"}
+
+
 @pytest.mark.parametrize(
-    ("provoke", "kind", "message", "handlers"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+    ("provoke", "kind", "message", "handlers"),
+    [pytest.param(*c[1:], id=c[0], marks=[pytest.mark.unguarded] if c[0] in MISTYPED else []) for c in CASES],
 )
 def test_message(provoke: Callable[[], Any], kind: type[Exception], message: str, handlers: str) -> None:
     with pytest.raises(kind) as caught:

@@ -4,7 +4,7 @@ Never: interpret an operation; that is the handlers' part.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import attrs
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["Atom", "Equation", "Literal", "Program", "Var"]
 
 Scalar = bool | int | float | complex
-T = TypeVar("T", bound=tuple[object, ...])
 
 
 @final
@@ -73,7 +72,12 @@ class Equation:
     scope: str = ""
 
 
-def _consists_of(*kinds: type[object]) -> "Callable[[object, attrs.Attribute[T], T], None]":
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+def _consists_of(*kinds: type[object]) -> Callable[[object, _Named, tuple[object, ...]], None]:
     """Returns an attrs validator for a tuple of instances of these final classes.
 
     One pass in C: attrs' own deep_iterable takes a microsecond an element. What is inside the
@@ -82,7 +86,7 @@ def _consists_of(*kinds: type[object]) -> "Callable[[object, attrs.Attribute[T],
     allowed = set(kinds)
     names = " or ".join([k.__name__ for k in kinds])
 
-    def validate(program: object, attribute: "attrs.Attribute[T]", value: T) -> None:
+    def validate(program: object, attribute: _Named, value: tuple[object, ...]) -> None:
         strange = {*map(type, value)} - allowed
         if strange or type(value) is not tuple:
             found = ", ".join(sorted([k.__name__ for k in strange])) or f"a {type(value).__name__}"

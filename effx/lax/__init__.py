@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         DotDimensionNumbers as DotDimensionNumbers, Precision as Precision, PrecisionLike as
         PrecisionLike, batch_matmul as batch_matmul, dot as dot, dot_general as dot_general,
     )
-    from effx.lax.reduce import (
+    from effx.lax.reductions import (
         argmax as argmax, argmin as argmin, cumlogsumexp as cumlogsumexp, cummax as cummax, cummin as
         cummin, cumprod as cumprod, cumsum as cumsum, reduce as reduce, reduce_and as reduce_and,
         reduce_max as reduce_max, reduce_min as reduce_min, reduce_or as reduce_or, reduce_prod as
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         dynamic_update_slice_in_dim as dynamic_update_slice_in_dim, index_in_dim as index_in_dim, slice
         as slice, slice_in_dim as slice_in_dim,
     )
-    from effx.lax.sort import (
+    from effx.lax.sorting import (
         sort as sort, sort_key_val as sort_key_val, top_k as top_k,
     )
 
@@ -95,7 +95,7 @@ __getattr__, __all__ = lazy(
             "scatter_max scatter_min scatter_mul scatter_sub"
         ),
         "linalg": "DotDimensionNumbers Precision PrecisionLike batch_matmul dot dot_general",
-        "reduce": (
+        "reductions": (
             "argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce reduce_and reduce_max "
             "reduce_min reduce_or reduce_prod reduce_sum reduce_xor"
         ),
@@ -107,6 +107,6 @@ __getattr__, __all__ = lazy(
             "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim dynamic_update_index_in_dim "
             "dynamic_update_slice dynamic_update_slice_in_dim index_in_dim slice slice_in_dim"
         ),
-        "sort": "sort sort_key_val top_k",
+        "sorting": "sort sort_key_val top_k",
     },
 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from effx.nn.encoding import (
         one_hot as one_hot, standardize as standardize,
     )
-    from effx.nn.softmax import (
+    from effx.nn.exponentials import (
         log_softmax as log_softmax, logsumexp as logsumexp, softmax as softmax,
     )
 
@@ -34,7 +34,7 @@ __getattr__, __all__ = lazy(
             "relu relu6 selu sigmoid silu soft_sign softplus squareplus swish tanh"
         ),
         "encoding": "one_hot standardize",
-        "softmax": "log_softmax logsumexp softmax",
+        "exponentials": "log_softmax logsumexp softmax",
     },
     public=("initializers",),
 )

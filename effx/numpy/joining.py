@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from effx import dtypes
-from effx.array import Array, indexing, shaping
+from effx.array import Array, Operand, indexing, shaping
 from effx.array.arithmetic import astype
 from effx.array.promotion import broadcast_to, convert, host_array, scalar
 from effx.array.shaping import normalize_axis
@@ -22,10 +22,7 @@ from effx.ir.ops.shape import Pad
 from effx.numpy.creation import operand
 from effx.numpy.shaping import atleast_1d, atleast_2d, atleast_3d
 
-if TYPE_CHECKING:
-    from effx.array import Operand
-
-Arrays: TypeAlias = "Array | np.ndarray[Any, Any] | Sequence[Operand]"
+Arrays: TypeAlias = Array | np.ndarray[Any, Any] | Sequence[Operand]
 
 
 def _parts(what: str, arrays: Any) -> list[Array]:

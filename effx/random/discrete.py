@@ -15,7 +15,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import Slice
 from effx.ir.types import Shape
 from effx.lax.operands import size_of
-from effx.lax.sort import top_k
+from effx.lax.sorting import top_k
 from effx.random.arguments import ShapeLike, as_bounds, as_key, broadcasts, sizes_of
 from effx.random.floats import gumbel_floats, uniform_floats
 from effx.random.threefry import random_bits, split_key, unsigned

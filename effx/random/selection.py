@@ -18,7 +18,7 @@ from effx.ir.ops.shape import Iota, Slice
 from effx.ir.ops.sort import Sort
 from effx.ir.types import Shape, array_type
 from effx.lax.operands import size_of
-from effx.lax.sort import top_k
+from effx.lax.sorting import top_k
 from effx.random.arguments import ShapeLike, as_key, sizes_of
 from effx.random.discrete import randint_integers
 from effx.random.floats import gumbel_floats, unit_floats

@@ -123,7 +123,7 @@ def abstract(what: str, leaf: PyTree) -> ArrayType:
     return as_operand(leaf, what).type
 
 
-def plain(x: Array) -> Array:
+def plain(x: PyTree) -> PyTree:
     """Returns a result as users expect it: on a device, unless a handler is at work that keeps constants cheap."""
     return as_concrete(x) if type(x) is HostArray and current_frame() is None else x
 

@@ -569,6 +569,6 @@ def jit(
 class Decorator(Protocol):
     """What `jit(...)` without a function gives."""
 
-    def __call__(self, fun: Callable[P, R], /) -> Jitted[P, R]:
+    def __call__(self, fun: Callable[P, R]) -> Jitted[P, R]:
         """Compiles the function with the options that were given."""
         ...

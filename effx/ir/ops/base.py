@@ -3,9 +3,7 @@
 Never: define an operation.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Self
-
-import attrs
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from effx.effects import Operation
 from effx.errors import DTypeError, ShapeError
@@ -206,13 +204,22 @@ def check_axes(op: Operation[object], axes: tuple[int, ...], t: ArrayType, what:
         raise ShapeError(f"{op.name}: {what} {axes} repeat an axis")
 
 
-def is_ints(instance: object, attribute: "attrs.Attribute[tuple[int, ...]]", value: tuple[int, ...]) -> None:
+class Named(Protocol):
+    """What a validator reads of an attrs attribute."""
+
+    @property
+    def name(self) -> str:
+        """The attribute's name."""
+        ...
+
+
+def is_ints(instance: object, attribute: Named, value: tuple[int, ...]) -> None:
     """An attrs validator: a tuple of ints."""
     if type(value) is not tuple or not all([type(v) is int for v in value]):
         raise TypeError(f"{type(instance).__name__}: {attribute.name} must be a tuple of ints, got {value!r}")
 
 
-def is_int(instance: object, attribute: "attrs.Attribute[int]", value: int) -> None:
+def is_int(instance: object, attribute: Named, value: int) -> None:
     """An attrs validator: an int, and no bool."""
     if type(value) is not int:
         raise TypeError(f"{type(instance).__name__}: {attribute.name} must be an int, got {value!r}")
