@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from effx import dtypes
 from effx.array import Array, Operand, shaping
 from effx.array.promotion import as_operand, convert
+from effx.array.values import HostData
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import shape as s
@@ -244,7 +245,7 @@ def rev(operand: Operand, dimensions: Sequence[int]) -> Array:
     return s.Reverse(ints("rev", "dimensions", dimensions))(as_operand(operand, "rev"))
 
 
-def concatenate(operands: Array | Sequence[Operand], dimension: int) -> Array:
+def concatenate(operands: Array | HostData | Sequence[Operand], dimension: int) -> Array:
     """Joins arrays along an axis.
 
     Args:

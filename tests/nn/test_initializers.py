@@ -40,7 +40,7 @@ SHAPE = (200, 100)
 )
 def test_variances(initializer: init.Initializer, variance: float) -> None:
     drawn = np.asarray(initializer(KEY, SHAPE))
-    assert (drawn.shape, drawn.dtype) == (SHAPE, np.float32)
+    assert (drawn.shape, drawn.dtype) == (SHAPE, np.dtype(np.float32))
     assert drawn.var() == pytest.approx(variance, rel=0.04)
     assert abs(drawn.mean()) < 4 * np.sqrt(variance / drawn.size)
 

@@ -6,6 +6,7 @@ Never: accepts a NaN where a limit exists.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +18,7 @@ from effx import nn
 from effx.array import Array
 from effx.errors import DTypeError, EffxError, ShapeError
 
-DATA = np.random.default_rng(0).normal(size=(3, 4, 5)) * 3
+DATA: Any = np.random.default_rng(0).normal(size=(3, 4, 5)) * 3
 MASK = DATA > -2
 AXES = [-1, 0, 1, (0, 2), None]
 INF = np.inf
@@ -42,11 +43,11 @@ def test_masks_leave_elements_out(axis: int | tuple[int, ...] | None) -> None:
         for name in ("logsumexp", "softmax", "log_softmax"):
             want = getattr(special, name)(x, axis=axis)
             # What is masked out may be anything.
-            given = np.where(MASK, DATA, np.nan)
+            given: Any = np.where(MASK, DATA, np.nan)
             np.testing.assert_allclose(getattr(nn, name)(given, axis=axis, where=MASK), want, 1e-12)
             weights = np.where(np.isfinite(want), 1.5, 0)
 
-            def total(x: Array, name: str = name, weights: np.ndarray = weights) -> Array:
+            def total(x: Array, name: str = name, weights: Any = weights) -> Array:
                 result: Array = (getattr(nn, name)(x, axis=axis, where=MASK) * weights).sum()
                 return result
 

@@ -17,7 +17,7 @@ from effx.errors import DTypeError, EffxError, ShapeError
 KEY = random.PRNGKey(0)
 
 ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
-    (lambda: random.uniform(0), DTypeError, "uniform: takes a key u32[2], as PRNGKey gives it, got i32[]~"),  # type: ignore[arg-type]
+    (lambda: random.uniform(0), DTypeError, "uniform: takes a key u32[2], as PRNGKey gives it, got i32[]~"),
     (
         lambda: random.bits(np.zeros(3, np.uint32)),
         DTypeError,
@@ -41,10 +41,10 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     ),
     (lambda: random.normal(KEY, (-1,)), ShapeError, "normal: sizes must not be negative, got [-1]"),
     (
-        lambda: random.normal(KEY, 1.5),
+        lambda: random.normal(KEY, 1.5),  # type: ignore[arg-type]
         ShapeError,
         "normal: a shape must be an int or a sequence of ints, got 1.5",
-    ),  # type: ignore[arg-type]
+    ),
     (
         lambda: random.uniform(KEY, (2,), minval=np.zeros(3, np.float32)),
         ShapeError,

@@ -1,0 +1,231 @@
+"""Shapes, slices, gather and scatter, conversions.
+
+Never: indexes in a way that NumPy cannot repeat.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+from effx import lax
+from effx.array import Array
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def same(found: Array, want: Any) -> None:
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(want))
+    assert found.shape == np.shape(want)
+
+
+def test_making_arrays() -> None:
+    same(lax.full((2, 3), 7), np.full((2, 3), 7))
+    same(lax.full((), True), True)
+    assert lax.full(3, 1.0, "bfloat16").shape == (3,)
+    assert lax.full((0, 2), 1.0).shape == (0, 2)
+    like = lax.full_like(np.ones((2, 1), np.int8), 5)
+    assert (like.shape, like.dtype, like.weak_type) == ((2, 1), np.dtype(np.int8), False)
+    assert lax.full_like(1.0, 2).weak_type
+    assert lax.full_like(effx.ShapeDtypeStruct((3,), np.float16), 2.0).dtype == np.float16
+    assert lax.full_like(X, 1, int, (2,)).dtype == np.int32
+    same(lax.iota(float, 4), np.arange(4.0))
+    same(lax.broadcasted_iota("uint8", (2, 3), 0), [[0] * 3, [1] * 3])
+
+
+def test_changing_shapes() -> None:
+    same(lax.broadcast(X[0, 0], (2, 3)), np.broadcast_to(X[0, 0], (2, 3, 4)))
+    same(
+        lax.broadcast_in_dim(X[:, :, :1], (2, 5, 3, 4), (0, 2, 3)),
+        np.broadcast_to(X[:, None, :, :1], (2, 5, 3, 4)),
+    )
+    same(lax.reshape(X, (4, 6)), X.reshape(4, 6))
+    same(lax.reshape(X, (24,), (2, 0, 1)), X.transpose(2, 0, 1).ravel())
+    same(lax.transpose(X, (2, 0, 1)), X.transpose(2, 0, 1))
+    same(lax.transpose(X, [0, 1, 2]), X)
+    same(lax.rev(X, (0, 2)), X[::-1, :, ::-1])
+    same(lax.squeeze(X[:, :1], (-2,)), X[:, 0])
+    same(lax.expand_dims(X, (0, -1)), X[None, ..., None])
+    same(lax.collapse(X, 0, 2), X.reshape(6, 4))
+    same(lax.collapse(X, 1), X.reshape(2, 12))
+    same(lax.collapse(X, -2, 3), X.reshape(2, 12))
+
+
+def test_joining_and_cutting() -> None:
+    same(lax.concatenate([X, X[:, :1]], 1), np.concatenate([X, X[:, :1]], 1))
+    same(lax.concatenate([X], 0), X)
+    same(lax.concatenate(X, 0), X.reshape(6, 4))
+    for part, want in zip(lax.split(X, (1, 0, 3), 2), np.split(X, (1, 1), 2), strict=True):
+        same(part, want)
+    same(lax.slice(X, (0, 1, 0), (2, 3, 4), (1, 1, 2)), X[:, 1:3, ::2])
+    same(lax.slice_in_dim(X, -2, None, axis=-1), X[..., -2:])
+    same(lax.slice_in_dim(X, 0, 3, 2, 1), X[:, 0:3:2])
+    same(lax.index_in_dim(X, -1, 1), X[:, -1:])
+    same(lax.index_in_dim(X, 2, 2, keepdims=False), X[..., 2])
+
+
+@pytest.mark.parametrize(
+    ("config", "reference"),
+    [
+        ([(1, 2, 0)], [9, 0, 1, 2, 9, 9]),
+        ([(0, 0, 1)], [0, 9, 1, 9, 2]),
+        ([(-1, 1, 0)], [1, 2, 9]),
+        ([(-1, -1, 2)], [9, 9, 1, 9, 9]),
+        ([(-2, -1, 0)], []),
+    ],
+)
+def test_pad(config: list[tuple[int, int, int]], reference: list[int]) -> None:
+    same(lax.pad(np.arange(3), 9, config), np.asarray(reference, np.int32))
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 9, -1, -3, -9])
+def test_blocks_at_computed_starts(start: int) -> None:
+    """A negative start counts from the end, then the start is bounded so that the block fits."""
+    x = X[0]
+    place = min(max(start + 4 if start < 0 else start, 0), 2)
+    for given in (start, np.int8(start), effx.device_put(np.int32(start))):
+        same(lax.dynamic_slice_in_dim(x, given, 2, 1), x[:, place : place + 2])
+        same(lax.dynamic_slice(x, (0, given), (3, 2)), x[:, place : place + 2])
+    same(lax.dynamic_slice(x, effx.device_put(np.array([0, start])), (3, 2)), x[:, place : place + 2])
+    same(effx.jit(lambda i: lax.dynamic_slice_in_dim(x, i, 2, -1))(start), x[:, place : place + 2])
+    plain = min(max(start, 0), 2)
+    same(lax.dynamic_slice_in_dim(x, start, 2, 1, allow_negative_indices=False), x[:, plain : plain + 2])
+    want = x.copy()
+    want[:, place : place + 2] = 7
+    same(lax.dynamic_update_slice_in_dim(x, np.full((3, 2), 7, np.float32), start, 1), want)
+    same(lax.dynamic_update_slice(x, np.full((3, 2), 7, np.float32), (0, start)), want)
+
+
+@pytest.mark.parametrize("index", [0, 3, -1, 5])
+def test_single_places(index: int) -> None:
+    x, place = X[0], min(index % 4 if index < 0 else index, 3)
+    same(lax.dynamic_index_in_dim(x, index, 1), x[:, place : place + 1])
+    same(lax.dynamic_index_in_dim(x, np.uint8(index % 256), 1, keepdims=False), x[:, place])
+    want = x.copy()
+    want[:, place] = [1, 2, 3]
+    row = np.array([1, 2, 3], np.float32)
+    same(lax.dynamic_update_index_in_dim(x, row, index, 1), want)
+    same(lax.dynamic_update_index_in_dim(x, row[:, None], index, -1), want)
+    want[:, place] = 5
+    same(
+        lax.dynamic_update_index_in_dim(np.arange(4), 9, index, 0),
+        np.where(np.arange(4) == place, 9, np.arange(4)),
+    )
+
+
+POINT = lax.GatherDimensionNumbers((), (0,), (0,))
+ROW = lax.GatherDimensionNumbers((1,), (0,), (0,))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8", "int64"])
+def test_gather_modes(dtype: str) -> None:
+    x = np.array([5.0, 6.0, 7.0], np.float32)
+    starts = np.array([[2], [0], [3], [100]]).astype(dtype)
+    same(lax.gather(x, starts, POINT, (1,)), [7, 5, 7, 7])
+    same(lax.gather(x, starts, POINT, (1,), mode="clip"), [7, 5, 7, 7])
+    same(lax.gather(x, starts, POINT, (1,), mode="fill"), [7, 5, np.nan, np.nan])
+    same(
+        lax.gather(x, starts, POINT, (1,), mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=-1.0),
+        [7, 5, -1, -1],
+    )
+    same(lax.gather(x, starts[:2], POINT, (1,), mode="promise_in_bounds", unique_indices=True), [7, 5])
+
+
+def test_gather_of_rows_and_windows() -> None:
+    starts = np.array([[-1], [0], [1], [5]])
+    same(lax.gather(X, starts, lax.GatherDimensionNumbers((1, 2), (0,), (0,)), (1, 3, 4)), X[[0, 0, 1, 1]])
+    filled = lax.gather(X[0], starts, ROW, (1, 4), mode="fill")
+    same(filled, np.stack([np.full(4, np.nan), X[0, 0], X[0, 1], np.full(4, np.nan)]).astype(np.float32))
+    windows = lax.gather(
+        X[0, 0], np.array([[0], [2], [3]]), lax.GatherDimensionNumbers((1,), (), (0,)), (2,), mode="fill"
+    )
+    same(windows, np.array([[0, 1], [2, 3], [np.nan, np.nan]], np.float32))
+    for dtype, fill in (("int8", -128), ("uint8", 255), ("bool", True)):
+        y = lax.gather(np.zeros(2, dtype), np.array([[7]]), POINT, (1,), mode="fill")
+        assert y.tolist() == [fill]
+
+
+def test_gather_with_batches() -> None:
+    places = np.array([[[1], [3]], [[0], [2]], [[3], [3]]])
+    numbers = lax.GatherDimensionNumbers((), (1,), (1,), (0,), (0,))
+    found = lax.gather(X[0], places, numbers, (1, 1), mode="fill")
+    same(found, np.take_along_axis(X[0], places[..., 0], 1))
+    batched = effx.vmap(lambda x, i: lax.gather(x, i, POINT, (1,)))(X[0], places)
+    same(batched, np.take_along_axis(X[0], places[..., 0], 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "want"),
+    [
+        ("scatter", [2, 0], [8.0, 2.0, 9.0]),
+        ("scatter_add", [0, 0], [18.0, 2.0, 3.0]),
+        ("scatter_sub", [0, 0], [-16.0, 2.0, 3.0]),
+        ("scatter_mul", [0, 0], [72.0, 2.0, 3.0]),
+        ("scatter_min", [1, 1], [1.0, 2.0, 3.0]),
+        ("scatter_max", [1, 1], [1.0, 9.0, 3.0]),
+    ],
+)
+def test_scatter(name: str, at: list[int], want: list[float]) -> None:
+    """Updates out of range are dropped, or with "clip" put at the nearest place."""
+    f = getattr(lax, name)
+    x, updates = np.array([1.0, 2.0, 3.0], np.float32), np.array([9.0, 8.0], np.float32)
+    numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    places = np.array(at)[:, None]
+    same(f(x, places, updates, numbers), want)
+    same(f(x, places.astype(np.uint8), updates, numbers, mode="drop"), want)
+    same(effx.jit(lambda x, u: f(x, places, u, numbers))(x, updates), want)
+    outside = np.array([[5], [-1]])
+    same(f(x, outside, updates, numbers), x)
+    near = f(x, np.array([[2], [0]]), updates, numbers)
+    same(f(x, outside, updates, numbers, mode="clip"), near)
+
+
+def test_scatter_of_windows() -> None:
+    x = np.zeros((2, 5), np.float32)
+    numbers = lax.ScatterDimensionNumbers((1,), (0,), (0, 1))
+    update = np.array([[1, 2], [3, 4]], np.float32)
+    same(lax.scatter_add(x, np.array([[0, 1], [1, 4]]), update, numbers), [[0, 1, 2, 0, 0], [0] * 5])
+    same(
+        lax.scatter_add(x, np.array([[0, 1], [1, 4]]), update, numbers, mode="clip"),
+        [[0, 1, 2, 0, 0], [0, 0, 0, 3, 4]],
+    )
+
+
+def test_derivatives_of_gather_and_scatter() -> None:
+    """Each is the other's transpose."""
+    x, places = np.arange(4.0, dtype=np.float32), np.array([[1], [1], [3]])
+    weights = np.array([1.0, 10.0, 100.0], np.float32)
+    ct = effx.grad(lambda x: (lax.gather(x, places, POINT, (1,)) * weights).sum())(x)
+    same(ct, [0, 11, 0, 100])
+    numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    coefficients = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+    ct = effx.grad(lambda u: (lax.scatter_add(x, places, u, numbers) * coefficients).sum())(weights)
+    same(ct, [2, 2, 4])
+
+
+def test_conversions() -> None:
+    x = np.array([-1.7, 0.0, 2.9], np.float32)
+    same(lax.convert_element_type(x, int), [-1, 0, 2])
+    same(lax.convert_element_type(x, bool), [True, False, True])
+    same(lax.convert_element_type(np.array([1 + 2j]), float), [1.0])
+    assert not lax.convert_element_type(1, int).weak_type
+    with effx.enable_x64(True):
+        assert lax.convert_element_type(x, float).dtype == np.float64
+    same(lax.bitcast_convert_type(x, "uint32"), x.view(np.uint32))
+    same(lax.bitcast_convert_type(x, "uint8"), x.view(np.uint8).reshape(3, 4))
+    same(lax.bitcast_convert_type(x.view(np.uint8).reshape(3, 4), "float32"), x)
+    same(lax.reduce_precision(np.array([1.01, 3.3], np.float32), 5, 2), [1.0, 3.5])
+
+
+def test_identities_of_trees() -> None:
+    tree = {"a": X[0, 0], "b": (np.arange(2), 3.0)}
+    again = lax.optimization_barrier(tree)
+    same(again["a"], X[0, 0])
+    assert lax.optimization_barrier(()) == ()
+    assert lax.stop_gradient(tree)["b"][1] == 3.0
+    f = lambda t: (lax.stop_gradient(t)["a"] * t["a"]).sum()  # noqa: E731
+    same(effx.grad(f)({"a": X[0, 0]})["a"], X[0, 0])
+    same(effx.grad(lambda x: (lax.optimization_barrier({"a": x})["a"] ** 2).sum())(X[0, 0]), 2 * X[0, 0])
