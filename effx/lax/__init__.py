@@ -11,7 +11,6 @@ Never: promote one array's dtype to another's.
 # isort: off
 from typing import TYPE_CHECKING
 
-import effx.handlers.evaluate  # noqa: F401 - the outermost handler
 from effx.lazy import lazy
 
 if TYPE_CHECKING:

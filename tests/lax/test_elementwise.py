@@ -215,7 +215,10 @@ def test_python_numbers_adapt(call: Callable[[], Array], dtype: str, weak: bool)
 
 def test_transformations() -> None:
     x = np.linspace(0.1, 0.9, 6, dtype=np.float32).reshape(2, 3)
-    f = lambda x: lax.mul(lax.sin(x), lax.add(x, 1.0))  # noqa: E731
+
+    def f(x: Any) -> Array:
+        return lax.mul(lax.sin(x), lax.add(x, 1.0))
+
     np.testing.assert_allclose(effx.vmap(f)(x), np.sin(x) * (x + 1), rtol=1e-6)
     np.testing.assert_allclose(effx.jit(f)(x), np.sin(x) * (x + 1), rtol=1e-6)
     want = np.cos(x) * (x + 1) + np.sin(x)

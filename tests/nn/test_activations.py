@@ -6,6 +6,7 @@ Never: looks away at infinities.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -171,8 +172,8 @@ def test_glu(axis: int) -> None:
 
 def test_slopes_broadcast() -> None:
     x = np.array([[-1.0], [2.0]], np.float32)
-    slopes = np.array([0.1, 0.2], np.float32)
-    np.testing.assert_allclose(nn.leaky_relu(x, slopes), [[-0.1, -0.2], [2, 2]], rtol=1e-6)
+    slopes: Any = np.array([0.1, 0.2], np.float32)
+    np.testing.assert_allclose(nn.leaky_relu(x, slopes), [[-0.1, -0.2], [2.0, 2.0]], rtol=1e-6)
     np.testing.assert_allclose(nn.elu(x, slopes)[0], slopes * np.expm1(-1), rtol=1e-6)
     np.testing.assert_allclose(nn.celu(x, slopes)[0], slopes * np.expm1(-1 / slopes), rtol=1e-5)
     np.testing.assert_allclose(
