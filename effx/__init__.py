@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from effx import dlpack as dlpack
     from effx import dtypes as dtypes
     from effx import effects as effects
     from effx import errors as errors
@@ -95,6 +96,7 @@ _HOME = {
     "vmap": "effx.transforms.vmap",
 }
 _MODULES = {
+    "dlpack",
     "dtypes",
     "effects",
     "errors",

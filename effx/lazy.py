@@ -1,6 +1,6 @@
-"""Packages that load their modules when a name is asked for (PEP 562).
+"""Packages of functions that load their modules when a name is asked for (PEP 562).
 
-Never: import another effx module.
+Never: import another effx module before a name is asked for.
 """
 
 import importlib
@@ -28,6 +28,8 @@ def lazy(
         module = home.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        # Whatever the name is for, its results will be worked with: the outermost handler must be there.
+        importlib.import_module("effx.handlers.evaluate")
         value = getattr(importlib.import_module(f"{package}.{module}"), name)
         setattr(sys.modules[package], name, value)  # found without this function from now on
         return value

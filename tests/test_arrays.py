@@ -77,11 +77,11 @@ def test_pickle_and_copy(dtype: str) -> None:
 def test_dlpack_with_numpy() -> None:
     x = enp.arange(5.0)
     np.testing.assert_array_equal(np.from_dlpack(x), np.arange(5.0))
-    back = effx.lower.concrete.from_dlpack(np.arange(6, dtype="i4").reshape(2, 3))
+    back = effx.dlpack.from_dlpack(np.arange(6, dtype="i4").reshape(2, 3))
     assert repr(back.type) == "i32[2,3]"
     assert int(back.sum()) == 15
     with pytest.raises(errors.DTypeError) as caught:
-        effx.lower.concrete.from_dlpack([1])
+        effx.dlpack.from_dlpack([1])
     assert (
         caught.value.message
         == "from_dlpack: expected an object with __dlpack__ and __dlpack_device__, got list"
@@ -91,7 +91,7 @@ def test_dlpack_with_numpy() -> None:
 def test_dlpack_with_torch() -> None:
     torch = pytest.importorskip("torch")
     t = torch.arange(4, dtype=torch.float32)
-    x = effx.lower.concrete.from_dlpack(t)
+    x = effx.dlpack.from_dlpack(t)
     assert str(x * 2.0) == "[0. 2. 4. 6.]"
     assert torch.from_dlpack(enp.ones(3)).sum().item() == 3.0
 

@@ -361,6 +361,10 @@ def from_dlpack(external: Any, device: object = None, copy: bool | None = None) 
 
     Raises:
         DTypeError: the object does not speak DLPack, or its device or dtype is not supported.
+
+    >>> import numpy as np
+    >>> from_dlpack(np.arange(3, dtype="int32"))
+    Array([0, 1, 2], dtype=int32)
     """
     if not hasattr(external, "__dlpack__") or not hasattr(external, "__dlpack_device__"):
         raise DTypeError(

@@ -1,0 +1,8 @@
+"""Sharing arrays with other libraries through DLPack, without copying.
+
+Never: import another library.
+"""
+
+from effx.lower.concrete import from_dlpack
+
+__all__ = ["from_dlpack"]
