@@ -21,6 +21,8 @@ def lazy(
         public: modules that are names themselves.
     """
     home = {name: module for module, names in modules.items() for name in names.split()}
+    # Loading a module sets its name in the package, over a function of the same name.
+    assert not set(home) & set(modules), f"{package}: modules and functions share names"
 
     def find(name: str) -> object:
         if name in public:

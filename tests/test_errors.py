@@ -273,6 +273,13 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
         "vmap(axis_size=2, axis_name='i')",
     ),
     (
+        "unbound axis of pmax",
+        lambda: effx.vmap(lambda x: lax.pmax(x, "j"), axis_name="i")(ones(2)),
+        errors.AxisNameError,
+        "pmax: axis name 'j' is not bound by vmap or pmap; names in scope: 'i'",
+        "vmap(axis_size=2, axis_name='i')",
+    ),
+    (
         "index out of range",
         lambda: enp.arange(3)[5],
         errors.IndexingError,

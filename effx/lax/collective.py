@@ -77,6 +77,7 @@ def axis_index(axis_name: AxisName | Sequence[AxisName]) -> Array:
     names = _names(axis_name)
     place: Array = as_operand(np.int32(0))
     for i, name in enumerate(names):
+        _size("axis_index", name)
         own = c.AxisIndex(name)()
         place = own if i == 0 else place * _size("axis_index", name) + own
     return place
@@ -88,6 +89,7 @@ def _over(
     def leaf(value: Operand) -> Array:
         array = as_operand(value, what)
         for name in _names(axis_name):
+            _size(what, name)  # while the caller's handlers are in sight, so that an error can list their names
             array = reduce(array, name)
         return array
 
