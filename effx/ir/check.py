@@ -20,10 +20,11 @@ def check(program: Program) -> Program:
             operations leave.
 
     >>> from effx.ir.text import parse_program
-    >>> check(parse_program("f(a: f32[3]) { b: f32[2] = sin a\\n return b }"))
-    Traceback (most recent call last):
-    ...
-    effx.errors.ProgramError: check: f: equation 0, sin: the result is f32[2], but the typing rule gives f32[3]
+    >>> try:
+    ...     check(parse_program("f(a: f32[3]) { b: f32[2] = sin a\\n return b }"))
+    ... except ProgramError as error:
+    ...     print(error.message)
+    check: f: equation 0, sin: the result is f32[2], but the typing rule gives f32[3]
     """
     _check(program, set())
     return program

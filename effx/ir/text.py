@@ -14,6 +14,8 @@ weak; a literal carries its type. Effects that the program leaves open follow `!
 Never: print where an equation came from; `Equation.source` is not part of a program's meaning.
 """
 
+import importlib
+import pkgutil
 import re
 from typing import Any, TypeVar, cast, final
 
@@ -23,6 +25,7 @@ import numpy as np
 from effx import dtypes
 from effx.effects import Operation
 from effx.errors import ProgramError
+from effx.ir import ops
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row
 from effx.ir.types import ArrayType, array_type
 
@@ -138,6 +141,8 @@ KEYWORDS: dict[str, bool | None] = {"True": True, "False": False, "None": None}
 
 
 def _operations() -> dict[str, type[Operation[object]]]:
+    for family in pkgutil.iter_modules(ops.__path__):
+        importlib.import_module(f"effx.ir.ops.{family.name}")
     found: dict[str, type[Operation[object]]] = {}
     pending: list[type[Operation[object]]] = [Operation]
     while pending:
