@@ -87,7 +87,7 @@ class Handler:
 
     def handle(self, frame: "Frame", op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Interprets `op`. Runs with the next handler outward as the current one."""
-        raise NotImplementedError  # pragma: no cover - abstract
+        raise NoRuleError(f"{op.name}: the handler {self.describe()} does not say how to handle operations")
 
     def takes(self, effects: frozenset[Effect]) -> bool:
         """Says whether the handler handles one of these effects."""

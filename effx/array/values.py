@@ -92,7 +92,7 @@ class Array(Value, Generic[DT, Unpack[Dims]]):
         Raises:
             ConcretizationError: the value is abstract.
         """
-        raise NotImplementedError  # pragma: no cover - abstract
+        raise self._abstract(asked)
 
     # Python conversions
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> HostData:

@@ -89,7 +89,8 @@ def _over(
     def leaf(value: Operand) -> Array:
         array = as_operand(value, what)
         for name in _names(axis_name):
-            _size(what, name)  # while the caller's handlers are in sight, so that an error can list their names
+            # While the caller's handlers are in sight, so that an error can list their names.
+            _size(what, name)
             array = reduce(array, name)
         return array
 

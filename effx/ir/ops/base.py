@@ -6,7 +6,7 @@ Never: define an operation.
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from effx.effects import Operation
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ProgramError, ShapeError
 from effx.ir.types import ArrayType, Shape, array_type
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class ArrayOperation(Operation["Array"]):
         Raises:
             ShapeError, DTypeError: the operands do not fit.
         """
-        raise NotImplementedError  # pragma: no cover - abstract
+        raise ProgramError(f"{self.name}: the operation has no typing rule; override infer")
 
 
 class TupleOperation(Operation["tuple[Array, ...]"]):
@@ -48,7 +48,7 @@ class TupleOperation(Operation["tuple[Array, ...]"]):
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The typing rule: the results' types from the operands' types."""
-        raise NotImplementedError  # pragma: no cover - abstract
+        raise ProgramError(f"{self.name}: the operation has no typing rule; override infer")
 
 
 class Singleton:
