@@ -268,7 +268,7 @@ def draw(losses: Sequence[float], data: Data, guesses: Labels, hardest: int, nor
         axes.imshow(pixels.reshape(8, 8), cmap="gray_r")
         axes.set_title(title, fontsize=8, color=colour)
         axes.set_axis_off()
-    figure.suptitle(f"digits: {np.mean(~wrong):.1%} right, gradient norms up to {norms.max():.3g}")
+    figure.suptitle(f"digits: {np.mean(~wrong):.1%} right, gradient norms up to {np.max(norms):.3g}")
     PICTURE.parent.mkdir(exist_ok=True)
     figure.savefig(PICTURE, dpi=120)
     plt.close(figure)
@@ -287,7 +287,7 @@ def main() -> None:
     print(f"test accuracy {right:.2%} after {len(losses)} steps")
 
     norms = np.asarray(gradient_norms(network, train_x, train_y))
-    hardest = int(norms.argmax())
+    hardest = int(np.argmax(norms))
     print(
         f"hardest training example: number {hardest}, a {data.train_y[hardest]}, with gradient norm "
         f"{norms[hardest]:.3g} (median {np.median(norms):.2g})"
