@@ -38,11 +38,18 @@ def _by_lhs(op: DotGeneral, ct: Array, linear: Linear, known: Array, *, swapped:
     precision = op.precision if not swapped else (op.precision[1], op.precision[0])
     if ct.type.dtype != known.type.dtype:
         ct = convert(ct, known.type.dtype)
-    out = DotGeneral(ct_contract, tuple(other_free), batch, other_batch, precision)(ct, known)
-    # out's axes: batch, mine_free, then other's contracted axes in their own order.
-    remaining = [i for i in range(known.type.ndim) if i in other_contract]
-    order = [mine_contract[other_contract.index(i)] for i in remaining]
-    places = [*mine_batch, *mine_free, *order]
+    # The other's contracted axes, in its own order, and the axes of mine that they stand for.
+    contracted = [
+        mine_contract[other_contract.index(i)] for i in range(known.type.ndim) if i in other_contract
+    ]
+    # Either operand may come first; best is the order that leaves the axes where they belong.
+    ct_first, known_first = [*mine_batch, *mine_free, *contracted], [*mine_batch, *contracted, *mine_free]
+    if known_first == sorted(known_first) and ct_first != known_first:
+        places = known_first
+        out = DotGeneral(tuple(other_free), ct_contract, other_batch, batch, precision[::-1])(known, ct)
+    else:
+        places = ct_first
+        out = DotGeneral(ct_contract, tuple(other_free), batch, other_batch, precision)(ct, known)
     perm = [0] * len(places)
     for place, axis in enumerate(places):
         perm[axis] = place

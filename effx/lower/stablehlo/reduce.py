@@ -91,76 +91,63 @@ def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outpu
 
 @emits(r.Cumulative)
 def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -> str:
-    # Doubling steps inside blocks, then the same over the blocks' totals: log2(block) vectorised
-    # passes over the data instead of one slow pass or log2(n) of them.
+    # Combine pairs, run over the pairs, fill in between (Blelloch, "Prefix sums and their applications",
+    # 1990): two operations an element, each level vectorised, where reduce_window would be quadratic.
     t = inputs[0].type
     x = body.name(inputs[0])
     combine, init = combiner(op, t)
-    n = t.shape[op.axis]
-    if n <= 1 or t.size == 0:
+    if t.shape[op.axis] < 2 or t.size == 0:
         return x
-    return _scan(body, x, t, op.axis, op.reverse, combine, init)
+    if not op.reverse:
+        return _scan(body, x, t, op.axis, combine, init)
+    turned = body.line(f"stablehlo.reverse {x}, dims = [{op.axis}] : {t.mlir}")
+    running = _scan(body, turned, t, op.axis, combine, init)
+    return body.line(f"stablehlo.reverse {running}, dims = [{op.axis}] : {t.mlir}")
 
 
-BLOCK = 32
+def _cut(
+    body: Body, x: str, t: ArrayType, axis: int, start: int, limit: int, step: int
+) -> tuple[str, ArrayType]:
+    """Writes a slice along one axis; returns its name and type."""
+    size = max(0, -(-(limit - start) // step))
+    out = t.with_shape((*t.shape[:axis], size, *t.shape[axis + 1 :]))
+    parts = [f"{start}:{limit}:{step}" if i == axis else f"0:{n}" for i, n in enumerate(t.shape)]
+    return body.line(f"stablehlo.slice {x} [{', '.join(parts)}] : ({t.mlir}) -> {out.mlir}"), out
 
 
-def _shift(
-    body: Body, x: str, t: ArrayType, axis: int, by: int, reverse: bool, init: str, scalar: str
-) -> str:
-    low, high, start, limit = [0] * t.ndim, [0] * t.ndim, [0] * t.ndim, list(t.shape)
-    if reverse:
-        start[axis] = by
-        high[axis] = by
-    else:
-        limit[axis] -= by
-        low[axis] = by
-    cut = t.with_shape(tuple([b - a for a, b in zip(start, limit, strict=True)]))
-    ranges = ", ".join(f"{a}:{b}" for a, b in zip(start, limit, strict=True))
-    part = body.line(f"stablehlo.slice {x} [{ranges}] : ({t.mlir}) -> {cut.mlir}")
+def _spread(body: Body, x: str, t: ArrayType, axis: int, low: int, n: int, init: str) -> str:
+    """Writes every second place of an axis of size n, from `low` on, and the neutral element between."""
+    out = t.with_shape((*t.shape[:axis], n, *t.shape[axis + 1 :]))
+    m = t.shape[axis]
+    edges = [[0] * t.ndim for _ in range(3)]
+    edges[0][axis], edges[1][axis], edges[2][axis] = low, n - low - (2 * m - 1), 1
     return body.line(
-        f"stablehlo.pad {part}, {init}, low = {ints(low)}, high = {ints(high)}, interior = {ints([0] * t.ndim)} "
-        f": ({cut.mlir}, {scalar}) -> {t.mlir}"
+        f"stablehlo.pad {x}, {init}, low = {ints(edges[0])}, high = {ints(edges[1])}, interior = {ints(edges[2])} "
+        f": ({t.mlir}, {array_type(t.dtype).mlir}) -> {out.mlir}"
     )
 
 
-def _scan(body: Body, x: str, t: ArrayType, axis: int, reverse: bool, combine: str, init: Scalar) -> str:
-    scalar = array_type(t.dtype)
-    start = body.constant(init, scalar)
+def _scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scalar) -> str:
     n = t.shape[axis]
-    if n <= BLOCK:
-        by = 1
-        while by < n:
-            moved = _shift(body, x, t, axis, by, reverse, start, scalar.mlir)
-            x = body.line(f"stablehlo.{combine} {x}, {moved} : {t.mlir}")
-            by *= 2
+    if n < 2:
         return x
-    blocks = -(-n // BLOCK)
-    rest = blocks * BLOCK - n
-    padded = t.with_shape((*t.shape[:axis], blocks * BLOCK, *t.shape[axis + 1 :]))
-    if rest:
-        edge = [rest if i == axis else 0 for i in range(t.ndim)]
-        none = ints([0] * t.ndim)
-        low, high = (ints(edge), none) if reverse else (none, ints(edge))
-        x = body.line(
-            f"stablehlo.pad {x}, {start}, low = {low}, high = {high}, interior = {none} "
-            f": ({t.mlir}, {scalar.mlir}) -> {padded.mlir}"
+    start = body.constant(init, array_type(t.dtype))
+    first, pairs = _cut(body, x, t, axis, 0, n - 1, 2)
+    second, _ = _cut(body, x, t, axis, 1, n, 2)
+    paired = body.line(f"stablehlo.{combine} {first}, {second} : {pairs.mlir}")
+    # Behind each pair stands the running result; between, one element more than behind the pair before.
+    odd = _scan(body, paired, pairs, axis, combine, init)
+    head, one = _cut(body, x, t, axis, 0, 1, 1)
+    if n == 2:
+        even, even_type = head, one
+    else:
+        later, rest = _cut(body, x, t, axis, 2, n, 2)
+        before, _ = _cut(body, odd, pairs, axis, 0, rest.shape[axis], 1)
+        tail = body.line(f"stablehlo.{combine} {before}, {later} : {rest.mlir}")
+        even_type = t.with_shape((*t.shape[:axis], rest.shape[axis] + 1, *t.shape[axis + 1 :]))
+        even = body.line(
+            f"stablehlo.concatenate {head}, {tail}, dim = {axis} : ({one.mlir}, {rest.mlir}) -> {even_type.mlir}"
         )
-    split = t.with_shape((*t.shape[:axis], blocks, BLOCK, *t.shape[axis + 1 :]))
-    x = body.line(f"stablehlo.reshape {x} : ({padded.mlir}) -> {split.mlir}")
-    inner = _scan(body, x, split, axis + 1, reverse, combine, init)
-    totals = t.with_shape((*t.shape[:axis], blocks, *t.shape[axis + 1 :]))
-    last = reduce_line(body, x, split, (axis + 1,), combine, init)
-    running = _scan(body, last, totals, axis, reverse, combine, init)
-    before = _shift(body, running, totals, axis, 1, reverse, start, scalar.mlir)
-    dims = ints([i for i in range(split.ndim) if i != axis + 1])
-    spread = body.line(
-        f"stablehlo.broadcast_in_dim {before}, dims = {dims} : ({totals.mlir}) -> {split.mlir}"
-    )
-    both = body.line(f"stablehlo.{combine} {inner}, {spread} : {split.mlir}")
-    joined = body.line(f"stablehlo.reshape {both} : ({split.mlir}) -> {padded.mlir}")
-    if not rest:
-        return joined
-    first = rest if reverse else 0
-    ranges = ", ".join(f"{first}:{first + n}" if i == axis else f"0:{m}" for i, m in enumerate(t.shape))
-    return body.line(f"stablehlo.slice {joined} [{ranges}] : ({padded.mlir}) -> {t.mlir}")
+    left = _spread(body, even, even_type, axis, 0, n, start)
+    right = _spread(body, odd, pairs, axis, 1, n, start)
+    return body.line(f"stablehlo.{combine} {left}, {right} : {t.mlir}")
