@@ -290,6 +290,8 @@ def module_text(
     """
     if program.effects:
         raise BackendError(f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}")
+    import effx.lower.stablehlo  # noqa: F401 - registers the rules; here, because they need this module first
+
     module = Module(platform)
     attributes = [""] * len(program.inputs)
     if any(donated):

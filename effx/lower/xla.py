@@ -21,7 +21,6 @@ from effx.lower.backends import platform_of
 from effx.lower.concrete import ConcreteArray
 from effx.lower.emit import module_text
 from effx.lower.sharding import SingleDeviceSharding, single
-from effx.lower.stablehlo import elementwise as _rules  # noqa: F401 - importing the package registers all rules
 
 __all__ = ["Executable", "compile_program"]
 

@@ -8,11 +8,11 @@ from functools import wraps
 from operator import index
 from typing import Any, ParamSpec, TypeVar
 
+from effx import handlers
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
 from effx.errors import ShapeError, TransformError, TreeError
-from effx.handlers.batch import batch
 from effx.ir.ops.shape import BroadcastInDim
 from effx.transforms.arguments import argument_place, as_results, name_of, origin_of, plain
 from effx.tree import unflatten
@@ -109,7 +109,7 @@ def vmap(
             returned, out_tree = flatten(fun(*inner_args, **inner_kwargs))
             return as_results("vmap", name, returned)
 
-        results, result_axes = batch(flat, arrays, places, size, axis_name, origin)
+        results, result_axes = handlers.batch.batch(flat, arrays, places, size, axis_name, origin)
         assert out_tree is not None
         wanted = _axes("out_axes", out_axes, unflatten(out_tree, results))
         outputs = [

@@ -64,9 +64,11 @@ class JVP(Handler):
             return self._without_rule(frame, op, operands)
         primals: list[Array] = []
         tangents: list[Tangent] = []
-        for x in cast("tuple[Array, ...]", operands):
+        # No cast() on the way of every operation: each costs 30 ns.
+        arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
+        for x in arrays:
             if x.frame is frame:
-                dual: Dual = cast("Box", x).payload
+                dual: Dual = x.payload  # type: ignore[attr-defined]  # a value with a frame is a Box
                 primals.append(dual.primal)
                 tangents.append(dual.tangent)
             else:
@@ -81,7 +83,7 @@ class JVP(Handler):
         if type(y) is tuple:
             assert type(dy) is tuple
             return cast("R", tuple([join(frame, a, da) for a, da in zip(y, dy, strict=True)]))
-        return cast("R", join(frame, cast("Array", y), cast("Tangent", dy)))
+        return join(frame, y, dy)  # type: ignore[arg-type, return-value]  # the rule of an ArrayOperation
 
     def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         if type(op) is Call:
