@@ -19,6 +19,15 @@ def elementwise(
 ) -> tuple[Array, Axis]:
     if len(values) == 1:
         return op(values[0]), axes[0]
+    if len(values) == 2:
+        # What nearly every operation of two operands is: both batched alike, or one an unbatched scalar.
+        (x, y), (a, b) = values, axes
+        if a == b and x.type.ndim == y.type.ndim:
+            return op(x, y), a
+        if b is None and not y.type.shape:
+            return op(x, y), a
+        if a is None and not x.type.shape:
+            return op(x, y), b
     aligned, axis = align(handler, values, axes)
     return op(*aligned), axis
 
