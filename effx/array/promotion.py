@@ -15,7 +15,7 @@ from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
 from effx.flags import numpy_rank_promotion
 from effx.ir.ops.convert import Convert
-from effx.ir.ops.shape import BroadcastInDim, Reshape
+from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
 
 if TYPE_CHECKING:
@@ -182,13 +182,3 @@ def broadcast_arrays(arrays: Sequence[Array], keep_scalars: bool = True) -> list
 def promote(*operands: Operand) -> list[Array]:
     """Brings operands to their common dtype and shape; rank-0 operands keep their rank."""
     return broadcast_arrays(promote_dtypes(*operands))
-
-
-def expand(x: Array, axes: Sequence[int]) -> Array:
-    """Inserts axes of size 1 so that they stand at `axes` of the result."""
-    ndim = x.type.ndim + len(axes)
-    places = sorted(a % ndim for a in axes)
-    shape = list(x.type.shape)
-    for place in places:
-        shape.insert(place, 1)
-    return Reshape(tuple(shape))(x)

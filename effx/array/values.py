@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, f
 import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple, Unpack
 
-from effx.effects import Frame, Value, current_frame, perform, stack_of
-from effx.errors import ConcretizationError, ShapeError
+from effx.effects import Frame, Value, current_frame, is_in_scope, perform, stack_of
+from effx.errors import ConcretizationError, EscapedBoxError, ShapeError
 from effx.ir.types import ArrayType, Shape
 
 if TYPE_CHECKING:
@@ -552,6 +552,19 @@ class Box(Array[DT, Unpack[Dims]]):
 
     def __repr__(self) -> str:
         return f"Traced<{self.type!r}>with<{self.frame.handler.describe()}>"
+
+    def escaped(self) -> EscapedBoxError:
+        """Returns the error for the box where its handler is not at work."""
+        handler = self.frame.handler.describe()
+        where = f" of {self.frame.origin}" if self.frame.origin else ""
+        if not self.frame.live or not is_in_scope(self.frame):
+            return EscapedBoxError(
+                f"escaped box: a value {self.type!r} that belongs to {handler}{where} was used after that "
+                f"handler had ended; return it from the function instead of keeping it in a variable outside"
+            )
+        return EscapedBoxError(
+            f"escaped box: a value {self.type!r} of {handler}{where} was used outside that handler"
+        )
 
 
 @final

@@ -17,7 +17,7 @@ from effx.ir.ops.collective import AxisEffect
 from effx.ir.ops.control import Call
 from effx.ir.program import Equation, Program, Var
 from effx.lower.backends import default_device
-from effx.lower.concrete import ConcreteArray, as_concrete, put
+from effx.lower.concrete import ConcreteArray, as_concrete, buffer_on
 from effx.lower.dispatch import FastPath, fast_function, fast_path
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
@@ -93,17 +93,13 @@ def _kernel(op: Operation[object]) -> Kernel:
             outputs = (Var(cast("ArrayOperation", op).infer(*[x.type for x in arrays])),)
         program = Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
         executable = compile_program(program, (), device, keep_unused=True, committed=committed)
-        buffers = [(x if x.device == device else _moved(x, executable)).buffer for x in arrays]
+        buffers = [buffer_on(x, device) for x in arrays]
         results = executable.run(buffers)
         result = tuple(results) if op.multiple else results[0]
         return result, fast_path(executable, result), False
 
     kernel = _kernels[op] = fast_function(op.name, miss, miss, (), ())
     return kernel
-
-
-def _moved(x: ConcreteArray, executable: Executable) -> ConcreteArray:
-    return put(x.host("move"), x.type, executable.sharding._device)
 
 
 def run_closed(program: Program, arrays: "tuple[Array, ...] | list[Array]") -> list[ConcreteArray]:
@@ -123,7 +119,7 @@ def run_closed(program: Program, arrays: "tuple[Array, ...] | list[Array]") -> l
     assert isinstance(executable, Executable)
     for x in concrete:
         x._check_alive(program.name)
-    return executable.run([(x if x.device == device else _moved(x, executable)).buffer for x in concrete])
+    return executable.run([buffer_on(x, device) for x in concrete])
 
 
 def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":

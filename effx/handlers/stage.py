@@ -10,7 +10,7 @@ import attrs
 
 from effx.array import Array, Box, HostArray
 from effx.effects import Frame, Handler, Operation, Value, current_scope, handle, is_in_scope
-from effx.errors import EscapedBoxError, current_source
+from effx.errors import current_source
 from effx.ir.ops.base import TupleOperation
 from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
 from effx.ir.types import ArrayType
@@ -40,11 +40,7 @@ class Recorder:
         var = self.variables.get(id(x))
         if var is None:
             if type(x) is Box and not is_in_scope(x.frame):
-                raise EscapedBoxError(
-                    f"escaped box: a value {x.type!r} that belongs to {x.frame.handler.describe()}"
-                    f"{f' of {x.frame.origin}' if x.frame.origin else ''} was used after that handler had ended; "
-                    f"return it from the function instead of keeping it in a variable outside"
-                )
+                raise x.escaped()
             var = self.variables[id(x)] = Var(x.type)
             self.captured.append((x, var))
         return var

@@ -19,8 +19,8 @@ from effx.array import Array, Box, HostArray, Operand
 from effx.array.printing import array_repr, host_text
 from effx.array.promotion import as_operand
 from effx.array.values import DT, Dims, HostData, Number
-from effx.effects import is_in_scope, isolated, perform
-from effx.errors import DonatedArrayError, DTypeError, EscapedBoxError
+from effx.effects import isolated, perform
+from effx.errors import DonatedArrayError, DTypeError
 from effx.ir.ops.convert import Bitcast
 from effx.ir.types import ArrayType, array_type
 from effx.lower.backends import client, default_device
@@ -280,6 +280,11 @@ def put(
     return ConcreteArray(_jax.batched_device_put(type, sharding, [value], [where], chosen, enable_x64=True))
 
 
+def buffer_on(x: ConcreteArray, device: Device) -> ArrayImpl:
+    """Returns the array's buffer on a device, copying one that lies elsewhere."""
+    return (x if x.device == device else put(x.host("move"), x.type, device)).buffer
+
+
 _scalars: dict[tuple[str, ArrayType], ConcreteArray] = {}
 
 
@@ -305,21 +310,7 @@ def as_concrete(x: Array) -> ConcreteArray:
             found = _scalars[key] = put(value, x.type)
         return found
     assert isinstance(x, Box)
-    raise escaped(x)
-
-
-def escaped(box: Box) -> EscapedBoxError:
-    """Returns the error for a box that is used where its handler is not at work."""
-    handler = box.frame.handler.describe()
-    where = f" of {box.frame.origin}" if box.frame.origin else ""
-    if not box.frame.live or not is_in_scope(box.frame):
-        return EscapedBoxError(
-            f"escaped box: a value {box.type!r} that belongs to {handler}{where} was used after that "
-            f"handler had ended; return it from the function instead of keeping it in a variable outside"
-        )
-    return EscapedBoxError(
-        f"escaped box: a value {box.type!r} of {handler}{where} was used outside that handler"
-    )
+    raise x.escaped()
 
 
 def device_put(x: Operand, device: object = None) -> Array:

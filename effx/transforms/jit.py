@@ -25,7 +25,7 @@ from effx.ir.ops.control import Call
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.lower.backends import local_devices
-from effx.lower.concrete import ConcreteArray, as_concrete, put
+from effx.lower.concrete import ConcreteArray, as_concrete, buffer_on
 from effx.lower.dispatch import FastPath, fast_function, fast_path, reads_scalars
 from effx.lower.sharding import Device, device_name, device_of
 from effx.lower.xla import Executable, compile_program
@@ -286,9 +286,7 @@ class Function(Generic[P, R]):
         executable, device = self.executable(entry, concrete)
         for x in concrete:
             x._check_alive(self.name)
-        buffers = [
-            (x if x.device == device else put(x.host("move"), x.type, device)).buffer for x in concrete
-        ]
+        buffers = [buffer_on(x, device) for x in concrete]
         result: R = entry.out_tree.unflatten(executable.run(buffers))
         settled = all([type(x) is ConcreteArray for x in leaves]) or reads_scalars()
         return result, fast_path(executable, result) if settled else None, False

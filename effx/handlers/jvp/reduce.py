@@ -79,19 +79,7 @@ def _before(x: Array, reverse: bool) -> Array:
     """Products of all elements before each one on the last axis (behind it, when reverse)."""
     axis = x.type.ndim - 1
     running = r.CumProd(axis, reverse)(x)
-    return _shifted(running, axis, reverse, scalar(1, x.type.dtype))
-
-
-def _shifted(x: Array, axis: int, reverse: bool, fill: Array) -> Array:
-    n = x.type.shape[axis]
-    zeros, shape = (0,) * x.type.ndim, x.type.shape
-    one = tuple([1 if i == axis else 0 for i in range(x.type.ndim)])
-    if n == 0:
-        return x
-    if reverse:
-        return Pad(zeros, one, zeros)(Slice(one, shape, (1,) * x.type.ndim)(x), fill)
-    limit = tuple([m - 1 if i == axis else m for i, m in enumerate(shape)])
-    return Pad(one, zeros, zeros)(Slice(zeros, limit, (1,) * x.type.ndim)(x), fill)
+    return _moved(running, axis, 1, reverse, 1)
 
 
 @rule(r.CumProd)
@@ -103,7 +91,7 @@ def cumulative_product(
     (x,), (dx,) = primals, tangents
     y = op(x)
     assert dx is not None
-    a, b = x, MUL(_shifted(y, op.axis, op.reverse, scalar(1, x.type.dtype)), dx)
+    a, b = x, MUL(_moved(y, op.axis, 1, op.reverse, 1), dx)
     return y, linear_recurrence(a, b, op.axis, op.reverse)
 
 
@@ -121,6 +109,8 @@ def linear_recurrence(a: Array, b: Array, axis: int, reverse: bool) -> Array:
 
 def _moved(x: Array, axis: int, by: int, reverse: bool, fill: int) -> Array:
     ndim, shape = x.type.ndim, x.type.shape
+    if shape[axis] == 0:
+        return x
     zeros = (0,) * ndim
     edge = tuple([by if i == axis else 0 for i in range(ndim)])
     if reverse:

@@ -12,13 +12,11 @@ from typing import TypeVar, cast, final
 import attrs
 
 from effx.array import Array, HostArray
-from effx.array.promotion import scalar
 from effx.effects import RuleTable
 from effx.errors import NoRuleError, source_in_force
 from effx.handlers.stage import stage
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import Call
-from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 
@@ -166,19 +164,7 @@ def _transpose_program(program: Program, known_in: tuple[bool, ...], present: tu
     return Transposed(staged.program, staged.captured, nonzero)
 
 
-def is_linear(x: Operand) -> bool:
-    """Says whether an operand of a rule is a linear one."""
-    return type(x) is Linear
-
-
 def value(x: Operand) -> Array:
     """Returns a known operand of a rule."""
     assert not isinstance(x, Linear)
     return x
-
-
-def instantiate(ct: Cotangent, t: ArrayType) -> Array:
-    """Returns a cotangent as an array, zeros for None."""
-    if ct is not None:
-        return ct
-    return BroadcastInDim(t.shape, ())(scalar(0, t.dtype))
