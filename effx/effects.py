@@ -154,6 +154,8 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         EffxError: whatever the handlers report; the error names the handler stack.
     """
     frame = entered = _current.get()
+    if frame is None:
+        return outermost.handler.handle(outermost, op, operands)
     effects = op.effects
     while frame is not None:
         if frame.intercepts:
@@ -168,8 +170,6 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
             continue
         break
     if frame is None:
-        if entered is None:
-            return outermost.handler.handle(outermost, op, operands)
         frame = outermost
     token = _current.set(frame.outer)
     try:

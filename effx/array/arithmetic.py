@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from effx import dtypes
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
+from effx.array.values import Array
 from effx.dtypes import DType
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
@@ -19,7 +20,7 @@ from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
 
 if TYPE_CHECKING:
-    from effx.array.values import Array, Operand
+    from effx.array.values import Operand
 
 ADD, SUB, MUL, DIV, REM = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Rem()
 AND, OR, XOR, NOT = e.And(), e.Or(), e.Xor(), e.Not()
@@ -59,7 +60,8 @@ def promote_inexact(*operands: "Operand") -> "list[Array]":
 
 def unary(op: Unary, x: "Operand") -> "Array":
     """Performs a function of real or complex numbers; integers are converted first."""
-    x = as_operand(x, op.name)
+    if not isinstance(x, Array):
+        x = as_operand(x, op.name)
     return perform(op, (x if x.type.kind in "fc" else to_inexact(x),))
 
 

@@ -1,4 +1,4 @@
-"""Where arrays lie: the sharding classes that jaxlib's C++ asks for layouts.
+"""Where arrays lie: shardings as users see them, and the objects that jaxlib's C++ keeps in buffers.
 
 Never: move data.
 """
@@ -6,8 +6,8 @@ Never: move data.
 from collections.abc import Sequence
 from typing import final
 
+import attrs
 from jaxlib import _jax
-from jaxlib._hlo import HloSharding
 from jaxlib._jax import Device
 
 from effx.errors import BackendError
@@ -17,33 +17,28 @@ __all__ = ["Device", "SingleDeviceSharding", "device_name", "device_of", "single
 
 
 @final
-class SingleDeviceSharding(_jax.SingleDeviceSharding):
-    """The whole array on one device. There is one object a device, so identity is equality.
+@attrs.frozen
+class SingleDeviceSharding:
+    """The whole array on one device.
 
-    C++ hashes it on every call, which a method of Python's would make five times as slow.
+    Attributes:
+        device: where the array is.
     """
 
-    # jaxlib's C++ and the runtime read these names.
+    device: Device
     is_fully_addressable = True
     is_fully_replicated = True
     num_devices = 1
 
     @property
-    def memory_kind(self) -> str | None:
-        """The kind of the device's memory; None for the default."""
-        return self._memory_kind
-
-    @property
-    def _device_assignment(self) -> tuple[Device, ...]:
-        return (self._device,)
-
-    def _to_xla_hlo_sharding(self, ndim: int) -> HloSharding:
-        return HloSharding.replicate()
-
-    @property
     def device_set(self) -> set[Device]:
         """The one device."""
-        return {self._device}
+        return {self.device}
+
+    @property
+    def memory_kind(self) -> str | None:
+        """The kind of the device's memory."""
+        return self.device.default_memory().kind
 
     def shard_shape(self, shape: Shape) -> Shape:
         """The shape of the part on each device: the whole."""
@@ -51,20 +46,18 @@ class SingleDeviceSharding(_jax.SingleDeviceSharding):
 
     def is_equivalent_to(self, other: object, ndim: int) -> bool:
         """Says whether both lay an array out alike."""
-        return isinstance(other, SingleDeviceSharding) and other._device == self._device
-
-    def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={self._device!r})"
+        return isinstance(other, SingleDeviceSharding) and other.device == self.device
 
 
-_singles: dict[Device, SingleDeviceSharding] = {}
+# jaxlib's own class and not one derived from it: C++ knows it by identity, which is 0.1 us of a call.
+_singles: dict[Device, _jax.SingleDeviceSharding] = {}
 
 
-def single(device: Device) -> SingleDeviceSharding:
-    """Returns the one sharding object of a device."""
+def single(device: Device) -> _jax.SingleDeviceSharding:
+    """Returns the one object with which buffers of a device are made."""
     found = _singles.get(device)
     if found is None:
-        found = _singles.setdefault(device, SingleDeviceSharding(device))
+        found = _singles.setdefault(device, _jax.SingleDeviceSharding(device))
     return found
 
 
@@ -82,7 +75,7 @@ def device_of(target: object) -> Device | None:
     if target is None or isinstance(target, Device):
         return target
     if isinstance(target, SingleDeviceSharding):
-        return target._device
+        return target.device
     if isinstance(target, Sequence) and len(target) == 1:
         return device_of(target[0])
     raise BackendError(f"device_put: expected a device or a sharding, got {target!r}")

@@ -20,7 +20,7 @@ from effx.ir.types import ArrayType
 from effx.lower.backends import platform_of
 from effx.lower.concrete import ConcreteArray
 from effx.lower.emit import module_text
-from effx.lower.sharding import SingleDeviceSharding, single
+from effx.lower.sharding import single
 
 __all__ = ["Executable", "compile_program"]
 
@@ -43,7 +43,7 @@ class Executable:
     """
 
     loaded: _jax.LoadedExecutable
-    sharding: SingleDeviceSharding
+    sharding: _jax.SingleDeviceSharding
     in_types: tuple[ArrayType, ...]
     out_types: tuple[ArrayType, ...]
     constants: tuple[ArrayImpl, ...]
@@ -64,7 +64,7 @@ class Executable:
 _UNCHECKED = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
 
 
-def result_handler(t: ArrayType, sharding: SingleDeviceSharding, committed: bool) -> _jax.ResultHandler:
+def result_handler(t: ArrayType, sharding: _jax.SingleDeviceSharding, committed: bool) -> _jax.ResultHandler:
     """Returns what makes one result of an execution an array of type `t`."""
     return _jax.array_result_handler(t, sharding, committed, **_UNCHECKED)
 
