@@ -127,11 +127,32 @@ def _spread(body: Body, x: str, t: ArrayType, axis: int, low: int, n: int, init:
     )
 
 
+# Below so many combinations one quadratic reduce_window beats the levels: 15 us against 41 for 1,000
+# floats whose last 64 sums come from it, and half the time to compile.
+WINDOWED = 4096
+
+
+def _window(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
+    """Writes for each place the combination of all places before it, itself included."""
+    n, scalar = t.shape[axis], array_type(t.dtype).mlir
+    window = [1] * t.ndim
+    window[axis] = n
+    padding = [[n - 1, 0] if i == axis else [0, 0] for i in range(t.ndim)]
+    return body.line(
+        f'"stablehlo.reduce_window"({x}, {start}) ({{ ^bb0(%a: {scalar}, %b: {scalar}): '
+        f"%c = stablehlo.{combine} %a, %b : {scalar} stablehlo.return %c : {scalar} }}) "
+        f"{{window_dimensions = array<i64: {', '.join(map(str, window))}>, padding = dense<{padding}> : tensor<{t.ndim}x2xi64>}} "
+        f": ({t.mlir}, {scalar}) -> {t.mlir}"
+    )
+
+
 def _scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scalar) -> str:
     n = t.shape[axis]
     if n < 2:
         return x
     start = body.constant(init, array_type(t.dtype))
+    if n * t.size <= WINDOWED:
+        return _window(body, x, t, axis, combine, start)
     first, pairs = _cut(body, x, t, axis, 0, n - 1, 2)
     second, _ = _cut(body, x, t, axis, 1, n, 2)
     paired = body.line(f"stablehlo.{combine} {first}, {second} : {pairs.mlir}")
