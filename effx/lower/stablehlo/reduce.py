@@ -141,7 +141,8 @@ def _window(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: st
     return body.line(
         f'"stablehlo.reduce_window"({x}, {start}) ({{ ^bb0(%a: {scalar}, %b: {scalar}): '
         f"%c = stablehlo.{combine} %a, %b : {scalar} stablehlo.return %c : {scalar} }}) "
-        f"{{window_dimensions = array<i64: {', '.join(map(str, window))}>, padding = dense<{padding}> : tensor<{t.ndim}x2xi64>}} "
+        f"{{window_dimensions = array<i64: {', '.join(map(str, window))}>, "
+        f"padding = dense<{padding}> : tensor<{t.ndim}x2xi64>}} "
         f": ({t.mlir}, {scalar}) -> {t.mlir}"
     )
 
