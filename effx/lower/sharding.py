@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import final
 
 import attrs
-from jaxlib import _jax
+from jaxlib import _jax, version
+from jaxlib._hlo import HloSharding
 from jaxlib._jax import Device
 
 from effx.errors import BackendError
@@ -49,7 +50,27 @@ class SingleDeviceSharding:
         return isinstance(other, SingleDeviceSharding) and other.device == self.device
 
 
-# jaxlib's own class and not one derived from it: C++ knows it by identity, which is 0.1 us of a call.
+class _Asked(_jax.SingleDeviceSharding):
+    """For jaxlib 0.10, whose C++ asks shardings in Python how they look."""
+
+    is_fully_addressable = True
+    is_fully_replicated = True
+
+    @property
+    def memory_kind(self) -> str | None:
+        """The kind of the device's memory; None for the default."""
+        return self._memory_kind
+
+    @property
+    def _device_assignment(self) -> tuple[Device, ...]:
+        return (self._device,)
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> HloSharding:
+        return HloSharding.replicate()
+
+
+# jaxlib's own class where that will do: C++ knows it by identity, which is 0.1 us of a call.
+_Single = _jax.SingleDeviceSharding if version.__version_info__ >= (0, 12) else _Asked
 _singles: dict[Device, _jax.SingleDeviceSharding] = {}
 
 
@@ -57,7 +78,7 @@ def single(device: Device) -> _jax.SingleDeviceSharding:
     """Returns the one object with which buffers of a device are made."""
     found = _singles.get(device)
     if found is None:
-        found = _singles.setdefault(device, _jax.SingleDeviceSharding(device))
+        found = _singles.setdefault(device, _Single(device))
     return found
 
 
