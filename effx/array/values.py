@@ -536,8 +536,9 @@ class Box(Array[DT, Unpack[Dims]]):
         # Only the truth value may be taken from a box: it chooses a path through the
         # program, and the handler says which plain value decides.
         decide = getattr(self.frame.handler, "primal", None)
-        if decide is not None and self.type.size == 1:
-            return bool(decide(self.payload))
+        plain = decide(self.payload) if decide is not None and self.type.size == 1 else None
+        if plain is not None:
+            return bool(plain)
         return super().__bool__()
 
     def host(self, asked: str) -> HostData:

@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Concatenate, Generic, Literal, TypeVar, cast
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.array.values import Operand
-from effx.effects import Frame, Handler, Operation, RuleTable, Value, handle, no_rule, resumed
+from effx.effects import Frame, Operation, RuleTable, Value, handle, no_rule, resumed
 from effx.errors import EscapedBoxError, TransformError
-from effx.handlers.recursion import handle_call
+from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.ops.control import Call
 
 __all__ = ["BoxHandler", "Default"]
 
@@ -35,7 +34,7 @@ Default = Literal["error", "forward", "derive"]
 values, whose result is plain; or the operation expressed by others, which are handled in turn."""
 
 
-class BoxHandler(Handler, Generic[P]):
+class BoxHandler(PayloadHandler, Generic[P]):
     """A transformation whose boxes carry payloads of type `P`, a pytree of arrays.
 
     Subclasses are frozen, hashable values (`attrs.frozen` gives both), so that what they make of a
@@ -103,8 +102,9 @@ class BoxHandler(Handler, Generic[P]):
         return cast("R", Box(frame, result, cast("ArrayOperation", op).infer(*types)))
 
     def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
-        if type(op) is Call:
-            return cast("R", handle_call(frame, op, operands))
+        inside = recur(frame, op, operands)
+        if inside is not None:
+            return cast("R", inside)
         if self.default == "derive" and op.can_decompose():
             with resumed(frame):
                 return op.decompose(*operands)
@@ -114,10 +114,10 @@ class BoxHandler(Handler, Generic[P]):
 
     def plain(self, payload: P) -> Array:
         """Returns the plain value behind a payload, for `default = "forward"`."""
-        decide = getattr(self, "primal", None)
-        if decide is None:
+        plain = self.primal(payload)
+        if plain is None:
             raise TransformError(f"{self.name}: default = 'forward' needs a method primal(payload)")
-        return cast("Array", decide(payload))
+        return plain
 
     @contextmanager
     def installed(self) -> Iterator[Frame]:

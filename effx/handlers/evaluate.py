@@ -14,7 +14,7 @@ from effx.effects import Effect, Frame, Handler, Operation, Value
 from effx.errors import AxisNameError, BackendError, NoRuleError
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import AxisEffect
-from effx.ir.ops.control import Call
+from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Equation, Program, Var
 from effx.lower.backends import default_device
 from effx.lower.concrete import ConcreteArray, as_concrete, buffer_on
@@ -76,8 +76,8 @@ def device_for(
 def _kernel(op: Operation[object]) -> Kernel:
     if op.effects:
         raise unbound(op.name, op.effects)
-    if type(op) is Call:
-        program = op.program
+    if isinstance(op, HigherOrder):
+        program = alone(op)
         return lambda *arrays: tuple(run_closed(program, arrays))
     if len(_kernels) >= CAPACITY:
         _kernels.clear()
@@ -100,6 +100,19 @@ def _kernel(op: Operation[object]) -> Kernel:
 
     kernel = _kernels[op] = fast_function(op.name, miss, miss, (), ())
     return kernel
+
+
+def alone(op: HigherOrder) -> Program:
+    """Returns a program of nothing but `op`; kept, with what is compiled from it, where the op's programs are."""
+    if type(op) is Call:
+        return op.program
+    derived = op.programs[0].derived
+    found = derived.get(("alone", op))
+    if found is None:
+        inputs = tuple([Var(t) for t in op.in_types])
+        outputs = tuple([Var(t) for t in op.infer(*op.in_types)])
+        found = derived["alone", op] = Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
+    return cast("Program", found)
 
 
 def run_closed(program: Program, arrays: "tuple[Array, ...] | list[Array]") -> list[ConcreteArray]:

@@ -180,6 +180,11 @@ class Body:
             self.lines.append(f"    %{n}:{results} = {text}{self._location}")
         return f"%{n}"
 
+    def fresh(self) -> int:
+        """Returns a number that no other name of this function has."""
+        self._count += 1
+        return self._count - 1
+
     def constant(self, value: Scalar, t: ArrayType) -> str:
         """Returns the name of a splat constant of type `t`, written once."""
         key = (constant_text(value, t), t.mlir)
@@ -237,11 +242,32 @@ class Body:
         outs = [t.mlir for t in program.out_types]
         types = ", ".join([t.mlir for t in program.in_types])
         text = f"func.call @{function}({', '.join(inputs)}) : ({types}) -> ({', '.join(outs)})"
-        if not outs:
+        return self.block(text, len(outs))
+
+    def region(self, write: Callable[[], Sequence[str]], types: Sequence[ArrayType]) -> list[str]:
+        """Returns the lines of a region that `write` fills and whose results it names.
+
+        What is defined inside is known inside only, constants included.
+        """
+        outer, constants, location = self.lines, self._constants, self._location
+        self.lines, self._constants = [], dict(constants)
+        results = write()
+        self.lines.append(
+            f"    stablehlo.return {', '.join(results)} : {', '.join([t.mlir for t in types])}"
+            if results
+            else "    stablehlo.return"
+        )
+        lines = ["  " + line for line in self.lines]
+        self.lines, self._constants, self._location = outer, constants, location
+        return lines
+
+    def block(self, text: str, results: int) -> tuple[str, ...]:
+        """Writes an operation of several lines with any number of results and returns their names."""
+        if not results:
             self.lines.append(f"    {text}{self._location}")
             return ()
-        name = self.line(text, len(outs))
-        return (name,) if len(outs) == 1 else tuple([f"{name}#{i}" for i in range(len(outs))])
+        name = self.line(text, results)
+        return (name,) if results == 1 else tuple([f"{name}#{i}" for i in range(results)])
 
     def inline(self, program: Program, inputs: Sequence[str]) -> tuple[str, ...]:
         """Writes a program's body in place."""

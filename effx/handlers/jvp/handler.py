@@ -12,11 +12,10 @@ from typing import ClassVar, TypeVar, cast, final
 import attrs
 
 from effx.array import Array, Box
-from effx.effects import Frame, Handler, Operation, RuleTable, Value, no_rule, resumed
+from effx.effects import Frame, Operation, RuleTable, Value, no_rule, resumed
 from effx.errors import current_source, source_in_force
-from effx.handlers.recursion import handle_call
+from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.ops.control import Call
 from effx.ir.ops.shape import BroadcastInDim
 
 __all__ = ["JVP", "Dual", "Tangent", "rule", "tangent_of", "zeros_like"]
@@ -46,7 +45,7 @@ class Dual:
 
 @final
 @attrs.frozen
-class JVP(Handler):
+class JVP(PayloadHandler):
     """Pushes tangents forward."""
 
     name = "jvp"
@@ -56,6 +55,10 @@ class JVP(Handler):
     def primal(self, payload: Dual) -> Array:
         """The plain value behind a box: what decides a predicate."""
         return payload.primal
+
+    def lift(self, x: Array) -> Dual:
+        """A value that stands still."""
+        return Dual(x, zeros_like(x))
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Computes the result and its tangent."""
@@ -86,8 +89,9 @@ class JVP(Handler):
         return join(frame, y, dy)  # type: ignore[arg-type, return-value]  # the rule of an ArrayOperation
 
     def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        if type(op) is Call:
-            return cast("R", handle_call(frame, op, cast("tuple[Array, ...]", operands)))
+        inside = recur(frame, op, cast("tuple[Array, ...]", operands))
+        if inside is not None:
+            return cast("R", inside)
         if op.can_decompose():
             with resumed(frame):
                 return op.decompose(*operands)

@@ -18,9 +18,8 @@ from effx.array.values import Operand
 from effx.dtypes import DType
 from effx.effects import Frame, Handler, Operation, RuleTable, Value, handle, no_rule, resumed
 from effx.errors import source_of
-from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.ops.control import Call
+from effx.ir.ops.control import HigherOrder
 from effx.ir.types import ArrayType
 
 __all__ = ["Data", "Reference", "evaluate", "narrow", "rule", "tuple_rule", "wide"]
@@ -48,9 +47,11 @@ class Reference(Handler):
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Runs one operation."""
         arrays = cast("tuple[Array, ...]", operands)
-        if type(op) is Call:
+        if isinstance(op, HigherOrder):
+            from effx.handlers.reference.control import run
+
             with resumed(frame):
-                return cast("R", tuple(run_program(op.program, arrays)))
+                return cast("R", run(op, arrays))
         found = self.rules.find(type(op))
         if found is None:
             if op.can_decompose():

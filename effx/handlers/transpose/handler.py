@@ -14,9 +14,7 @@ import attrs
 from effx.array import Array, HostArray
 from effx.effects import RuleTable
 from effx.errors import NoRuleError, source_in_force
-from effx.handlers.stage import stage
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.ops.control import Call
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 
@@ -107,8 +105,6 @@ def _transposed(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> S
             for x in e.inputs
         ]
     )
-    if type(op) is Call:
-        return _call(op, cts, operands)
     transpose = rules.find(type(op))
     if transpose is None:
         raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
@@ -116,52 +112,6 @@ def _transposed(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> S
         return cast("TupleRule[TupleOperation]", transpose)(cast("TupleOperation", op), cts, operands)
     assert cts[0] is not None
     return cast("ArrayRule[ArrayOperation]", transpose)(cast("ArrayOperation", op), cts[0], operands)
-
-
-@final
-@attrs.frozen(eq=False)
-class Transposed:
-    """A transposed program: constants, then known operands, then the cotangents that are not zero."""
-
-    program: Program
-    constants: tuple[Array, ...]
-    nonzero: tuple[bool, ...]
-
-
-def _call(op: Call, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
-    known_in = tuple([not isinstance(x, Linear) for x in operands])
-    present = tuple([ct is not None for ct in cts])
-    key = ("transpose", known_in, present)
-    transposed = op.program.derived.get(key)
-    if transposed is None:
-        transposed = op.program.derived[key] = _transpose_program(op.program, known_in, present)
-    assert isinstance(transposed, Transposed)
-    known = [x for x in operands if not isinstance(x, Linear)]
-    results = iter(
-        Call(transposed.program, op.inline)(*transposed.constants, *known, *[c for c in cts if c is not None])
-    )
-    nonzero = iter(transposed.nonzero)
-    return [None if is_known or not next(nonzero) else next(results) for is_known in known_in]
-
-
-def _transpose_program(program: Program, known_in: tuple[bool, ...], present: tuple[bool, ...]) -> Transposed:
-    known_inputs = [x for x, known in zip(program.inputs, known_in, strict=True) if known]
-    linear_inputs = [x for x, known in zip(program.inputs, known_in, strict=True) if not known]
-    # backward expects the residuals first.
-    ordered = attrs.evolve(program, inputs=(*known_inputs, *linear_inputs), derived={})
-    n = len(known_inputs)
-    nonzero: tuple[bool, ...] = ()
-
-    def body(arrays: list[Array]) -> list[Array]:
-        nonlocal nonzero
-        given = iter(arrays[n:])
-        cts = backward(ordered, arrays[:n], [next(given) if p else None for p in present])
-        nonzero = tuple([ct is not None for ct in cts])
-        return [ct for ct in cts if ct is not None]
-
-    types = [x.type for x in known_inputs] + [t for t, p in zip(program.out_types, present, strict=True) if p]
-    staged = stage(body, types, f"transpose_{program.name}", "transpose")
-    return Transposed(staged.program, staged.captured, nonzero)
 
 
 def value(x: Operand) -> Array:

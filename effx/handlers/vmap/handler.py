@@ -6,18 +6,18 @@ place `axis`. A value without a box is the same for all members of the batch.
 Never: hold a rule for one operation; the family files do.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import ClassVar, TypeVar, cast, final
 
 import attrs
 
 from effx.array import Array, Box
 from effx.array.shaping import moveaxis
-from effx.effects import Effect, Frame, Handler, Operation, RuleTable, Value, no_rule, resumed
-from effx.handlers.recursion import handle_call
+from effx.effects import Effect, Frame, Operation, RuleTable, Value, no_rule, resumed
+from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import AxisEffect
-from effx.ir.ops.control import Call
+from effx.ir.ops.control import Cond, While
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape
 
@@ -48,7 +48,7 @@ class Batched:
 
 @final
 @attrs.frozen
-class Vmap(Handler):
+class Vmap(PayloadHandler):
     """Runs a function for all members of a batch at once.
 
     Attributes:
@@ -93,12 +93,46 @@ class Vmap(Handler):
         return box(frame, y, axis)  # type: ignore[arg-type, return-value]  # the rule of an ArrayOperation
 
     def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        if type(op) is Call:
-            return cast("R", handle_call(frame, op, cast("tuple[Array, ...]", operands)))
+        inside = recur(frame, op, cast("tuple[Array, ...]", operands))
+        if inside is not None:
+            return cast("R", inside)
         if op.can_decompose():
             with resumed(frame):
                 return op.decompose(*operands)
         raise no_rule(op, self)
+
+    # Inside loops and branches
+
+    def lift(self, x: Array) -> Batched:
+        """Repeats a value for all members."""
+        return Batched(materialize(self, x, None), 0)
+
+    def conform(self, payload: Batched, like: Batched) -> Batched:
+        """Moves the batch axis to where the other has it."""
+        return Batched(materialize(self, payload.value, payload.axis, like.axis), like.axis)
+
+    def unstack(self, payload: Batched) -> Batched:
+        """A slice has its batch axis one place further left; the scanned axis must come before it."""
+        value = payload.value if payload.axis else moveaxis(payload.value, 0, 1)
+        return Batched(value, max(payload.axis, 1) - 1)
+
+    def stack(self, payload: Batched) -> Batched:
+        """The scanned axis stands in front of all of a slice's."""
+        return Batched(payload.value, payload.axis + 1)
+
+    def run_branches(
+        self, frame: Frame, index: Batched, op: Cond, operands: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """Runs all branches, and selects for each member."""
+        from effx.handlers.vmap.control import run_branches
+
+        return run_branches(frame, index, op, operands)
+
+    def run_undecided(self, frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
+        """Runs the loop as long as any member goes on; members that are done keep what they have."""
+        from effx.handlers.vmap.control import run_undecided
+
+        return run_undecided(self, frame, op, operands)
 
 
 def box(frame: Frame, y: Array, axis: Axis) -> Array:

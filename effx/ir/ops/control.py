@@ -1,4 +1,4 @@
-"""Operations that hold programs.
+"""Operations that hold programs: calls, branches and loops.
 
 Never: run a program; handlers do.
 """
@@ -7,16 +7,50 @@ from typing import final
 
 import attrs
 
+from effx import dtypes
 from effx.effects import Effect
-from effx.errors import ProgramError
-from effx.ir.ops.base import TupleOperation, show
+from effx.errors import DTypeError, ProgramError, ShapeError
+from effx.ir.ops.base import TupleOperation, check_kind, show
 from effx.ir.program import Program
-from effx.ir.types import ArrayType
+from effx.ir.types import ArrayType, array_type
+
+__all__ = ["Call", "Cond", "HigherOrder", "Scan", "While"]
+
+
+class HigherOrder(TupleOperation):
+    """Trait: holds programs. Handlers go into them by `effx.handlers.recursion`."""
+
+    __slots__ = ()
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs that the operation holds."""
+        raise ProgramError(f"{self.name}: the operation does not say which programs it holds")
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """The types of the operands."""
+        raise ProgramError(f"{self.name}: the operation does not say what it takes")
+
+    @property
+    def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
+        """What the programs leave open."""
+        programs = self.programs
+        if len(programs) == 1:
+            return programs[0].effects
+        return frozenset().union(*[p.effects for p in programs])
+
+
+def fits(types: "tuple[ArrayType, ...]", expected: "tuple[ArrayType, ...]") -> bool:
+    """Says whether arguments of these types may be passed where others are expected: weakness does not matter."""
+    return len(types) == len(expected) and all(
+        [t is e or t.matches(e) for t, e in zip(types, expected, strict=True)]
+    )
 
 
 @final
 @attrs.frozen
-class Call(TupleOperation):
+class Call(HigherOrder):
     """Calls a program: the jit boundary. StableHLO: func.call.
 
     Attributes:
@@ -28,15 +62,172 @@ class Call(TupleOperation):
     inline: bool = False
 
     @property
-    def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
-        """What the program leaves open."""
-        return self.program.effects
+    def programs(self) -> tuple[Program, ...]:
+        """The one program."""
+        return (self.program,)
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """What the program takes."""
+        return self.program.in_types
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The program's result types."""
         expected = self.program.in_types
-        if len(types) != len(expected) or not all(
-            [t is e or t.matches(e) for t, e in zip(types, expected, strict=True)]
-        ):
+        if not fits(types, expected):
             raise ProgramError(f"call: {self.program.name} takes ({show(expected)}), got ({show(types)})")
         return self.program.out_types
+
+
+def _are_programs(instance: object, attribute: object, value: tuple[Program, ...]) -> None:
+    if type(value) is not tuple or not value or not all([type(p) is Program for p in value]):
+        raise TypeError(f"{type(instance).__name__}: branches must be a tuple of programs, got {value!r}")
+
+
+@final
+@attrs.frozen
+class Cond(HigherOrder):
+    """Runs one of several programs. StableHLO: case.
+
+    Operands: the branch's index, an i32 scalar, then what every branch takes. An index that no branch has
+    runs the last one.
+
+    Attributes:
+        branches: programs with the same parameters and the same result types.
+    """
+
+    branches: tuple[Program, ...] = attrs.field(validator=_are_programs)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The branches."""
+        return self.branches
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """The index and what the branches take."""
+        return (array_type(dtypes.int32), *self.branches[0].in_types)
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The branches' result types; weak where all are."""
+        if not types or types[0].dtype != dtypes.int32 or types[0].shape:
+            raise DTypeError(f"cond: the index must be i32[], got {show(types[:1]) or 'nothing'}")
+        first = self.branches[0]
+        for n, branch in enumerate(self.branches):
+            if not fits(types[1:], branch.in_types):
+                raise ProgramError(
+                    f"cond: branch {n}, {branch.name}, takes ({show(branch.in_types)}), got ({show(types[1:])})"
+                )
+            if not fits(branch.out_types, first.out_types):
+                raise ProgramError(
+                    f"cond: the branches' results differ: branch 0 gives ({show(first.out_types)}), "
+                    f"branch {n} gives ({show(branch.out_types)})"
+                )
+        return tuple(
+            [
+                t if all([b.outputs[i].type.weak for b in self.branches]) else t.strong()
+                for i, t in enumerate(first.out_types)
+            ]
+        )
+
+
+@final
+@attrs.frozen
+class While(HigherOrder):
+    """Runs a program as long as another says so. StableHLO: while.
+
+    Operands: constants, then the carry's initial value. Results: its last value.
+
+    Attributes:
+        condition: from constants and carry to a bool scalar.
+        body: from constants and carry to the next carry.
+        constants: the number of constants.
+    """
+
+    condition: Program
+    body: Program
+    constants: int = 0
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The condition and the body."""
+        return (self.condition, self.body)
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """The constants and the carry."""
+        return self.body.in_types
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The carry's types."""
+        for what, program in (("condition", self.condition), ("body", self.body)):
+            if not fits(types, program.in_types):
+                raise ProgramError(
+                    f"while: the {what}, {program.name}, takes ({show(program.in_types)}), got ({show(types)})"
+                )
+        carry = self.body.in_types[self.constants :]
+        if not fits(self.body.out_types, carry):
+            raise ProgramError(
+                f"while: the body takes a carry of ({show(carry)}), but gives ({show(self.body.out_types)})"
+            )
+        out = self.condition.out_types
+        if len(out) != 1 or out[0].shape:
+            raise ShapeError(f"while: the condition must give one bool[], got ({show(out)})")
+        check_kind(self, out[0], "b", "the condition's result")
+        return carry
+
+
+@final
+@attrs.frozen
+class Scan(HigherOrder):
+    """Runs a program once for each element along the leading axis, carrying a value along. StableHLO: while.
+
+    Operands: constants, the carry's initial value, and stacked inputs with a leading axis of
+    `length`. Results: the carry's last value, and the body's outputs stacked.
+
+    Attributes:
+        body: from constants, carry and one slice of each input to the next carry and one slice of each output.
+        length: the number of steps.
+        constants: the number of constants.
+        carries: the number of values in the carry.
+        reverse: True to go from the last slice to the first.
+        unroll: how many steps stand in one turn of the compiled loop.
+    """
+
+    body: Program
+    length: int
+    constants: int = 0
+    carries: int = 0
+    reverse: bool = False
+    unroll: int = 1
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The body."""
+        return (self.body,)
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """The constants, the carry and the stacked inputs."""
+        types, n = self.body.in_types, self.constants + self.carries
+        return (*types[:n], *[t.with_shape((self.length, *t.shape)) for t in types[n:]])
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The carry's types, then the stacked outputs'."""
+        n = self.constants + self.carries
+        slices: list[ArrayType] = []
+        for t in types[n:]:
+            if not t.shape or t.shape[0] != self.length:
+                raise ShapeError(f"scan: an input must have a leading axis of {self.length}, got {t!r}")
+            slices.append(t.with_shape(t.shape[1:]))
+        given = (*types[:n], *slices)
+        if not fits(given, self.body.in_types):
+            raise ProgramError(
+                f"scan: the body, {self.body.name}, takes ({show(self.body.in_types)}), got ({show(given)})"
+            )
+        carry, out = self.body.in_types[self.constants : n], self.body.out_types
+        if not fits(out[: self.carries], carry):
+            raise ProgramError(
+                f"scan: the body takes a carry of ({show(carry)}), but gives ({show(out[: self.carries])})"
+            )
+        return (*carry, *[t.with_shape((self.length, *t.shape)) for t in out[self.carries :]])

@@ -1,0 +1,288 @@
+"""How calls, branches and loops are split into a known and a linear part.
+
+What the linear part needs of the known one are residuals. An operand is passed on as it is; what a scan
+computes in each step is stacked, unless it is the same in all steps; what branches compute shares slots
+by type.
+
+Never: choose what is worth saving; checkpoint does.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from effx.array import Array
+from effx.array.promotion import scalar
+from effx.effects import Operation
+from effx.handlers.linear.splitting import Parts, Split, split, splitter
+from effx.handlers.stage import run_program, stage
+from effx.ir.ops.control import Call, Cond, Scan, While
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.program import Atom, Equation, Program, Var, effect_row
+from effx.ir.types import ArrayType
+
+
+def places(mask: Sequence[bool], wanted: bool) -> tuple[int, ...]:
+    """Returns the places where the mask has a value."""
+    return tuple([i for i, m in enumerate(mask) if m is wanted])
+
+
+@splitter(Call)
+def call(op: Call, linear_in: tuple[bool, ...]) -> Parts:
+    parts = split(op.program, linear_in)
+    return Parts(
+        known=Call(parts.known, op.inline) if parts.known.outputs else None,
+        known_operands=places(linear_in, False),
+        computed=parts.computed,
+        linear=Call(parts.linear, op.inline) if parts.linear.outputs else None,
+        linear_operands=(*parts.forwarded, *[~j for j in range(parts.computed)], *places(linear_in, True)),
+        linear_out=parts.linear_out,
+    )
+
+
+@splitter(Cond)
+def cond(op: Cond, linear_in: tuple[bool, ...]) -> Parts:
+    mask = linear_in[1:]
+    first = [split(branch, mask) for branch in op.branches]
+    linear_out = tuple([any(outs) for outs in zip(*[p.linear_out for p in first], strict=True)])
+    halves = [split(branch, mask, linear_out) for branch in op.branches]
+    forwarded = tuple(dict.fromkeys([i for h in halves for i in h.forwarded]))
+    # Residuals of branches share slots by type: only one branch is ever taken.
+    slots: list[ArrayType] = []
+    taken: list[list[int]] = []
+    for h in halves:
+        free = list(range(len(slots)))
+        mine: list[int] = []
+        for t in h.known.out_types[len(h.known.outputs) - h.computed :]:
+            slot = next((j for j in free if slots[j].matches(t)), None)
+            if slot is None:
+                slot = len(slots)
+                slots.append(t.strong())
+            else:
+                free.remove(slot)
+            mine.append(slot)
+        taken.append(mine)
+    known = [_with_slots(h, mine, slots) for h, mine in zip(halves, taken, strict=True)]
+    linear = [_from_slots(h, mine, slots, forwarded) for h, mine in zip(halves, taken, strict=True)]
+    return Parts(
+        known=Cond(tuple(known)) if known[0].outputs else None,
+        known_operands=(0, *[i + 1 for i in places(mask, False)]),
+        computed=len(slots),
+        linear=Cond(tuple(linear)) if any(linear_out) else None,
+        linear_operands=(
+            0,
+            *[i + 1 for i in forwarded],
+            *[~j for j in range(len(slots))],
+            *[i + 1 for i in places(mask, True)],
+        ),
+        linear_out=linear_out,
+    )
+
+
+def _with_slots(half: Split, mine: Sequence[int], slots: Sequence[ArrayType]) -> Program:
+    """Returns a branch's known part with all slots as results; zeros fill those that it does not use."""
+    n = len(half.known.outputs) - half.computed
+
+    def body(arrays: list[Array]) -> list[Array]:
+        results = run_program(half.known, arrays)
+        at = dict(zip(mine, results[n:], strict=True))
+        return [*results[:n], *[at[j] if j in at else _filler(t) for j, t in enumerate(slots)]]
+
+    if list(mine) == list(range(len(slots))):
+        return half.known
+    return stage(body, half.known.in_types, half.known.name, "linearize").program
+
+
+def _filler(t: ArrayType) -> Array:
+    zero = scalar(0, t.dtype, False)
+    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
+
+
+def _from_slots(
+    half: Split, mine: Sequence[int], slots: Sequence[ArrayType], forwarded: Sequence[int]
+) -> Program:
+    """Returns a branch's linear part with the operands of all branches as inputs."""
+    inputs = half.linear.inputs
+    f = len(half.forwarded)
+    given = dict(zip(half.forwarded, inputs[:f], strict=True))
+    held = dict(zip(mine, inputs[f : f + half.computed], strict=True))
+    # A type for the inputs that this branch ignores: the operand's, which all branches share.
+    types = dict(zip(_known_places(half), half.known.in_types, strict=True))
+    return attrs.evolve(
+        half.linear,
+        inputs=(
+            *[given[i] if i in given else Var(types[i]) for i in forwarded],
+            *[held[j] if j in held else Var(t) for j, t in enumerate(slots)],
+            *inputs[f + half.computed :],
+        ),
+        derived={},
+    )
+
+
+def _known_places(half: Split) -> tuple[int, ...]:
+    return places(half.linear_in, False)
+
+
+@splitter(Scan)
+def scan(op: Scan, linear_in: tuple[bool, ...]) -> Parts:
+    c, n = op.constants, op.constants + op.carries
+    carry = linear_in[c:n]
+    while True:  # what the carry depends on only grows
+        mask = (*linear_in[:c], *carry, *linear_in[n:])
+        forced = (*carry, *[False] * (len(op.body.outputs) - op.carries))
+        half = split(op.body, mask, forced)
+        wider = tuple([a or b for a, b in zip(carry, half.linear_out[: op.carries], strict=True)])
+        if wider == carry:
+            break
+        carry = wider
+    # What each step computes from the constants alone is computed once.
+    known_in = places(mask, False)
+    fixed = [k for k, i in enumerate(known_in) if i < c]
+    once, each = _invariant(half, fixed)
+    # A carried value that the linear part needs is different in each step, so it is stacked.
+    kept = [i for i in half.forwarded if c <= i < n]
+    carried = [half.known.inputs[known_in.index(i)] for i in kept]
+    m = len(half.known.outputs) - half.computed
+    results, residuals = half.known.outputs[:m], half.known.outputs[m:]
+    known_carry = [i for i in range(op.carries) if not carry[i]]
+    body = attrs.evolve(half.known, outputs=(*results, *carried, *[residuals[j] for j in each]), derived={})
+    known_scan = Scan(body, op.length, len(fixed), len(known_carry), op.reverse, op.unroll)
+    outer, known_operands = _known(known_scan, half, known_in, once, fixed)
+    computed = len(once) + len(carried) + len(each)
+    # The linear part: constants, carry, slices, each with the residuals of its kind in front.
+    names = list(half.linear.inputs)
+    f = len(half.forwarded)
+    by_place = dict(zip(half.forwarded, names[:f], strict=True))
+    held, active = names[f : f + half.computed], names[f + half.computed :]
+    linear_places = places(mask, True)
+    by_place.update(zip(linear_places, active, strict=True))
+    steady = [i for i in half.forwarded if i < c]
+    moving = [i for i in half.forwarded if i >= n]
+    lc = [i for i in linear_places if i < c]
+    lk = [i for i in linear_places if c <= i < n]
+    lx = [i for i in linear_places if i >= n]
+    at = len(once)
+    linear_body = attrs.evolve(
+        half.linear,
+        inputs=(
+            *[by_place[i] for i in steady],
+            *[held[j] for j in once],
+            *[by_place[i] for i in lc],
+            *[by_place[i] for i in lk],
+            *[by_place[i] for i in moving],
+            *[by_place[i] for i in kept],
+            *[held[j] for j in each],
+            *[by_place[i] for i in lx],
+        ),
+        derived={},
+    )
+    linear_scan = Scan(
+        linear_body, op.length, len(steady) + len(once) + len(lc), len(lk), op.reverse, op.unroll
+    )
+    return Parts(
+        known=outer if computed or m else None,
+        known_operands=known_operands,
+        computed=computed,
+        linear=linear_scan if half.linear.outputs else None,
+        linear_operands=(
+            *steady,
+            *[~j for j in range(at)],
+            *lc,
+            *lk,
+            *moving,
+            *[~j for j in range(at, computed)],
+            *lx,
+        ),
+        linear_out=half.linear_out,
+    )
+
+
+def _invariant(half: Split, fixed: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Parts a body's computed residuals into those that depend on its constants alone, and the others."""
+    program = half.known
+    steady: set[Var] = {program.inputs[k] for k in fixed}
+    for e in program.equations:
+        if not e.op.effects and all([type(x) is not Var or x in steady for x in e.inputs]):
+            steady.update(e.outputs)
+    m = len(program.outputs) - half.computed
+    once = [j for j, x in enumerate(program.outputs[m:]) if type(x) is not Var or x in steady]
+    return once, [j for j in range(half.computed) if j not in once]
+
+
+def _known(
+    known_scan: Scan, half: Split, known_in: tuple[int, ...], once: Sequence[int], fixed: Sequence[int]
+) -> tuple[Operation[tuple[Array, ...]], tuple[int, ...]]:
+    """Returns the known part: the scan, after what is computed once if there is any."""
+    if not once:
+        return known_scan, known_in
+    m = len(half.known.outputs) - half.computed
+    before = attrs.evolve(
+        half.known,
+        inputs=tuple([half.known.inputs[k] for k in fixed]),
+        outputs=tuple([half.known.outputs[m + j] for j in once]),
+        derived={},
+    )
+    steady: set[Var] = set(before.inputs)
+    equations: list[Equation] = []
+    for e in before.equations:
+        if all([type(x) is not Var or x in steady for x in e.inputs]) and not e.op.effects:
+            steady.update(e.outputs)
+            equations.append(e)
+    inputs = tuple([Var(t) for t in known_scan.in_types])
+    outputs = tuple([Var(t) for t in known_scan.infer(*known_scan.in_types)])
+    hoisted = tuple([Var(x.type) for x in before.outputs])
+    once_program = attrs.evolve(before, equations=tuple(equations), effects=effect_row(equations))
+    both = (
+        Equation(known_scan, inputs, outputs),
+        Equation(Call(once_program, True), tuple([inputs[k] for k in fixed]), hoisted),
+    )
+    known_results = m
+    order: tuple[Atom, ...] = (*outputs[:known_results], *hoisted, *outputs[known_results:])
+    return Call(Program(inputs, both, order, known_scan.body.name, effect_row(both)), True), known_in
+
+
+@splitter(While)
+def while_(op: While, linear_in: tuple[bool, ...]) -> Parts:
+    # How often a loop turns is not known, so its residuals have no place: the linear part runs the
+    # whole loop again. It can be evaluated, but not transposed.
+    c = op.constants
+    carry = linear_in[c:]
+    while True:
+        mask = (*linear_in[:c], *carry)
+        half = split(op.body, mask, carry)
+        wider = tuple([a or b for a, b in zip(carry, half.linear_out, strict=True)])
+        if wider == carry:
+            break
+        carry = wider
+    known_carry = [i for i, is_linear in enumerate(carry) if not is_linear]
+    known_in = [i for i in range(c) if not linear_in[i]]
+    condition = _restricted(op.condition, [*known_in, *[c + i for i in known_carry]], None)
+    body = _restricted(op.body, [*known_in, *[c + i for i in known_carry]], known_carry)
+    known = While(condition, body, len(known_in))
+    whole = tuple([Var(t) for t in op.in_types])
+    outputs = tuple([Var(t) for t in op.body.in_types[c:]])
+    program = Program(
+        whole,
+        (Equation(op, whole, outputs),),
+        tuple([x for x, is_linear in zip(outputs, carry, strict=True) if is_linear]),
+        "while",
+        op.effects,
+    )
+    return Parts(
+        known=known if known_carry else None,
+        known_operands=(*known_in, *[c + i for i in known_carry]),
+        computed=0,
+        linear=Call(program, True) if any(carry) else None,
+        linear_operands=tuple(range(len(linear_in))),
+        linear_out=tuple(carry),
+    )
+
+
+def _restricted(program: Program, inputs: Sequence[int], outputs: Sequence[int] | None) -> Program:
+    """Returns a program of some inputs and outputs; the others must not matter to these."""
+    from effx.ir.passes import dead_code
+
+    kept = program.outputs if outputs is None else tuple([program.outputs[i] for i in outputs])
+    return dead_code(
+        attrs.evolve(program, inputs=tuple([program.inputs[i] for i in inputs]), outputs=kept, derived={})
+    )

@@ -1,0 +1,107 @@
+"""Recording what touches tangents as a linear program.
+
+Linearising is forward mode on top of this recorder: tangents are the recorder's boxes, so every
+operation on them lands in a linear program, and everything else runs on outward.
+
+Never: check that an operation is linear; transposition does.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar, cast, final
+
+import attrs
+
+from effx.array import Array, Box
+from effx.effects import Frame, Handler, Operation, Value
+from effx.errors import current_source
+from effx.handlers.linear.splitting import Parts, parts_of
+from effx.handlers.stage import Recorder
+from effx.ir.ops.base import TupleOperation
+from effx.ir.ops.control import HigherOrder
+from effx.ir.program import Atom, Equation, Program, Var, effect_row
+
+__all__ = ["LinearProgram", "Record"]
+
+R = TypeVar("R")
+
+
+@final
+@attrs.frozen(eq=False)
+class LinearProgram:
+    """A program that is linear in its last inputs.
+
+    Attributes:
+        program: its first inputs are for `residuals`, the rest are linear.
+        residuals: the known values that it uses.
+    """
+
+    program: Program
+    residuals: tuple[Array, ...]
+
+
+@final
+@attrs.frozen
+class Record(Handler):
+    """Takes operations on linear values into a linear program and lets the rest pass."""
+
+    name = "linearize"
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Writes one equation of the linear program."""
+        # No cast() on the way of every operation: each costs 30 ns.
+        arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
+        if op.multiple and isinstance(op, HigherOrder):
+            parts = parts_of(op, tuple([x.frame is frame for x in arrays]))
+            if parts is not None:
+                return cast("R", self._split(frame, op, parts, arrays))
+        recorder: Recorder = frame.state  # type: ignore[assignment]  # set by who records
+        types = [x.type for x in arrays]
+        inputs = tuple([x.payload if x.frame is frame else recorder.capture(x) for x in arrays])  # type: ignore[attr-defined]  # a value with a frame is a Box
+        if op.multiple:
+            outputs = tuple([Var(t) for t in cast("TupleOperation", op).infer(*types)])
+            recorder.equations.append(Equation(op, inputs, outputs, current_source()))
+            return cast("R", tuple([Box(frame, var, var.type) for var in outputs]))
+        var = Var(op.infer(*types))  # type: ignore[attr-defined]  # an ArrayOperation
+        recorder.equations.append(Equation(op, inputs, (var,), current_source()))
+        return Box(frame, var, var.type)  # type: ignore[return-value]  # R is Array for an ArrayOperation
+
+    def _split(
+        self, frame: Frame, op: HigherOrder, parts: Parts, operands: tuple[Array, ...]
+    ) -> tuple[Array, ...]:
+        """Performs the known part outward and writes the linear one."""
+        known: tuple[Array, ...] = ()
+        if parts.known is not None:
+            known = parts.known(*[operands[i] for i in parts.known_operands])
+        n = len(known) - parts.computed
+        recorder = cast("Recorder", frame.state)
+        outputs: tuple[Var, ...] = ()
+        if parts.linear is not None:
+            sources = [operands[i] if i >= 0 else known[n + ~i] for i in parts.linear_operands]
+            inputs = [cast("Box", x).payload if x.frame is frame else recorder.capture(x) for x in sources]
+            outputs = tuple(
+                [Var(t) for t in cast("TupleOperation", parts.linear).infer(*[x.type for x in sources])]
+            )
+            recorder.equations.append(Equation(parts.linear, tuple(inputs), outputs, current_source()))
+        linear_results = iter([Box(frame, var, var.type) for var in outputs])
+        known_results = iter(known)
+        return tuple(
+            [next(linear_results) if is_linear else next(known_results) for is_linear in parts.linear_out]
+        )
+
+    def finish(
+        self, frame: Frame, inputs: Sequence[Var], results: Sequence[Array], name: str
+    ) -> LinearProgram:
+        """Closes the recording: `results` are boxes of the frame, or known values."""
+        recorder = cast("Recorder", frame.state)
+        outputs: list[Atom] = [
+            cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
+            for x in results
+        ]
+        program = Program(
+            (*[var for _, var in recorder.captured], *inputs),
+            tuple(recorder.equations),
+            tuple(outputs),
+            name,
+            effect_row(recorder.equations),
+        )
+        return LinearProgram(program, tuple([x for x, _ in recorder.captured]))

@@ -1,0 +1,27 @@
+"""Handlers inside programs: an operation that holds programs is staged again under the handler.
+
+Written once for every handler: boxes are flattened into the leaves of their payloads, the body is
+staged with boxes of a new frame of the same handler rebuilt from these leaves, and what comes
+out is flattened again. What a loop carries is a fix-point; what branches return is joined. A handler's
+author writes nothing for it, and may override what `PayloadHandler` lists.
+
+Never: know a particular handler.
+"""
+
+from effx.handlers.recursion import branches, calls, loops
+from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
+from effx.handlers.recursion.payloads import PayloadHandler
+from effx.handlers.recursion.staging import recur, recursion, under
+
+__all__ = [
+    "Layout",
+    "PayloadHandler",
+    "branches",
+    "calls",
+    "flatten_boxes",
+    "loops",
+    "rebuild_boxes",
+    "recur",
+    "recursion",
+    "under",
+]

@@ -1,0 +1,52 @@
+"""Branches under any handler: each is staged under it, and what they return is brought to one structure.
+
+Never: know a particular handler.
+"""
+
+from collections.abc import Sequence
+
+from effx.array import Array, Box
+from effx.effects import Frame
+from effx.handlers.recursion.layout import Layout, fit, flatten_boxes, handler_of, layout_of, rebuild_boxes
+from effx.handlers.recursion.staging import aligned, put_state, recursion, state_of, under
+from effx.ir.ops.control import Cond
+
+
+@recursion(Cond)
+def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One cond of the staged branches; where the index is boxed, the handler decides or joins."""
+    index, *rest = operands
+    if type(index) is Box and index.frame is frame:
+        handler = handler_of(frame)
+        decided = handler.primal(index.payload)
+        if decided is None:
+            return handler.run_branches(frame, index.payload, op, rest)
+        index = decided
+    leaves, layouts = flatten_boxes(frame, rest)
+    before, state = state_of(frame)
+    parts = [under(branch, frame.handler, layouts, state) for branch in op.branches]
+    if any([part.results != parts[0].results for part in parts[1:]]):
+        targets = tuple([_meeting(frame, found) for found in zip(*[p.results for p in parts], strict=True)])
+
+        def settle(
+            inner: Frame, inputs: list[Array], outputs: list[Array]
+        ) -> tuple[list[Array], tuple[Layout, ...]]:
+            return [a for y, t in zip(outputs, targets, strict=True) for a in fit(inner, y, t)], targets
+
+        parts = [under(branch, frame.handler, layouts, state, settle, targets) for branch in op.branches]
+    programs, constants = aligned(parts)
+    results = Cond(tuple(programs))(index, *constants, *before, *leaves)
+    put_state(frame, results[: len(before)], state)
+    return tuple(rebuild_boxes(frame, results[len(before) :], parts[0].results))
+
+
+def _meeting(frame: Frame, found: tuple[Layout, ...]) -> Layout:
+    """Returns the structure to which the same result of all branches is brought."""
+    boxed = [layout for layout in found if layout.tree is not None]
+    if not boxed:
+        return Layout(None, (found[0].type.strong(),), found[0].type.strong())
+    payload = boxed[0].example()
+    for layout in boxed[1:]:
+        if layout.tree != boxed[0].tree or layout.types != boxed[0].types:
+            payload = handler_of(frame).widen(payload, layout.example())
+    return layout_of(payload, boxed[0].type)

@@ -1,0 +1,146 @@
+"""How values lie in a flat list of arrays: boxes as the leaves of their payloads.
+
+Never: stage.
+"""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import attrs
+import numpy as np
+
+from effx.array import Array, Box, HostArray
+from effx.array.promotion import convert
+from effx.effects import Frame
+from effx.errors import TransformError
+from effx.handlers.recursion.payloads import PayloadHandler
+from effx.ir.types import ArrayType
+from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+__all__ = ["Layout", "fit", "flatten_boxes", "layout_of", "payload_of", "rebuild_boxes"]
+
+
+@final
+@attrs.frozen(eq=False)
+class Layout:
+    """How one value lies in a flat list of arrays.
+
+    Attributes:
+        tree: the structure of the payload; None for a plain value, which is one array.
+        types: the types of the arrays.
+        type: the type that the boxed function sees.
+    """
+
+    tree: PyTreeDef | None
+    types: tuple[ArrayType, ...]
+    type: ArrayType
+
+    def __eq__(self, other: object) -> bool:
+        # jaxlib's structures refuse to be compared with None.
+        if type(other) is not Layout or self.types != other.types or self.type is not other.type:
+            return False
+        if self.tree is None or other.tree is None:
+            return self.tree is other.tree
+        return self.tree == other.tree
+
+    def __hash__(self) -> int:
+        return hash((self.tree, self.types, self.type))
+
+    def example(self) -> PyTree:
+        """Returns a payload of this structure, to read shapes and dtypes from: its elements are one zero."""
+        assert self.tree is not None
+        return self.tree.unflatten(
+            [HostArray(np.broadcast_to(np.zeros((), t.dtype), t.shape), t) for t in self.types]
+        )
+
+
+def flatten_boxes(frame: Frame, values: Sequence[Array]) -> tuple[list[Array], tuple[Layout, ...]]:
+    """Splits values into plain arrays and what is needed to rebuild them."""
+    leaves: list[Array] = []
+    layouts: list[Layout] = []
+    for x in values:
+        if type(x) is Box and x.frame is frame:
+            parts, tree = flatten(x.payload)
+            leaves += parts
+            layouts.append(Layout(tree, tuple([p.type for p in parts]), x.type))
+        else:
+            leaves.append(x)
+            layouts.append(Layout(None, (x.type,), x.type))
+    return leaves, tuple(layouts)
+
+
+def rebuild_boxes(frame: Frame, leaves: Sequence[Array], layouts: Sequence[Layout]) -> list[Array]:
+    """Makes boxes of `frame` from plain arrays; the inverse of `flatten_boxes`."""
+    values: list[Array] = []
+    start = 0
+    for layout in layouts:
+        count = len(layout.types)
+        if layout.tree is None:
+            values.append(leaves[start])
+        else:
+            payload: Any = layout.tree.unflatten(leaves[start : start + count])
+            values.append(Box(frame, payload, layout.type))
+        start += count
+    return values
+
+
+def types_of(layouts: Sequence[Layout]) -> tuple[ArrayType, ...]:
+    """Returns the types of the whole flat list."""
+    return tuple([t for layout in layouts for t in layout.types])
+
+
+def payload_of(frame: Frame, x: Array) -> Any:
+    """Returns what a box of the frame carries; a plain value is lifted."""
+    if type(x) is Box and x.frame is frame:
+        return x.payload
+    return handler_of(frame).lift(x)
+
+
+def handler_of(frame: Frame) -> PayloadHandler:
+    """Returns the frame's handler, which must say how its payloads meet.
+
+    Raises:
+        TransformError: it is no PayloadHandler.
+    """
+    handler = frame.handler
+    if not isinstance(handler, PayloadHandler):
+        raise TransformError(
+            f"{handler.name}: only handlers that extend PayloadHandler are carried into loops and branches"
+        )
+    return handler
+
+
+def layout_of(payload: PyTree, t: ArrayType) -> Layout:
+    """Returns how a payload lies."""
+    parts, tree = flatten(payload)
+    return Layout(tree, tuple([p.type for p in parts]), t)
+
+
+def fit(frame: Frame, x: Array, target: Layout) -> list[Array]:
+    """Brings a value to a layout and returns its arrays: a plain one is lifted, a boxed one conforms.
+
+    Raises:
+        TransformError: the handler cannot bring it there.
+    """
+    if target.tree is None:
+        if type(x) is Box and x.frame is frame:
+            raise TransformError(f"{frame.handler.name}: a boxed value stands where a plain one is expected")
+        return [convert(x, target.type.dtype, target.type.weak)]
+    payload = payload_of(frame, x)
+    parts, tree = flatten(payload)
+    if tree != target.tree or tuple([p.type for p in parts]) != target.types:
+        parts, tree = flatten(handler_of(frame).conform(payload, target.example()))
+        if tree != target.tree:
+            raise TransformError(
+                f"{frame.handler.name}: the payload of a value {x.type!r} has the structure {tree}, "
+                f"expected {target.tree}; define conform(payload, like)"
+            )
+    result: list[Array] = []
+    for part, t in zip(parts, target.types, strict=True):
+        if part.type is not t and not part.type.matches(t):
+            raise TransformError(
+                f"{frame.handler.name}: a part of the payload of a value {x.type!r} is {part.type!r}, "
+                f"expected {t!r}; define conform(payload, like)"
+            )
+        result.append(convert(part, t.dtype, t.weak))
+    return result

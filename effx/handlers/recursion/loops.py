@@ -1,0 +1,219 @@
+"""Loops under any handler: what they carry is brought to a fix-point of structures.
+
+A carried value starts as it is, plain or boxed. The body is staged; where it gives back a boxed value for a
+plain one, or a wider structure, the carry is widened and the body staged again. Structures only grow, at
+most `PayloadHandler.height` times for each value, so that the search ends.
+
+Never: know a particular handler.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from effx.array import Array, Box
+from effx.effects import Frame, Handler
+from effx.errors import TransformError
+from effx.handlers.recursion.layout import (
+    Layout,
+    fit,
+    flatten_boxes,
+    handler_of,
+    layout_of,
+    payload_of,
+    rebuild_boxes,
+)
+from effx.handlers.recursion.payloads import PayloadHandler
+from effx.handlers.recursion.staging import Handled, State, aligned, put_state, recursion, state_of, under
+from effx.ir.ops.control import Scan, While
+from effx.ir.passes import dead_code
+from effx.ir.program import Program
+from effx.ir.types import ArrayType
+
+Layouts = tuple[Layout, ...]
+
+
+def fixed(
+    body: Program, handler: Handler, constants: Layouts, carry: Layouts, xs: Layouts, state: State
+) -> tuple[Handled, Layouts]:
+    """Stages a loop's body under a handler with a carry that keeps its structure.
+
+    Returns:
+        The body, whose first results are the carry in that structure; and the structure.
+
+    Raises:
+        TransformError: the structure grows without end.
+    """
+    n, m = len(constants), len(carry)
+    height = handler.height if isinstance(handler, PayloadHandler) else 1
+    for _ in range(1 + m * height):
+        found: list[Layout] = list(carry)
+
+        def settle(
+            frame: Frame, inputs: list[Array], outputs: list[Array], carry: Layouts = carry
+        ) -> tuple[list[Array], Layouts]:
+            flat: list[Array] = []
+            layouts = list(carry)
+            for i, (x, y) in enumerate(zip(inputs[n : n + m], outputs[:m], strict=True)):
+                layouts[i] = _widened(frame, x, y, carry[i])
+            if tuple(layouts) != carry:
+                return [], tuple(layouts)
+            for y, layout in zip(outputs[:m], carry, strict=True):
+                flat += fit(frame, y, layout)
+            rest, others = flatten_boxes(frame, outputs[m:])
+            return [*flat, *rest], (*carry, *others)
+
+        handled = under(body, handler, (*constants, *carry, *xs), state, settle, ("loop", n, m))
+        found = list(handled.results[:m])
+        if tuple(found) == carry:
+            return handled, carry
+        carry = tuple(found)
+    raise TransformError(
+        f"{handler.name}: what {body.name} carries keeps growing; its payloads have no largest structure"
+    )
+
+
+def _widened(frame: Frame, x: Array, y: Array, layout: Layout) -> Layout:
+    """Returns how a carried value must lie that comes in as x and goes out as y."""
+    boxed = type(y) is Box and y.frame is frame
+    if layout.tree is None and not boxed:
+        return layout
+    handler = handler_of(frame)
+    before, after = payload_of(frame, x), payload_of(frame, y)
+    new = layout_of(before, layout.type)
+    if layout_of(after, layout.type) == new:
+        return new
+    return layout_of(handler.widen(before, after), layout.type)
+
+
+def sliced(frame: Frame, xs: Sequence[Array], length: int) -> tuple[list[Array], Layouts]:
+    """Splits stacked inputs into arrays with the scanned axis in front, and how their slices lie."""
+    leaves: list[Array] = []
+    layouts: list[Layout] = []
+    for x in xs:
+        t = x.type.with_shape(x.type.shape[1:])
+        if type(x) is Box and x.frame is frame:
+            handler = handler_of(frame)
+            layout = layout_of(handler.unstack(x.payload), t)
+            parts = flatten_boxes(frame, [Box(frame, handler.unstack(x.payload), x.type)])[0]
+            rows = tuple([_row(handler, p.type, length) for p in parts])
+            layouts.append(Layout(layout.tree, rows, t))
+            leaves += parts
+        else:
+            leaves.append(x)
+            layouts.append(Layout(None, (t,), t))
+    return leaves, tuple(layouts)
+
+
+def _row(handler: PayloadHandler, t: ArrayType, length: int) -> ArrayType:
+    if not t.shape or t.shape[0] != length:
+        raise TransformError(
+            f"{handler.name}: a part {t!r} of the payload of a scanned value has no leading axis of {length}; "
+            f"define unstack(payload) and stack(payload)"
+        )
+    return t.with_shape(t.shape[1:])
+
+
+def stacked(frame: Frame, leaves: Sequence[Array], layouts: Layouts, length: int) -> list[Array]:
+    """Rebuilds stacked outputs from arrays with the scanned axis in front."""
+    values: list[Array] = []
+    start = 0
+    for layout in layouts:
+        parts = leaves[start : start + len(layout.types)]
+        start += len(layout.types)
+        if layout.tree is None:
+            values.append(parts[0])
+        else:
+            payload = handler_of(frame).stack(layout.tree.unflatten(parts))
+            values.append(Box(frame, payload, layout.type.with_shape((length, *layout.type.shape))))
+    return values
+
+
+def carried(frame: Frame, values: Sequence[Array], types: Sequence[ArrayType]) -> Layouts:
+    """Returns how a carry starts; it is as weak as the loop says, not as what comes in."""
+    layouts: list[Layout] = []
+    for layout, t in zip(flatten_boxes(frame, values)[1], types, strict=True):
+        parts = layout.types if t.weak else tuple([p.strong() for p in layout.types])
+        layouts.append(Layout(layout.tree, (t,) if layout.tree is None else parts, t))
+    return tuple(layouts)
+
+
+def initial(frame: Frame, values: Sequence[Array], layouts: Layouts) -> list[Array]:
+    """Returns the arrays with which a carry starts."""
+    return [a for x, layout in zip(values, layouts, strict=True) for a in fit(frame, x, layout)]
+
+
+@recursion(Scan)
+def scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One scan of the staged body."""
+    c, n = op.constants, op.constants + op.carries
+    constants, constant_layouts = flatten_boxes(frame, operands[:c])
+    carry_layouts = carried(frame, operands[c:n], op.body.in_types[c:n])
+    xs, xs_layouts = sliced(frame, operands[n:], op.length)
+    before, state = state_of(frame)
+    handled, carry = fixed(op.body, frame.handler, constant_layouts, carry_layouts, xs_layouts, state)
+    start = initial(frame, operands[c:n], carry)
+    # The body takes its own constants, the state, then the old constants: put the state behind these.
+    program = moved(handled.program, len(handled.constants), len(before), len(constants))
+    results = Scan(
+        program,
+        op.length,
+        len(handled.constants) + len(constants),
+        len(before) + len(start),
+        op.reverse,
+        op.unroll,
+    )(*handled.constants, *constants, *before, *start, *xs)
+    put_state(frame, results[: len(before)], state)
+    rest = results[len(before) :]
+    return (
+        *rebuild_boxes(frame, rest[: len(start)], carry),
+        *stacked(frame, rest[len(start) :], handled.results[op.carries :], op.length),
+    )
+
+
+def moved(program: Program, captured: int, state: int, constants: int) -> Program:
+    """Returns the program with the state's inputs behind the loop's constants."""
+    if not state or not constants:
+        return program
+    i, end = program.inputs, captured + state + constants
+    inputs = (*i[:captured], *i[captured + state : end], *i[captured : captured + state], *i[end:])
+    return attrs.evolve(program, inputs=inputs, derived={})
+
+
+@recursion(While)
+def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One loop of the staged condition and body; a boxed condition is decided by its primal value."""
+    c = op.constants
+    constants, constant_layouts = flatten_boxes(frame, operands[:c])
+    carry_layouts = carried(frame, operands[c:], op.body.in_types[c:])
+    before, state = state_of(frame)
+    handled, carry = fixed(op.body, frame.handler, constant_layouts, carry_layouts, (), state)
+    condition = under(op.condition, frame.handler, (*constant_layouts, *carry), state, _decided, "condition")
+    if condition.results[0].tree is not None:
+        return handler_of(frame).run_undecided(frame, op, operands)
+    start = initial(frame, operands[c:], carry)
+    (test, body), captured = aligned([condition, handled])
+    k = len(captured)
+    test = dead_code(_without_state(test, len(before)))
+    results = While(
+        moved(test, k, len(before), len(constants)),
+        moved(body, k, len(before), len(constants)),
+        k + len(constants),
+    )(*captured, *constants, *before, *start)
+    put_state(frame, results[: len(before)], state)
+    return tuple(rebuild_boxes(frame, results[len(before) :], carry))
+
+
+def _decided(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[list[Array], Layouts]:
+    """Takes the plain value of a condition, if there is one."""
+    (test,) = outputs
+    if type(test) is Box and test.frame is frame:
+        plain = handler_of(frame).primal(test.payload)
+        if plain is not None:
+            test = plain
+    return flatten_boxes(frame, [test])
+
+
+def _without_state(program: Program, state: int) -> Program:
+    """Drops the state that a condition returns: a condition is asked once more than the body runs."""
+    return attrs.evolve(program, outputs=program.outputs[state:], derived={}) if state else program

@@ -1,0 +1,131 @@
+"""The base class of handlers whose boxes carry payloads: what of the recursion an author may override.
+
+Never: know an operation.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from effx.array import Array
+from effx.effects import Frame, Handler, resumed
+from effx.errors import TransformError
+from effx.handlers.stage import run_program
+from effx.tree.registry import PyTree, flatten
+
+if TYPE_CHECKING:
+    from effx.ir.ops.control import Cond, While
+
+__all__ = ["PayloadHandler"]
+
+
+class PayloadHandler(Handler):
+    """A handler whose boxes carry payloads: pytrees of arrays, with static data in their structure.
+
+    Only `lift` is needed for most; each of the others has a default that works leaf by leaf.
+
+    Attributes:
+        height: how often a loop may widen the structure of one carried value before it is an error.
+        threads_state: True where `frame.state` is a pytree of arrays that the handler replaces while it is
+            at work. It is carried into programs and out of them.
+    """
+
+    __slots__ = ()
+    height: ClassVar[int] = 4
+    threads_state: ClassVar[bool] = False
+
+    def lift(self, x: Array) -> Any:
+        """Turns a plain value into the payload that stands for it.
+
+        Raises:
+            TransformError: the handler does not say how.
+        """
+        raise TransformError(
+            f"{self.name}: a plain value {x.type!r} meets a boxed one in a loop or branch; define lift(x)"
+        )
+
+    def primal(self, payload: Any) -> Array | None:
+        """Returns the plain value that decides where a box is a predicate; None if there is none."""
+        return None
+
+    def widen(self, a: Any, b: Any) -> Any:
+        """Returns a payload of the structure that both conform to; only its structure counts.
+
+        Called for what a loop carries: `a` is what it carries so far, `b` what the body gives.
+        """
+        return a
+
+    def conform(self, payload: Any, like: Any) -> Any:
+        """Brings a payload to the structure of another."""
+        return payload
+
+    def join(self, a: Any, b: Any) -> Any:
+        """Returns the payload that stands for either value, where no plain value decides between branches.
+
+        Raises:
+            TransformError: the handler does not say how.
+        """
+        raise TransformError(
+            f"{self.name}: a boxed value decides between branches; define primal(payload) to decide by "
+            f"a plain value, or join(a, b) to run both branches"
+        )
+
+    def unstack(self, payload: Any) -> Any:
+        """Returns the payload of a slice, each leaf with the scanned axis in front.
+
+        Called for a stacked input of a loop, whose leading axis the loop goes along.
+        """
+        return payload
+
+    def stack(self, payload: Any) -> Any:
+        """The inverse of `unstack`: leaves have the scanned axis in front, static data is a slice's."""
+        return payload
+
+    def merge_states(self, a: PyTree, b: PyTree) -> PyTree:
+        """Returns the state after branches that were both run."""
+        raise TransformError(f"{self.name}: both branches ran; define merge_states(a, b)")
+
+    def run_branches(
+        self, frame: Frame, index: Any, op: "Cond", operands: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """Runs all branches where the boxed index has no plain value, and joins what they return."""
+        from effx.array import Box
+        from effx.handlers.recursion.layout import payload_of
+
+        start = frame.state
+        states: list[PyTree] = []
+        results: list[list[Array]] = []
+        for branch in op.branches:
+            frame.state = start
+            with resumed(frame):
+                results.append(run_program(branch, operands))
+            states.append(frame.state)
+        if self.threads_state:
+            state = states[0]
+            for other in states[1:]:
+                state = self.merge_states(state, other)
+            frame.state = state
+        joined: list[Array] = []
+        for values, t in zip(zip(*results, strict=True), op.branches[0].out_types, strict=True):
+            payload = payload_of(frame, values[0])
+            for value in values[1:]:
+                payload = self.join(payload, payload_of(frame, value))
+            joined.append(Box(frame, payload, t))
+        return tuple(joined)
+
+    def run_undecided(self, frame: Frame, op: "While", operands: Sequence[Array]) -> tuple[Array, ...]:
+        """Runs a loop whose condition is boxed and has no plain value.
+
+        Raises:
+            TransformError: always, where a handler does not override it.
+        """
+        raise TransformError(
+            f"{self.name}: a boxed value decides whether a loop goes on; define primal(payload)"
+        )
+
+
+def state_leaves(frame: Frame) -> tuple[list[Array], Any]:
+    """Returns the arrays of the handler's state and its structure; nothing for a handler without one."""
+    if isinstance(frame.handler, PayloadHandler) and frame.handler.threads_state:
+        leaves, tree = flatten(frame.state)
+        return leaves, tree
+    return [], None

@@ -1,0 +1,208 @@
+"""Staging a program again under a handler, and the table of how operations are gone into.
+
+Never: know how one operation runs its programs.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar, cast, final
+
+import attrs
+
+from effx.array import Array
+from effx.array.promotion import as_operand, convert
+from effx.effects import Frame, Handler, Operation, RuleTable, handle
+from effx.errors import TransformError
+from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
+from effx.handlers.recursion.payloads import state_leaves
+from effx.handlers.stage import run_program, stage
+from effx.ir.ops.control import HigherOrder
+from effx.ir.program import Program, Staged, Var
+from effx.tree.registry import PyTreeDef, flatten
+
+__all__ = ["Handled", "State", "aligned", "cached", "recur", "recursion", "under"]
+
+H = TypeVar("H", bound=HigherOrder)
+T = TypeVar("T")
+
+# (frame, op, operands) -> results, performed outward and boxed again
+Recursion = Callable[[Frame, H, Sequence[Array]], tuple[Array, ...]]
+
+rules: "RuleTable[Recursion[HigherOrder]]" = RuleTable("recursion")
+
+
+def recursion(*kinds: type[H]) -> Callable[[Recursion[H]], Recursion[H]]:
+    """Registers how operations that hold programs are interpreted under any handler."""
+    return rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
+
+
+def recur(frame: Frame, op: Operation[Any], operands: Sequence[Array]) -> tuple[Array, ...] | None:
+    """Interprets an operation that holds programs under the frame's handler; None for any other operation.
+
+    Call it from `Handler.handle`; it performs the operation, with its programs staged again under
+    the handler, outward.
+    """
+    rule = rules.find(type(op))
+    return None if rule is None else rule(frame, cast("HigherOrder", op), operands)
+
+
+@final
+@attrs.frozen
+class State:
+    """How the state of a handler that threads one lies in a flat list.
+
+    Attributes:
+        leaves: plain values, one array each.
+        tree: the state's structure; None for a handler without state.
+    """
+
+    leaves: tuple[Layout, ...]
+    tree: PyTreeDef | None
+
+
+def state_of(frame: Frame) -> tuple[list[Array], State]:
+    """Returns the arrays of the handler's state and how they lie."""
+    values, tree = state_leaves(frame)
+    arrays = [as_operand(x, frame.handler.name) for x in values]
+    return arrays, State(tuple([Layout(None, (x.type,), x.type) for x in arrays]), tree)
+
+
+def put_state(frame: Frame, leaves: Sequence[Array], state: State) -> None:
+    """Sets the handler's state from a flat list."""
+    if state.tree is not None:
+        frame.state = state.tree.unflatten(leaves)
+
+
+def take_state(frame: Frame, state: State) -> list[Array]:
+    """Returns the state's arrays after a body has run, of the types that they had before.
+
+    Raises:
+        TransformError: structure, shape or dtype has changed.
+    """
+    if state.tree is None:
+        return []
+    values, tree = flatten(frame.state)
+    if tree != state.tree:
+        raise TransformError(
+            f"{frame.handler.name}: the state's structure changed from {state.tree} to {tree} inside a program"
+        )
+    arrays = [as_operand(x, frame.handler.name) for x in values]
+    for x, layout in zip(arrays, state.leaves, strict=True):
+        if not x.type.matches(layout.type):
+            raise TransformError(
+                f"{frame.handler.name}: a part of the state changed from {layout.type!r} to {x.type!r} inside a program"
+            )
+    return [
+        convert(x, layout.type.dtype, layout.type.weak)
+        for x, layout in zip(arrays, state.leaves, strict=True)
+    ]
+
+
+@final
+@attrs.frozen(eq=False)
+class Handled:
+    """A program staged under a handler.
+
+    Attributes:
+        program: from the constants, the state's leaves and the inputs' leaves to the state's
+            leaves and the results' leaves.
+        constants: values of its first inputs.
+        results: how the results lie.
+    """
+
+    program: Program
+    constants: tuple[Array, ...]
+    results: tuple[Layout, ...]
+
+
+# Brings the results of a body to the arrays that the new program returns: (frame, inputs, outputs) -> values
+Settle = Callable[[Frame, list[Array], list[Array]], tuple[list[Array], tuple[Layout, ...]]]
+
+
+def plainly(
+    frame: Frame, inputs: list[Array], outputs: list[Array]
+) -> tuple[list[Array], tuple[Layout, ...]]:
+    """Leaves the results as they come."""
+    return flatten_boxes(frame, outputs)
+
+
+def cached(program: Program, key: Hashable, make: Callable[[], T]) -> T:
+    """Returns what has been derived from a program under a key, deriving it the first time.
+
+    A key that cannot be hashed, of a handler that holds arrays say, is derived each time.
+    """
+    try:
+        found = program.derived.get(key)
+    except TypeError:
+        return make()
+    if found is None:
+        found = program.derived[key] = make()
+    return cast("T", found)
+
+
+def under(
+    program: Program,
+    handler: Handler,
+    layouts: tuple[Layout, ...],
+    state: State,
+    settle: Settle = plainly,
+    key: Hashable = (),
+) -> Handled:
+    """Stages a program again under a handler; cached by (program, handler, structure of the inputs).
+
+    Args:
+        program: the body.
+        handler: what to install around it.
+        layouts: how the inputs lie in the flat list.
+        state: how the handler's state lies.
+        settle: brings the results to a form; `key` must tell it from others.
+        key: part of the cache's key.
+    """
+
+    def make() -> Handled:
+        results: tuple[Layout, ...] = ()
+        n = len(state.leaves)
+
+        def body(leaves: list[Array]) -> list[Array]:
+            nonlocal results
+            with handle(handler) as frame:
+                put_state(frame, leaves[:n], state)
+                inputs = rebuild_boxes(frame, leaves[n:], layouts)
+                outputs = run_program(program, inputs)
+            # Lifting and joining run outside the handler, as its rules do.
+            flat, results = settle(frame, inputs, outputs)
+            return [*take_state(frame, state), *flat]
+
+        types = (*types_of(state.leaves), *types_of(layouts))
+        staged = stage(body, types, f"{handler.name}_{program.name}", handler.name)
+        return Handled(staged.program, staged.captured, results)
+
+    return cached(program, ("under", handler, layouts, state, key), make)
+
+
+def aligned(parts: Sequence[Handled | Staged]) -> tuple[list[Program], list[Array]]:
+    """Gives programs with the same parameters one list of constants.
+
+    Returns:
+        The programs, each taking the constants of all before its other inputs; and the constants.
+    """
+    constants: list[Array] = []
+    places: dict[int, int] = {}
+    for part in parts:
+        for x in part.constants if isinstance(part, Handled) else part.captured:
+            if id(x) not in places:
+                places[id(x)] = len(constants)
+                constants.append(x)
+    programs: list[Program] = []
+    for part in parts:
+        own = part.constants if isinstance(part, Handled) else part.captured
+        program, n = part.program, len(own)
+        variables = [Var(x.type) for x in constants]
+        for x, var in zip(own, program.inputs[:n], strict=True):
+            variables[places[id(x)]] = var
+        unchanged = len(own) == len(constants)
+        programs.append(
+            program
+            if unchanged
+            else attrs.evolve(program, inputs=(*variables, *program.inputs[n:]), derived={})
+        )
+    return programs, constants

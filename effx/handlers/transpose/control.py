@@ -1,0 +1,243 @@
+"""Transposes of calls, branches and loops.
+
+A scan y_i, c_i+1 = body(c_i, x_i), linear in c and x, is transposed by a scan in the other direction that
+carries the cotangent of c, adds up those of the constants, and stacks those of x.
+
+Never: compute residuals; linearising has done that.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import cast, final
+
+import attrs
+
+from effx.array import Array
+from effx.array.promotion import convert, scalar
+from effx.errors import NoRuleError
+from effx.handlers.linear.splitting import parts_of
+from effx.handlers.recursion.staging import aligned, cached
+from effx.handlers.stage import stage
+from effx.handlers.transpose.handler import Cotangent, Linear, Operand, backward, tuple_rule
+from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.program import Program, Staged
+from effx.ir.types import ArrayType
+
+
+@final
+@attrs.frozen(eq=False)
+class Transposed:
+    """A transposed program: constants, then known operands, then the cotangents that are not zero.
+
+    Attributes:
+        staged: the program and its constants.
+        nonzero: for each linear input whether it has a cotangent; the program gives these.
+    """
+
+    staged: Staged
+    nonzero: tuple[bool, ...]
+
+
+def zeros(t: ArrayType) -> Array:
+    """Returns zeros of a type."""
+    zero = scalar(0, t.dtype, False)
+    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
+
+
+def transposed(
+    program: Program,
+    known_in: tuple[bool, ...],
+    present: tuple[bool, ...],
+    wanted: tuple[bool, ...] | None = None,
+) -> Transposed:
+    """Stages the transpose of a program; cached in it.
+
+    Args:
+        program: linear in the inputs that are not known.
+        known_in: for each input whether it is known.
+        present: for each output whether its cotangent is given; the others are zero.
+        wanted: for each linear input whether the cotangent must be there, as zeros if need be; None to
+            take what comes.
+    """
+    key = ("transpose", known_in, present, wanted)
+    found = program.derived.get(key)
+    if found is None:
+        found = program.derived[key] = _transposed(program, known_in, present, wanted)
+    return cast("Transposed", found)
+
+
+def _transposed(
+    program: Program,
+    known_in: tuple[bool, ...],
+    present: tuple[bool, ...],
+    wanted: tuple[bool, ...] | None,
+) -> Transposed:
+    known_inputs = [x for x, known in zip(program.inputs, known_in, strict=True) if known]
+    linear_inputs = [x for x, known in zip(program.inputs, known_in, strict=True) if not known]
+    # backward expects the residuals first.
+    ordered = attrs.evolve(program, inputs=(*known_inputs, *linear_inputs), derived={})
+    n = len(known_inputs)
+    nonzero: tuple[bool, ...] = ()
+
+    def body(arrays: list[Array]) -> list[Array]:
+        nonlocal nonzero
+        given = iter(arrays[n:])
+        cts = backward(ordered, arrays[:n], [next(given) if p else None for p in present])
+        nonzero = tuple([ct is not None for ct in cts]) if wanted is None else wanted
+        results: list[Array] = []
+        for ct, x, keep in zip(cts, linear_inputs, nonzero, strict=True):
+            if keep:
+                t = x.type
+                results.append(zeros(t) if ct is None else convert(ct, t.dtype, False))
+        return results
+
+    types = [x.type for x in known_inputs] + [t for t, p in zip(program.out_types, present, strict=True) if p]
+    staged = stage(body, types, f"transpose_{program.name}", "transpose")
+    return Transposed(staged, nonzero)
+
+
+def known_of(operands: Sequence[Operand]) -> tuple[bool, ...]:
+    """Says for each operand whether it is known."""
+    return tuple([not isinstance(x, Linear) for x in operands])
+
+
+@tuple_rule(Call)
+def call(op: Call, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
+    known_in = known_of(operands)
+    found = transposed(op.program, known_in, tuple([ct is not None for ct in cts]))
+    known = [x for x in operands if not isinstance(x, Linear)]
+    given = [ct for ct in cts if ct is not None]
+    results = iter(Call(found.staged.program, op.inline)(*found.staged.captured, *known, *given))
+    nonzero = iter(found.nonzero)
+    return [None if is_known or not next(nonzero) else next(results) for is_known in known_in]
+
+
+@tuple_rule(Cond)
+def cond(op: Cond, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
+    index, *rest = operands
+    if isinstance(index, Linear):
+        raise NoRuleError("transpose: cond is not linear in its index")
+    known_in, present = known_of(rest), tuple([ct is not None for ct in cts])
+    first = [transposed(branch, known_in, present) for branch in op.branches]
+    wanted = tuple([any(found) for found in zip(*[f.nonzero for f in first], strict=True)])
+    branches = [transposed(branch, known_in, present, wanted).staged for branch in op.branches]
+    programs, constants = aligned(branches)
+    known = [x for x in rest if not isinstance(x, Linear)]
+    given = [ct for ct in cts if ct is not None]
+    results = iter(Cond(tuple(programs))(index, *constants, *known, *given)) if any(wanted) else iter(())
+    keep = iter(wanted)
+    return [None, *[None if is_known or not next(keep) else next(results) for is_known in known_in]]
+
+
+def split_first(
+    op: HigherOrder,
+    cts: Sequence[Cotangent],
+    operands: tuple[Operand, ...],
+    transpose: Callable[[HigherOrder, Sequence[Cotangent], tuple[Operand, ...]], Sequence[Cotangent]],
+) -> list[Cotangent]:
+    """Transposes an operation that holds known work beside linear work: runs the one, transposes the other."""
+    parts = parts_of(op, tuple([isinstance(x, Linear) for x in operands]))
+    if parts is None or parts.linear is None:
+        raise NoRuleError(f"transpose: {op.name} has no linear part")
+    known: tuple[Array, ...] = ()
+    if parts.known is not None:
+        known = parts.known(*[cast("Array", operands[i]) for i in parts.known_operands])
+    n = len(known) - parts.computed
+    inner = tuple([operands[i] if i >= 0 else known[n + ~i] for i in parts.linear_operands])
+    inner_cts = [ct for ct, is_linear in zip(cts, parts.linear_out, strict=True) if is_linear]
+    found = transpose(cast("HigherOrder", parts.linear), inner_cts, inner)
+    results: list[Cotangent] = [None] * len(operands)
+    for i, ct in zip(parts.linear_operands, found, strict=True):
+        if i >= 0 and isinstance(operands[i], Linear):
+            results[i] = ct
+    return results
+
+
+@tuple_rule(Scan)
+def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
+    c, n = op.constants, op.constants + op.carries
+    # After linearising, everything that a scan carries is linear, even where it starts as known zeros.
+    if not _carry_is_linear(op, operands):
+        return split_first(op, cts, operands, lambda o, y, x: scan(cast("Scan", o), y, x))
+    known_in = (*known_of(operands[:c]), *[False] * op.carries, *known_of(operands[n:]))
+    ys = tuple([ct is not None for ct in cts[op.carries :]])
+    carry = tuple([ct is not None for ct in cts[: op.carries]])
+    lc = known_in[:c].count(False)
+    while True:  # cotangents of the carry appear as the loop goes back
+        found = transposed(op.body, known_in, (*carry, *ys))
+        wider = tuple([a or b for a, b in zip(carry, found.nonzero[lc : lc + op.carries], strict=True)])
+        if wider == carry:
+            break
+        carry = wider
+    constant_cts, x_cts = found.nonzero[:lc], found.nonzero[lc + op.carries :]
+    found = transposed(op.body, known_in, (*carry, *ys), (*constant_cts, *carry, *x_cts))
+    staged = found.staged
+    inner, added, kept = staged.program, sum(constant_cts), sum(carry)
+    k, kc, kx = len(staged.captured), known_in[:c].count(True), known_in[n:].count(True)
+
+    def body(arrays: list[Array]) -> list[Array]:
+        fixed, rest = arrays[: k + kc], arrays[k + kc :]
+        sums, carried, moving = rest[:added], rest[added : added + kept], rest[added + kept :]
+        results = Call(inner, True)(*fixed, *moving[:kx], *carried, *moving[kx:])
+        sums = [a + b for a, b in zip(sums, results[:added], strict=True)]
+        return [*sums, *results[added:]]
+
+    linear_constants = [x.type for x, keep in zip(_linear(operands[:c]), constant_cts, strict=True) if keep]
+    carry_types = [t for t, keep in zip(op.body.in_types[c:n], carry, strict=True) if keep]
+    out_types = op.body.out_types[op.carries :]
+    types = [
+        *inner.in_types[: k + kc],
+        *[t.strong() for t in linear_constants],
+        *[t.strong() for t in carry_types],
+        *inner.in_types[k + kc : k + kc + kx],
+        *[t for t, keep in zip(out_types, ys, strict=True) if keep],
+    ]
+    program = cached(
+        op.body,
+        ("scan back", known_in, carry, ys, constant_cts),
+        lambda: stage(body, types, f"back_{op.body.name}", "transpose").program,
+    )
+    start = [
+        zeros(t) if ct is None else ct
+        for ct, t, keep in zip(cts[: op.carries], op.body.in_types[c:n], carry, strict=True)
+        if keep
+    ]
+    results = Scan(program, op.length, k + kc, added + kept, not op.reverse, op.unroll)(
+        *staged.captured,
+        *[x for x in operands[:c] if not isinstance(x, Linear)],
+        *[zeros(t.strong()) for t in linear_constants],
+        *start,
+        *[x for x in operands[n:] if not isinstance(x, Linear)],
+        *[ct for ct in cts[op.carries :] if ct is not None],
+    )
+    found_cts = iter(results)
+    nonzero = iter((*constant_cts, *carry, *x_cts))
+    return [(next(found_cts) if next(nonzero) else None) if not is_known else None for is_known in known_in]
+
+
+def _linear(operands: Sequence[Operand]) -> list[Linear]:
+    return [x for x in operands if isinstance(x, Linear)]
+
+
+def _carry_is_linear(op: Scan, operands: tuple[Operand, ...]) -> bool:
+    """Says whether every carried value depends on linear operands."""
+    from effx.handlers.linear.splitting import split
+
+    c, n = op.constants, op.constants + op.carries
+    mask = tuple([isinstance(x, Linear) for x in operands])
+    carry = mask[c:n]
+    while not all(carry):
+        half = split(op.body, (*mask[:c], *carry, *mask[n:]))
+        wider = tuple([a or b for a, b in zip(carry, half.linear_out[: op.carries], strict=True)])
+        if wider == carry:
+            return False
+        carry = wider
+    return True
+
+
+@tuple_rule(While)
+def while_(op: While, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
+    raise NoRuleError(
+        "while_loop: reverse-mode differentiation needs to know how often the loop turns at most, to keep "
+        "what each turn computes; pass max_steps=N to while_loop or fori_loop, or use scan, or forward mode"
+    )
