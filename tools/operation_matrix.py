@@ -14,13 +14,15 @@ from typing import Any
 
 import effx.lower.stablehlo  # noqa: F401  # registers the rules
 from effx.effects import Operation, RuleTable
-from effx.handlers import transpose
+from effx.handlers import linear, transpose
 from effx.handlers.jvp import JVP
+from effx.handlers.recursion import staging
 from effx.handlers.reference import Reference
+from effx.handlers.reference import control as reference_programs
 from effx.handlers.vmap import Vmap
 from effx.ir.ops.base import ArrayOperation, Linear, TupleOperation
 from effx.ir.ops.collective import Collective
-from effx.ir.ops.control import Call
+from effx.ir.ops.control import HigherOrder
 from effx.lower import emit
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
@@ -47,7 +49,8 @@ the handlers' rule tables, and a test fails when it is stale or when a cell is e
 | recursion | the program that the operation holds is handled, operation by operation |
 | none: why | refused, with the reason |
 
-linearize needs no column: it is jvp under a recorder, which takes every operation.
+linearize is jvp under a recorder, which takes every operation. Of those that hold programs, SPLIT are
+split into a known and a linear part; others are recorded whole.
 
 """
 
@@ -86,8 +89,11 @@ REASONS: dict[str, Callable[[Kind], str]] = {
 def cell(column: str, kind: Kind) -> str:
     """Returns what a handler does with an operation; "" if nothing is known."""
     table = TABLES[column]
-    if kind is Call and column != "StableHLO":
-        return "recursion"
+    if issubclass(kind, HigherOrder):
+        if column == "reference":
+            table = reference_programs.rules
+        elif column in ("jvp", "vmap") and table.origin(kind) is None and staging.rules.origin(kind):
+            return "recursion"
     if column == "reference" and issubclass(kind, Collective):
         return "none: the host has no axes"
     origin = table.origin(kind)
@@ -108,8 +114,13 @@ def render() -> str:
         cells = " | ".join([cell(column, kind) for column in TABLES])
         sections.setdefault(kind.__module__.rpartition(".")[2], []).append(f"| `{kind.name}` | {cells} |")
     head = f"| operation | {' | '.join(TABLES)} |\n|---|{'---|' * len(TABLES)}"
+    split = [
+        k.name
+        for k in operation_classes()
+        if issubclass(k, HigherOrder) and linear.splitting.splitters.find(k)
+    ]
     return (
-        HEAD
+        HEAD.replace("SPLIT", ", ".join(split))
         + "\n\n".join([f"## {family}\n\n{head}\n" + "\n".join(rows) for family, rows in sections.items()])
         + "\n"
     )
