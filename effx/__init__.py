@@ -7,6 +7,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from effx import ad_checkpoint as ad_checkpoint
+    from effx import checkpoint_policies as checkpoint_policies
     from effx import dlpack as dlpack
     from effx import dtypes as dtypes
     from effx import effects as effects
@@ -35,12 +37,16 @@ if TYPE_CHECKING:
     from effx.transforms.autodiff import linearize as linearize
     from effx.transforms.autodiff import value_and_grad as value_and_grad
     from effx.transforms.autodiff import vjp as vjp
+    from effx.transforms.checkpoint import checkpoint as checkpoint
+    from effx.transforms.checkpoint import remat as remat
     from effx.transforms.jacobians import hessian as hessian
     from effx.transforms.jacobians import jacfwd as jacfwd
     from effx.transforms.jacobians import jacobian as jacobian
     from effx.transforms.jacobians import jacrev as jacrev
     from effx.transforms.jit import Jitted as Jitted
     from effx.transforms.jit import jit as jit
+    from effx.transforms.naming import named_call as named_call
+    from effx.transforms.naming import named_scope as named_scope
     from effx.transforms.placement import block_until_ready as block_until_ready
     from effx.transforms.placement import device_count as device_count
     from effx.transforms.placement import device_get as device_get
@@ -63,6 +69,7 @@ _HOME = {
     "Jitted": "effx.transforms.jit",
     "ShapeDtypeStruct": "effx.transforms.stages",
     "block_until_ready": "effx.transforms.placement",
+    "checkpoint": "effx.transforms.checkpoint",
     "config": "effx.flags",
     "default_backend": "effx.lower.backends",
     "default_matmul_precision": "effx.flags",
@@ -87,8 +94,11 @@ _HOME = {
     "local_devices": "effx.transforms.placement",
     "log_compiles": "effx.flags",
     "make_jaxpr": "effx.transforms.staging",
+    "named_call": "effx.transforms.naming",
+    "named_scope": "effx.transforms.naming",
     "numpy_dtype_promotion": "effx.flags",
     "numpy_rank_promotion": "effx.flags",
+    "remat": "effx.transforms.checkpoint",
     "stage": "effx.transforms.staging",
     "threefry_partitionable": "effx.flags",
     "value_and_grad": "effx.transforms.autodiff",
@@ -96,6 +106,8 @@ _HOME = {
     "vmap": "effx.transforms.vmap",
 }
 _MODULES = {
+    "ad_checkpoint",
+    "checkpoint_policies",
     "dlpack",
     "dtypes",
     "effects",

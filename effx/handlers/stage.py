@@ -10,7 +10,7 @@ import attrs
 
 from effx.array import Array, Box, HostArray
 from effx.effects import Frame, Handler, Operation, Value, current_scope, handle, is_in_scope
-from effx.errors import current_source
+from effx.errors import current_source, source_in_force
 from effx.ir.ops.base import TupleOperation
 from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
 from effx.ir.types import ArrayType
@@ -98,14 +98,20 @@ def stage(
     Returns:
         The program and the values that the function closed over, its first inputs.
     """
-    with handle(Stage(what), origin) as frame:
-        recorder = frame.state = Recorder()
-        inputs = [Var(t) for t in types]
-        results = function([Box(frame, var, var.type) for var in inputs])
-        outputs: list[Atom] = [
-            cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
-            for x in results
-        ]
+    # The program may be called from elsewhere, so scopes around its staging are none of it.
+    place, around = source_in_force.set(None), current_scope.set("")
+    try:
+        with handle(Stage(what), origin) as frame:
+            recorder = frame.state = Recorder()
+            inputs = [Var(t) for t in types]
+            results = function([Box(frame, var, var.type) for var in inputs])
+            outputs: list[Atom] = [
+                cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
+                for x in results
+            ]
+    finally:
+        source_in_force.reset(place)
+        current_scope.reset(around)
     return Staged(
         Program(
             (*[var for _, var in recorder.captured], *inputs),
@@ -133,10 +139,21 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
     def read(atom: Atom) -> Array:
         return env[atom] if type(atom) is Var else HostArray(atom.value, atom.type)
 
-    for equation in program.equations:
-        result = equation.op(*[read(x) for x in equation.inputs])
-        if equation.op.multiple:
-            env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))
-        else:
-            env[equation.outputs[0]] = cast("Array", result)
+    # What is performed stands where the equation stood in the user's source, and in its scopes.
+    outer, scope = current_scope.get(), ""
+    place, around = source_in_force.set(None), current_scope.set(outer)
+    try:
+        for equation in program.equations:
+            source_in_force.set(equation.source)
+            if equation.scope != scope:
+                scope = equation.scope
+                current_scope.set(f"{outer}/{scope}" if outer and scope else outer or scope)
+            result = equation.op(*[read(x) for x in equation.inputs])
+            if equation.op.multiple:
+                env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))
+            else:
+                env[equation.outputs[0]] = cast("Array", result)
+    finally:
+        source_in_force.reset(place)
+        current_scope.reset(around)
     return [read(x) for x in program.outputs]

@@ -9,7 +9,8 @@
     }
 
 Programs that operations hold are printed first and referred to as `@name`. A type ends in `~` when
-weak; a literal carries its type. Effects that the program leaves open follow `!`.
+weak; a literal carries its type. Effects that the program leaves open follow `!`. Behind an operation
+stands the `named_scope` that it was performed in, if any.
 
 Never: print where an equation came from; `Equation.source` is not part of a program's meaning.
 """
@@ -88,6 +89,7 @@ class _Printer:
             outputs = ", ".join(map(define, e.outputs))
             lines.append(
                 f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self._parameters(e.op)}{operands}"
+                f"{f' {e.scope!r}' if e.scope else ''}"
             )
         lines += [f"  return {', '.join(map(read, program.outputs))}".rstrip(), "}"]
         return "\n".join(lines)
@@ -266,14 +268,18 @@ class _Parser:
                 arguments[key] = self.value()
             self.take("]")
         inputs: list[Atom] = []
+        scope = ""
         line = self.line_of(self.place - 1)
         while self.place < len(self.tokens) and self.line_of(self.place) == line:
+            if self.tokens[self.place][0] == "string":
+                scope = cast("str", self.value())
+                break
             inputs.append(self.atom(outer))
         try:
             op = cast("Any", kind)(**arguments)
         except TypeError as error:
             raise self.error(f"{name} with parameters {arguments}: {error}") from None
-        return Equation(cast("Operation[object]", op), tuple(inputs), tuple(outputs))
+        return Equation(cast("Operation[object]", op), tuple(inputs), tuple(outputs), None, scope)
 
     def line_of(self, place: int) -> int:
         """Returns the line number of a token."""

@@ -21,7 +21,7 @@ from effx.effects import Frame, current_frame, is_in_scope, isolated
 from effx.errors import BackendError, TransformError, hide_internal_frames
 from effx.handlers.evaluate import device_for
 from effx.handlers.stage import run_program, stage
-from effx.ir.ops.control import Call
+from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.lower.backends import local_devices
@@ -146,11 +146,24 @@ def axis_environment() -> tuple[tuple[Hashable, int], ...]:
 
 
 class Function(Generic[P, R]):
-    """The Python side of one jitted function."""
+    """The Python side of one function that is staged for each kind of arguments.
 
-    def __init__(self, fun: Callable[P, R], options: Options) -> None:
+    Attributes:
+        what: the transformation, for errors.
+        operation: how the staged program is performed where handlers are at work.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[P, R],
+        options: Options,
+        what: str = "jit",
+        operation: Callable[[Program], HigherOrder] = Call,
+    ) -> None:
         self.fun = fun
         self.options = options
+        self.what = what
+        self.operation = operation
         self.name = name_of(fun)
         self.origin = origin_of(fun)
         self.entries: dict[Hashable, Entry] = {}
@@ -173,7 +186,7 @@ class Function(Generic[P, R]):
                 if n >= 0 and n < len(names) and (names[n] in kwargs or names[n] in o.static_argnames):
                     continue
                 raise TransformError(
-                    f"jit: {self.name} was called with {count} positional arguments, fewer than "
+                    f"{self.what}: {self.name} was called with {count} positional arguments, fewer than "
                     f"static_argnums {o.static_argnums} needs"
                 )
             places.add(n % count)
@@ -185,7 +198,7 @@ class Function(Generic[P, R]):
             except TypeError:
                 what = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
                 raise TransformError(
-                    f"jit: static {what} of {self.name} must be hashable, got {value!r} of type {type(value).__name__}"
+                    f"{self.what}: static {what} of {self.name} must be hashable, got {value!r} of type {type(value).__name__}"
                 ) from None
         dynamic = tuple([a for i, a in enumerate(args) if i not in places])
         named = {k: v for k, v in kwargs.items() if k not in o.static_argnames}
@@ -239,10 +252,10 @@ class Function(Generic[P, R]):
             nonlocal out_tree
             inner, inner_named = tree.unflatten(arrays)
             args, kwargs = self.merge(inner, inner_named, static)
-            results, out_tree = flatten_output("jit", self.name, self.fun(*args, **kwargs))  # type: ignore[arg-type]  # the user's own arguments
+            results, out_tree = flatten_output(self.what, self.name, self.fun(*args, **kwargs))  # type: ignore[arg-type]  # the user's own arguments
             return results
 
-        staged = stage(body, types, self.name, "jit", self.origin)
+        staged = stage(body, types, self.name, self.what, self.origin)
         assert out_tree is not None
         foreign = tuple({x.frame: None for x in staged.captured if x.frame is not None})
         found = self.entries[key] = Entry(
@@ -261,7 +274,7 @@ class Function(Generic[P, R]):
         """Finds the staged form for arguments, and the arguments' arrays."""
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
-        arrays = as_arrays("jit", leaves, (dynamic, named))
+        arrays = as_arrays(self.what, leaves, (dynamic, named))
         entry = self.entry(tuple([x.type for x in arrays]), tree, static, dynamic, named)
         return entry, arrays, leaves
 
@@ -297,7 +310,7 @@ class Function(Generic[P, R]):
         if self.options.inline:
             results: Sequence[Array] = run_program(entry.program, inputs)
         else:
-            results = Call(entry.program)(*inputs)
+            results = self.operation(entry.program)(*inputs)
         result: R = entry.out_tree.unflatten(results)
         return result
 
@@ -307,7 +320,7 @@ class Function(Generic[P, R]):
         if self.options.device is not None:
             if committed and device != self.options.device:
                 raise BackendError(
-                    f"jit: {self.name} is bound to {device_name(self.options.device)}, "
+                    f"{self.what}: {self.name} is bound to {device_name(self.options.device)}, "
                     f"but an argument is committed to {device_name(device)}"
                 )
             device, committed = self.options.device, True
@@ -354,7 +367,7 @@ class Function(Generic[P, R]):
         """Stages the function for arguments, or for things with their shapes and dtypes."""
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
-        types = tuple([abstract("jit", x) for x in leaves])
+        types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
             entry = self.entry(types, tree, static, dynamic, named)
         device = self.options.device
@@ -379,13 +392,13 @@ class Function(Generic[P, R]):
         return self.trace(*args, **kwargs).out_info
 
 
-def _numbers(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:
+def numbers_of(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:
     if value is None:
         return ()
     try:
         return tuple(sorted({index(n) for n in (value if isinstance(value, Iterable) else (value,))}))
     except TypeError:
-        raise TransformError(f"jit: {what} must be an int or a sequence of ints, got {value!r}") from None
+        raise TransformError(f"{what} must be an int or a sequence of ints, got {value!r}") from None
 
 
 def _names(what: str, value: "str | Iterable[str] | None") -> tuple[str, ...]:
@@ -407,9 +420,9 @@ def _options(
     device: object,
     backend: str | None,
 ) -> Options:
-    nums, names = _numbers("static_argnums", static_argnums), _names("static_argnames", static_argnames)
+    nums, names = numbers_of("jit: static_argnums", static_argnums), _names("static_argnames", static_argnames)
     donated, donated_names = (
-        _numbers("donate_argnums", donate_argnums),
+        numbers_of("jit: donate_argnums", donate_argnums),
         _names("donate_argnames", donate_argnames),
     )
     signature = signature_of(fun)

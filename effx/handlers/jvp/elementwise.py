@@ -26,6 +26,7 @@ from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Iota
 
@@ -175,6 +176,15 @@ def sub(op: e.Sub, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) ->
     if dx is not None and dy is not None:
         return z, op(dx, dy)
     return z, add_tangents(z, dx, None if dy is None else NEG(dy))
+
+
+@rule(Identity)
+def named(
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    # The name is the primal's: what it names is what linearising would save.
+    (x,), (dx,) = primals, tangents
+    return op(x), dx
 
 
 @rule(e.Neg, e.Real, e.Imag, e.Conj, v.Copy, v.ReducePrecision)

@@ -3,8 +3,18 @@
 Never: transpose.
 """
 
-from effx.handlers.linear import control
+from effx.handlers.linear import checkpoint, control
 from effx.handlers.linear.recorder import LinearProgram, Record
 from effx.handlers.linear.splitting import Parts, Split, parts_of, split, splitter
 
-__all__ = ["LinearProgram", "Parts", "Record", "Split", "control", "parts_of", "split", "splitter"]
+__all__ = [
+    "LinearProgram",
+    "Parts",
+    "Record",
+    "Split",
+    "checkpoint",
+    "control",
+    "parts_of",
+    "split",
+    "splitter",
+]

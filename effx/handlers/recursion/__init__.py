@@ -8,7 +8,7 @@ author writes nothing for it, and may override what `PayloadHandler` lists.
 Never: know a particular handler.
 """
 
-from effx.handlers.recursion import branches, calls, loops
+from effx.handlers.recursion import branches, calls, checkpoint, loops
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.payloads import PayloadHandler
 from effx.handlers.recursion.staging import recur, recursion, under
@@ -18,6 +18,7 @@ __all__ = [
     "PayloadHandler",
     "branches",
     "calls",
+    "checkpoint",
     "flatten_boxes",
     "loops",
     "rebuild_boxes",

@@ -12,6 +12,7 @@ from effx.array import Array, HostArray
 from effx.effects import RuleTable, no_rule
 from effx.handlers.reference.handler import Reference
 from effx.handlers.stage import run_program
+from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
 
 H = TypeVar("H", bound=HigherOrder)
@@ -20,9 +21,9 @@ Run = Callable[[H, Sequence[Array]], tuple[Array, ...]]
 rules: "RuleTable[Run[HigherOrder]]" = RuleTable("reference programs")
 
 
-def runs(kind: type[H]) -> Callable[[Run[H]], Run[H]]:
+def runs(*kinds: type[H]) -> Callable[[Run[H]], Run[H]]:
     """Registers how operations that hold programs run; the reference handler is at work meanwhile."""
-    return rules.register(kind)  # type: ignore[return-value]  # the table holds rules of all operations
+    return rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def run(op: HigherOrder, operands: Sequence[Array]) -> tuple[Array, ...]:
@@ -31,6 +32,11 @@ def run(op: HigherOrder, operands: Sequence[Array]) -> tuple[Array, ...]:
     if rule is None:
         raise no_rule(op, Reference())
     return rule(op, operands)
+
+
+@runs(Checkpoint)
+def checkpoint(op: Checkpoint, operands: Sequence[Array]) -> tuple[Array, ...]:
+    return tuple(run_program(op.program, operands))
 
 
 @runs(Call)

@@ -15,6 +15,7 @@ from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Binary, Unary
+from effx.ir.ops.checkpoint import Identity
 
 
 def _each(function: Callable[[float], float]) -> Callable[[Data], Data]:
@@ -303,6 +304,11 @@ def reduce_precision(op: v.ReducePrecision, x: Data) -> Data:
     too_small = np.isfinite(rounded) & (exponent - 1 < 1 - bias)
     result = np.where(too_large, np.copysign(np.inf, rounded), rounded)
     return narrow(np.where(too_small, np.copysign(0.0, rounded), result), x.dtype)
+
+
+@rule(Identity)
+def identity(op: Identity, x: Data) -> Data:
+    return x
 
 
 @tuple_rule(v.OptimizationBarrier)

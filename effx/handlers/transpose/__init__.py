@@ -3,7 +3,18 @@
 Never: see an operation that is not linear in its marked operands.
 """
 
-from effx.handlers.transpose import collective, control, elementwise, index, linalg, reduce, shape
+from effx.handlers.transpose import checkpoint, collective, control, elementwise, index, linalg, reduce, shape
 from effx.handlers.transpose.handler import Linear, backward
 
-__all__ = ["Linear", "backward", "collective", "control", "elementwise", "index", "linalg", "reduce", "shape"]
+__all__ = [
+    "Linear",
+    "backward",
+    "checkpoint",
+    "collective",
+    "control",
+    "elementwise",
+    "index",
+    "linalg",
+    "reduce",
+    "shape",
+]

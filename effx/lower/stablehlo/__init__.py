@@ -3,6 +3,6 @@
 Never: compile or run.
 """
 
-from effx.lower.stablehlo import control, elementwise, index, linalg, random, reduce, shape, sort
+from effx.lower.stablehlo import checkpoint, control, elementwise, index, linalg, random, reduce, shape, sort
 
-__all__ = ["control", "elementwise", "index", "linalg", "random", "reduce", "shape", "sort"]
+__all__ = ["checkpoint", "control", "elementwise", "index", "linalg", "random", "reduce", "shape", "sort"]

@@ -1,0 +1,180 @@
+"""Policies of `checkpoint`: which operations' results differentiation keeps.
+
+A policy is called with an operation and its operands' types, and says whether the results are kept. Those
+of this module are values, equal if they say the same, so that what is derived for one serves for all.
+
+Never: look at a value.
+"""
+
+from typing import Protocol, final
+
+import attrs
+
+from effx.effects import Operation
+from effx.errors import TransformError
+from effx.ir.ops.checkpoint import CheckpointName, Offload, Policy, is_named
+from effx.ir.ops.linalg import DotGeneral
+from effx.ir.types import ArrayType
+
+__all__ = [
+    "checkpoint_dots",
+    "checkpoint_dots_with_no_batch_dims",
+    "dots_saveable",
+    "dots_with_no_batch_dims_saveable",
+    "everything_saveable",
+    "nothing_saveable",
+    "offload_dot_with_no_batch_dims",
+    "save_and_offload_only_these_names",
+    "save_any_names_but_these",
+    "save_anything_except_these_names",
+    "save_from_both_policies",
+    "save_only_these_names",
+]
+
+
+class Answer(Protocol):
+    """A policy."""
+
+    def __call__(self, op: Operation[object], *types: ArrayType) -> "bool | Offload":
+        """Says whether the results of an operation are kept, and where."""
+        ...
+
+
+def everything_saveable(op: Operation[object], *types: ArrayType) -> bool:
+    """Keeps everything, as without checkpoint."""
+    return True
+
+
+def nothing_saveable(op: Operation[object], *types: ArrayType) -> bool:
+    """Keeps nothing but the arguments: checkpoint's default."""
+    return False
+
+
+def dots_saveable(op: Operation[object], *types: ArrayType) -> bool:
+    """Keeps the results of matrix products."""
+    return isinstance(op, DotGeneral)
+
+
+def dots_with_no_batch_dims_saveable(op: Operation[object], *types: ArrayType) -> bool:
+    """Keeps the results of matrix products without batch dimensions: with weights, not of attention."""
+    return isinstance(op, DotGeneral) and not op.lhs_batch
+
+
+checkpoint_dots = dots_saveable
+checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+
+@final
+@attrs.frozen
+class _OnlyNames:
+    labels: frozenset[str]
+
+    def __call__(self, op: Operation[object], *types: ArrayType) -> bool:
+        return is_named(op, self.labels)
+
+
+@final
+@attrs.frozen
+class _NamesBut:
+    labels: frozenset[str]
+
+    def __call__(self, op: Operation[object], *types: ArrayType) -> bool:
+        return type(op) is CheckpointName and op.label not in self.labels
+
+
+@final
+@attrs.frozen
+class _AnythingBut:
+    labels: frozenset[str]
+
+    def __call__(self, op: Operation[object], *types: ArrayType) -> bool:
+        return not is_named(op, self.labels)
+
+
+@final
+@attrs.frozen
+class _Both:
+    first: Policy
+    second: Policy
+
+    def __call__(self, op: Operation[object], *types: ArrayType) -> "bool | Offload":
+        answer = self.first(op, *types) or self.second(op, *types)
+        return answer if isinstance(answer, Offload) else bool(answer)
+
+
+@final
+@attrs.frozen
+class _OffloadDots:
+    where: Offload
+
+    def __call__(self, op: Operation[object], *types: ArrayType) -> "bool | Offload":
+        return self.where if dots_with_no_batch_dims_saveable(op, *types) else False
+
+
+@final
+@attrs.frozen
+class _OffloadNames:
+    saved: frozenset[str]
+    offloaded: frozenset[str]
+    where: Offload
+
+    def __call__(self, op: Operation[object], *types: ArrayType) -> "bool | Offload":
+        return self.where if is_named(op, self.offloaded) else is_named(op, self.saved)
+
+
+def _labels(what: str, names: tuple[object, ...]) -> frozenset[str]:
+    for name in names:
+        if not isinstance(name, str):
+            raise TransformError(f"{what}: names must be strings, got {name!r}")
+    return frozenset([str(name) for name in names])
+
+
+def save_only_these_names(*names: str) -> Answer:
+    """Keeps values that `checkpoint_name` gave one of these names."""
+    return _OnlyNames(_labels("save_only_these_names", names))
+
+
+def save_any_names_but_these(*names: str) -> Answer:
+    """Keeps named values, but not those with one of these names."""
+    return _NamesBut(_labels("save_any_names_but_these", names))
+
+
+def save_anything_except_these_names(*names: str) -> Answer:
+    """Keeps all values, named or not, but those with one of these names.
+
+    What a name marks is also the result of the operation before it, which has no name and is kept: to have
+    a value computed again, combine names with a policy that does not keep it.
+    """
+    return _AnythingBut(_labels("save_anything_except_these_names", names))
+
+
+def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Answer:
+    """Keeps what either policy keeps."""
+    return _Both(policy_1, policy_2)
+
+
+def offload_dot_with_no_batch_dims(offload_src: str = "device", offload_dst: str = "pinned_host") -> Answer:
+    """Keeps the results of matrix products without batch dimensions in another memory, the host's say."""
+    return _OffloadDots(Offload(offload_src, offload_dst))
+
+
+def save_and_offload_only_these_names(
+    *,
+    names_which_can_be_saved: "tuple[str, ...] | list[str]",
+    names_which_can_be_offloaded: "tuple[str, ...] | list[str]",
+    offload_src: str = "device",
+    offload_dst: str = "pinned_host",
+) -> Answer:
+    """Keeps values with some names where they are, and values with others in another memory.
+
+    Raises:
+        TransformError: a name stands in both lists.
+    """
+    saved = _labels("save_and_offload_only_these_names", tuple(names_which_can_be_saved))
+    offloaded = _labels("save_and_offload_only_these_names", tuple(names_which_can_be_offloaded))
+    both = saved & offloaded
+    if both:
+        raise TransformError(
+            f"save_and_offload_only_these_names: names cannot be both saved and offloaded: {sorted(both)}"
+        )
+    return _OffloadNames(saved, offloaded, Offload(offload_src, offload_dst))

@@ -1,0 +1,104 @@
+"""How a rematerialised call is split: the linear part computes again what the policy does not save.
+
+The whole is linear in some operands once jvp has gone through it. Let r be what its linear equations need
+of the known ones. Saved are the known operands, and of r's ancestors what the policy names; the linear
+part takes these and computes r again.
+
+Never: transpose; the part that computes again is split from the linear one there.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from effx.handlers.linear.control import places
+from effx.handlers.linear.splitting import Parts, Split, split, splitter
+from effx.ir.ops.checkpoint import Checkpoint, Offload, Policy
+from effx.ir.ops.control import Call
+from effx.ir.passes import dead_code, inline
+from effx.ir.program import Atom, Equation, Program, Var, effect_row
+
+
+@splitter(Checkpoint)
+def checkpoint(op: Checkpoint, linear_in: tuple[bool, ...]) -> Parts:
+    # Policies ask about operations, so calls are opened.
+    half = split(inline(op.program), linear_in)
+    n = len(half.known.outputs) - half.computed
+    choice = _choose(half, op.policy)
+    known_in = places(linear_in, False)
+    saved, recomputed = choice
+    needed = _needed(half, recomputed, set(saved))
+    operands = [k for k, x in enumerate(half.known.inputs) if x in needed]
+    moved = {x: Var(x.type) for x, where in saved.items() if where is not None}
+    out = tuple([Equation(w, (x,), (moved[x],)) for x, w in saved.items() if w is not None])
+    back = tuple(
+        [Equation(attrs.evolve(w, back=True), (moved[x],), (x,)) for x, w in saved.items() if w is not None]
+    )
+    kept: list[Var] = [moved.get(x, x) for x in saved]
+    known = dead_code(
+        attrs.evolve(
+            half.known,
+            equations=(*half.known.equations, *out),
+            outputs=(*half.known.outputs[:n], *kept),
+            derived={},
+        )
+    )
+    active = half.linear.inputs[len(half.forwarded) + half.computed :]
+    equations = (*back, *recomputed, *half.linear.equations)
+    linear = Program(
+        (*[half.known.inputs[k] for k in operands], *kept, *active),
+        equations,
+        half.linear.outputs,
+        op.program.name,
+        effect_row(equations),
+    )
+    return Parts(
+        known=Call(known) if known.outputs else None,
+        known_operands=known_in,
+        computed=len(kept),
+        linear=Checkpoint(linear, op.policy, op.prevent_cse) if linear.outputs else None,
+        linear_operands=(
+            *[known_in[k] for k in operands],
+            *[~j for j in range(len(kept))],
+            *places(linear_in, True),
+        ),
+        linear_out=half.linear_out,
+    )
+
+
+def _choose(half: Split, policy: Policy | None) -> tuple[dict[Var, Offload | None], list[Equation]]:
+    """Returns what is saved, with the memory it is saved in, and the equations that are run again."""
+    n = len(half.known.outputs) - half.computed
+    allowed: dict[Var, Offload | None] = {}
+    if policy is not None:
+        for e in half.known.equations:
+            answer = policy(e.op, *[x.type for x in e.inputs])
+            if answer:
+                where = answer if isinstance(answer, Offload) else None
+                allowed.update(dict.fromkeys(e.outputs, where))
+    wanted: set[Atom] = set(half.known.outputs[n:])
+    saved: dict[Var, Offload | None] = {}
+    again: list[Equation] = []
+    for e in reversed(half.known.equations):
+        asked = [v for v in e.outputs if v in wanted]
+        for v in asked:
+            if v in allowed:
+                saved[v] = allowed[v]
+        if any([v not in allowed for v in asked]):
+            again.append(e)
+            wanted.update([x for x in e.inputs if type(x) is Var])
+    order = [v for e in half.known.equations for v in e.outputs if v in saved]
+    # An equation that is run again although one of its results is saved would define that one twice.
+    renamed = [
+        attrs.evolve(e, outputs=tuple([Var(v.type) if v in saved else v for v in e.outputs]))
+        for e in reversed(again)
+    ]
+    return {v: saved[v] for v in order}, renamed
+
+
+def _needed(half: Split, recomputed: Sequence[Equation], saved: set[Var]) -> set[Atom]:
+    """Returns the known inputs that the linear part reads."""
+    inputs = set(half.known.inputs)
+    read: set[Atom] = {x for e in recomputed for x in e.inputs if type(x) is Var and x in inputs}
+    read |= set(half.linear.inputs[: len(half.forwarded)])
+    return read - saved

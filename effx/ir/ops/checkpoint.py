@@ -1,0 +1,104 @@
+"""Rematerialisation: programs whose linearisation computes again what it does not save, and names for values.
+
+Never: decide what is saved; policies do.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, final
+
+import attrs
+
+from effx.effects import Operation
+from effx.errors import ProgramError
+from effx.ir.ops.base import Elementwise, Linear, elementwise_type, show
+from effx.ir.ops.control import HigherOrder, fits
+from effx.ir.program import Program
+from effx.ir.types import ArrayType
+
+__all__ = ["Checkpoint", "CheckpointName", "Identity", "Offload", "Policy"]
+
+Policy = Callable[..., object]
+"""`(op, *operand types) -> bool`: whether the results of an operation are saved; or an `Offload`."""
+
+
+@final
+@attrs.frozen
+class Checkpoint(HigherOrder):
+    """Calls a program whose linearisation keeps little: the rest is computed again where it is needed.
+
+    Attributes:
+        program: what is called.
+        policy: what linearising saves of the program's intermediate results; None for nothing.
+        prevent_cse: True to keep XLA from finding that something is computed twice.
+    """
+
+    program: Program
+    policy: Policy | None = None
+    prevent_cse: bool = True
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The one program."""
+        return (self.program,)
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """What the program takes."""
+        return self.program.in_types
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The program's result types."""
+        expected = self.program.in_types
+        if not fits(types, expected):
+            raise ProgramError(
+                f"checkpoint: {self.program.name} takes ({show(expected)}), got ({show(types)})"
+            )
+        return self.program.out_types
+
+
+@attrs.frozen
+class Identity(Elementwise, Linear):
+    """Trait: gives its operand back."""
+
+    kinds: ClassVar[str] = "biufc"
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type."""
+        return elementwise_type(self, types)
+
+
+@final
+@attrs.frozen
+class CheckpointName(Identity):
+    """The identity, under a name that policies know the value by.
+
+    Attributes:
+        label: the name.
+    """
+
+    label: str = attrs.field(validator=attrs.validators.instance_of(str))
+
+
+@final
+@attrs.frozen
+class Offload(Identity):
+    """The identity, in another memory of the device. On a CPU, which has one memory, nothing moves.
+
+    As the answer of a policy it says that a value is saved there.
+
+    StableHLO: custom_call annotate_device_placement.
+
+    Attributes:
+        source: the kind of memory that computations use.
+        destination: the kind of memory to keep the value in, such as "pinned_host".
+        back: True for the way back.
+    """
+
+    source: str = attrs.field(default="device", validator=attrs.validators.instance_of(str))
+    destination: str = attrs.field(default="pinned_host", validator=attrs.validators.instance_of(str))
+    back: bool = False
+
+
+def is_named(op: Operation[object], labels: frozenset[str]) -> bool:
+    """Says whether an operation names a value by one of these labels."""
+    return type(op) is CheckpointName and op.label in labels

@@ -1,0 +1,205 @@
+"""`checkpoint`: trades computation for memory in reverse-mode differentiation; and what policies save.
+
+Never: differentiate.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial, update_wrapper
+from typing import ParamSpec, Protocol, TypeVar, cast, overload
+
+from effx.array import Array
+from effx.errors import TransformError, resolve
+from effx.handlers.stage import stage
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
+from effx.ir.passes import inline
+from effx.ir.program import Equation, Var
+from effx.array.promotion import as_operand
+from effx.transforms.arguments import argument_place, as_arrays, flatten_output, name_of
+from effx.transforms.jit import Function, Options, numbers_of
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["checkpoint", "checkpoint_name", "print_saved_residuals", "remat", "saved_residuals"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Decorator(Protocol):
+    """What `checkpoint(...)` without a function gives."""
+
+    def __call__(self, fun: Callable[P, R]) -> Callable[P, R]:
+        """Makes the function recompute, with the options that were given."""
+        ...
+
+
+@overload
+def checkpoint(
+    fun: Callable[P, R],
+    *,
+    concrete: bool = False,
+    prevent_cse: bool = True,
+    static_argnums: "int | Iterable[int]" = (),
+    policy: Policy | None = None,
+) -> Callable[P, R]: ...
+@overload
+def checkpoint(
+    fun: None = None,
+    *,
+    concrete: bool = False,
+    prevent_cse: bool = True,
+    static_argnums: "int | Iterable[int]" = (),
+    policy: Policy | None = None,
+) -> Decorator: ...
+def checkpoint(
+    fun: Callable[P, R] | None = None,
+    *,
+    concrete: bool = False,
+    prevent_cse: bool = True,
+    static_argnums: "int | Iterable[int]" = (),
+    policy: Policy | None = None,
+) -> "Callable[P, R] | Decorator":
+    """Makes reverse-mode differentiation compute a function's intermediate values again, not keep them.
+
+    The value does not change. Differentiating keeps the arguments, and of the intermediate values what
+    the policy names; the rest is computed a second time on the way back. Checkpoints nest, and a chain
+    of n steps that is cut in two recursively needs the memory of log n steps. Source: Griewank and
+    Walther, "Algorithm 799: revolve", 2000.
+
+    Args:
+        fun: takes and returns pytrees of arrays. Without it, `checkpoint(...)` is a decorator.
+        concrete: must be False; arguments that Python control flow reads can be static.
+        prevent_cse: True to keep XLA from merging the second computation with the first. Inside a scan,
+            where the loop does that already, False leaves it more freedom.
+        static_argnums: positional arguments that are no arrays; hashable.
+        policy: `(op, *operand types) -> bool`, called for each operation: whether its results are kept.
+            See `effx.checkpoint_policies`.
+
+    Returns:
+        A function with the same values.
+
+    Raises:
+        TransformError: `fun` cannot be called, `concrete` is true, or a static argument does not hash.
+
+    >>> import effx, effx.numpy as enp
+    >>> @effx.checkpoint
+    ... def g(x):
+    ...     return enp.sin(enp.sin(x))
+    >>> print(f"{effx.grad(g)(2.0):.7f}")
+    -0.2556391
+    """
+    if fun is None:
+        return cast(
+            "Decorator",
+            partial(
+                checkpoint,
+                concrete=concrete,
+                prevent_cse=prevent_cse,
+                static_argnums=static_argnums,
+                policy=policy,
+            ),
+        )
+    if not callable(fun):
+        raise TransformError(f"checkpoint: expected a function, got {fun!r} of type {type(fun).__name__}")
+    if concrete:
+        raise TransformError(
+            "checkpoint: concrete=True is not supported: the function is staged; name the arguments that Python "
+            "control flow reads in static_argnums"
+        )
+    if policy is not None and not callable(policy):
+        raise TransformError(
+            f"checkpoint: policy must be callable, got {policy!r} of type {type(policy).__name__}"
+        )
+    numbers = numbers_of("checkpoint: static_argnums", static_argnums)
+    options = Options(numbers, (), (), (), False, False, None)
+    function = Function(fun, options, "checkpoint", lambda program: Checkpoint(program, policy, prevent_cse))
+
+    def recomputing(*args: P.args, **kwargs: P.kwargs) -> R:
+        entry, arrays, _ = function.prepare(args, kwargs)
+        return function.perform(entry, arrays)
+
+    return cast("Callable[P, R]", update_wrapper(recomputing, fun))
+
+
+remat = checkpoint
+
+
+def checkpoint_name(x: PyTree, name: str) -> PyTree:
+    """Names values, so that a policy of `checkpoint` can say that they are kept.
+
+    Args:
+        x: an array or a pytree of arrays.
+        name: by which `checkpoint_policies.save_only_these_names` and others know them.
+
+    Returns:
+        `x`, unchanged.
+
+    >>> import effx.numpy as enp
+    >>> checkpoint_name(enp.sin(0.0), "hidden")
+    Array(0., dtype=float32, weak_type=True)
+    """
+    if not isinstance(name, str):
+        raise TransformError(f"checkpoint_name: the name must be a string, got {name!r}")
+    leaves, tree = flatten(x)
+    op = CheckpointName(name)
+    return tree.unflatten([op(as_operand(leaf, "checkpoint_name")) for leaf in leaves])
+
+
+def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> list[tuple[object, str]]:
+    """Lists what reverse-mode differentiation of a function would keep.
+
+    Args:
+        fun: takes and returns pytrees of arrays.
+        args, kwargs: where it would be differentiated; only shapes and dtypes are read.
+
+    Returns:
+        For each value its type and where it comes from.
+    """
+    from effx.handlers import differentiate
+
+    leaves, tree = flatten((args, kwargs))
+    arrays = as_arrays("saved_residuals", leaves, (args, kwargs))
+
+    def flat(inner: list[Array]) -> list[Array]:
+        inner_args, inner_kwargs = tree.unflatten(inner)
+        return flatten_output("saved_residuals", name_of(fun), fun(*inner_args, **inner_kwargs))[0]
+
+    def body(inner: list[Array]) -> list[Array]:
+        active = [x.type.kind in "fc" for x in inner]
+        _, linear, _ = differentiate.linearize(flat, inner, active)
+        return list(linear.residuals)
+
+    staged = stage(body, [x.type for x in arrays], name_of(fun), "saved_residuals")
+    program = inline(staged.program)
+    made: dict[Var, Equation] = {v: e for e in program.equations for v in e.outputs}
+    first = len(staged.captured)
+    places = {x: i - first for i, x in enumerate(program.inputs)}
+    found: list[tuple[object, str]] = []
+    for x in dict.fromkeys(program.outputs):
+        if type(x) is not Var:
+            text = "from a literal"
+        elif x in places:
+            i = places[x]
+            text = "from a constant" if i < 0 else f"from the {argument_place((args, kwargs), i)}"
+        else:
+            text = _origin(made[x])
+        found.append((x.type, text))
+    return found
+
+
+def _origin(e: Equation) -> str:
+    what = f"named {e.op.label!r}" if isinstance(e.op, CheckpointName) else f"output of {e.op.name}"
+    if e.source is None:
+        return what
+    file, line, function = resolve(e.source)
+    return f"{what} from {file}:{line} ({function})"
+
+
+def print_saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> None:
+    """Prints a line for each value that reverse-mode differentiation of a function would keep.
+
+    >>> import effx, effx.numpy as enp
+    >>> print_saved_residuals(effx.checkpoint(lambda x: enp.sin(enp.sin(x))), 2.0)
+    f32[]~ from the argument 0
+    """
+    for t, text in saved_residuals(fun, *args, **kwargs):
+        print(t, text)
