@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from effx import nn as nn
     from effx import numpy as numpy
     from effx import random as random
+    from effx import test_util as test_util
     from effx import tree as tree
     from effx import tree_util as tree_util
     from effx.array.values import Array as Array
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from effx.transforms.autodiff import vjp as vjp
     from effx.transforms.checkpoint import checkpoint as checkpoint
     from effx.transforms.checkpoint import remat as remat
+    from effx.transforms.forward_backward import fwd_and_bwd as fwd_and_bwd
     from effx.transforms.jacobians import hessian as hessian
     from effx.transforms.jacobians import jacfwd as jacfwd
     from effx.transforms.jacobians import jacobian as jacobian
@@ -81,6 +83,7 @@ _HOME = {
     "enable_checks": "effx.flags",
     "enable_x64": "effx.flags",
     "eval_shape": "effx.transforms.staging",
+    "fwd_and_bwd": "effx.transforms.forward_backward",
     "grad": "effx.transforms.autodiff",
     "hessian": "effx.transforms.jacobians",
     "jacfwd": "effx.transforms.jacobians",
@@ -118,10 +121,11 @@ _MODULES = {
     "nn",
     "numpy",
     "random",
+    "test_util",
     "tree",
     "tree_util",
 }
-_PERFORMING = {"lax", "nn", "numpy", "random"}
+_PERFORMING = {"lax", "nn", "numpy", "random", "test_util"}
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])  # noqa: PLE0605 - a list of strings, computed
 

@@ -120,6 +120,9 @@ if TYPE_CHECKING:
     from effx.numpy.einsums import (
         einsum as einsum,
     )
+    from effx.numpy.vectorizing import (
+        vectorize as vectorize,
+    )
 
 __getattr__, __all__ = lazy(
     __name__,
@@ -176,5 +179,6 @@ __getattr__, __all__ = lazy(
         "sorting": "argsort bincount digitize isin lexsort searchsorted sort unique",
         "linear": "cross dot inner kron matmul matvec outer tensordot trace vdot vecdot vecmat",
         "einsums": "einsum",
+        "vectorizing": "vectorize",
     },
 )

@@ -198,7 +198,8 @@ class Function(Generic[P, R]):
             except TypeError:
                 what = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
                 raise TransformError(
-                    f"{self.what}: static {what} of {self.name} must be hashable, got {value!r} of type {type(value).__name__}"
+                    f"{self.what}: static {what} of {self.name} must be hashable, "
+                    f"got {value!r} of type {type(value).__name__}"
                 ) from None
         dynamic = tuple([a for i, a in enumerate(args) if i not in places])
         named = {k: v for k, v in kwargs.items() if k not in o.static_argnames}
@@ -420,7 +421,10 @@ def _options(
     device: object,
     backend: str | None,
 ) -> Options:
-    nums, names = numbers_of("jit: static_argnums", static_argnums), _names("static_argnames", static_argnames)
+    nums, names = (
+        numbers_of("jit: static_argnums", static_argnums),
+        _names("static_argnames", static_argnames),
+    )
     donated, donated_names = (
         numbers_of("jit: donate_argnums", donate_argnums),
         _names("donate_argnames", donate_argnames),

@@ -48,7 +48,7 @@ class named_scope(ContextDecorator):
     """
 
     def __init__(self, name: str) -> None:
-        if not isinstance(name, str) or not name:
+        if type(name) is not str or not name:
             raise TransformError(f"named_scope: the name must be a string that is not empty, got {name!r}")
         self.name = name
         self._tokens: list[Token[str]] = []

@@ -1,0 +1,234 @@
+"""Checks of derivatives against finite differences, for the tests of users.
+
+Never: be exact: a central difference of step h has an error of order h squared, and one of rounding.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.errors import TransformError
+from effx.numpy import asarray
+from effx.transforms.autodiff import jvp, vjp
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["check_grads", "check_jvp", "check_vjp"]
+
+Function = Callable[..., Any]
+
+# By dtype: the step of the difference, and the tolerances that its error asks for.
+_STEP = {
+    "float16": 1e-1,
+    "bfloat16": 1e-1,
+    "float32": 1e-2,
+    "float64": 1e-5,
+    "complex64": 1e-2,
+    "complex128": 1e-5,
+}
+_TOLERANCE = {
+    "float16": 1e-1, "bfloat16": 1.5e-1, "float32": 1.5e-2, "float64": 1e-5, "complex64": 1.5e-2, "complex128": 1e-5
+}  # fmt: skip
+
+
+def _leaves(tree: PyTree) -> list[Array]:
+    return [as_operand(x, "check_grads") for x in flatten(tree)[0]]
+
+
+def _numbers(x: Array) -> np.ndarray[Any, Any]:
+    """Returns values in the widest dtype."""
+    data = np.asarray(x)
+    return data.astype(np.complex128 if data.dtype.kind == "c" else np.float64)
+
+
+def _least(arrays: Sequence[Array], table: dict[str, float], given: float | None) -> float:
+    if given is not None:
+        return given
+    return max([table.get(str(x.type.dtype), 0.0) for x in arrays], default=table["float64"])
+
+
+def _directions(generator: np.random.Generator, like: PyTree) -> PyTree:
+    """Draws a tangent for each floating leaf; integers have those of dtype float0."""
+    leaves, tree = flatten(like)
+    drawn: list[PyTree] = []
+    for leaf in leaves:
+        t = as_operand(leaf, "check_grads").type
+        if t.kind not in "fc":
+            drawn.append(np.zeros(t.shape, dtypes.float0))
+            continue
+        data = generator.standard_normal(t.shape)
+        if t.kind == "c":
+            data = data + 1j * generator.standard_normal(t.shape)
+        drawn.append(asarray(np.asarray(data), t.dtype))
+    return tree.unflatten(drawn)
+
+
+def _moved(args: tuple[PyTree, ...], tangents: PyTree, step: float) -> tuple[PyTree, ...]:
+    leaves, tree = flatten(args)
+    moved: list[PyTree] = []
+    for x, t in zip(leaves, flatten(tangents)[0], strict=True):
+        if np.asarray(t).dtype == dtypes.float0:
+            moved.append(x)
+        else:
+            moved.append(
+                asarray(_numbers(as_operand(x)) + step * _numbers(as_operand(t)), as_operand(x).type.dtype)
+            )
+    result: tuple[PyTree, ...] = tree.unflatten(moved)
+    return result
+
+
+def _difference(
+    f: Function, args: tuple[PyTree, ...], tangents: PyTree, step: float
+) -> list[np.ndarray[Any, Any]]:
+    above, below = _leaves(f(*_moved(args, tangents, step))), _leaves(f(*_moved(args, tangents, -step)))
+    return [(_numbers(a) - _numbers(b)) / (2 * step) for a, b in zip(above, below, strict=True)]
+
+
+def _compare(
+    what: str, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], atol: float, rtol: float
+) -> None:
+    np.testing.assert_allclose(got, expected, atol=atol, rtol=rtol, err_msg=what)
+
+
+def check_jvp(
+    f: Function,
+    f_jvp: Function,
+    args: Sequence[PyTree],
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+    err_msg: str = "",
+) -> None:
+    """Checks a forward-mode derivative against a central difference in a random direction.
+
+    Args:
+        f: the function.
+        f_jvp: from primals and tangents, each a tuple, to the result and its tangent.
+        args: where to check.
+        atol, rtol: tolerances; by default what the dtype allows.
+        eps: the step of the difference.
+        err_msg: stands before the error.
+
+    Raises:
+        AssertionError: they differ.
+
+    >>> import effx, effx.numpy as enp
+    >>> check_jvp(enp.sin, lambda primals, tangents: effx.jvp(enp.sin, primals, tangents), (0.3,))
+    """
+    args = tuple(args)
+    inputs = _leaves(args)
+    tangents = _directions(np.random.default_rng(0), args)
+    value, tangent = f_jvp(args, tangents)
+    outputs = _leaves(value)
+    atol, rtol = _least([*inputs, *outputs], _TOLERANCE, atol), _least([*inputs, *outputs], _TOLERANCE, rtol)
+    for a, b in zip(outputs, _leaves(f(*args)), strict=True):
+        _compare(f"{err_msg} jvp: the value", _numbers(a), _numbers(b), atol, rtol)
+    expected = _difference(f, args, tangents, _least(inputs, _STEP, eps))
+    for y, dy, e in zip(outputs, flatten(tangent)[0], expected, strict=True):
+        if y.type.kind in "fc":
+            _compare(f"{err_msg} jvp: the tangent", _numbers(as_operand(dy)), e, atol, rtol)
+
+
+def check_vjp(
+    f: Function,
+    f_vjp: Function,
+    args: Sequence[PyTree],
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+    err_msg: str = "",
+) -> None:
+    """Checks a reverse-mode derivative: its pairing with a direction is that of a central difference.
+
+    Args:
+        f: the function.
+        f_vjp: from arguments to the result and a function from cotangents to a tuple of cotangents.
+        args: where to check.
+        atol, rtol: tolerances; by default what the dtype allows.
+        eps: the step of the difference.
+        err_msg: stands before the error.
+
+    Raises:
+        AssertionError: they differ.
+
+    >>> import effx, effx.numpy as enp
+    >>> check_vjp(enp.sin, lambda *args: effx.vjp(enp.sin, *args), (0.3,))
+    """
+    args = tuple(args)
+    generator = np.random.default_rng(0)
+    inputs = _leaves(args)
+    tangents = _directions(generator, args)
+    value, pull_back = f_vjp(*args)
+    outputs = _leaves(value)
+    atol, rtol = _least([*inputs, *outputs], _TOLERANCE, atol), _least([*inputs, *outputs], _TOLERANCE, rtol)
+    for a, b in zip(outputs, _leaves(f(*args)), strict=True):
+        _compare(f"{err_msg} vjp: the value", _numbers(a), _numbers(b), atol, rtol)
+    cotangent = _directions(generator, value)
+    found = pull_back(cotangent)
+    difference = _difference(f, args, tangents, _least(inputs, _STEP, eps))
+    forward = sum(
+        [
+            np.sum(_numbers(as_operand(c)) * d)
+            for y, c, d in zip(outputs, flatten(cotangent)[0], difference, strict=True)
+            if y.type.kind in "fc"
+        ],
+        np.float64(0),
+    )
+    backward = sum(
+        [
+            np.sum(_numbers(as_operand(c)) * _numbers(as_operand(t)))
+            for x, c, t in zip(inputs, flatten(found)[0], flatten(tangents)[0], strict=True)
+            if x.type.kind in "fc"
+        ],
+        np.float64(0),
+    )
+    _compare(f"{err_msg} vjp: the pairing", np.real(backward), np.real(forward), atol, rtol)
+
+
+def check_grads(
+    f: Function,
+    args: Sequence[PyTree],
+    order: int,
+    modes: Sequence[str] = ("fwd", "rev"),
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+) -> None:
+    """Checks derivatives of a function up to an order, in forward and reverse mode and all their mixtures.
+
+    Args:
+        f: from arrays or pytrees to arrays or pytrees; smooth near `args`.
+        args: its positional arguments.
+        order: the highest derivative to check.
+        modes: "fwd", "rev" or both.
+        atol, rtol: tolerances; by default what the dtype allows.
+        eps: the step of the differences.
+
+    Raises:
+        AssertionError: a derivative differs from the difference.
+        TransformError: a mode is unknown.
+
+    >>> import effx.numpy as enp
+    >>> check_grads(lambda x: enp.sin(x) * x, (0.5,), order=2)
+    """
+    args = tuple(args)
+    strange = [m for m in modes if m not in ("fwd", "rev")]
+    if strange:
+        raise TransformError(f"check_grads: modes are 'fwd' and 'rev', got {strange[0]!r}")
+
+    def check(g: Function, at: tuple[PyTree, ...], order: int, path: str) -> None:
+        if "fwd" in modes:
+            check_jvp(g, lambda p, t: jvp(g, p, t), at, atol, rtol, eps, f"{path}fwd:")
+            if order > 1:
+                tangents = _directions(np.random.default_rng(order), at)
+                check(lambda *x: jvp(g, x, tangents)[1], at, order - 1, f"{path}fwd of ")
+        if "rev" in modes:
+            check_vjp(g, lambda *x: vjp(g, *x), at, atol, rtol, eps, f"{path}rev:")
+            if order > 1:
+                cotangent = _directions(np.random.default_rng(order), g(*at))
+                check(lambda *x: vjp(g, *x)[1](cotangent), at, order - 1, f"{path}rev of ")
+
+    check(f, args, order, "")

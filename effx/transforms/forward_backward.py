@@ -1,0 +1,57 @@
+"""`fwd_and_bwd`: the two passes of reverse mode as two functions.
+
+Never: differentiate; `vjp` does.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+from effx.transforms.arguments import argument_numbers
+from effx.transforms.autodiff import vjp
+from effx.transforms.jit import jit
+from effx.tree.registry import PyTree
+
+__all__ = ["fwd_and_bwd"]
+
+P = ParamSpec("P")
+
+
+def fwd_and_bwd(
+    fun: Callable[P, Any], argnums: "int | Sequence[int]" = 0, has_aux: bool = False, jitted: bool = True
+) -> tuple[Callable[P, tuple[Any, ...]], Callable[[PyTree, PyTree], Any]]:
+    """Gives reverse mode as two functions, which can be compiled and scheduled apart.
+
+    Args:
+        fun: takes and returns pytrees of arrays.
+        argnums: which positional argument or arguments to differentiate by.
+        has_aux: whether `fun` returns a pair whose second part is not differentiated.
+        jitted: whether both functions are compiled.
+
+    Returns:
+        `(fwd, bwd)`. `fwd(*args)` gives `(result, residuals)`, with has_aux `(result, residuals, aux)`;
+        the residuals are a pytree. `bwd(residuals, cotangent)` gives the cotangent of the argument, a tuple
+        if `argnums` is a sequence.
+
+    >>> import effx, effx.numpy as enp
+    >>> fwd, bwd = effx.fwd_and_bwd(lambda x, w: x @ w, argnums=(0, 1))
+    >>> y, residuals = fwd(enp.ones((2, 3)), enp.ones(3))
+    >>> [ct.shape for ct in bwd(residuals, enp.ones(2))]
+    [(2, 3), (3,)]
+    """
+
+    def fwd(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]:
+        places = argument_numbers("fwd_and_bwd", argnums, len(args))
+
+        def function(*selected: PyTree) -> object:
+            inner: list[PyTree] = list(args)
+            for i, x in zip(places, selected, strict=True):
+                inner[i] = x
+            return fun(*inner, **kwargs)
+
+        return vjp(function, *[args[i] for i in places], has_aux=has_aux)
+
+    def bwd(residuals: PyTree, cotangent: PyTree) -> Any:
+        cotangents = residuals(cotangent)
+        return cotangents if isinstance(argnums, Sequence) else cotangents[0]
+
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
