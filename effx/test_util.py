@@ -39,7 +39,9 @@ def _leaves(tree: PyTree) -> list[Array]:
 
 
 def _numbers(x: Array) -> np.ndarray[Any, Any]:
-    """Returns values in the widest dtype."""
+    """Returns values in the widest dtype; zeros for the tangents of integers."""
+    if x.type.dtype == dtypes.float0:
+        return np.zeros(x.type.shape)
     data = np.asarray(x)
     return data.astype(np.complex128 if data.dtype.kind == "c" else np.float64)
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
-from effx.dtypes import canonicalize
+from effx.dtypes import canonicalize, float0
 from effx.effects import current_frame
 from effx.errors import DTypeError, TransformError
 from effx.ir.types import ArrayType, array_type
@@ -125,7 +125,11 @@ def abstract(what: str, leaf: PyTree) -> ArrayType:
 
 def plain(x: PyTree) -> PyTree:
     """Returns a result as users expect it: on a device, unless a handler is at work that keeps constants cheap."""
-    return as_concrete(x) if type(x) is HostArray and current_frame() is None else x
+    if type(x) is not HostArray:
+        return x
+    if x.type.dtype == float0:
+        return x.value  # tangents of integers are NumPy arrays: no device knows their dtype
+    return as_concrete(x) if current_frame() is None else x
 
 
 def argument_numbers(what: str, numbers: "int | Iterable[int]", count: int) -> tuple[int, ...]:

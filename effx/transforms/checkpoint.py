@@ -8,12 +8,12 @@ from functools import partial, update_wrapper
 from typing import ParamSpec, Protocol, TypeVar, cast, overload
 
 from effx.array import Array
+from effx.array.promotion import as_operand
 from effx.errors import TransformError, resolve
 from effx.handlers.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
 from effx.ir.passes import inline
 from effx.ir.program import Equation, Var
-from effx.array.promotion import as_operand
 from effx.transforms.arguments import argument_place, as_arrays, flatten_output, name_of
 from effx.transforms.jit import Function, Options, numbers_of
 from effx.tree.registry import PyTree, flatten
@@ -202,4 +202,4 @@ def print_saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: P
     f32[]~ from the argument 0
     """
     for t, text in saved_residuals(fun, *args, **kwargs):
-        print(t, text)
+        print(t, text)  # noqa: T201 - that is what it is for

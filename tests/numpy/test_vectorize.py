@@ -1,0 +1,134 @@
+"""vectorize against numpy.vectorize, which loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx.errors import ShapeError, TransformError
+
+
+not_a_function: Any = 3
+
+
+def cross(a: Any, b: Any) -> Any:
+    assert a.shape == b.shape
+    assert a.ndim == b.ndim == 1
+    return enp.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+
+
+def product(m: Any, v: Any) -> Any:
+    assert m.ndim == 2
+    assert m.shape[1:] == v.shape
+    return m @ v
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((3,), (3,)), ((2, 3), (3,)), ((1, 2, 3), (2, 1, 3)), ((4, 1, 3), (5, 3)), ((0, 3), (3,))]
+)
+def test_cross_product_broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    """The example of the reference."""
+    x, y = np.random.default_rng(0).normal(size=a), np.random.default_rng(1).normal(size=b)
+    f = enp.vectorize(cross, signature="(k),(k)->(k)")
+    np.testing.assert_allclose(f(x.astype("f4"), y.astype("f4")), np.cross(x, y), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        effx.jit(f)(x.astype("f4"), y.astype("f4")), np.cross(x, y), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_matrix_vector_product() -> None:
+    """The other example of the reference."""
+    f = enp.vectorize(product, signature="(n,m),(m)->(n)")
+    assert f(enp.ones((2, 3)), enp.ones(3)).shape == (2,)
+    assert f(enp.ones((2, 3)), enp.ones((4, 3))).shape == (4, 2)
+    assert f(enp.ones((5, 1, 2, 3)), enp.ones((4, 3))).shape == (5, 4, 2)
+    with pytest.raises(ShapeError) as error:
+        enp.vectorize(product, signature="(n,k),(k)->(n)")(enp.ones(3), enp.ones(3))
+    assert error.value.message == (
+        "vectorize: input with shape (3,) does not have enough dimensions for all core dimensions ('n', 'k') "
+        "on vectorized function with excluded=frozenset() and signature='(n,k),(k)->(n)'"
+    )
+
+
+@pytest.mark.parametrize("shapes", [((), ()), ((3,), ()), ((2, 1), (4,)), ((0,), (1,))])
+def test_scalars_without_a_signature(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    """As numpy.vectorize; Python control flow is not needed, so all results are compared."""
+    x = np.random.default_rng(0).normal(size=shapes[0]).astype("f4")
+    y = np.random.default_rng(1).normal(size=shapes[1]).astype("f4")
+    f = enp.vectorize(lambda a, b: enp.where(a > b, a - b, a + b))
+    np.testing.assert_allclose(f(x, y), np.where(x > y, x - y, x + y), rtol=1e-6)
+
+
+def test_several_results_and_literal_sizes() -> None:
+    """A signature may give several results, and numbers as sizes."""
+    f = enp.vectorize(lambda x: (x.sum(), x * 2), signature="(3)->(),(3)")
+    total, double = f(enp.ones((4, 3)))
+    assert total.shape == (4,)
+    assert double.shape == (4, 3)
+    with pytest.raises(ShapeError, match="has core dimension 2 where 3 is expected"):
+        f(enp.ones((4, 2)))
+
+
+def test_excluded_and_keyword_arguments() -> None:
+    """They are passed on as they are."""
+    seen = []
+
+    def f(x: Any, mode: Any, *, scale: Any) -> Any:
+        seen.append((mode, scale))
+        return x * 2
+
+    g = enp.vectorize(f, excluded={1})
+    np.testing.assert_allclose(g(np.ones(3, "f4"), "mode", scale=[1]), 2 * np.ones(3))
+    assert seen == [("mode", [1])]
+
+
+def test_gradients_flow() -> None:
+    """It is vmap, so it differentiates."""
+    f = enp.vectorize(lambda x, y: (x * y).sum(), signature="(k),(k)->()")
+    x, y = np.arange(6, dtype="f4").reshape(2, 3), np.ones(3, "f4")
+    np.testing.assert_allclose(effx.grad(lambda y: f(x, y).sum())(y), x.sum(0))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: enp.vectorize(cross, signature="(n"),
+            "vectorize: the signature must look like '(n,m),(m)->(n)', got '(n'",
+        ),
+        (lambda: enp.vectorize(not_a_function), "vectorize: expected a function, got 3 of type int"),
+        (
+            lambda: enp.vectorize(cross, excluded={-1}),
+            "vectorize: excluded must hold positions from 0 and names, got -1",
+        ),
+        (
+            lambda: enp.vectorize(product, signature="(n)->(n)")(enp.ones(2), enp.ones(2)),
+            "vectorize: the signature '(n)->(n)' has 1 arguments, product got 2 that are not excluded",
+        ),
+        (
+            lambda: enp.vectorize(cross, excluded={2})(1.0, 2.0),
+            "vectorize: excluded names argument 2, but cross got 2 positional arguments",
+        ),
+    ],
+)
+def test_wrong_use(make: Any, message: str) -> None:
+    """Each with the whole text."""
+    with pytest.raises(TransformError) as error:
+        make()
+    assert error.value.message == message
+
+
+def test_core_sizes_agree() -> None:
+    """One name, one size."""
+    with pytest.raises(ShapeError) as error:
+        enp.vectorize(lambda x, y: x, signature="(n),(n)->(n)")(enp.ones(2), enp.ones(3))
+    assert error.value.message == (
+        "vectorize: input with shape (3,) has n=3, which elsewhere is 2 "
+        "on vectorized function with excluded=frozenset() and signature='(n),(n)->(n)'"
+    )
+    with pytest.raises(ShapeError, match=r"result with shape \(\) does not have the core dimensions"):
+        enp.vectorize(lambda x: x.sum(), signature="(n)->(n)")(enp.ones(2))

@@ -1,0 +1,57 @@
+"""check_grads accepts right derivatives and refuses wrong ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx.errors import TransformError
+from effx.test_util import check_grads, check_jvp, check_vjp
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (enp.sin, (0.3,)),
+        (lambda x, y: enp.tanh(x @ y), (np.ones((2, 3), "f4") * 0.3, np.ones(3, "f4"))),
+        (lambda t: {"a": t["x"] * t["n"], "n": t["n"]}, ({"x": np.float32(0.5), "n": np.int32(3)},)),
+        (lambda z: enp.exp(z) * z, (np.array([0.3 + 0.2j, -0.1j], np.complex64),)),
+        (enp.abs, (np.array([0.6 + 0.8j], np.complex64),)),
+        (lambda x: x, (np.zeros((0, 2), "f4"),)),
+    ],
+)
+def test_right_derivatives_pass(f: Any, args: Any, order: int) -> None:
+    """Trees, integers, complex numbers, nothing at all."""
+    check_grads(f, args, order)
+
+
+def test_double_precision_is_checked_closely() -> None:
+    """A relative error of 1e-3 does not pass in f64."""
+    with effx.enable_x64(True):
+        x = np.float64(0.5)
+        check_grads(enp.sin, (x,), 2)
+        with pytest.raises(AssertionError):
+            check_jvp(enp.sin, lambda p, t: (enp.sin(p[0]), enp.cos(p[0]) * t[0] * 1.001), (x,))
+
+
+def test_wrong_derivatives_fail() -> None:
+    """Values and derivatives, forward and backward."""
+    with pytest.raises(AssertionError, match="the tangent"):
+        check_jvp(enp.sin, lambda p, t: (enp.sin(p[0]), 2.0 * enp.cos(p[0]) * t[0]), (0.3,))
+    with pytest.raises(AssertionError, match="the value"):
+        check_jvp(enp.sin, lambda p, t: (enp.cos(p[0]), enp.cos(p[0]) * t[0]), (0.3,))
+    with pytest.raises(AssertionError, match="the pairing"):
+        check_vjp(enp.sin, lambda x: (enp.sin(x), lambda ct: (-enp.cos(x) * ct,)), (0.3,))
+
+
+def test_modes() -> None:
+    """Only the two."""
+    check_grads(enp.sin, (0.3,), 1, modes=["rev"])
+    with pytest.raises(TransformError) as error:
+        check_grads(enp.sin, (0.3,), 1, modes=["forward"])
+    assert error.value.message == "check_grads: modes are 'fwd' and 'rev', got 'forward'"

@@ -1,0 +1,260 @@
+"""checkpoint changes what is kept, never what is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import Array
+from effx import checkpoint_policies as policies
+from effx.ad_checkpoint import checkpoint_name, print_saved_residuals
+from effx.errors import TransformError
+from effx.ir.check import check
+from effx.ir.ops.checkpoint import Checkpoint
+from effx.ir.ops.control import Cond, Scan
+from effx.ir.text import parse_program
+from effx.transforms.checkpoint import saved_residuals
+
+W = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32) * 0.4
+X = np.random.default_rng(1).normal(size=4).astype(np.float32)
+
+POLICIES: dict[str, Any] = {
+    "none": None,
+    "everything": policies.everything_saveable,
+    "nothing": policies.nothing_saveable,
+    "dots": policies.dots_saveable,
+    "dots without batch": policies.dots_with_no_batch_dims_saveable,
+    "names": policies.save_only_these_names("hidden"),
+    "names but": policies.save_any_names_but_these("other"),
+    "anything but": policies.save_anything_except_these_names("hidden"),
+    "both": policies.save_from_both_policies(
+        policies.dots_saveable, policies.save_only_these_names("hidden")
+    ),
+    "offload dots": policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+    "offload names": policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["other"], names_which_can_be_offloaded=["hidden"]
+    ),
+    "own": lambda op, *types, **parameters: op.name == "sin",
+}
+
+
+def network(w: Any, x: Any) -> Any:
+    y = checkpoint_name(enp.sin(w @ x), "hidden")
+    return enp.sin(w @ enp.tanh(w @ y)).sum()
+
+
+def close(a: Any, b: Any, tolerance: float = 1e-5) -> None:
+    for x, y in zip(effx.tree.leaves(a), effx.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=tolerance, atol=tolerance)
+
+
+def twice(f: Callable[..., Any]) -> list[Callable[..., Any]]:
+    return [f, effx.jit(f)]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_derivatives_are_those_of_the_function(name: str) -> None:
+    """Whatever is kept: first and second order, batched inside and outside, compiled or not."""
+    f = effx.checkpoint(network, policy=POLICIES[name])
+    w, x = enp.asarray(W), enp.asarray(X)
+    xs = enp.stack([x, -x, 2 * x])
+    close(f(w, x), network(w, x))
+    for g, reference in [
+        (effx.grad(f, (0, 1)), effx.grad(network, (0, 1))),
+        (lambda w, x: effx.jvp(f, (w, x), (w, x)), lambda w, x: effx.jvp(network, (w, x), (w, x))),
+        (effx.hessian(f, 1), effx.hessian(network, 1)),
+        (effx.jacrev(effx.jacrev(f, 1), 1), effx.hessian(network, 1)),
+    ]:
+        for h in twice(g):
+            close(h(w, x), reference(w, x), 1e-4)
+    batched = effx.vmap(effx.grad(network, 1), in_axes=(None, 0))(w, xs)
+    close(effx.vmap(effx.grad(f, 1), in_axes=(None, 0))(w, xs), batched)
+    close(effx.grad(lambda xs: effx.vmap(f, in_axes=(None, 0))(w, xs).sum())(xs), batched)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("none", []),
+        ("nothing", []),
+        ("dots", ["output of dot_general"] * 3),
+        ("names", ["named 'hidden'"]),
+        ("names but", ["named 'hidden'"]),
+        ("own", ["output of sin"]),
+    ],
+)
+def test_policies_choose_what_is_kept(name: str, kept: list[str]) -> None:
+    """The arguments and no more than the policy says."""
+    found = saved_residuals(effx.checkpoint(network, policy=POLICIES[name]), W, X)
+    assert [text.partition(" from ")[0] for _, text in found[:2]] == [
+        "from the argument 0",
+        "from the argument 1",
+    ]
+    assert [text.partition(" from ")[0] for _, text in found[2:]] == kept
+
+
+def test_residuals_are_printed_with_their_place(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without checkpoint every nonlinearity keeps its derivative."""
+
+    def f(p: dict[str, Array]) -> Any:
+        return enp.sin(p["w"]).sum() * 2.0
+
+    print_saved_residuals(f, {"w": W})
+    line = capsys.readouterr().out
+    assert line.startswith("f32[4,4] output of cos from ")
+    assert line.endswith(f"test_checkpoint.py:{f.__code__.co_firstlineno + 1} (f)\n")
+    print_saved_residuals(effx.checkpoint(f), {"w": W})
+    assert capsys.readouterr().out == "f32[4,4] from the argument 0['w']\n"
+
+
+def test_it_is_one_operation_in_the_program() -> None:
+    """Staged, differentiated and staged: the programs check, and read back from their text without a policy."""
+    f = effx.checkpoint(network)
+    program = effx.make_jaxpr(f)(W, X)
+    assert [type(e.op) for e in program.equations] == [Checkpoint]
+    check(program)
+    assert str(parse_program(str(program))) == str(program)
+    check(effx.make_jaxpr(effx.grad(f))(W, X))
+
+
+def test_recomputation_survives_compilation() -> None:
+    """XLA's own count of temporary memory falls."""
+
+    def chain(x: Any, layer: Callable[[Any], Any]) -> Any:
+        for _ in range(10):
+            x = layer(x)
+        return x.sum()
+
+    def layer(x: Any) -> Any:
+        for _ in range(6):
+            x = enp.sin(x @ x)
+        return x
+
+    x = enp.ones((96, 96)) * 0.01
+
+    def memory(layer: Callable[[Any], Any]) -> int:
+        compiled = effx.jit(effx.grad(lambda x: chain(x, layer))).lower(x).compile()
+        return int(compiled.memory_analysis().temp_size_in_bytes)
+
+    kept, again = memory(layer), memory(effx.checkpoint(layer))
+    assert again < 0.4 * kept
+
+
+def test_checkpoints_nest() -> None:
+    """The recursion of the reference: a chain cut in two again and again."""
+
+    def recursive(funs: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+        if len(funs) == 1:
+            return funs[0]
+        if len(funs) == 2:
+            f1, f2 = funs
+            return lambda x: f1(f2(x))
+        f1 = recursive(funs[: len(funs) // 2])
+        f2 = recursive(funs[len(funs) // 2 :])
+        return lambda x: f1(effx.checkpoint(f2)(x))
+
+    def plain(x: Any) -> Any:
+        for _ in range(8):
+            x = enp.sin(x)
+        return x
+
+    f = recursive([enp.sin] * 8)
+    close(effx.grad(f)(2.0), effx.grad(plain)(2.0))
+    close(effx.jit(effx.grad(effx.grad(f)))(2.0), effx.grad(effx.grad(plain))(2.0))
+
+
+def test_inside_scan_and_cond() -> None:
+    """A checkpointed step keeps the carry of each step and nothing else."""
+
+    def f(c: Any, xs: Any) -> Any:
+        return Scan(step_program, 5, 0, 1)(c, xs)[0]
+
+    def body(c: Any, x: Any) -> tuple[Array, Array]:
+        y = effx.checkpoint(lambda c, x: enp.sin(c) * enp.exp(x) * c)(c, x)
+        return y, c
+
+    step_program = effx.make_jaxpr(body)(enp.float32(0), enp.float32(0))
+
+    def unrolled(c: Any, xs: Any) -> Any:
+        for i in range(5):
+            c = enp.sin(c) * enp.exp(xs[i]) * c
+        return c
+
+    xs = enp.linspace(0.0, 0.5, 5)
+    c = enp.float32(0.7)
+    close(effx.grad(f, (0, 1))(c, xs), effx.grad(unrolled, (0, 1))(c, xs))
+    close(effx.hessian(f)(c, xs), effx.hessian(unrolled)(c, xs), 1e-4)
+    kept = [str(t) for t, _ in saved_residuals(f, c, xs)]
+    assert sorted(kept) == ["f32[5]", "f32[5]"]
+
+    def branches(i: Any, c: Any) -> Any:
+        programs = tuple([effx.make_jaxpr(effx.checkpoint(g))(enp.float32(0)) for g in (enp.sin, enp.exp)])
+        return Cond(programs)(i, c)[0]
+
+    for i, g in enumerate((enp.cos, enp.exp)):
+        close(effx.grad(branches, 1)(enp.int32(i), c), g(c))
+
+
+def test_closures_and_static_arguments() -> None:
+    """What the function closes over is differentiated too; static arguments choose a program."""
+
+    @effx.checkpoint(static_argnums=(1,))
+    def power(x: Any, n: int) -> Any:
+        return x**n if n > 1 else x
+
+    close(effx.grad(power)(3.0, 3), 27.0)
+    close(effx.grad(power)(3.0, 1), 1.0)
+
+    def outer(w: Any, x: Any) -> Any:
+        return effx.checkpoint(lambda x: enp.sin(w * x))(x)
+
+    close(effx.grad(outer)(0.3, 2.0), 2.0 * np.cos(0.6))
+    close(effx.vmap(effx.grad(outer))(enp.ones(2), enp.ones(2)), np.full(2, np.cos(1.0)))
+
+
+def test_wrong_input_is_explained() -> None:
+    """Each with the whole text."""
+    with pytest.raises(TransformError) as error:
+        effx.checkpoint(3)  # type: ignore[call-overload]  # wrong on purpose
+    assert error.value.message == "checkpoint: expected a function, got 3 of type int"
+    with pytest.raises(TransformError) as error:
+        effx.checkpoint(network, concrete=True)
+    assert error.value.message == (
+        "checkpoint: concrete=True is not supported: the function is staged; name the arguments that Python "
+        "control flow reads in static_argnums"
+    )
+    with pytest.raises(TransformError) as error:
+        effx.checkpoint(network, policy="dots")  # type: ignore[call-overload]  # wrong on purpose
+    assert error.value.message == "checkpoint: policy must be callable, got 'dots' of type str"
+    with pytest.raises(TransformError) as error:
+        effx.checkpoint(lambda x, y: x, static_argnums=1)(1.0, [])
+    assert error.value.message == (
+        "checkpoint: static argument 1 of <lambda> must be hashable, got [] of type list"
+    )
+    with pytest.raises(TransformError) as error:
+        policies.save_only_these_names(3)  # type: ignore[arg-type]  # wrong on purpose
+    assert error.value.message == "save_only_these_names: names must be strings, got 3"
+    with pytest.raises(TransformError) as error:
+        policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=["a"], names_which_can_be_offloaded=["a"]
+        )
+    assert error.value.message == (
+        "save_and_offload_only_these_names: names cannot be both saved and offloaded: ['a']"
+    )
+    with pytest.raises(TransformError) as error:
+        checkpoint_name(1.0, 2)  # type: ignore[arg-type]  # wrong on purpose
+    assert error.value.message == "checkpoint_name: the name must be a string, got 2"
+
+
+def test_offloading_is_lowered_for_accelerators() -> None:
+    """On a GPU the value is moved to the host's memory and back; a CPU has one memory."""
+    f = effx.grad(effx.checkpoint(network, policy=POLICIES["offload names"]))
+    text = effx.jit(f).trace(W, X).lower(platforms=("cuda",)).as_text()
+    assert text.count('_xla_buffer_placement = "pinned_host"') == 1
+    assert text.count('_xla_buffer_placement = "device"') == 1
+    assert "annotate_device_placement" not in effx.jit(f).lower(W, X).as_text()

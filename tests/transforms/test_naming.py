@@ -1,0 +1,125 @@
+"""Names of scopes and calls: in the IR, in StableHLO and in compiled code."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx.errors import TransformError
+from effx.ir.text import parse_program
+
+
+def scoped(x: Any) -> Any:
+    with effx.named_scope("layer1"):
+        y = enp.sin(x)
+        with effx.named_scope("attention"):
+            y = enp.cos(y)
+    return enp.exp(y)
+
+
+def scopes(program: object) -> list[str]:
+    return [e.scope for e in program.equations]  # type: ignore[attr-defined]  # a Program
+
+
+def test_scopes_nest_in_the_program() -> None:
+    """The text shows them, and is read back with them."""
+    program = effx.make_jaxpr(scoped)(1.0)
+    assert scopes(program) == ["layer1", "layer1/attention", ""]
+    assert scopes(parse_program(str(program))) == scopes(program)
+    assert str(parse_program(str(program))) == str(program)
+
+
+def test_scopes_reach_stablehlo_and_compiled_code() -> None:
+    """XLA keeps them as op_name."""
+    lowered = effx.jit(scoped).lower(1.0)
+    assert '"layer1/attention/cosine"' in lowered.as_text(debug_info=True) or "layer1/attention/cos" in (
+        lowered.as_text(debug_info=True)
+    )
+    assert "layer1/attention/cos" in lowered.compile().as_text()
+
+
+def test_scopes_survive_transformations() -> None:
+    """Differentiated and batched programs keep the scopes of their operations, jitted ones inside too."""
+    for f in (effx.grad(scoped), effx.grad(effx.jit(scoped)), effx.grad(effx.checkpoint(scoped))):
+        assert "layer1/attention/sin" in effx.jit(f).lower(1.0).as_text(debug_info=True)
+    assert "layer1/sin" in effx.jit(effx.vmap(effx.jit(scoped))).lower(enp.ones(3)).as_text(debug_info=True)
+
+
+def test_a_jitted_function_does_not_remember_the_scope_of_its_first_call() -> None:
+    """Its program is staged once and called from anywhere."""
+    inner = effx.jit(enp.sin)
+
+    def f(x: Any) -> Any:
+        with effx.named_scope("first"):
+            x = inner(x)
+        with effx.named_scope("second"):
+            return inner(x)
+
+    program = effx.make_jaxpr(f)(1.0)
+    assert scopes(program) == ["first", "second"]
+    assert scopes(program.equations[1].op.program) == [""]
+    program = effx.make_jaxpr(effx.jit(f, inline=True))(1.0)
+    assert scopes(program) == ["first", "second"]
+
+
+def test_a_scope_decorates_functions_in_any_thread() -> None:
+    """Each call enters a scope of its own."""
+
+    @effx.named_scope("deco")
+    def f(x: Any) -> Any:
+        return enp.sin(x)
+
+    found: list[list[str]] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(scopes(effx.make_jaxpr(f)(1.0)))) for _ in range(4)
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == [["deco"]] * 4
+    assert scopes(effx.make_jaxpr(lambda x: enp.sin(x))(1.0)) == [""]
+
+
+def test_a_scope_ends_with_an_error() -> None:
+    """The next operation has none."""
+    with pytest.raises(ZeroDivisionError), effx.named_scope("failing"):
+        _ = 1 / 0
+    assert scopes(effx.make_jaxpr(enp.sin)(1.0)) == [""]
+
+
+def test_named_calls_are_subprograms() -> None:
+    """With the given name, through differentiation, with leaves that are no arrays."""
+
+    def f(x: Any, mode: str, scale: Any) -> Any:
+        return enp.sin(x) * scale if mode == "sin" else x
+
+    wave = effx.named_call(f, name="wave")
+    assert float(wave(enp.float32(0.5), "cos", enp.float32(2.0))) == 0.5
+    program = effx.make_jaxpr(lambda x, s: wave(x, "sin", s))(1.0, 2.0)
+    assert program.equations[0].op.program.name == "wave"
+    assert "@wave" in effx.jit(lambda x: wave(x, "sin", x)).lower(1.0).as_text()
+    assert "wave" in effx.jit(lambda x: wave(x, "sin", x)).lower(1.0).compile().as_text()
+    gradient = effx.grad(lambda x: wave(x, "sin", x))(0.5)
+    assert abs(float(gradient) - float(effx.grad(lambda x: enp.sin(x) * x)(0.5))) < 1e-6
+    assert wave.__name__ == "wave"
+    assert effx.named_call(f).__name__ == "f"
+
+
+@pytest.mark.parametrize("name", [3, "", None])
+def test_wrong_names(name: object) -> None:
+    """A scope's name is a string that is not empty."""
+    with pytest.raises(TransformError) as error:
+        effx.named_scope(name)  # type: ignore[arg-type]  # wrong on purpose
+    assert error.value.message == f"named_scope: the name must be a string that is not empty, got {name!r}"
+
+
+def test_named_call_needs_a_function() -> None:
+    """The text says what it got."""
+    with pytest.raises(TransformError) as error:
+        effx.named_call(3, name="x")  # type: ignore[arg-type]  # wrong on purpose
+    assert error.value.message == "named_call: expected a function, got 3 of type int"
