@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import operations, peers, programs, report, startup
+from benchmarks import loops, operations, peers, programs, report, startup
 from benchmarks.cases import Case
 from benchmarks.peers import Peer
 from benchmarks.timing import Effort, Sample, Thunk, interleave
@@ -88,10 +88,29 @@ def main() -> int:
     for case in programs.cases():
         if wanted(case.title):
             show(measure(case, libraries, slow if case.slow else fast))
+    print(f"\nTable 3: loops\n{report.header(names)}")
+    for case in loops.cases():
+        if wanted(case.title):
+            show(measure(case, libraries, slow if case.slow else fast))
+    for title, peak in loops.memory():
+        if wanted(title):
+            show(memory_row(title, libraries, peak))
 
     report.write(rows, names)
     print(f"\n{report.closing(rows)}")
     return 1 if options.check and report.failed(rows) else 0
+
+
+def memory_row(title: str, libraries: Sequence[Peer], peak: Callable[[Peer], int]) -> report.Row:
+    """A row of kilobytes, written as the others' microseconds are."""
+    samples: dict[str, Sample] = {}
+    errors: dict[str, str] = {}
+    for peer in libraries:
+        try:
+            samples[peer.name] = Sample((peak(peer) / 1024 / 1e6,))
+        except Exception as error:  # noqa: BLE001  whatever it is, it is this row's result
+            errors[peer.name] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return report.Row(title, 1.0, 1, samples, errors)
 
 
 def import_row(title: str, names: Sequence[str], code: str, budget: float | None, rounds: int) -> report.Row:
