@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from effx.lax.compare import (
         eq as eq, ge as ge, gt as gt, le as le, lt as lt, ne as ne,
     )
+    from effx.lax.control.branches import (
+        cond as cond, switch as switch,
+    )
+    from effx.lax.control.loops import (
+        fori_loop as fori_loop, while_loop as while_loop,
+    )
+    from effx.lax.control.scans import (
+        map as map, scan as scan,
+    )
     from effx.lax.convert import (
         bitcast_convert_type as bitcast_convert_type, convert_element_type as convert_element_type,
         optimization_barrier as optimization_barrier, reduce_precision as reduce_precision,
@@ -78,6 +87,9 @@ __getattr__, __all__ = lazy(
     {
         "collective": "all_gather axis_index axis_size pmax pmean pmin psum",
         "compare": "eq ge gt le lt ne",
+        "control.branches": "cond switch",
+        "control.loops": "fori_loop while_loop",
+        "control.scans": "map scan",
         "convert": (
             "bitcast_convert_type convert_element_type optimization_barrier reduce_precision "
             "stop_gradient"

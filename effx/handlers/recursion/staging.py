@@ -10,7 +10,7 @@ import attrs
 
 from effx.array import Array
 from effx.array.promotion import as_operand, convert
-from effx.effects import Frame, Handler, Operation, RuleTable, handle
+from effx.effects import Frame, Handler, Operation, RuleTable, handle, is_in_scope
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
 from effx.handlers.recursion.payloads import state_leaves
@@ -176,7 +176,13 @@ def under(
         staged = stage(body, types, f"{handler.name}_{program.name}", handler.name)
         return Handled(staged.program, staged.captured, results)
 
-    return cached(program, ("under", handler, layouts, state, key), make)
+    whole = ("under", handler, layouts, state, key)
+    found = cached(program, whole, make)
+    if all([x.frame is None or (x.frame.live and is_in_scope(x.frame)) for x in found.constants]):
+        return found
+    # A user's rule that ran while staging closed over boxes of a handler that has ended since.
+    program.derived.pop(whole, None)
+    return cached(program, whole, make)
 
 
 def aligned(parts: Sequence[Handled | Staged]) -> tuple[list[Program], list[Array]]:
@@ -187,22 +193,28 @@ def aligned(parts: Sequence[Handled | Staged]) -> tuple[list[Program], list[Arra
     """
     constants: list[Array] = []
     places: dict[int, int] = {}
+    taken: list[tuple[int, ...]] = []
     for part in parts:
-        for x in part.constants if isinstance(part, Handled) else part.captured:
+        own = part.constants if isinstance(part, Handled) else part.captured
+        for x in own:
             if id(x) not in places:
                 places[id(x)] = len(constants)
                 constants.append(x)
+        taken.append(tuple([places[id(x)] for x in own]))
+    types = tuple([x.type for x in constants])
     programs: list[Program] = []
-    for part in parts:
-        own = part.constants if isinstance(part, Handled) else part.captured
-        program, n = part.program, len(own)
-        variables = [Var(x.type) for x in constants]
-        for x, var in zip(own, program.inputs[:n], strict=True):
-            variables[places[id(x)]] = var
-        unchanged = len(own) == len(constants)
-        programs.append(
-            program
-            if unchanged
-            else attrs.evolve(program, inputs=(*variables, *program.inputs[n:]), derived={})
-        )
+    for part, mine in zip(parts, taken, strict=True):
+        program = part.program
+        if mine == tuple(range(len(constants))):
+            programs.append(program)
+            continue
+
+        # Kept, so that what is compiled from the new form is found again.
+        def extended(program: Program = program, mine: tuple[int, ...] = mine) -> Program:
+            variables = [Var(t) for t in types]
+            for place, var in zip(mine, program.inputs, strict=False):
+                variables[place] = var
+            return attrs.evolve(program, inputs=(*variables, *program.inputs[len(mine) :]), derived={})
+
+        programs.append(cached(program, ("aligned", mine, types), extended))
     return programs, constants

@@ -1,0 +1,4 @@
+"""Control flow: branches, loops, scans and implicitly defined functions, as single operations.
+
+Never: interpret a program; handlers do.
+"""

@@ -1,0 +1,210 @@
+"""Branches: `cond` and `switch`.
+
+Never: choose a branch while a program is staged; the operation holds all of them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, overload
+
+from typing_extensions import TypeVarTuple, Unpack
+
+from effx import dtypes, flags
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand, convert, scalar
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.handlers.recursion.staging import aligned
+from effx.ir.ops.compare import Ne
+from effx.ir.ops.control import Cond
+from effx.lax.control.closures import Closed, arrays_of, check_callable, closed, decided, types_of
+from effx.lax.elementwise import clamp
+from effx.tree import flatten_with_path
+from effx.tree.prefixes import keystr
+from effx.tree.registry import PyTree
+
+__all__ = ["cond", "switch"]
+
+R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+Ts = TypeVarTuple("Ts")
+
+# Stands for an argument that was not given: None is an operand.
+_NOTHING = object()
+
+
+@overload
+def cond(
+    pred: Operand,
+    true_fun: Callable[[Unpack[Ts]], R],
+    false_fun: Callable[[Unpack[Ts]], R],
+    *operands: Unpack[Ts],
+) -> R: ...
+@overload
+def cond(pred: Operand, true_fun: Callable[[A], R], false_fun: Callable[[A], R], *, operand: A) -> R: ...
+@overload
+def cond(
+    pred: Operand,
+    true_operand: A,
+    true_fun: Callable[[A], R],
+    false_operand: B,
+    false_fun: Callable[[B], R],
+    /,
+) -> R: ...
+def cond(  # type: ignore[misc]  # mypy does not match Unpack[Ts] with PyTree
+    pred: Operand, true_fun: PyTree, false_fun: PyTree, *operands: PyTree, operand: PyTree = _NOTHING
+) -> PyTree:
+    """Calls one of two functions, as a scalar says.
+
+    Both are staged, only one runs. Under `vmap` with a mapped predicate both run, and each member's
+    result is selected; derivatives of the branch that a member does not take are left out.
+
+    Args:
+        pred: `bool[]`. A number counts as true where it is not 0.
+        true_fun: called with the operands where `pred` is true.
+        false_fun: called where it is false; returns arrays of the same structure, shapes and dtypes.
+        operands: pytrees of arrays. The functions may close over arrays too.
+        operand: the one operand, as an older form of this function takes it. An even older form
+            has an operand for each branch: `cond(pred, true_operand, true_fun, false_operand, false_fun)`.
+
+    Returns:
+        What the function returned.
+
+    Raises:
+        ShapeError: `pred` is no scalar, or the branches' results differ in shape.
+        DTypeError: `pred` is complex, or the branches' results differ in dtype.
+        TreeError: the branches' results differ in structure.
+        TransformError: a branch is no function.
+
+    >>> import effx.numpy as enp
+    >>> def reciprocal(x): return cond(x != 0., lambda x: 1. / x, lambda x: 0. * x, x)
+    >>> reciprocal(enp.float32(4.)), reciprocal(enp.float32(0.))
+    (Array(0.25, dtype=float32), Array(0., dtype=float32))
+    """
+    uses = (tuple(range(len(operands))),) * 2
+    if operand is not _NOTHING:
+        if operands:
+            raise TransformError("cond: operands were given by position and by the keyword operand")
+        operands, uses = (operand,), ((0,), (0,))
+    elif len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(true_fun):
+        true_fun, false_fun, operands = false_fun, operands[1], (true_fun, operands[0])
+        uses = ((1,), (0,))
+    check_callable("cond", "true_fun", true_fun)
+    check_callable("cond", "false_fun", false_fun)
+    index = _predicate(pred)
+    return _choose("cond", index, ("false_fun", "true_fun"), (false_fun, true_fun), operands, uses)
+
+
+def _predicate(pred: Operand) -> Array:
+    """Returns 1 where pred is true, else 0."""
+    x = as_operand(pred, "cond")
+    if x.type.shape:
+        raise ShapeError(f"cond: pred must be a scalar, got {x.type!r}")
+    if x.type.kind == "c":
+        raise DTypeError(f"cond: pred must be bool[] or a real number, got {x.type!r}")
+    if x.type.kind != "b":
+        x = Ne()(x, scalar(0, x.type.dtype, x.type.weak))
+    return convert(x, dtypes.int32)
+
+
+def switch(
+    index: Operand,
+    branches: Sequence[Callable[[Unpack[Ts]], R]],
+    *operands: Unpack[Ts],
+    operand: PyTree = _NOTHING,
+) -> R:
+    """Calls one of several functions, as an integer scalar says.
+
+    All are staged, only one runs. Under `vmap` with a mapped index all run, and each member's result is
+    selected.
+
+    Args:
+        index: an integer scalar of any dtype; clamped to the branches there are.
+        branches: functions that return arrays of the same structure, shapes and dtypes.
+        operands: pytrees of arrays with which the function is called.
+        operand: the one operand, as an older form of this function takes it.
+
+    Returns:
+        What the function returned.
+
+    Raises:
+        ShapeError: `index` is no scalar, or the branches' results differ in shape.
+        DTypeError: `index` is no integer, or the branches' results differ in dtype.
+        TreeError: the branches' results differ in structure.
+        TransformError: there is no branch, or one is no function.
+
+    >>> import effx.numpy as enp
+    >>> [float(switch(i, [enp.sin, enp.exp, enp.negative], 0.)) for i in (-3, 1, 7)]
+    [0.0, 1.0, -0.0]
+    """
+    given: tuple[PyTree, ...] = operands
+    if operand is not _NOTHING:
+        if operands:
+            raise TransformError("switch: operands were given by position and by the keyword operand")
+        given = (operand,)
+    functions = tuple(branches)
+    if not functions:
+        raise TransformError("switch: needs at least one branch")
+    names = tuple([f"branches[{n}]" for n in range(len(functions))])
+    for name, function in zip(names, functions, strict=True):
+        check_callable("switch", name, function)
+    x = as_operand(index, "switch")
+    if x.type.shape:
+        raise ShapeError(f"switch: index must be a scalar, got {x.type!r}")
+    if x.type.kind not in "iu":
+        raise DTypeError(f"switch: index must be an integer, got {x.type!r}")
+    last = len(functions) - 1
+    # Where i32 holds all of the dtype's values it is converted first, because small dtypes may not hold `last`.
+    narrow = x.type.dtype.itemsize < 4 or x.type.dtype == dtypes.int32
+    place = convert(x, dtypes.int32) if narrow else convert(x, x.type.dtype)
+    place = convert(clamp(scalar(0, place.type.dtype), place, scalar(last, place.type.dtype)), dtypes.int32)
+    uses = (tuple(range(len(given))),) * len(functions)
+    result: R = _choose("switch", place, names, functions, given, uses)
+    return result
+
+
+def _choose(
+    what: str,
+    index: Array,
+    names: tuple[str, ...],
+    functions: Sequence[Callable[..., PyTree]],
+    operands: tuple[PyTree, ...],
+    uses: tuple[tuple[int, ...], ...],
+) -> PyTree:
+    """Calls the function at `index` with those of the operands that it uses."""
+    if flags.disable_jit.value:
+        known = decided(index)
+        if known is not None:
+            chosen = int(known)
+            return functions[chosen](*[operands[i] for i in uses[chosen]])
+    arrays, tree = arrays_of(what, "operands", operands)
+    types = types_of(arrays)
+
+    def part(function: Callable[..., PyTree], used: tuple[int, ...]) -> Closed:
+        if len(used) == len(operands):
+            return closed(what, function, tree, types)
+        return closed(
+            what, function, tree, types, used, lambda f: lambda *given: f(*[given[i] for i in used])
+        )
+
+    parts = [part(function, used) for function, used in zip(functions, uses, strict=True)]
+    for name, found in zip(names[1:], parts[1:], strict=True):
+        _compare(what, names[0], parts[0], name, found)
+    programs, constants = aligned([p.staged for p in parts])
+    return parts[0].tree.unflatten(Cond(tuple(programs))(index, *constants, *arrays))
+
+
+def _compare(what: str, first: str, a: Closed, second: str, b: Closed) -> None:
+    """Refuses branches whose results do not fit together."""
+    if a.tree != b.tree:
+        raise TreeError(
+            f"{what}: the branches must return the same structure: {first} returns {a.tree}, "
+            f"{second} returns {b.tree}"
+        )
+    for place, (t, u) in enumerate(zip(a.out_types, b.out_types, strict=True)):
+        if not t.matches(u):
+            path = keystr(flatten_with_path(a.tree.unflatten(a.out_types))[0][place][0])
+            kind = DTypeError if t.shape == u.shape else ShapeError
+            raise kind(
+                f"{what}: the branches must return the same types: result{path} of {first} is {t!r}, "
+                f"of {second} {u!r}"
+            )

@@ -1,0 +1,237 @@
+"""Users' functions as programs: staged once for each kind of arguments, what they close over made explicit.
+
+Never: perform a control-flow operation.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import final
+from weakref import WeakKeyDictionary
+
+import attrs
+
+from effx import dtypes
+from effx.array import Array, Box
+from effx.array.promotion import as_operand, convert
+from effx.effects import Frame, is_in_scope
+from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
+from effx.handlers.stage import stage
+from effx.ir.program import Program, Staged
+from effx.ir.types import ArrayType, array_type
+from effx.transforms.arguments import as_results, name_of, origin_of
+from effx.transforms.jit import axis_environment, trace_settings
+from effx.tree import flatten_with_path
+from effx.tree.prefixes import keystr
+from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+__all__ = ["Closed", "arrays_of", "check_callable", "closed", "converted", "decided", "settled", "types_of"]
+
+Types = tuple[ArrayType, ...]
+Function = Callable[..., PyTree]
+
+
+@final
+@attrs.frozen(eq=False)
+class Closed:
+    """A user's function as a program.
+
+    Attributes:
+        staged: the program, and the values that it closed over, its first inputs.
+        tree: the structure of what the function returned.
+        foreign: the frames of handlers to which captured values belong.
+    """
+
+    staged: Staged
+    tree: PyTreeDef
+    foreign: tuple[Frame, ...]
+
+    @property
+    def program(self) -> Program:
+        """The program, which takes the constants first."""
+        return self.staged.program
+
+    @property
+    def constants(self) -> tuple[Array, ...]:
+        """What the function closed over."""
+        return self.staged.captured
+
+    @property
+    def out_types(self) -> Types:
+        """The types of the results."""
+        return self.staged.program.out_types
+
+
+# Weak in the functions, so that a program lives as long as the function that it came from. Nothing in a
+# Closed refers back to the function.
+_known: "WeakKeyDictionary[Function, dict[Hashable, Closed]]" = WeakKeyDictionary()
+
+
+def closed(
+    what: str,
+    function: Function,
+    tree: PyTreeDef,
+    types: Types,
+    kind: Hashable = (),
+    adapt: Callable[[Function], Function] | None = None,
+) -> Closed:
+    """Stages a user's function, the first time for these arguments and settings.
+
+    Like jit's, the cache goes by the identity of the function: what the function reads from globals is
+    read when it is staged.
+
+    Args:
+        what: the operation, for errors.
+        function: the user's.
+        tree: the structure of the tuple of its positional arguments.
+        types: their leaves' types.
+        kind: tells apart what `adapt` makes of one function.
+        adapt: wraps the function before it is staged.
+    """
+    try:
+        store = _known.get(function)
+        if store is None:
+            store = _known[function] = {}
+    except TypeError:  # no weak references, or no hash
+        store = {}
+    key = (kind, tree, types, trace_settings(), axis_environment())
+    found = store.get(key)
+    if found is not None and all([f.live and is_in_scope(f) for f in found.foreign]):
+        return found
+    name, called = name_of(function), function if adapt is None else adapt(function)
+    out_tree: PyTreeDef | None = None
+
+    def body(arrays: list[Array]) -> Sequence[Array]:
+        nonlocal out_tree
+        leaves, out_tree = flatten(called(*tree.unflatten(arrays)))
+        return as_results(what, name, leaves)
+
+    staged = stage(body, types, name, what, origin_of(function))
+    assert out_tree is not None
+    foreign = tuple({x.frame: None for x in staged.captured if x.frame is not None})
+    found = store[key] = Closed(staged, out_tree, foreign)
+    return found
+
+
+def check_callable(what: str, name: str, function: object) -> None:
+    """Refuses what cannot be called.
+
+    Raises:
+        TransformError: with the argument's name.
+    """
+    if not callable(function):
+        raise TransformError(
+            f"{what}: {name} must be a function, got {function!r} of type {type(function).__name__}"
+        )
+
+
+def arrays_of(what: str, name: str, value: PyTree) -> tuple[list[Array], PyTreeDef]:
+    """Takes an argument apart into its arrays and its structure.
+
+    Raises:
+        DTypeError: a leaf is no array or number.
+    """
+    leaves, tree = flatten(value)
+    arrays: list[Array] = []
+    for place, leaf in enumerate(leaves):
+        try:
+            arrays.append(as_operand(leaf, what))
+        except DTypeError:
+            path = keystr(flatten_with_path(value)[0][place][0])
+            raise DTypeError(
+                f"{what}: {name}{path} must be an array or a number, got {leaf!r} of type {type(leaf).__name__}"
+            ) from None
+    return arrays, tree
+
+
+def types_of(arrays: Sequence[Array]) -> Types:
+    """Returns the arrays' types."""
+    return tuple([x.type for x in arrays])
+
+
+def converted(arrays: Sequence[Array], types: Types) -> list[Array]:
+    """Converts arrays to types that differ from theirs in dtype and weakness only."""
+    return [convert(x, t.dtype, t.weak) for x, t in zip(arrays, types, strict=True)]
+
+
+def decided(x: Array) -> Array | None:
+    """Returns the concrete value behind an array: its own, or the one that a handler decides by."""
+    while type(x) is Box:
+        handler = x.frame.handler
+        decide = getattr(handler, "primal", None)
+        plain = None if decide is None else decide(x.payload)
+        if plain is None:
+            return None
+        x = plain
+    return x
+
+
+def settled(
+    what: str, name: str, carry: PyTree, types: Types, stage_body: Callable[[Types], tuple[PyTreeDef, Types]]
+) -> Types:
+    """Finds the types of what a loop carries: Python numbers among the initial values take the body's types.
+
+    Args:
+        what: the operation, for errors.
+        name: the body's name.
+        carry: the initial carry, for the paths in errors.
+        types: its leaves' types.
+        stage_body: gives structure and types of the next carry for types of the current one.
+
+    Raises:
+        TreeError, ShapeError, DTypeError: the carry does not keep its structure or types.
+    """
+    tree = flatten(carry)[1]
+    while True:
+        out_tree, out_types = stage_body(types)
+        check_structure(what, name, tree, out_tree)
+        wider = tuple([_promoted(t, out) for t, out in zip(types, out_types, strict=True)])
+        # Each round makes a type strong or its dtype wider, so the search ends.
+        if wider == types:
+            break
+        types = wider
+    for place, (t, out) in enumerate(zip(types, out_types, strict=True)):
+        if not t.matches(out):
+            raise carry_error(what, name, carry, place, t, out)
+    return types
+
+
+def _promoted(t: ArrayType, out: ArrayType) -> ArrayType:
+    if not t.weak or t is out or t.shape != out.shape:
+        return t
+    dtype, weak = dtypes.promote(t.dtype, True, out.dtype, out.weak)
+    # A number that meets another kind of number takes a dtype for good.
+    return array_type(dtype, t.shape, weak and out.dtype == t.dtype)
+
+
+def check_structure(what: str, name: str, tree: PyTreeDef, out_tree: PyTreeDef) -> None:
+    """Compares the structures of a carry before and after a step.
+
+    Raises:
+        TreeError: they differ.
+    """
+    if tree != out_tree:
+        raise TreeError(
+            f"{what}: the carry must keep its structure: it starts as {tree}, but {name} returns {out_tree}"
+        )
+
+
+def carry_error(what: str, name: str, carry: PyTree, place: int, t: ArrayType, out: ArrayType) -> EffxError:
+    """Returns the error for a carried value that changes its type."""
+    kind = DTypeError if t.shape == out.shape else ShapeError
+    path = keystr(flatten_with_path(carry)[0][place][0])
+    return kind(
+        f"{what}: the carry must keep its types: carry{path} starts as {t!r}, but {name} returns {out!r}"
+    )
+
+
+def next_carry(what: str, name: str, init: PyTree, before: PyTree, after: PyTree) -> PyTree:
+    """Checks one step's carry against the one before, where steps run one by one; returns it."""
+    old, tree = arrays_of(what, "carry", before)
+    new, out_tree = arrays_of(what, f"the carry that {name} returns", after)
+    check_structure(what, name, tree, out_tree)
+    types: list[ArrayType] = []
+    for place, (x, y) in enumerate(zip(old, new, strict=True)):
+        t, out = x.type, y.type
+        if not t.matches(out) and not (t.weak and t.shape == out.shape):
+            raise carry_error(what, name, init, place, t, out)
+        types.append(out if t.weak else t)
+    return tree.unflatten(converted(new, tuple(types)))

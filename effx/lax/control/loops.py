@@ -1,0 +1,332 @@
+"""Loops that turn until a condition fails: `while_loop` and `fori_loop`.
+
+Never: keep what each turn computes, unless the number of turns is bounded.
+"""
+
+from collections.abc import Callable
+from math import isqrt
+from typing import TypeVar
+
+from effx import dtypes, flags
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand, convert, scalar
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.handlers.recursion.staging import aligned, cached
+from effx.handlers.stage import stage
+from effx.ir.ops.compare import Lt
+from effx.ir.ops.control import Call, Cond, Scan, While
+from effx.ir.program import Program
+from effx.ir.types import array_type
+from effx.lax.control.closures import (
+    Types,
+    arrays_of,
+    check_callable,
+    closed,
+    converted,
+    decided,
+    next_carry,
+    settled,
+    types_of,
+)
+from effx.lax.control.scans import at_least_one, unrolled
+from effx.transforms.arguments import name_of
+from effx.tree import treedef_is_leaf, treedef_tuple
+from effx.tree.registry import PyTreeDef, flatten
+
+__all__ = ["fori_loop", "while_loop"]
+
+C = TypeVar("C")
+
+
+def while_loop(
+    cond_fun: Callable[[C], Operand],
+    body_fun: Callable[[C], C],
+    init_val: C,
+    *,
+    max_steps: int | None = None,
+) -> C:
+    """Calls a function on its own result as long as a condition holds.
+
+    What it computes, in Python::
+
+        val = init_val
+        while cond_fun(val):
+            val = body_fun(val)
+        return val
+
+    Forward mode works; reverse mode needs `max_steps`, because it keeps what each turn computes. Under
+    `vmap` with a mapped condition the loop turns until all members are done, and members that are done keep
+    their values.
+
+    Args:
+        cond_fun: takes the value, returns a `bool[]`.
+        body_fun: takes the value, returns the next one, of the same structure, shapes and dtypes.
+        init_val: the first value, a pytree of arrays. Python numbers in it take the dtypes that
+            `body_fun` returns.
+        max_steps: how often the loop turns at most: it stops after that many turns even where the condition
+            still holds. Turns come in about sqrt(max_steps) chunks, and chunks after the end are skipped.
+
+    Returns:
+        The last value.
+
+    Raises:
+        ShapeError: the condition is no scalar, or the value changes its shape.
+        DTypeError: the condition is not bool, or the value changes its dtype.
+        TreeError: the condition is a tree, or the value changes its structure.
+        TransformError: a function is none, or `max_steps` is below 1.
+        NoRuleError: reverse mode without `max_steps`.
+
+    >>> import effx
+    >>> def halvings(x): return while_loop(lambda v: v[0] > 1., lambda v: (v[0] / 2, v[1] + 1), (x, 0))
+    >>> print(*halvings(20.))
+    0.625 5
+    >>> print(effx.grad(lambda x: while_loop(lambda y: y < 10., lambda y: y * x, x, max_steps=9))(3.))
+    27.0
+    """
+    check_callable("while_loop", "cond_fun", cond_fun)
+    check_callable("while_loop", "body_fun", body_fun)
+    bound = None if max_steps is None else at_least_one("while_loop", "max_steps", max_steps)
+    if flags.disable_jit.value:
+        first = as_operand(cond_fun(init_val), "while_loop")
+        _check_test(name_of(cond_fun), None, (first.type,))
+        if decided(first) is not None:
+            return _in_python(cond_fun, body_fun, init_val, bound)
+    carry, tree = arrays_of("while_loop", "init_val", init_val)
+    inputs = treedef_tuple((tree,))
+    name = name_of(body_fun)
+
+    def staged(types: Types) -> tuple[PyTreeDef, Types]:
+        found = closed("while_loop", body_fun, inputs, types)
+        return found.tree, found.out_types
+
+    types = settled("while_loop", name, init_val, types_of(carry), staged)
+    body = closed("while_loop", body_fun, inputs, types)
+    test = closed("while_loop", cond_fun, inputs, types)
+    _check_test(name_of(cond_fun), test.tree, test.out_types)
+    (condition, turn), constants = aligned([test.staged, body.staged])
+    results = looped(condition, turn, constants, converted(carry, types), bound)
+    result: C = tree.unflatten(results)
+    return result
+
+
+def _check_test(name: str, tree: PyTreeDef | None, types: Types) -> None:
+    if tree is not None and not treedef_is_leaf(tree):
+        raise TreeError(f"while_loop: {name} must return one bool[], got the structure {tree}")
+    (t,) = types
+    if t.shape:
+        raise ShapeError(f"while_loop: {name} must return one bool[], got {t!r}")
+    if t.kind != "b":
+        raise DTypeError(f"while_loop: {name} must return one bool[], got {t!r}")
+
+
+def _in_python(
+    cond_fun: Callable[[C], Operand], body_fun: Callable[[C], C], init_val: C, bound: int | None
+) -> C:
+    """Runs the loop turn by turn, for users who debug."""
+    name, val, turns = name_of(body_fun), init_val, 0
+    while (bound is None or turns < bound) and bool(cond_fun(val)):
+        val = next_carry("while_loop", name, init_val, val, body_fun(val))
+        turns += 1
+    return val
+
+
+def looped(
+    condition: Program, turn: Program, constants: list[Array], carry: list[Array], bound: int | None
+) -> tuple[Array, ...]:
+    """Performs a loop, in chunks if the number of its turns is bounded."""
+    k = len(constants)
+    if bound is None:
+        return While(condition, turn, k)(*constants, *carry)
+    chunk = max(isqrt(bound), 1)
+    chunks, rest = divmod(bound, chunk)
+    (going,) = Call(condition, True)(*constants, *carry)
+    # Scan the chunks; then one shorter chunk, so that there are `bound` turns and not one more.
+    state = Scan(_chunk(condition, turn, k, chunk), chunks, k, 1 + len(carry))(*constants, going, *carry)
+    if rest:
+        state = Call(_chunk(condition, turn, k, rest), True)(*constants, *state)
+    return state[1:]
+
+
+def _step(condition: Program, turn: Program, k: int) -> Program:
+    """Returns a turn of a loop that may have ended: from constants, whether it goes on, and carry to the last two."""
+
+    def take(arrays: list[Array]) -> list[Array]:
+        constants = arrays[:k]
+        after = Call(turn, True)(*arrays)
+        return [*Call(condition, True)(*constants, *after), *after]
+
+    return _guarded(turn, "turn", k, take)
+
+
+def _chunk(condition: Program, turn: Program, k: int, length: int) -> Program:
+    """Returns `length` turns of a loop that may have ended, of the same form."""
+
+    def make() -> Program:
+        step = _step(condition, turn, k)
+
+        # The place where effx.transforms.checkpoint shall wrap the chunk: then reverse mode keeps the carries
+        # between chunks alone, about sqrt(max_steps) of them.
+        def take(arrays: list[Array]) -> list[Array]:
+            true = scalar(True, dtypes.bool_, False)
+            return list(Scan(step, length, k, len(arrays) - k + 1)(*arrays[:k], true, *arrays[k:]))
+
+        return _guarded(turn, "chunk", k, take)
+
+    return cached(turn, ("chunk", condition, k, length), make)
+
+
+def _guarded(turn: Program, name: str, k: int, take: Callable[[list[Array]], list[Array]]) -> Program:
+    """Returns a program that does something if the loop goes on, and nothing otherwise."""
+    types = turn.in_types
+    carry = types[k:]
+
+    def skip(arrays: list[Array]) -> list[Array]:
+        return [scalar(False, dtypes.bool_, False), *arrays[k:]]
+
+    branches = (
+        stage(skip, types, "skip", "while_loop").program,
+        stage(take, types, name, "while_loop").program,
+    )
+
+    def body(arrays: list[Array]) -> tuple[Array, ...]:
+        constants, going, now = arrays[:k], arrays[k], arrays[k + 1 :]
+        return Cond(branches)(convert(going, dtypes.int32), *constants, *now)
+
+    going = array_type(dtypes.bool_)
+    return stage(body, (*types[:k], going, *carry), f"{name}_or_skip", "while_loop").program
+
+
+def fori_loop(
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Array, C], C],
+    init_val: C,
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> C:
+    """Calls a function for each integer from `lower` up to but without `upper`.
+
+    What it computes, in Python::
+
+        val = init_val
+        for i in range(lower, upper):
+            val = body_fun(i, val)
+        return val
+
+    With bounds that are known when it is staged it is a `scan`, which reverse mode goes through; otherwise a
+    `while_loop`, which needs `max_steps` for that.
+
+    Args:
+        lower: the first integer.
+        upper: the end, of the same dtype.
+        body_fun: takes an integer scalar and the value, returns the next value, of the same structure,
+            shapes and dtypes. May close over arrays.
+        init_val: the first value, a pytree of arrays. Python numbers in it take the dtypes that
+            `body_fun` returns.
+        unroll: how many steps stand in one turn of the compiled loop, or True for all; for known bounds.
+        max_steps: how often the loop turns at most, where a bound is not known; see `while_loop`.
+
+    Returns:
+        The last value.
+
+    Raises:
+        ShapeError: a bound is no scalar, or the value changes its shape.
+        DTypeError: bounds are no integers or differ in dtype, or the value changes its dtype.
+        TreeError: the value changes its structure.
+        TransformError: `unroll` or `max_steps` is below 1, `unroll` is given for bounds that are not known,
+            or `body_fun` is no function.
+
+    >>> import effx
+    >>> print(fori_loop(1, 6, lambda i, product: product * i, 1))
+    120
+    >>> print(effx.grad(lambda x: fori_loop(0, 3, lambda i, y: y * x, 1.))(2.))
+    12.0
+    """
+    check_callable("fori_loop", "body_fun", body_fun)
+    first, last = _bounds(lower, upper)
+    bound = None if max_steps is None else at_least_one("fori_loop", "max_steps", max_steps)
+    start, end = decided(first), decided(last)
+    steps = None if start is None or end is None else range(int(start), int(end))
+    if unroll is not None and steps is None:
+        raise TransformError("fori_loop: unroll needs bounds that are known when the loop is staged")
+    name = name_of(body_fun)
+    if steps is not None and flags.disable_jit.value:
+        val: C = init_val
+        for i in steps:
+            number = scalar(i, first.type.dtype, first.type.weak)
+            val = next_carry("fori_loop", name, init_val, val, body_fun(number, val))
+        return val
+    carry, tree = arrays_of("fori_loop", "init_val", init_val)
+    inputs = treedef_tuple((leaf_structure, tree))
+    i_type = first.type
+
+    def staged(types: Types) -> tuple[PyTreeDef, Types]:
+        found = closed("fori_loop", body_fun, inputs, (i_type, *types))
+        return found.tree, found.out_types
+
+    types = settled("fori_loop", name, init_val, types_of(carry), staged)
+    body = closed("fori_loop", body_fun, inputs, (i_type, *types))
+    constants, values = list(body.constants), converted(carry, types)
+    if steps is not None:
+        length = len(steps)
+        turns = unrolled("fori_loop", 1 if unroll is None else unroll, length)
+        counting = _counting(body.program, len(constants))
+        results = Scan(counting, length, len(constants), 1 + len(values), False, turns)(
+            *constants, first, *values
+        )
+        result: C = tree.unflatten(results[1:])
+        return result
+    # The end is a constant of the loop, in front of the body's own.
+    condition, turn = _until(body.program, len(constants))
+    results = looped(condition, turn, [last, *constants], [first, *values], bound)
+    last_val: C = tree.unflatten(results[1:])
+    return last_val
+
+
+leaf_structure = flatten(0)[1]
+
+
+def _bounds(lower: Operand, upper: Operand) -> tuple[Array, Array]:
+    """Returns the bounds in one dtype; a Python int takes the other's."""
+    bounds = [as_operand(lower, "fori_loop"), as_operand(upper, "fori_loop")]
+    for name, x in zip(("lower", "upper"), bounds, strict=True):
+        if x.type.shape:
+            raise ShapeError(f"fori_loop: {name} must be a scalar, got {x.type!r}")
+        if x.type.kind not in "iu":
+            raise DTypeError(f"fori_loop: {name} must be an integer, got {x.type!r}")
+    first, last = bounds
+    if first.type is not last.type:
+        strong = last.type if first.type.weak else first.type
+        bounds = [convert(x, strong.dtype) if x.type.weak else x for x in bounds]
+        first, last = bounds
+    if first.type.dtype != last.type.dtype:
+        raise DTypeError(
+            f"fori_loop: lower and upper must have the same dtype, got {first.type!r} and {last.type!r}"
+        )
+    return first, last
+
+
+def _counting(program: Program, k: int) -> Program:
+    """Returns the body with the counter in the carry: from constants, i and values to i + 1 and values."""
+
+    def body(arrays: list[Array]) -> list[Array]:
+        i = arrays[k]
+        return [i + scalar(1, i.type.dtype, i.type.weak), *Call(program, True)(*arrays)]
+
+    return cached(
+        program, "counting", lambda: stage(body, program.in_types, program.name, "fori_loop").program
+    )
+
+
+def _until(program: Program, k: int) -> tuple[Program, Program]:
+    """Returns condition and body of the loop, with the end as the first constant."""
+
+    def make() -> tuple[Program, Program]:
+        types = (program.in_types[k], *program.in_types)
+        counting = _counting(program, k)
+        condition = stage(lambda a: [Lt()(a[1 + k], a[0])], types, "until", "fori_loop").program
+        turn = stage(lambda a: list(Call(counting, True)(*a[1:])), types, program.name, "fori_loop").program
+        return condition, turn
+
+    return cached(program, "until", make)

@@ -1,0 +1,272 @@
+"""Loops over the leading axis of arrays: `scan` and `map`.
+
+Never: unroll in Python, unless jit is disabled; the operation holds the body once.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import TypeVar
+
+from effx import flags
+from effx.array import Array
+from effx.array.shaping import concatenate, reshape, stack
+from effx.errors import ShapeError, TransformError, TreeError
+from effx.ir.ops.control import Scan
+from effx.lax.control.closures import (
+    Types,
+    arrays_of,
+    check_callable,
+    closed,
+    converted,
+    next_carry,
+    settled,
+    types_of,
+)
+from effx.lax.slicing import index_in_dim, slice_in_dim
+from effx.transforms.arguments import name_of
+from effx.transforms.vmap import vmap
+from effx.tree import flatten_with_path, treedef_children, treedef_is_leaf, treedef_tuple
+from effx.tree.prefixes import keystr
+from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+__all__ = ["map", "scan"]
+
+C = TypeVar("C")
+X = TypeVar("X")
+Y = TypeVar("Y")
+
+
+def scan(
+    f: Callable[[C, X], tuple[C, Y]],
+    init: C,
+    xs: X | None = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[C, Y]:
+    """Loops over the leading axis of arrays, carrying a value along and stacking what each step gives.
+
+    What it computes, in Python::
+
+        carry, ys = init, []
+        for x in xs:
+            carry, y = f(carry, x)
+            ys.append(y)
+        return carry, stack(ys)
+
+    Differentiable in both modes; reverse mode keeps what each step computes.
+
+    Args:
+        f: takes the carry and one slice of `xs`, returns the next carry, of the same structure, shapes and
+            dtypes, and one slice of the output. May close over arrays.
+        init: the first carry, a pytree of arrays. Python numbers in it take the dtypes that `f` returns.
+        xs: a pytree of arrays `[length, ...]`; None, if f needs no input, with `length`.
+        length: the number of steps.
+        reverse: True to go from the last slice to the first; outputs stand where their inputs stand.
+        unroll: how many steps stand in one turn of the compiled loop; True for all.
+
+    Returns:
+        The last carry, and the outputs with a leading axis of `length`.
+
+    Raises:
+        ShapeError: leading axes differ from each other or from `length`, or the carry changes its shape.
+        DTypeError: the carry changes its dtype.
+        TreeError: `f` returns no pair, or the carry changes its structure.
+        TransformError: no length, `unroll` below 1, or `f` is no function.
+
+    >>> import effx.numpy as enp
+    >>> scan(lambda total, x: (total + x, total), 0., enp.array([1., 2., 3.]))
+    (Array(6., dtype=float32), Array([0., 1., 3.], dtype=float32))
+    """
+    check_callable("scan", "f", f)
+    name = name_of(f)
+    slices, x_tree = arrays_of("scan", "xs", xs)
+    carry, tree = arrays_of("scan", "init", init)
+    steps = _length("scan", xs, slices, length)
+    turns = unrolled("scan", unroll, steps)
+    if flags.disable_jit.value and steps:
+        return _in_python(f, name, init, slices, x_tree, steps, reverse)
+    rows = _rows(slices)
+    inputs = treedef_tuple((tree, x_tree))
+    n = len(carry)
+
+    def staged(types: Types) -> tuple[PyTreeDef, Types]:
+        found = closed("scan", f, inputs, (*types, *rows))
+        return _pair(name, found.tree)[0], found.out_types[:n]
+
+    types = settled("scan", name, init, types_of(carry), staged)
+    body = closed("scan", f, inputs, (*types, *rows))
+    op = Scan(body.program, steps, len(body.constants), n, bool(reverse), turns)
+    results = op(*body.constants, *converted(carry, types), *slices)
+    last, ys = body.tree.unflatten(results)
+    return last, ys
+
+
+def _rows(slices: Sequence[Array]) -> Types:
+    """Returns the types of what one step takes."""
+    return tuple([t.with_shape(t.shape[1:]) for t in types_of(slices)])
+
+
+def _pair(name: str, tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
+    """Returns the structures of the carry and of the output that a body returned."""
+    children = [] if treedef_is_leaf(tree) else treedef_children(tree)
+    if len(children) != 2:
+        raise TreeError(f"scan: {name} must return a pair (carry, y), got {tree}")
+    return children[0], children[1]
+
+
+def _length(what: str, xs: PyTree, slices: list[Array], length: int | None) -> int:
+    """Returns the number of steps.
+
+    Raises:
+        ShapeError, TransformError: the inputs do not agree on it, or nothing says it.
+    """
+
+    def say(place: int) -> str:
+        return f"xs{keystr(flatten_with_path(xs)[0][place][0])} {slices[place].type!r}"
+
+    for place, x in enumerate(slices):
+        if not x.type.shape:
+            raise ShapeError(f"{what}: inputs must have a leading axis to loop over, got {say(place)}")
+        if x.type.shape[0] != slices[0].type.shape[0]:
+            raise ShapeError(
+                f"{what}: leading axes of the inputs differ: {say(0)} has {slices[0].type.shape[0]}, "
+                f"{say(place)} has {x.type.shape[0]}"
+            )
+    if length is None:
+        if not slices:
+            raise TransformError(f"{what}: without inputs it needs a length")
+        return slices[0].type.shape[0]
+    try:
+        steps = index(length)
+    except TypeError:
+        raise TransformError(f"scan: length must be an int, got {length!r}") from None
+    if steps < 0:
+        raise ShapeError(f"scan: length must not be negative, got {steps}")
+    if slices and slices[0].type.shape[0] != steps:
+        raise ShapeError(
+            f"scan: length is {steps}, but {say(0)} has a leading axis of {slices[0].type.shape[0]}"
+        )
+    return steps
+
+
+def unrolled(what: str, unroll: int | bool, steps: int) -> int:
+    """Returns how many steps stand in one turn.
+
+    Raises:
+        TransformError: it is no int, or below 1.
+    """
+    if isinstance(unroll, bool):
+        return max(steps, 1) if unroll else 1
+    return at_least_one(what, "unroll", unroll)
+
+
+def at_least_one(what: str, name: str, value: int) -> int:
+    """Returns a count as an int.
+
+    Raises:
+        TransformError: it is no int, or below 1.
+    """
+    try:
+        n = index(value)
+    except TypeError:
+        raise TransformError(f"{what}: {name} must be an int, got {value!r}") from None
+    if n < 1:
+        raise TransformError(f"{what}: {name} must be at least 1, got {n}")
+    return n
+
+
+def _in_python(
+    f: Callable[[C, X], tuple[C, Y]],
+    name: str,
+    init: C,
+    slices: list[Array],
+    x_tree: PyTreeDef,
+    steps: int,
+    reverse: bool,
+) -> tuple[C, Y]:
+    """Runs the loop step by step, for users who debug."""
+    carry: C = init
+    outputs: list[Y] = []
+    for i in reversed(range(steps)) if reverse else range(steps):
+        result = f(carry, x_tree.unflatten([index_in_dim(x, i, 0, keepdims=False) for x in slices]))
+        _pair(name, flatten(result)[1])
+        following, y = result
+        carry = next_carry("scan", name, init, carry, following)
+        outputs.append(y)
+    if reverse:
+        outputs.reverse()
+    return carry, _stacked("scan", name, outputs)
+
+
+def map(f: Callable[[X], Y], xs: X, *, batch_size: int | None = None) -> Y:
+    """Applies a function to each slice along the leading axis, one after the other.
+
+    Unlike `vmap` it needs memory for one slice at a time only.
+
+    Args:
+        f: takes one slice of `xs`. May close over arrays.
+        xs: a pytree of arrays `[n, ...]`.
+        batch_size: how many slices to do at once, by `vmap`; what does not fill a batch is done at the end.
+
+    Returns:
+        What `f` returned, stacked.
+
+    Raises:
+        ShapeError: leading axes differ.
+        TransformError: `xs` has no arrays, `batch_size` is below 1, or `f` is no function.
+
+    >>> import effx.numpy as enp
+    >>> map(lambda x: x * x, enp.arange(5), batch_size=2)
+    Array([ 0,  1,  4,  9, 16], dtype=int32)
+    """
+    check_callable("map", "f", f)
+    slices, tree = arrays_of("map", "xs", xs)
+    if not slices:
+        raise TransformError("map: xs must hold at least one array")
+    n = _length("map", xs, slices, None)
+    inputs = treedef_tuple((tree,))
+    if batch_size is None:
+        return _mapped(f, inputs, slices, n, 0)
+    size = at_least_one("map", "batch_size", batch_size)
+    batches, rest = divmod(n, size)
+    if batches == 0:
+        return vmap(f)(xs) if n else _mapped(f, inputs, slices, 0, 0)
+    end = batches * size
+    whole = [reshape(slice_in_dim(x, 0, end), (batches, size, *x.type.shape[1:])) for x in slices]
+    done = _mapped(f, inputs, whole, batches, size)
+    leaves, out_tree = flatten(done)
+    results = [reshape(y, (end, *y.type.shape[2:])) for y in leaves]
+    if rest:
+        left: Y = vmap(f)(tree.unflatten([slice_in_dim(x, end, n) for x in slices]))
+        results = [concatenate((y, z)) for y, z in zip(results, flatten(left)[0], strict=True)]
+    joined: Y = out_tree.unflatten(results)
+    return joined
+
+
+def _mapped(
+    f: Callable[[X], Y], inputs: PyTreeDef, slices: Sequence[Array], steps: int, batch_size: int
+) -> Y:
+    """Applies f, or f over batches, to each slice."""
+    if flags.disable_jit.value and steps:
+        step = vmap(f) if batch_size else f
+        rows = [
+            inputs.unflatten([index_in_dim(x, i, 0, keepdims=False) for x in slices]) for i in range(steps)
+        ]
+        stacked: Y = _stacked("map", name_of(f), [step(*row) for row in rows])
+        return stacked
+    kind = "batches" if batch_size else ()
+    body = closed("map", f, inputs, _rows(slices), kind, vmap if batch_size else None)
+    result: Y = body.tree.unflatten(Scan(body.program, steps, len(body.constants))(*body.constants, *slices))
+    return result
+
+
+def _stacked(what: str, name: str, outputs: Sequence[PyTree]) -> PyTree:
+    """Stacks what steps that ran one by one gave."""
+    columns: list[list[Array]] = []
+    tree: PyTreeDef | None = None
+    for y in outputs:
+        row, tree = arrays_of(what, f"the output of {name}", y)
+        columns.append(row)
+    assert tree is not None
+    return tree.unflatten([stack(column) for column in zip(*columns, strict=True)])
