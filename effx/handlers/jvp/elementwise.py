@@ -100,7 +100,20 @@ def sign(op: e.Sign, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) 
 
 
 partials(e.Mul, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: op(x, dy))
-partials(e.Div, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: NEG(op(MUL(z, dy), y)))
+
+
+@rule(e.Div)
+def div(op: e.Div, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    # z = x / y moves by (dx - z dy) / y: one division for both tangents.
+    x, y = primals
+    dx, dy = tangents
+    z = op(x, y)
+    if dy is None:
+        return z, None if dx is None else spread(op(dx, y), z)
+    moved = MUL(z, dy)
+    return z, spread(op(NEG(moved) if dx is None else SUB(dx, moved), y), z)
+
+
 # x rem y = x - y * trunc(x / y)
 partials(
     e.Rem,
