@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from effx import ad_checkpoint as ad_checkpoint
     from effx import checkpoint_policies as checkpoint_policies
+    from effx import custom_batching as custom_batching
+    from effx import custom_derivatives as custom_derivatives
     from effx import dlpack as dlpack
     from effx import dtypes as dtypes
     from effx import effects as effects
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
     from effx.transforms.autodiff import vjp as vjp
     from effx.transforms.checkpoint import checkpoint as checkpoint
     from effx.transforms.checkpoint import remat as remat
+    from effx.transforms.closures import closure_convert as closure_convert
+    from effx.transforms.custom_derivatives import custom_gradient as custom_gradient
+    from effx.transforms.custom_derivatives import custom_jvp as custom_jvp
+    from effx.transforms.custom_derivatives import custom_vjp as custom_vjp
     from effx.transforms.forward_backward import fwd_and_bwd as fwd_and_bwd
     from effx.transforms.jacobians import hessian as hessian
     from effx.transforms.jacobians import jacfwd as jacfwd
@@ -72,7 +78,11 @@ _HOME = {
     "ShapeDtypeStruct": "effx.transforms.stages",
     "block_until_ready": "effx.transforms.placement",
     "checkpoint": "effx.transforms.checkpoint",
+    "closure_convert": "effx.transforms.closures",
     "config": "effx.flags",
+    "custom_gradient": "effx.transforms.custom_derivatives",
+    "custom_jvp": "effx.transforms.custom_derivatives",
+    "custom_vjp": "effx.transforms.custom_derivatives",
     "default_backend": "effx.lower.backends",
     "default_matmul_precision": "effx.flags",
     "device_count": "effx.transforms.placement",
@@ -109,6 +119,8 @@ _HOME = {
     "vmap": "effx.transforms.vmap",
 }
 _MODULES = {
+    "custom_batching",
+    "custom_derivatives",
     "ad_checkpoint",
     "checkpoint_policies",
     "dlpack",
@@ -125,7 +137,7 @@ _MODULES = {
     "tree",
     "tree_util",
 }
-_PERFORMING = {"lax", "nn", "numpy", "random", "test_util"}
+_PERFORMING = {"custom_batching", "custom_derivatives", "lax", "nn", "numpy", "random", "test_util"}
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])  # noqa: PLE0605 - a list of strings, computed
 

@@ -163,7 +163,13 @@ class ConcretizationError(EffxError, TypeError):
 
 
 class EscapedBoxError(EffxError, RuntimeError):
-    """A value that belongs to a handler was used after the handler had ended."""
+    """A value that belongs to a handler was used where the handler is not at work.
+
+    Attributes:
+        frame: the handler's frame.
+    """
+
+    frame: object = None
 
 
 class NoRuleError(EffxError, TypeError):

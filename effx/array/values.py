@@ -559,13 +559,16 @@ class Box(Array[DT, Unpack[Dims]]):
         handler = self.frame.handler.describe()
         where = f" of {self.frame.origin}" if self.frame.origin else ""
         if not self.frame.live or not is_in_scope(self.frame):
-            return EscapedBoxError(
+            error = EscapedBoxError(
                 f"escaped box: a value {self.type!r} that belongs to {handler}{where} was used after that "
                 f"handler had ended; return it from the function instead of keeping it in a variable outside"
             )
-        return EscapedBoxError(
-            f"escaped box: a value {self.type!r} of {handler}{where} was used outside that handler"
-        )
+        else:
+            error = EscapedBoxError(
+                f"escaped box: a value {self.type!r} of {handler}{where} was used outside that handler"
+            )
+        error.frame = self.frame
+        return error
 
 
 @final

@@ -12,9 +12,11 @@ from effx import effects
 from effx.array import Array
 from effx.effects import Effect, Frame, Handler, Operation, Value
 from effx.errors import AxisNameError, BackendError, NoRuleError
+from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import AxisEffect
 from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.custom import CustomCall, CustomTangent
 from effx.ir.program import Equation, Program, Var
 from effx.lower.backends import default_device
 from effx.lower.concrete import ConcreteArray, as_concrete, buffer_on
@@ -76,6 +78,12 @@ def device_for(
 def _kernel(op: Operation[object]) -> Kernel:
     if op.effects:
         raise unbound(op.name, op.effects)
+    if type(op) is CustomCall:
+        # Functions with rules are staged each time they are called under handlers: run, not compiled.
+        body = op.program
+        return lambda *arrays: tuple([as_concrete(y) for y in run_program(body, arrays)])
+    if type(op) is CustomTangent and op.program is None:
+        raise op.backward.no_forward_mode()
     if isinstance(op, HigherOrder):
         program = alone(op)
         return lambda *arrays: tuple(run_closed(program, arrays))

@@ -6,7 +6,7 @@ the absence of a box, and rules see them as None.
 Never: hold a rule for one operation; the family files do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeVar, cast, final
 
 import attrs
@@ -16,6 +16,7 @@ from effx.effects import Frame, Operation, RuleTable, Value, no_rule, resumed
 from effx.errors import current_source, source_in_force
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.custom import Rules
 from effx.ir.ops.shape import BroadcastInDim
 
 __all__ = ["JVP", "Dual", "Tangent", "rule", "tangent_of", "zeros_like"]
@@ -59,6 +60,18 @@ class JVP(PayloadHandler):
     def lift(self, x: Array) -> Dual:
         """A value that stands still."""
         return Dual(x, zeros_like(x))
+
+    def uses(self, rules: Rules) -> bool:
+        """Rules of both modes: which one counts is seen from the tangents."""
+        return rules.jvp is not None or rules.vjp is not None
+
+    def apply_custom(
+        self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+    ) -> tuple[Array, ...] | None:
+        """Applies a user's rule for differentiation."""
+        from effx.handlers.jvp.custom import apply
+
+        return apply(frame, rules, constants, primals)
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Computes the result and its tangent."""

@@ -3,7 +3,7 @@
 Never: transpose.
 """
 
-from effx.handlers.linear import checkpoint, control
+from effx.handlers.linear import checkpoint, control, custom
 from effx.handlers.linear.recorder import LinearProgram, Record
 from effx.handlers.linear.splitting import Parts, Split, parts_of, split, splitter
 
@@ -14,6 +14,7 @@ __all__ = [
     "Split",
     "checkpoint",
     "control",
+    "custom",
     "parts_of",
     "split",
     "splitter",

@@ -14,6 +14,7 @@ from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
     from effx.ir.ops.control import Cond, While
+    from effx.ir.ops.custom import Rules
 
 __all__ = ["PayloadHandler"]
 
@@ -27,11 +28,15 @@ class PayloadHandler(Handler):
         height: how often a loop may widen the structure of one carried value before it is an error.
         threads_state: True where `frame.state` is a pytree of arrays that the handler replaces while it is
             at work. It is carried into programs and out of them.
+        keeps_rules: True where the handler does to a derivative what it does to the function, as batching
+            does. Then rules for differentiation that a user gave a function stay in force under it; else what
+            the handler makes of the function is differentiated.
     """
 
     __slots__ = ()
     height: ClassVar[int] = 4
     threads_state: ClassVar[bool] = False
+    keeps_rules: ClassVar[bool] = False
 
     def lift(self, x: Array) -> Any:
         """Turns a plain value into the payload that stands for it.
@@ -79,6 +84,26 @@ class PayloadHandler(Handler):
     def stack(self, payload: Any) -> Any:
         """The inverse of `unstack`: leaves have the scanned axis in front, static data is a slice's."""
         return payload
+
+    def uses(self, rules: "Rules") -> bool:
+        """Says whether the handler has a use for one of the rules that a user gave a function."""
+        return False
+
+    def apply_custom(
+        self, frame: Frame, rules: "Rules", constants: Sequence[Array], primals: Sequence[Array]
+    ) -> tuple[Array, ...] | None:
+        """Applies a user's rule in the place of a function; None where the function itself is to be handled."""
+        return None
+
+    def reduce_cotangent(self, payload: Any) -> Array:
+        """Returns the cotangent of a plain value that was used by what a box stands for: for a batch, the sum.
+
+        Raises:
+            TransformError: the handler does not say how.
+        """
+        raise TransformError(
+            f"{self.name}: a backward rule gives a boxed cotangent for a plain value; define reduce_cotangent(payload)"
+        )
 
     def merge_states(self, a: PyTree, b: PyTree) -> PyTree:
         """Returns the state after branches that were both run."""

@@ -14,6 +14,7 @@ from effx.handlers.reference.handler import Reference
 from effx.handlers.stage import run_program
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
+from effx.ir.ops.custom import CustomCall, CustomTangent
 
 H = TypeVar("H", bound=HigherOrder)
 
@@ -74,3 +75,15 @@ def scan(op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]:
         for y, row in zip(ys, results[op.carries :], strict=True):
             y[i] = row.host("reference: scan")
     return (*carry, *[cast("Array", HostArray(y, t)) for y, t in zip(ys, types, strict=True)])
+
+
+@runs(CustomCall)
+def custom_call(op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
+    return tuple(run_program(op.program, operands))
+
+
+@runs(CustomTangent)
+def custom_tangent(op: CustomTangent, operands: Sequence[Array]) -> tuple[Array, ...]:
+    if op.program is None:
+        raise op.backward.no_forward_mode()
+    return tuple(run_program(op.program, operands[op.residuals :]))

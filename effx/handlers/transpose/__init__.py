@@ -3,7 +3,17 @@
 Never: see an operation that is not linear in its marked operands.
 """
 
-from effx.handlers.transpose import checkpoint, collective, control, elementwise, index, linalg, reduce, shape
+from effx.handlers.transpose import (
+    checkpoint,
+    collective,
+    control,
+    custom,
+    elementwise,
+    index,
+    linalg,
+    reduce,
+    shape,
+)
 from effx.handlers.transpose.handler import Linear, backward
 
 __all__ = [
@@ -12,6 +22,7 @@ __all__ = [
     "checkpoint",
     "collective",
     "control",
+    "custom",
     "elementwise",
     "index",
     "linalg",

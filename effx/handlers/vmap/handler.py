@@ -18,6 +18,8 @@ from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import AxisEffect
 from effx.ir.ops.control import Cond, While
+from effx.ir.ops.custom import Rules
+from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape
 
@@ -100,6 +102,26 @@ class Vmap(PayloadHandler):
             with resumed(frame):
                 return op.decompose(*operands)
         raise no_rule(op, self)
+
+    # Functions with rules of the user's
+
+    keeps_rules = True
+
+    def uses(self, rules: Rules) -> bool:
+        """A rule for batching."""
+        return rules.batch is not None
+
+    def apply_custom(
+        self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+    ) -> tuple[Array, ...] | None:
+        """Applies a user's rule for batching."""
+        from effx.handlers.vmap.custom import apply
+
+        return apply(self, frame, rules, constants, primals)
+
+    def reduce_cotangent(self, payload: Batched) -> Array:
+        """All members share the value, so their cotangents add up."""
+        return ReduceSum((payload.axis,))(payload.value)
 
     # Inside loops and branches
 

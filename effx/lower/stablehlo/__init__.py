@@ -3,6 +3,28 @@
 Never: compile or run.
 """
 
-from effx.lower.stablehlo import checkpoint, control, elementwise, index, linalg, random, reduce, shape, sort
+from effx.lower.stablehlo import (
+    checkpoint,
+    control,
+    custom,
+    elementwise,
+    index,
+    linalg,
+    random,
+    reduce,
+    shape,
+    sort,
+)
 
-__all__ = ["checkpoint", "control", "elementwise", "index", "linalg", "random", "reduce", "shape", "sort"]
+__all__ = [
+    "checkpoint",
+    "control",
+    "custom",
+    "elementwise",
+    "index",
+    "linalg",
+    "random",
+    "reduce",
+    "shape",
+    "sort",
+]

@@ -1,0 +1,8 @@
+"""Functions with batching of their own.
+
+Never: hold any code of its own.
+"""
+
+from effx.transforms.custom_batching import custom_vmap, sequential_vmap
+
+__all__ = ["custom_vmap", "sequential_vmap"]

@@ -1,0 +1,22 @@
+"""Functions with derivatives of their own, and what their rules see.
+
+Never: hold any code of its own.
+"""
+
+from effx.transforms.closures import closure_convert
+from effx.transforms.custom_derivatives import (
+    CustomVJPPrimal,
+    SymbolicZero,
+    custom_gradient,
+    custom_jvp,
+    custom_vjp,
+)
+
+__all__ = [
+    "CustomVJPPrimal",
+    "SymbolicZero",
+    "closure_convert",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
+]

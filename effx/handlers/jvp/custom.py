@@ -1,0 +1,152 @@
+"""Forward mode through functions with rules of the user's.
+
+y = f(x) with only a rule for reverse mode gives a tangent dy that is linear in dx by an operation of which
+nothing but the transpose is known. With rules for both modes that operation also holds forward mode's, and
+who meets it, XLA or transposition, takes the one it needs.
+
+Never: transpose.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from effx.array import Array, Box
+from effx.effects import Frame
+from effx.errors import ConcretizationError, EscapedBoxError, source_in_force
+from effx.handlers.jvp.handler import Tangent, join, tuple_rule, zeros_like
+from effx.handlers.linear.recorder import Record
+from effx.handlers.recursion.custom import closed_over
+from effx.handlers.stage import run_program, stage
+from effx.ir.ops.custom import Backward, CustomTangent, Rules
+from effx.ir.program import Program
+from effx.tree.registry import flatten
+
+Direction = Literal["forward", "backward", "open"]
+
+
+def apply(
+    frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+) -> tuple[Array, ...] | None:
+    """Applies a user's rule; None where no argument has a tangent."""
+    xs = [x.payload.primal if type(x) is Box and x.frame is frame else x for x in primals]
+    dxs = [x.payload.tangent if type(x) is Box and x.frame is frame else None for x in primals]
+    if all([dx is None for dx in dxs]):
+        return None
+    if any([x.frame is frame for x in constants]):
+        raise closed_over(rules, "differentiated")
+    # What the rule performs stands where the user wrote it.
+    token = source_in_force.set(None)
+    try:
+        way = "forward" if rules.vjp is None else direction([dx for dx in dxs if dx is not None])
+        if rules.jvp is not None and way == "forward":
+            ys, dys = rules.jvp(constants, xs, dxs)
+        else:
+            ys, dys = _pulled(rules, constants, xs, dxs)
+    except EscapedBoxError as error:
+        if error.frame is frame:
+            raise closed_over(rules, "differentiated") from error
+        raise
+    finally:
+        source_in_force.reset(token)
+    return tuple([join(frame, y, dy) for y, dy in zip(ys, dys, strict=True)])
+
+
+def direction(tangents: Sequence[Array]) -> Direction:
+    """Says what tangents are for: numbers go forward, the recorder's go back, staged ones may do either."""
+    pending = list(tangents)
+    while pending:
+        x = pending.pop()
+        if type(x) is not Box:
+            continue
+        if isinstance(x.frame.handler, Record):
+            return "backward"
+        if x.frame.intercepts:
+            return "open"
+        pending += [leaf for leaf in flatten(x.payload)[0] if isinstance(leaf, Array)]
+    return "forward"
+
+
+def _pulled(
+    rules: Rules, constants: Sequence[Array], xs: Sequence[Array], dxs: Sequence[Tangent]
+) -> tuple[list[Array], list[Tangent]]:
+    """Runs the forward pass of reverse mode; tangents are known by their transpose."""
+    assert rules.vjp is not None
+    places = [i for i, dx in enumerate(dxs) if dx is not None]
+    ys, residuals, back = rules.vjp(constants, xs, [dx is not None for dx in dxs])
+    outputs = [i for i, y in enumerate(ys) if y.type.kind in "fc"]
+
+    def backward(known: Sequence[Array], cts: Sequence[Tangent]) -> list[Tangent]:
+        whole: list[Tangent] = [None] * len(ys)
+        for i, ct in zip(outputs, cts, strict=True):
+            whole[i] = ct
+        try:
+            found = back(known, whole)
+        except EscapedBoxError as error:
+            if getattr(error.frame, "live", True):
+                raise
+            raise closed_over(rules, "differentiated") from error
+        return [found[i] for i in places]
+
+    program, forward = _forward(rules, constants, xs, places, outputs)
+    known = [*residuals, *forward]
+    op = CustomTangent(
+        Backward(rules.what, rules.name, backward),
+        tuple([ys[i].type for i in outputs]),
+        len(residuals),
+        len(known),
+        program,
+    )
+    dys: list[Tangent] = [None] * len(ys)
+    if outputs:
+        moved = [dx for dx in dxs if dx is not None]
+        for i, dy in zip(outputs, op(*known, *moved), strict=True):
+            dys[i] = dy
+    return ys, dys
+
+
+def _forward(
+    rules: Rules, constants: Sequence[Array], xs: Sequence[Array], places: list[int], outputs: list[int]
+) -> tuple[Program | None, list[Array]]:
+    """Stages the rule for forward mode, if there is one, as a program of known values and tangents."""
+    rule = rules.jvp
+    if rule is None:
+        return None, []
+    n, m = len(constants), len(constants) + len(xs)
+
+    types = [x.type for x in (*constants, *xs, *[xs[i] for i in places])]
+
+    def whole(arrays: list[Array]) -> list[Array]:
+        dxs: list[Tangent] = [None] * len(xs)
+        for i, dx in zip(places, arrays[m:], strict=True):
+            dxs[i] = dx
+        ys, dys = rule(arrays[:n], arrays[n:m], dxs)
+        return [zeros_like(ys[i]) if dys[i] is None else _known(dys[i]) for i in outputs]
+
+    try:
+        staged = stage(whole, types, rules.name, rules.what)
+    except ConcretizationError:
+        return None, []  # a rule that looks at values goes forward only where these are known
+    return staged.program, [*staged.captured, *constants, *xs]
+
+
+def _known(dy: Tangent) -> Array:
+    assert dy is not None
+    return dy
+
+
+@tuple_rule(CustomTangent)
+def custom_tangent(
+    op: CustomTangent, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    k = op.known
+    if all([t is None for t in tangents[:k]]):  # linear in the rest
+        moved = [zeros_like(x) if t is None else t for x, t in zip(primals[k:], tangents[k:], strict=True)]
+        return op(*primals), op(*primals[:k], *moved)
+    program = op.program
+    if program is None:
+        raise op.backward.no_forward_mode()
+    from effx.handlers.differentiate import jvp
+
+    r = op.residuals
+    ys, dys = jvp(lambda arrays: run_program(program, arrays), primals[r:], tangents[r:])
+    return tuple(ys), tuple(dys)

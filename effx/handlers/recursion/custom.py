@@ -1,0 +1,299 @@
+"""Functions with rules of the user's under any handler.
+
+A handler that has a use for one of the rules applies it. Under any other, the function is staged again.
+Its rules for differentiation stay in force, staged under the handler too, where that handler does to a
+derivative what it does to the function, as batching does. Elsewhere the derivative of what the handler
+makes of the function counts, and the rules would give something else: bounds of a derivative are no
+derivatives of bounds. The rule for batching always stays: a batch of what the handler makes is what the
+handler makes of a batch.
+
+Never: know a particular handler.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+import attrs
+
+from effx.array import Array, Box
+from effx.array.promotion import scalar
+from effx.effects import Frame, handle
+from effx.errors import TransformError
+from effx.handlers.recursion.layout import (
+    Layout,
+    fit,
+    flatten_boxes,
+    layout_of,
+    payload_of,
+    rebuild_boxes,
+)
+from effx.handlers.recursion.payloads import PayloadHandler
+from effx.handlers.recursion.staging import cached, put_state, recur, recursion, state_of, under
+from effx.ir.ops.control import Call
+from effx.ir.ops.custom import BackwardRule, CustomCall, CustomTangent, Rules
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.types import ArrayType
+from effx.tree.registry import flatten
+
+Layouts = tuple[Layout, ...]
+MaybeArrays = Sequence[Array | None]
+
+
+def zeros(t: ArrayType) -> Array:
+    """Returns zeros of a type."""
+    zero = scalar(0, t.dtype, t.weak)
+    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
+
+
+@recursion(CustomCall)
+def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """The handler's own rule for the function, or one call of the function staged under the handler."""
+    handler, n = frame.handler, op.constants
+    if not isinstance(handler, PayloadHandler):
+        return _plain(frame, op, operands)
+    if handler.uses(op.rules):
+        found = handler.apply_custom(frame, op.rules, operands[:n], operands[n:])
+        if found is not None:
+            return found
+    keeps = handler.keeps_rules and not handler.threads_state
+    if not keeps and op.rules.batch is None:
+        return _plain(frame, op, operands)
+    leaves, layouts = flatten_boxes(frame, operands)
+    before, state = state_of(frame)
+    # A rule may give a boxed value where the function itself gives a plain one, a constant say. Results that
+    # the handler's own effects made plain, such as a sum along its axis, must stay plain.
+    lifts = keeps and not handler.takes(op.effects)
+    handled = under(
+        op.program, handler, layouts, state, _lifted if lifts else _as_they_are, ("custom", lifts)
+    )
+    if handler.threads_state:
+        results = Call(handled.program)(*handled.constants, *before, *leaves)
+        put_state(frame, results[: len(before)], state)
+        return tuple(rebuild_boxes(frame, results[len(before) :], handled.results))
+    captured = len(handled.constants)
+    constants = captured + sum([len(layout.types) for layout in layouts[:n]])
+
+    def make() -> CustomCall:
+        both = _Under(handler, op.rules, captured, layouts[:n], layouts[n:], handled.results)
+        return CustomCall(handled.program, both.rules(keeps), constants)
+
+    staged = cached(op.program, ("custom call", op, handler, layouts, handled.program), make)
+    return tuple(rebuild_boxes(frame, staged(*handled.constants, *leaves), handled.results))
+
+
+def _plain(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
+    found = recur(frame, Call(op.program), operands)
+    assert found is not None
+    return found
+
+
+def _as_they_are(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[list[Array], Layouts]:
+    return flatten_boxes(frame, outputs)
+
+
+def _lifted(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[list[Array], Layouts]:
+    """Boxes all results."""
+    return flatten_boxes(frame, [Box(frame, payload_of(frame, y), y.type) for y in outputs])
+
+
+def _tangents(frame: Frame, parts: MaybeArrays, layouts: Layouts) -> list[Array | None]:
+    """Boxes tangents (or cotangents) as their primals are: each payload's leaves have their own."""
+    values: list[Array | None] = []
+    start = 0
+    for layout in layouts:
+        mine = parts[start : start + len(layout.types)]
+        start += len(layout.types)
+        if all([t is None for t in mine]):
+            values.append(None)
+        else:
+            filled = [zeros(t) if x is None else x for x, t in zip(mine, layout.types, strict=True)]
+            values += rebuild_boxes(frame, filled, (layout,))
+    return values
+
+
+def _fit_all(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array | None]:
+    """Brings tangents to the layouts of their primals."""
+    flat: list[Array | None] = []
+    for x, layout in zip(values, layouts, strict=True):
+        flat += [None] * len(layout.types) if x is None else fit(frame, x, layout)
+    return flat
+
+
+def _gathered(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array | None]:
+    """Brings cotangents to the layouts of their primals; what all members of a box share gets the sum."""
+    plain: list[Array | None] = []
+    for x, layout in zip(values, layouts, strict=True):
+        if layout.tree is None and type(x) is Box and x.frame is frame:
+            assert isinstance(frame.handler, PayloadHandler)
+            x = frame.handler.reduce_cotangent(x.payload)
+        plain.append(x)
+    return _fit_all(frame, plain, layouts)
+
+
+def backward_under(
+    handler: PayloadHandler, function: BackwardRule, residuals: Layouts, results: Layouts, primals: Layouts
+) -> BackwardRule:
+    """Returns a backward rule that works on the leaves of boxes."""
+
+    def backward(known: Sequence[Array], cts: MaybeArrays) -> list[Array | None]:
+        with handle(handler) as frame:
+            found = function(rebuild_boxes(frame, known, residuals), _tangents(frame, cts, results))
+        return _gathered(frame, found, primals)
+
+    return backward
+
+
+@final
+@attrs.frozen(eq=False)
+class _Under:
+    """The rules of a function that was staged under a handler, as rules on the leaves of boxes.
+
+    Attributes:
+        handler: the handler.
+        inner: the function's own rules.
+        captured: the number of constants that staging added in front.
+        constants, primals, results: how the function's operands and results lie.
+    """
+
+    handler: PayloadHandler
+    inner: Rules
+    captured: int
+    constants: Layouts
+    primals: Layouts
+    results: Layouts
+
+    def rules(self, keeps: bool) -> Rules:
+        """Returns the rules that stay in force."""
+        inner = self.inner
+        return Rules(
+            inner.what,
+            inner.name,
+            self.jvp if keeps and inner.jvp is not None else None,
+            self.vjp if keeps and inner.vjp is not None else None,
+            self.batch if inner.batch is not None else None,
+        )
+
+    def boxes(
+        self, frame: Frame, constants: Sequence[Array], primals: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]]:
+        """Rebuilds the function's operands."""
+        known = rebuild_boxes(frame, constants[self.captured :], self.constants)
+        return known, rebuild_boxes(frame, primals, self.primals)
+
+    def jvp(
+        self, constants: Sequence[Array], primals: Sequence[Array], tangents: MaybeArrays
+    ) -> tuple[list[Array], list[Array | None]]:
+        """Forward mode under the handler."""
+        assert self.inner.jvp is not None
+        with handle(self.handler) as frame:
+            known, xs = self.boxes(frame, constants, primals)
+            ys, dys = self.inner.jvp(known, xs, _tangents(frame, tangents, self.primals))
+        return self.fitted(frame, ys), _fit_all(frame, dys, self.results)
+
+    def vjp(
+        self, constants: Sequence[Array], primals: Sequence[Array], perturbed: Sequence[bool]
+    ) -> tuple[list[Array], list[Array], BackwardRule]:
+        """Reverse mode under the handler."""
+        assert self.inner.vjp is not None
+        places = iter(perturbed)
+        flags = [any([next(places) for _ in layout.types]) for layout in self.primals]
+        with handle(self.handler) as frame:
+            known, xs = self.boxes(frame, constants, primals)
+            ys, residuals, backward = self.inner.vjp(known, xs, flags)
+        leaves, layouts = flatten_boxes(frame, residuals)
+        back = backward_under(self.handler, backward, layouts, self.results, self.primals)
+        return self.fitted(frame, ys), leaves, back
+
+    def fitted(self, frame: Frame, ys: Sequence[Array]) -> list[Array]:
+        """Brings results to the layouts that the function's own have."""
+        return [a for y, layout in zip(ys, self.results, strict=True) for a in fit(frame, y, layout)]
+
+    def batch(
+        self, size: int, constants: Sequence[Array], values: Sequence[Array], batched: Sequence[bool]
+    ) -> tuple[list[Array], list[bool]]:
+        """Batching under the handler: boxes of batches, whose leaves have the batch axis in front."""
+        assert self.inner.batch is not None
+        xs: list[Array] = []
+        flags: list[bool] = []
+        start = 0
+        with handle(self.handler) as frame:
+            known = rebuild_boxes(frame, constants[self.captured :], self.constants)
+            for layout in self.primals:
+                stop = start + len(layout.types)
+                parts, mine = values[start:stop], batched[start:stop]
+                start = stop
+                flags.append(any(mine))
+                if layout.tree is None or not any(mine):
+                    xs += rebuild_boxes(frame, parts, (layout,))
+                    continue
+                rows = [x if b else _repeated(x, size) for x, b in zip(parts, mine, strict=True)]
+                stacked = self.handler.stack(layout.tree.unflatten(rows))
+                xs.append(Box(frame, stacked, layout.type.with_shape((size, *layout.type.shape))))
+            ys, ys_batched = self.inner.batch(size, known, xs, flags)
+        outputs: list[Array] = []
+        out_flags: list[bool] = []
+        for y, b, layout in zip(ys, ys_batched, self.results, strict=True):
+            outputs += self.rows(frame, y, size, layout) if b else fit(frame, y, layout)
+            out_flags += [b] * len(layout.types)
+        return outputs, out_flags
+
+    def rows(self, frame: Frame, y: Array, size: int, layout: Layout) -> list[Array]:
+        """Returns the leaves of a batched result, with the batch axis in front."""
+        if layout.tree is None:
+            batch = layout.type.with_shape((size, *layout.type.shape))
+            return fit(frame, y, Layout(None, (batch,), batch))
+        parts, tree = flatten(self.handler.unstack(payload_of(frame, y)))
+        types = tuple([p.type.with_shape(p.type.shape[1:]).strong() for p in parts])
+        if tree != layout.tree or types != tuple([t.strong() for t in layout.types]):
+            raise TransformError(
+                f"{self.handler.name}: the batching rule of {self.inner.name} gives a payload of structure "
+                f"{tree} for a batch of {layout.type!r}, expected {layout.tree}"
+            )
+        return list(parts)
+
+
+def _repeated(x: Array, size: int) -> Array:
+    shape = (size, *x.type.shape)
+    return BroadcastInDim(shape, tuple(range(1, len(shape))))(x)
+
+
+@recursion(CustomTangent)
+def custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """The same operation on the leaves of boxes, where the handler keeps rules."""
+    handler = frame.handler
+    if not isinstance(handler, PayloadHandler) or not handler.keeps_rules or handler.threads_state:
+        if op.program is None:
+            raise op.backward.no_forward_mode()
+        return _plain(
+            frame,
+            CustomCall(op.program, Rules(op.backward.what, op.backward.name)),
+            operands[op.residuals :],
+        )
+    r, k = op.residuals, op.known
+    leaves, layouts = flatten_boxes(frame, operands)
+    first = sum([len(layout.types) for layout in layouts[:r]])
+    middle = sum([len(layout.types) for layout in layouts[r:k]])
+    captured: tuple[Array, ...] = ()
+    program = None
+    if op.program is not None:
+        handled = under(op.program, handler, layouts[r:], state_of(frame)[1], _lifted, ("custom", True))
+        program, captured, results = handled.program, handled.constants, handled.results
+    else:
+        results = tuple([layout_of(handler.lift(zeros(t)), t) for t in op.out_types])
+    back = backward_under(handler, op.backward.function, layouts[:r], results, layouts[k:])
+    outputs = CustomTangent(
+        attrs.evolve(op.backward, function=back),
+        tuple([t for layout in results for t in layout.types]),
+        first,
+        first + len(captured) + middle,
+        program,
+    )(*leaves[:first], *captured, *leaves[first:])
+    return tuple(rebuild_boxes(frame, outputs, results))
+
+
+def closed_over(rules: Rules, doing: str) -> TransformError:
+    """Returns the error for a function that closes over what its rules say nothing about."""
+    return TransformError(
+        f"{rules.what}: {rules.name} closes over a value that is being {doing}, of which its rules know nothing; "
+        f"pass the value as an argument, or hoist it with closure_convert"
+    )

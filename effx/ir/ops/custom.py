@@ -1,0 +1,162 @@
+"""Operations with rules of the user's: a function and how handlers are to differentiate or batch it.
+
+A rule works on flat lists of arrays. `CustomCall` holds the function as a program, so that every handler
+that has no use for the rules sees a call. Forward mode turns a function that has only a rule for reverse
+mode into `CustomTangent`: its tangents, linear in the arguments' ones, of which only the transpose is known.
+
+Never: run a rule; handlers do.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from effx.errors import ProgramError, TransformError
+from effx.ir.ops.base import is_int, show
+from effx.ir.ops.control import HigherOrder, fits
+from effx.ir.program import Program
+from effx.ir.types import ArrayType
+
+if TYPE_CHECKING:
+    from effx.array import Array
+
+__all__ = ["Backward", "CustomCall", "CustomTangent", "Rules"]
+
+# (constants, primals, tangents) -> (results, their tangents); None stands for a zero tangent
+JvpRule = Callable[
+    ["Sequence[Array]", "Sequence[Array]", "Sequence[Array | None]"],
+    "tuple[list[Array], list[Array | None]]",
+]
+# (residuals, cotangents of the results) -> cotangents of the primals; None stands for zero
+BackwardRule = Callable[["Sequence[Array]", "Sequence[Array | None]"], "Sequence[Array | None]"]
+# (constants, primals, which of them have tangents) -> (results, residuals, how to go back)
+VjpRule = Callable[
+    ["Sequence[Array]", "Sequence[Array]", Sequence[bool]],
+    "tuple[list[Array], list[Array], BackwardRule]",
+]
+# (size, constants, values, which of them have a batch axis in front) -> (results, which have one)
+BatchRule = Callable[
+    [int, "Sequence[Array]", "Sequence[Array]", Sequence[bool]], "tuple[list[Array], list[bool]]"
+]
+
+
+@final
+@attrs.frozen(eq=False, repr=False)
+class Rules:
+    """The rules of one function, each for the arguments behind the constants; equal only to itself.
+
+    Attributes:
+        what: the transformation that the user wrote the rules for, for errors.
+        name: the function's name.
+        jvp: for forward mode.
+        vjp: for reverse mode.
+        batch: for vmap.
+    """
+
+    what: str
+    name: str
+    jvp: JvpRule | None = None
+    vjp: VjpRule | None = None
+    batch: BatchRule | None = None
+
+    def __repr__(self) -> str:
+        kinds = [k for k in ("jvp", "vjp", "batch") if getattr(self, k) is not None]
+        return f"<{'.'.join(kinds)}.rules.of.{self.name.strip('<>')}>"
+
+
+@final
+@attrs.frozen
+class CustomCall(HigherOrder):
+    """A function with rules of the user's. StableHLO: func.call.
+
+    Attributes:
+        program: the function; its first inputs are constants.
+        rules: what handlers may use in its place.
+        constants: the number of operands that the rules do not differentiate or batch by: what the function
+            closed over.
+    """
+
+    program: Program
+    rules: Rules
+    constants: int = attrs.field(default=0, validator=is_int)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The one program."""
+        return (self.program,)
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """What the program takes."""
+        return self.program.in_types
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The program's result types."""
+        if not fits(types, self.program.in_types):
+            raise ProgramError(
+                f"custom_call: {self.program.name} takes ({show(self.program.in_types)}), got ({show(types)})"
+            )
+        return self.program.out_types
+
+
+@final
+@attrs.frozen(eq=False, repr=False)
+class Backward:
+    """How cotangents go back through a function; equal only to itself.
+
+    Attributes:
+        what, name: as in the rules that it comes from.
+        function: from residuals and cotangents to the cotangents of the tangents' owners.
+    """
+
+    what: str
+    name: str
+    function: BackwardRule
+
+    def __repr__(self) -> str:
+        return f"<backward.rule.of.{self.name.strip('<>')}>"
+
+    def no_forward_mode(self) -> TransformError:
+        """Returns the error for forward mode where there is only a rule for reverse mode."""
+        return TransformError(
+            f"{self.what}: forward-mode differentiation (jvp, jacfwd, hessian) of {self.name}, which has only "
+            f"rules for reverse mode; give it a rule for forward mode too, as custom_vjp(custom_jvp(f)) has"
+        )
+
+
+@final
+@attrs.frozen
+class CustomTangent(HigherOrder):
+    """The tangents of a function whose derivative is known by its transpose. StableHLO: func.call, if at all.
+
+    Operands: residuals, what the program needs besides, and tangents, in which the operation is linear.
+
+    Attributes:
+        backward: the transpose, from residuals and the results' cotangents to the tangents' cotangents.
+        out_types: the results' types.
+        residuals: the number of residuals.
+        known: the number of operands before the tangents.
+        program: from the operands behind the residuals to the results; None where there is no rule for
+            forward mode, so that the operation can only be transposed.
+    """
+
+    backward: Backward
+    out_types: tuple[ArrayType, ...]
+    residuals: int = attrs.field(validator=is_int)
+    known: int = attrs.field(validator=is_int)
+    program: Program | None = None
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The program for forward mode, if there is one."""
+        return () if self.program is None else (self.program,)
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The results' types."""
+        if self.program is not None and not fits(types[self.residuals :], self.program.in_types):
+            raise ProgramError(
+                f"custom_tangent: {self.program.name} takes ({show(self.program.in_types)}), "
+                f"got ({show(types[self.residuals :])})"
+            )
+        return self.out_types

@@ -1,0 +1,88 @@
+"""`closure_convert`: what a function closes over becomes arguments.
+
+Never: differentiate.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from effx.array import Array, Box
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.handlers.stage import run_program, stage
+from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of
+from effx.tree.registry import PyTreeDef, flatten
+
+__all__ = ["closure_convert"]
+
+
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Array]]:
+    """Turns what a function closes over into arguments, for rules that must know of it.
+
+    Only values that may be differentiated are hoisted: floating and complex values that belong to a
+    transformation around. Others stay in the function.
+
+    Args:
+        fun: the function.
+        example_args: arguments, or anything with their shapes and dtypes; `fun` is staged for them.
+
+    Returns:
+        `(converted, consts)`: `converted(*args, *consts)` gives what `fun(*args)` gives. `converted` takes
+        arguments like the examples only.
+
+    Raises:
+        TransformError: `fun` is no function.
+        TreeError, ShapeError, DTypeError: `converted` is called with other arguments than the examples.
+
+    >>> import effx
+    >>> def power(x, exponent):
+    ...     converted, consts = effx.closure_convert(lambda y: y ** exponent, x)
+    ...     return converted(x, *consts) + 10. * len(consts)
+    >>> print(power(3., 2.), effx.value_and_grad(power, 1)(3., 2.)[0])
+    9.0 19.0
+    """
+    if not callable(fun):
+        raise TransformError(
+            f"closure_convert: expected a function, got {fun!r} of type {type(fun).__name__}"
+        )
+    name = name_of(fun)
+    leaves, tree = flatten(example_args)
+    types = [abstract("closure_convert", x) for x in leaves]
+    out_tree: PyTreeDef | None = None
+
+    def body(arrays: list[Array]) -> list[Array]:
+        nonlocal out_tree
+        outputs, out_tree = flatten_output("closure_convert", name, fun(*tree.unflatten(arrays)))
+        return outputs
+
+    staged = stage(body, types, name, "closure_convert", origin_of(fun))
+    hoisted = [type(x) is Box and x.type.kind in "fc" for x in staged.captured]
+    consts = [x for x, h in zip(staged.captured, hoisted, strict=True) if h]
+
+    def converted(*args: Any) -> Any:
+        """Gives what the function gives, whose hoisted values are the last arguments."""
+        n = len(args) - len(consts)
+        if n < 0:
+            raise TreeError(
+                f"closure_convert: {name} takes {len(consts)} hoisted values behind its arguments, "
+                f"got {len(args)} arguments in all"
+            )
+        given, given_tree = flatten(args[:n])
+        if given_tree != tree:
+            raise TreeError(
+                f"closure_convert: {name} was converted for arguments of structure {tree}, got {given_tree}"
+            )
+        arrays = as_arrays("closure_convert", given, (args[:n], {}))
+        for i, (x, t) in enumerate(zip(arrays, types, strict=True)):
+            if not x.type.matches(t):
+                kind = ShapeError if x.type.shape != t.shape else DTypeError
+                raise kind(
+                    f"closure_convert: {name} was converted for {t!r} as leaf {i} of its arguments, got {x.type!r}"
+                )
+        values = iter(as_arrays("closure_convert", list(args[n:]), (args[n:], {})))
+        captured = [next(values) if h else x for x, h in zip(staged.captured, hoisted, strict=True)]
+        results = run_program(staged.program, [*captured, *arrays])
+        assert out_tree is not None
+        return out_tree.unflatten(results)
+
+    converted.__name__ = name
+    return converted, consts

@@ -1,0 +1,179 @@
+"""Batching that users give: `custom_vmap`, `sequential_vmap`.
+
+Never: look inside a function that has a rule.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, final
+
+from effx.array import Array
+from effx.errors import ShapeError, TransformError, TreeError
+from effx.handlers.stage import stage
+from effx.ir.ops.control import Scan
+from effx.ir.ops.custom import Rules
+from effx.transforms.arguments import flatten_output, name_of, origin_of
+from effx.transforms.custom_call import Invocation, perform_custom, positional
+from effx.tree.registry import PyTreeDef, flatten
+
+__all__ = ["custom_vmap", "sequential_vmap"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@final
+class custom_vmap(Generic[P, R]):
+    """A function with a rule of its own for `vmap`.
+
+    Differentiation goes through the function, and through the rule under vmap.
+
+    Args:
+        fun: the function, of pytrees of arrays.
+
+    Raises:
+        TransformError: `fun` is no function; on a call, no rule has been defined.
+
+    >>> import effx, effx.numpy as enp
+    >>> @effx.custom_batching.custom_vmap
+    ... def f(x):
+    ...     return enp.sin(x)
+    >>> @f.def_vmap
+    ... def f_vmap(axis_size, in_batched, x):
+    ...     return enp.cos(x), in_batched[0]
+    >>> print(f(0.), effx.vmap(f)(enp.zeros(2)))
+    0.0 [1. 1.]
+    """
+
+    def __init__(self, fun: Callable[P, R]) -> None:
+        if not callable(fun):
+            raise TransformError(
+                f"custom_vmap: expected a function, got {fun!r} of type {type(fun).__name__}"
+            )
+        update_wrapper(self, fun)
+        self.__name__ = name_of(fun)
+        self.fun = fun
+        self.vmap_rule: Callable[..., Any] | None = None
+
+    def def_vmap(self, vmap_rule: F) -> F:
+        """Gives the function its rule.
+
+        Args:
+            vmap_rule: takes the batch's size, a list that says for each argument, in its structure, which leaves
+                have a batch axis in front, and the arguments; returns `(result, out_batched)`, where
+                out_batched says the same of the result, a bool for the whole of a subtree.
+
+        Returns:
+            The rule, so that this can be a decorator.
+        """
+        if not callable(vmap_rule):
+            raise TransformError(
+                f"custom_vmap: def_vmap takes a function, got {vmap_rule!r} of type {type(vmap_rule).__name__}"
+            )
+        self.vmap_rule = vmap_rule
+        return vmap_rule
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function; vmap uses the rule."""
+        rule = self.vmap_rule
+        if rule is None:
+            raise TransformError(
+                f"custom_vmap: {self.__name__} was called before its rule was defined with def_vmap"
+            )
+        call = Invocation("custom_vmap", self.fun, positional("custom_vmap", self.fun, args, kwargs), ())
+
+        def batch(
+            size: int, constants: Sequence[Array], values: Sequence[Array], batched: Sequence[bool]
+        ) -> tuple[list[Array], list[bool]]:
+            flags = list(call.in_tree.unflatten(batched))
+            result = rule(size, flags, *call.in_tree.unflatten(values))
+            return _outputs(call, name_of(rule), size, result)
+
+        result: R = perform_custom(call, Rules("custom_vmap", self.__name__, batch=batch))
+        return result
+
+
+def _outputs(call: Invocation, name: str, size: int, result: Any) -> tuple[list[Array], list[bool]]:
+    """Flattens and checks what a rule gave.
+
+    Raises:
+        TransformError, TreeError, ShapeError: it is no such pair, or does not fit the function.
+    """
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise TransformError(
+            f"custom_vmap: {name} must return a pair (result, out_batched), got {type(result).__name__}"
+        )
+    out, marks = result
+    ys, tree = flatten_output("custom_vmap", name, out)
+    if call.out_tree is not None and tree != call.out_tree:
+        raise TreeError(
+            f"custom_vmap: {name} gives a result of structure {tree}, but {call.name} gives {call.out_tree}"
+        )
+    call.out_tree = tree
+    flags = [marks] * len(ys) if isinstance(marks, bool) else flatten(marks)[0]
+    if not isinstance(marks, bool) and (
+        flatten(marks)[1] != tree or not all([isinstance(b, bool) for b in flags])
+    ):
+        raise TreeError(
+            f"custom_vmap: {name} must give out_batched as bools in the structure of the result, {tree}, got {marks!r}"
+        )
+    for i, (y, b) in enumerate(zip(ys, flags, strict=True)):
+        t = y.type
+        if b and (not t.shape or t.shape[0] != size):
+            raise ShapeError(
+                f"custom_vmap: {name} gives result{call.result_place(i)} of type {t!r}, marked as batched; "
+                f"expected a leading axis of {size}"
+            )
+        if call.out_types is None:
+            continue
+        expected = call.out_types[i]
+        if (t.shape[1:] if b else t.shape) != expected.shape or t.dtype != expected.dtype:
+            raise ShapeError(
+                f"custom_vmap: {name} gives result{call.result_place(i)} of type {t!r}, marked as "
+                f"{'batched' if b else 'not batched'}, but {call.name} gives {expected!r}"
+            )
+    return ys, flags
+
+
+def sequential_vmap(fun: Callable[P, R]) -> custom_vmap[P, R]:
+    """Makes `vmap` of a function a loop over the batch, for functions that need much memory or cannot be batched.
+
+    Args:
+        fun: the function, of pytrees of arrays.
+
+    Returns:
+        The function; under vmap it is a scan over the members.
+
+    >>> import effx, effx.numpy as enp
+    >>> f = effx.custom_batching.sequential_vmap(lambda x: enp.sum(x) ** 2)
+    >>> print(effx.vmap(f)(enp.arange(6.).reshape(3, 2)))
+    [ 1. 25. 81.]
+    """
+    function = custom_vmap(fun)
+
+    def in_turn(size: int, in_batched: list[Any], *args: Any) -> tuple[Any, Any]:
+        leaves, tree = flatten(args)
+        flags = flatten(tuple(in_batched))[0]
+        fixed = [x for x, b in zip(leaves, flags, strict=True) if not b]
+        moving = [x for x, b in zip(leaves, flags, strict=True) if b]
+        out_tree: PyTreeDef | None = None
+
+        def body(arrays: list[Array]) -> list[Array]:
+            nonlocal out_tree
+            steady, row = iter(arrays[: len(fixed)]), iter(arrays[len(fixed) :])
+            # The function with its rule, so that a batch of batches is a loop of loops.
+            result = function(*tree.unflatten([next(row) if b else next(steady) for b in flags]))
+            outputs, out_tree = flatten_output("sequential_vmap", function.__name__, result)
+            return outputs
+
+        types = [x.type for x in fixed] + [x.type.with_shape(x.type.shape[1:]) for x in moving]
+        staged = stage(body, types, function.__name__, "sequential_vmap", origin_of(fun))
+        assert out_tree is not None
+        results = Scan(staged.program, size, len(staged.captured) + len(fixed))(
+            *staged.captured, *fixed, *moving
+        )
+        return out_tree.unflatten(results), True
+
+    function.def_vmap(in_turn)
+    return function

@@ -1,0 +1,256 @@
+"""Calls of functions with rules of the user's: who takes one, and what the rules see.
+
+A rule is wanted only where a handler at work has a use for it. Without one, the function simply runs. A
+handler with a use for it that owns an argument applies it at once, on values as concrete as they are, so
+that rules may look at them. For all others the function is staged and performed as an operation that
+carries the rules along.
+
+Never: know what a rule says.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import attrs
+
+from effx.array import Array, Box
+from effx.array.promotion import as_operand, convert
+from effx.effects import Frame, current_frame, isolated, resumed
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.handlers.recursion import PayloadHandler
+from effx.handlers.stage import stage
+from effx.ir.ops.custom import CustomCall, Rules
+from effx.ir.types import ArrayType
+from effx.transforms.arguments import flatten_output, name_of, origin_of, signature_of
+from effx.tree import flatten_with_path
+from effx.tree.prefixes import keystr
+from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+__all__ = ["Invocation", "perform_custom", "positional"]
+
+
+def positional(
+    what: str, fun: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Returns a call's arguments by position, with defaults in place.
+
+    Raises:
+        TransformError: a keyword argument has no position.
+    """
+    signature = signature_of(fun)
+    if signature is None:
+        if kwargs:
+            raise TransformError(
+                f"{what}: {name_of(fun)} has no signature, so its keyword arguments have no positions: {', '.join(kwargs)}"
+            )
+        return args
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TransformError(f"{what}: {name_of(fun)}: {error}") from None
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise TransformError(
+            f"{what}: rules take arguments by position, but these of {name_of(fun)} are keyword-only: "
+            f"{', '.join(bound.kwargs)}"
+        )
+    return bound.args
+
+
+def places_of(
+    what: str, fun: Callable[..., object], nums: Sequence[int], names: Sequence[str]
+) -> tuple[int, ...]:
+    """Returns the positions of arguments that rules do not differentiate by; negative ones count from the end.
+
+    Raises:
+        TransformError: there is no such argument.
+    """
+    signature = signature_of(fun)
+    parameters = [] if signature is None else list(signature.parameters.values())
+    fixed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    open_end = signature is None or any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+    found: list[int] = []
+    for n in nums:
+        if not open_end and not -len(fixed) <= n < len(fixed):
+            raise TransformError(
+                f"{what}: nondiff_argnums names argument {n}, but {name_of(fun)} takes {len(fixed)} positional arguments"
+            )
+        found.append(n if open_end else n % len(fixed))
+    for name in names:
+        if name not in fixed:
+            raise TransformError(
+                f"{what}: nondiff_argnames names {name!r}, but {name_of(fun)} has no such parameter"
+            )
+        found.append(fixed.index(name))
+    return tuple(sorted(set(found)))
+
+
+@final
+class Invocation:
+    """One call: how flat lists of arrays correspond to the user's arguments and results.
+
+    Attributes:
+        what: the transformation, for errors.
+        fun: the function.
+        name: its name.
+        args: all arguments.
+        nondiff: positions of the arguments that rules do not differentiate by.
+        primals: the leaves of the other arguments.
+        in_tree: their structure, a tuple's.
+        boxes: the boxes among the leaves of the nondiff arguments: constants of the operation.
+        out_tree, out_types: of the result, once something has been run; types only once the function has.
+    """
+
+    def __init__(
+        self, what: str, fun: Callable[..., object], args: tuple[Any, ...], nondiff: tuple[int, ...]
+    ) -> None:
+        self.what, self.fun, self.name = what, fun, name_of(fun)
+        self.args = args
+        count = len(args)
+        for n in nondiff:
+            if not -count <= n < count:
+                raise TransformError(
+                    f"{what}: nondiff_argnums names argument {n}, but {self.name} got {count} positional arguments"
+                )
+        self.nondiff = tuple(sorted({n % count for n in nondiff}))
+        self.places = tuple([i for i in range(count) if i not in self.nondiff])
+        leaves, self.in_tree = flatten(tuple([args[i] for i in self.places]))
+        self.primals = [self._operand(leaf, i) for i, leaf in enumerate(leaves)]
+        # Only boxes: a rule may look at anything else, a function, a number, a concrete array.
+        self._fixed = tuple([args[i] for i in self.nondiff])
+        fixed, self._fixed_tree = flatten(self._fixed)
+        self._fixed_leaves = fixed
+        self._boxed = [i for i, x in enumerate(fixed) if type(x) is Box]
+        self.boxes: list[Array] = [fixed[i] for i in self._boxed]
+        self.out_tree: PyTreeDef | None = None
+        self.out_types: list[ArrayType] | None = None
+
+    def _operand(self, leaf: PyTree, place: int) -> Array:
+        if isinstance(leaf, Array):
+            return leaf
+        try:
+            return as_operand(leaf, self.what)
+        except DTypeError:
+            raise DTypeError(
+                f"{self.what}: argument {self.place_of(place)} of {self.name} must be an array, a number, or a pytree "
+                f"of them, got {leaf!r} of type {type(leaf).__name__}; name arguments of other kinds in nondiff_argnums"
+            ) from None
+
+    def place_of(self, leaf: int) -> str:
+        """Returns `0['w']` for a leaf of the arguments that are differentiated."""
+        path = flatten_with_path(tuple([self.args[i] for i in self.places]))[0][leaf][0]
+        return f"{self.places[path[0].idx]}{keystr(path[1:])}"
+
+    def fixed(self, constants: Sequence[Array]) -> tuple[Any, ...]:
+        """Returns the nondiff arguments; the operation's last constants stand for the boxes in them."""
+        if not self._boxed:
+            return self._fixed
+        leaves = list(self._fixed_leaves)
+        for i, x in zip(self._boxed, self.fixed_boxes(constants), strict=True):
+            leaves[i] = x
+        result: tuple[Any, ...] = self._fixed_tree.unflatten(leaves)
+        return result
+
+    def fixed_boxes(self, constants: Sequence[Array]) -> Sequence[Array]:
+        """Returns what stands for the boxes of the nondiff arguments."""
+        return constants[len(constants) - len(self._boxed) :]
+
+    def arguments(self, constants: Sequence[Array], leaves: Sequence[PyTree]) -> list[Any]:
+        """Returns all arguments, with `leaves` in the place of those that are differentiated."""
+        args: list[Any] = [None] * len(self.args)
+        for i, value in zip(self.nondiff, self.fixed(constants), strict=True):
+            args[i] = value
+        for i, value in zip(self.places, self.in_tree.unflatten(leaves), strict=True):
+            args[i] = value
+        return args
+
+    def run(self, arrays: list[Array]) -> list[Array]:
+        """Runs the function on the boxes' and the primals' arrays."""
+        n = len(self._boxed)
+        result = self.fun(*self.arguments(arrays[:n], arrays[n:]))
+        outputs, self.out_tree = flatten_output(self.what, self.name, result)
+        self.out_types = [y.type for y in outputs]
+        return outputs
+
+    def outputs(self, rule: str, result: PyTree, part: str) -> list[Array]:
+        """Flattens what a rule gives as the function's result.
+
+        Raises:
+            TreeError, ShapeError, DTypeError: the function's own result is another.
+        """
+        ys, tree = flatten_output(self.what, rule, result)
+        if self.out_tree is None:
+            self.out_tree = tree
+        elif tree != self.out_tree:
+            raise TreeError(
+                f"{self.what}: {rule} gives {part} of structure {tree}, but {self.name} gives {self.out_tree}"
+            )
+        if self.out_types is None:
+            return ys
+        for i, (y, t) in enumerate(zip(ys, self.out_types, strict=True)):
+            if not y.type.matches(t) and not (y.type.weak and y.type.shape == t.shape):
+                kind = ShapeError if y.type.shape != t.shape else DTypeError
+                raise kind(
+                    f"{self.what}: {rule} gives {part}{self.result_place(i)} of type {y.type!r}, "
+                    f"but {self.name} gives {t!r}"
+                )
+        return [convert(y, t.dtype, t.weak) for y, t in zip(ys, self.out_types, strict=True)]
+
+    def result_place(self, leaf: int) -> str:
+        """Returns `[0]['w']` for a leaf of the result; "" for a result that is one array."""
+        assert self.out_tree is not None
+        tree = self.out_tree.unflatten(list(range(self.out_tree.num_leaves)))
+        return keystr(flatten_with_path(tree)[0][leaf][0])
+
+    def result(self, outputs: Sequence[Array]) -> Any:
+        """Rebuilds the result."""
+        assert self.out_tree is not None
+        return self.out_tree.unflatten(outputs)
+
+
+@attrs.frozen
+class _Owner:
+    """Who takes a call: a frame, and whether it may apply a rule at once."""
+
+    frame: Frame
+    applies: bool
+
+
+def _owner(rules: Rules, operands: Sequence[Array]) -> _Owner | None:
+    """Finds the frame that takes a call; None where no handler has a use for the rules."""
+    frame = current_frame()
+    if frame is None:
+        return None
+    if not any(
+        [
+            f.intercepts or (isinstance(f.handler, PayloadHandler) and f.handler.uses(rules))
+            for f in frame.outward()
+        ]
+    ):
+        return None
+    for f in frame.outward():
+        if f.intercepts:
+            return _Owner(f, False)
+        if any([x.frame is f for x in operands]):
+            return _Owner(f, isinstance(f.handler, PayloadHandler) and f.handler.uses(rules))
+    return None
+
+
+def perform_custom(call: Invocation, rules: Rules) -> Any:
+    """Calls a function with rules under the current handlers."""
+    owner = _owner(rules, [*call.boxes, *call.primals])
+    if owner is None:
+        return call.fun(*call.args)
+    handler = owner.frame.handler
+    if owner.applies and isinstance(handler, PayloadHandler):
+        outer = owner.frame.outer
+        with isolated() if outer is None else resumed(outer):
+            outputs = handler.apply_custom(owner.frame, rules, call.boxes, call.primals)
+        if outputs is not None:
+            return call.result(outputs)
+    types = [x.type for x in (*call.boxes, *call.primals)]
+    staged = stage(call.run, types, call.name, call.what, origin_of(call.fun))
+    constants = (*staged.captured, *call.boxes)
+    op = CustomCall(staged.program, rules, len(constants))
+    return call.result(op(*constants, *call.primals))

@@ -1,0 +1,588 @@
+"""Derivatives that users give: `custom_jvp`, `custom_vjp`, `custom_gradient`.
+
+Never: look inside a function that has rules.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, final, overload
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import as_operand, convert
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.handlers.stage import run_program, stage
+from effx.ir.ops.custom import BackwardRule, JvpRule, Rules, VjpRule
+from effx.ir.types import ArrayType, Shape
+from effx.transforms.arguments import flatten_output, name_of, signature_of
+from effx.transforms.autodiff import float0_zeros, zeros
+from effx.transforms.custom_call import Invocation, perform_custom, places_of, positional
+from effx.tree import map as tree_map
+from effx.tree.partial import Partial
+from effx.tree.prefixes import flatten_up_to
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["CustomVJPPrimal", "SymbolicZero", "custom_gradient", "custom_jvp", "custom_vjp"]
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@final
+class SymbolicZero:
+    """A tangent or cotangent that is known to be zero, where a rule asked for `symbolic_zeros`.
+
+    Attributes:
+        shape, dtype: what zeros in its place would have; the dtype of integers' tangents is float0.
+        weak_type: whether their dtype would be weak.
+
+    >>> SymbolicZero((3,), dtypes.float32)
+    SymbolicZero(float32[3])
+    """
+
+    __slots__ = ("dtype", "shape", "weak_type")
+
+    def __init__(self, shape: Shape, dtype: dtypes.DType, weak_type: bool = False) -> None:
+        self.shape, self.dtype, self.weak_type = shape, dtype, weak_type
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape))
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.dtype}[{','.join(map(str, self.shape))}])"
+
+
+@final
+class CustomVJPPrimal:
+    """A leaf of the arguments of `fwd` where the rules asked for `symbolic_zeros`.
+
+    Attributes:
+        value: the array.
+        perturbed: whether it is differentiated by.
+    """
+
+    __slots__ = ("perturbed", "value")
+
+    def __init__(self, value: Array, perturbed: bool) -> None:
+        self.value, self.perturbed = value, perturbed
+
+    def __repr__(self) -> str:
+        return f"CustomVJPPrimal({self.value!r}, perturbed={self.perturbed})"
+
+
+def zero_for(t: ArrayType, symbolic: bool) -> PyTree:
+    """Returns what a rule sees for a zero tangent of a value."""
+    if symbolic:
+        return SymbolicZero(t.shape, t.dtype if t.kind in "fc" else dtypes.float0, t.weak)
+    return zeros(t) if t.kind in "fc" else float0_zeros(t)
+
+
+def _is_zero(x: PyTree) -> bool:
+    return x is None or type(x) is SymbolicZero
+
+
+def _checked(what: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array | None:
+    """Returns a tangent that a rule gave, as wide as its primal; None for zero.
+
+    Raises:
+        ShapeError, DTypeError: it does not fit.
+    """
+    if _is_zero(x):
+        return None
+    if getattr(x, "dtype", None) == dtypes.float0:
+        if t.kind in "fc":
+            raise DTypeError(f"{what}: {where} has dtype float0, but {of} is {t!r}")
+        return None
+    try:
+        given = as_operand(x, what)
+    except DTypeError:
+        raise DTypeError(f"{what}: {where} must be an array, got {x!r} of type {type(x).__name__}") from None
+    if t.kind not in "fc":
+        raise DTypeError(
+            f"{what}: {where} is {given.type!r}, but {of} is {t!r}, whose derivative has dtype float0 or is None"
+        )
+    if given.type.shape != t.shape:
+        raise ShapeError(f"{what}: {where} is {given.type!r}, but {of} is {t!r}; their shapes must agree")
+    if given.type.dtype != t.dtype and not given.type.weak:
+        raise DTypeError(f"{what}: {where} is {given.type!r}, but {of} is {t!r}; their dtypes must agree")
+    return convert(given, t.dtype, t.weak)
+
+
+def _pair(what: str, rule: str, parts: str, result: object) -> tuple[Any, Any]:
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        got = f"{len(result)} values" if isinstance(result, tuple | list) else type(result).__name__
+        raise TransformError(f"{what}: {rule} must return a pair {parts}, got {got}")
+    return result[0], result[1]
+
+
+@final
+class _Forward:
+    """A user's rule for forward mode."""
+
+    def __init__(self, rule: Callable[..., Any], symbolic_zeros: bool) -> None:
+        self.rule, self.symbolic = rule, symbolic_zeros
+        self.name = name_of(rule)
+
+    def of(self, call: Invocation) -> JvpRule:
+        """Returns the rule on lists of arrays for one call."""
+
+        def jvp(
+            constants: Sequence[Array], primals: Sequence[Array], tangents: Sequence[Array | None]
+        ) -> tuple[list[Array], list[Array | None]]:
+            moved = [
+                zero_for(x.type, self.symbolic) if t is None else t
+                for x, t in zip(primals, tangents, strict=True)
+            ]
+            result = self.rule(
+                *call.fixed(constants), call.in_tree.unflatten(primals), call.in_tree.unflatten(moved)
+            )
+            out, out_tangent = _pair(call.what, self.name, "(primal_out, tangent_out)", result)
+            ys = call.outputs(self.name, out, "primal_out")
+            leaves, tree = flatten(out_tangent)
+            if tree != call.out_tree:
+                raise TreeError(
+                    f"{call.what}: {self.name} gives a primal_out of structure {call.out_tree} and a tangent_out of "
+                    f"structure {tree}; they must be the same"
+                )
+            dys: list[Array | None] = []
+            for i, (dy, y) in enumerate(zip(leaves, ys, strict=True)):
+                place = call.result_place(i)
+                dys.append(
+                    _checked(
+                        call.what, f"tangent_out{place} of {self.name}", dy, y.type, f"primal_out{place}"
+                    )
+                )
+            return ys, dys
+
+        return jvp
+
+
+@final
+class _Reverse:
+    """A user's pair of rules for reverse mode."""
+
+    def __init__(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool) -> None:
+        self.fwd, self.bwd, self.symbolic = fwd, bwd, symbolic_zeros
+        self.fwd_name, self.bwd_name = name_of(fwd), name_of(bwd)
+
+    def of(self, call: Invocation) -> VjpRule:
+        """Returns the rules on lists of arrays for one call."""
+
+        def vjp(
+            constants: Sequence[Array], primals: Sequence[Array], perturbed: Sequence[bool]
+        ) -> tuple[list[Array], list[Array], BackwardRule]:
+            given: Sequence[PyTree] = primals
+            if self.symbolic:
+                given = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
+            result = self.fwd(*call.arguments(constants, given))
+            out, kept = _pair(call.what, self.fwd_name, "(primal_out, residuals)", result)
+            ys = call.outputs(self.fwd_name, out, "primal_out")
+            leaves, tree = flatten(kept)
+            places = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
+            boxes = call.fixed_boxes(constants)
+            types = [y.type for y in ys]
+            in_types = [x.type for x in primals]
+
+            def backward(residuals: Sequence[Array], cts: Sequence[Array | None]) -> Sequence[Array | None]:
+                known = list(leaves)
+                for i, x in zip(places, residuals[: len(places)], strict=True):
+                    known[i] = x
+                assert call.out_tree is not None
+                ct = call.out_tree.unflatten(
+                    [zero_for(t, self.symbolic) if g is None else g for g, t in zip(cts, types, strict=True)]
+                )
+                found = self.bwd(*call.fixed(residuals[len(places) :]), tree.unflatten(known), ct)
+                return self.cotangents(call, found, in_types)
+
+            residuals = [leaves[i] for i in places]
+            for i in places:
+                leaves[i] = None
+            return ys, [*residuals, *boxes], backward
+
+        return vjp
+
+    def cotangents(self, call: Invocation, found: PyTree, types: Sequence[ArrayType]) -> list[Array | None]:
+        """Flattens and checks what the backward rule gave; None stands for zero, for whole subtrees too."""
+        what, count = call.what, len(call.places)
+        if not isinstance(found, tuple | list):
+            raise TreeError(
+                f"{what}: {self.bwd_name} must return a tuple with one cotangent for each of the {count} "
+                f"differentiable arguments of {call.name}, got {type(found).__name__}"
+            )
+        if len(found) != count:
+            raise TreeError(
+                f"{what}: {self.bwd_name} must return one cotangent for each of the {count} "
+                f"differentiable arguments of {call.name}, got {len(found)}"
+            )
+        leaves, tree = flatten(tuple(found))
+        if tree != call.in_tree:
+            leaves = self._with_zeros(call, tuple(found), len(types))
+        cts: list[Array | None] = []
+        for i, (ct, t) in enumerate(zip(leaves, types, strict=True)):
+            # The place is looked up for errors only.
+            if _is_zero(ct) or (isinstance(ct, Array) and ct.type is t):
+                cts.append(None if _is_zero(ct) else ct)
+            else:
+                place = call.place_of(i)
+                where = f"the cotangent of argument {place} that {self.bwd_name} gives"
+                cts.append(_checked(what, where, ct, t, f"the argument of {call.name}"))
+        return cts
+
+    def _with_zeros(self, call: Invocation, found: tuple[PyTree, ...], count: int) -> list[PyTree]:
+        """Flattens cotangents in which None stands for the zeros of a whole subtree."""
+        leaves, tree = flatten(found, lambda x: x is None)
+        whole: list[PyTree] = []
+        fits = True
+        try:
+            # Any leaf that is no node will do for the arguments'.
+            parts = flatten_up_to(tree, call.in_tree.unflatten([0] * count))
+        except TreeError:
+            parts, fits = [], False
+        for leaf, part in zip(leaves, parts, strict=False):
+            below = flatten(part)[0]
+            fits = fits and (leaf is None or (len(below) == 1 and below[0] is part))
+            whole += [leaf] * len(below)
+        if not fits:
+            raise TreeError(
+                f"{call.what}: {self.bwd_name} gives cotangents of structure {flatten(found)[1]}, but the "
+                f"differentiable arguments of {call.name} have the structure {call.in_tree}"
+            )
+        return whole
+
+
+class _Custom(Generic[P, R]):
+    """A function that carries rules: what `custom_jvp` and `custom_vjp` have in common.
+
+    Attributes:
+        fun: the function.
+        nondiff_argnums: positions of the arguments that rules do not differentiate by.
+    """
+
+    what = "custom"
+
+    def __init__(
+        self,
+        fun: Callable[P, R],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
+        if not callable(fun):
+            raise TransformError(
+                f"{self.what}: expected a function, got {fun!r} of type {type(fun).__name__}"
+            )
+        update_wrapper(self, fun)
+        self.__name__ = name_of(fun)
+        self.fun = fun
+        self.nondiff_argnums = places_of(
+            self.what, fun, _numbers(self.what, nondiff_argnums), _names(self.what, nondiff_argnames)
+        )
+        self._forward: _Forward | None = None
+        self._reverse: _Reverse | None = None
+        if isinstance(fun, _Custom):
+            # One function with rules for both modes, each of which takes its own.
+            if fun.nondiff_argnums != self.nondiff_argnums:
+                raise TransformError(
+                    f"{self.what}: {fun.what} of {self.__name__} has nondiff_argnums {fun.nondiff_argnums}, "
+                    f"but {self.what} has {self.nondiff_argnums}; they must be the same"
+                )
+            self._forward, self._reverse = fun._forward, fun._reverse
+            self._inner: _Custom[P, R] | None = fun
+            self.fun = fun.fun
+        else:
+            self._inner = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function; a handler that differentiates uses the rules."""
+        forward, reverse = self._rules()
+        arguments = positional(self.what, self.fun, args, kwargs)
+        call = Invocation(self.what, self.fun, arguments, self.nondiff_argnums)
+        rules = Rules(
+            self.what,
+            self.__name__,
+            None if forward is None else forward.of(call),
+            None if reverse is None else reverse.of(call),
+        )
+        result: R = perform_custom(call, rules)
+        return result
+
+    def _rules(self) -> tuple[_Forward | None, _Reverse | None]:
+        """Returns the rules, also those that the function inside got later."""
+        forward, reverse = self._forward, self._reverse
+        if self._inner is not None:
+            forward, reverse = forward or self._inner._forward, reverse or self._inner._reverse
+        if forward is None and reverse is None:
+            needed = "defjvp" if self.what == "custom_jvp" else "defvjp"
+            raise TransformError(
+                f"{self.what}: {self.__name__} was called before its rule was defined with {needed}"
+            )
+        return forward, reverse
+
+    # As jit's functions are, and jax's are not: usable as methods, `self` being a nondiff argument.
+    @overload
+    def __get__(self, instance: None, owner: object = None) -> "_Custom[P, R]": ...
+    @overload
+    def __get__(
+        self: "_Custom[Concatenate[S, Q], R]", instance: S, owner: object = None
+    ) -> Callable[Q, R]: ...
+    def __get__(self, instance: object, owner: object = None) -> Any:
+        """Binds a method to its object, which must be among the nondiff arguments or a pytree."""
+        return self if instance is None else partial(self, instance)
+
+    def defjvp(self, jvp: F, symbolic_zeros: bool = False) -> F:
+        """Gives the function a rule for forward mode, which serves reverse mode too if there is no other.
+
+        Args:
+            jvp: takes the nondiff arguments, then two tuples, of primals and of their tangents; returns a pair
+                `(primal_out, tangent_out)` of equal structure, shapes and dtypes. Integers have tangents of
+                dtype float0. The rule must be linear in the tangents.
+            symbolic_zeros: True to get a `SymbolicZero` for tangents that are known to be zero; else zeros.
+
+        Returns:
+            The rule, so that this can be a decorator.
+        """
+        _as_rule(self.what, "defjvp", jvp)
+        self._forward = _Forward(jvp, symbolic_zeros)
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Gives the function a rule for forward mode, in parts: one for each argument, which add up.
+
+        Args:
+            jvps: each takes a tangent, the result and all primals, and gives the result's tangent; None for an
+                argument that the result does not depend on.
+
+        Raises:
+            TransformError: there is not one for each argument, or the function has nondiff arguments.
+        """
+        if self.nondiff_argnums:
+            raise TransformError(
+                f"{self.what}: defjvps of {self.__name__} cannot serve a function with nondiff_argnums; use defjvp"
+            )
+        for rule in jvps:
+            if rule is not None:
+                _as_rule(self.what, "defjvps", rule)
+
+        def jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+            if len(jvps) != len(primals):
+                raise TransformError(
+                    f"{self.what}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
+                    f"{len(primals)} arguments"
+                )
+            out: Any = self(*primals)  # type: ignore[call-arg]  # the same arguments
+            total: Any = None
+            for rule, x, dx in zip(jvps, primals, tangents, strict=True):
+                leaves, tree = flatten(dx)
+                if rule is None or all([type(t) is SymbolicZero for t in leaves]):
+                    continue
+                moved = [
+                    zero_for(p.type, False) if type(t) is SymbolicZero else t
+                    for t, p in zip(leaves, flatten(x)[0], strict=True)
+                ]
+                part = rule(tree.unflatten(moved), out, *primals)
+                total = part if total is None else tree_map(_sum, total, part)
+            return out, tree_map(
+                lambda y: zero_for(as_operand(y).type, True), out
+            ) if total is None else total
+
+        jvp.__name__ = f"defjvps of {self.__name__}"
+        count = _count(self.fun)
+        if count is not None and count != len(jvps):
+            raise TransformError(
+                f"{self.what}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
+                f"{count} arguments"
+            )
+        self._forward = _Forward(jvp, True)
+
+    def defvjp(
+        self,
+        fwd: Callable[P, tuple[R, Any]],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Gives the function rules for reverse mode.
+
+        Args:
+            fwd: takes the function's arguments, returns `(result, residuals)`; residuals are any pytree.
+            bwd: takes the nondiff arguments, the residuals, and a cotangent of the result's structure; returns
+                a tuple with the cotangent of each other argument. None stands for zero, also for that of a
+                whole argument or subtree, and for the cotangents of integers.
+            symbolic_zeros: True to give `fwd` each leaf of an argument as a `CustomVJPPrimal`, which says
+                whether it is differentiated by, and `bwd` a `SymbolicZero` for cotangents that are zero.
+            optimize_remat: of no effect: compiled code computes no residual that nothing reads.
+        """
+        _as_rule(self.what, "defvjp", fwd)
+        _as_rule(self.what, "defvjp", bwd)
+        self._reverse = _Reverse(fwd, bwd, symbolic_zeros)
+
+
+def _as_rule(what: str, method: str, rule: object) -> None:
+    if not callable(rule):
+        raise TransformError(f"{what}: {method} takes functions, got {rule!r} of type {type(rule).__name__}")
+
+
+def _numbers(what: str, nums: object) -> tuple[int, ...]:
+    listed = tuple(nums) if isinstance(nums, Sequence) else (nums,)
+    if not all([isinstance(n, int) for n in listed]):
+        raise TransformError(f"{what}: nondiff_argnums must be an int or a sequence of ints, got {nums!r}")
+    return listed
+
+
+def _names(what: str, names: object) -> tuple[str, ...]:
+    listed = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else (names,)
+    if not all([isinstance(n, str) for n in listed]):
+        raise TransformError(
+            f"{what}: nondiff_argnames must be a string or a sequence of strings, got {names!r}"
+        )
+    return listed
+
+
+def _count(fun: Callable[..., object]) -> int | None:
+    """Returns the number of a function's arguments; None where it is open."""
+    signature = signature_of(fun)
+    if signature is None:
+        return None
+    parameters = signature.parameters.values()
+    if any([p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY) for p in parameters]):
+        return None
+    return len(parameters)
+
+
+def _sum(x: Any, y: Any) -> Any:
+    return x if getattr(y, "dtype", None) == dtypes.float0 else x + y
+
+
+@final
+class custom_jvp(_Custom[P, R]):
+    """A function with a rule of its own for forward mode, used wherever it is differentiated.
+
+    Args:
+        fun: the function, of pytrees of arrays.
+        nondiff_argnums, nondiff_argnames: arguments that are not differentiated by, which may be anything: the
+            rule gets them first.
+
+    Raises:
+        TransformError: `fun` is no function, or has no such argument; on a call, no rule has been defined.
+
+    >>> import effx, effx.numpy as enp
+    >>> @effx.custom_jvp
+    ... def log1pexp(x):
+    ...     return enp.log(1. + enp.exp(x))
+    >>> @log1pexp.defjvp
+    ... def log1pexp_jvp(primals, tangents):
+    ...     (x,), (dx,) = primals, tangents
+    ...     return log1pexp(x), (1. - 1. / (1. + enp.exp(x))) * dx
+    >>> print(effx.grad(log1pexp)(100.))
+    1.0
+    """
+
+    what = "custom_jvp"
+
+
+@final
+class custom_vjp(_Custom[P, R]):
+    """A function with rules of its own for reverse mode.
+
+    Forward mode through it is an error, unless it has a rule for that too: `custom_vjp(custom_jvp(f))` has both,
+    and each mode takes its own.
+
+    Args:
+        fun: the function, of pytrees of arrays.
+        nondiff_argnums, nondiff_argnames: arguments that are not differentiated by, which may be anything.
+
+    Raises:
+        TransformError: `fun` is no function, or has no such argument; on a call, no rules have been defined.
+
+    >>> import effx
+    >>> @effx.custom_vjp
+    ... def clip_gradient(limit, x):
+    ...     return x
+    >>> def fwd(limit, x):
+    ...     return x, limit
+    >>> def bwd(limit, ct):
+    ...     return None, enp.clip(ct, -limit, limit)
+    >>> import effx.numpy as enp
+    >>> clip_gradient.defvjp(fwd, bwd)
+    >>> print(effx.grad(lambda x: clip_gradient(0.75, x) ** 3)(2.))
+    0.75
+    """
+
+    what = "custom_vjp"
+
+
+def custom_gradient(fun: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P, R]:
+    """Makes a function from one that also gives its derivative's transpose.
+
+    Args:
+        fun: returns a pair of its value and a function from a cotangent of the value to the cotangents of the
+            arguments: a tuple, or the cotangent alone where there is one argument.
+
+    Returns:
+        The function, giving the value alone. Only reverse mode goes through it.
+
+    Raises:
+        TransformError: `fun` is no function, or does not return such a pair.
+
+    >>> import effx
+    >>> @effx.custom_gradient
+    ... def f(x):
+    ...     return x ** 2, lambda g: (g * x,)
+    >>> print(f(3.), effx.grad(f)(3.))
+    9.0 3.0
+    """
+    if not callable(fun):
+        raise TransformError(
+            f"custom_gradient: expected a function, got {fun!r} of type {type(fun).__name__}"
+        )
+    name = name_of(fun)
+
+    def value(*args: Any, **kwargs: Any) -> Any:
+        return _pair("custom_gradient", name, "(value, vjp_fun)", fun(*args, **kwargs))[0]
+
+    def forward(*args: Any) -> tuple[Any, Any]:
+        result, back = _pair("custom_gradient", name, "(value, vjp_fun)", fun(*args))  # type: ignore[call-arg]  # by position
+        leaves, tree = flatten_output("custom_gradient", name, result)
+        floating = [i for i, y in enumerate(leaves) if y.type.kind in "fc"]
+        kept: list[Any] = []
+
+        def body(arrays: list[Array]) -> list[Array]:
+            cts: list[Any] = [float0_zeros(y.type) for y in leaves]
+            for i, ct in zip(floating, arrays, strict=True):
+                cts[i] = ct
+            found = back(tree.unflatten(cts))
+            kept[:] = flatten(tuple(found) if isinstance(found, tuple | list) else (found,))
+            return [x for x in kept[0] if isinstance(x, Array)]
+
+        staged = stage(body, [leaves[i].type for i in floating], f"{name}_vjp", "custom_gradient")
+        rest, structure = kept
+
+        def backward(captured: Sequence[Array], ct: Any) -> Any:
+            cts = flatten(ct)[0]
+            arrays = iter(run_program(staged.program, [*captured, *[cts[i] for i in floating]]))
+            return structure.unflatten([next(arrays) if isinstance(x, Array) else x for x in rest])
+
+        # What vjp_fun closes over are its residuals.
+        return result, Partial(backward, staged.captured)
+
+    update_wrapper(value, fun)
+    forward.__name__ = name
+    wrapped: custom_vjp[P, R] = custom_vjp(value)
+
+    def go_back(backward: Callable[[Any], Any], ct: Any) -> Any:
+        return backward(ct)
+
+    go_back.__name__ = f"the vjp_fun of {name}"
+    wrapped.defvjp(forward, go_back)
+    return wrapped
