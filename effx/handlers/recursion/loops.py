@@ -187,8 +187,11 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
     carry_layouts = carried(frame, operands[c:], op.body.in_types[c:])
     before, state = state_of(frame)
-    handled, carry = fixed(op.body, frame.handler, constant_layouts, carry_layouts, (), state)
-    condition = under(op.condition, frame.handler, (*constant_layouts, *carry), state, _decided, "condition")
+    # Structures only grow, so a condition that is boxed from the start stays so: ask before the body is staged.
+    condition = _condition(frame, op, constant_layouts, carry_layouts, state)
+    if condition.results[0].tree is None:
+        handled, carry = fixed(op.body, frame.handler, constant_layouts, carry_layouts, (), state)
+        condition = _condition(frame, op, constant_layouts, carry, state)
     if condition.results[0].tree is not None:
         return handler_of(frame).run_undecided(frame, op, operands)
     start = initial(frame, operands[c:], carry)
@@ -202,6 +205,11 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
     )(*captured, *constants, *before, *start)
     put_state(frame, results[: len(before)], state)
     return tuple(rebuild_boxes(frame, results[len(before) :], carry))
+
+
+def _condition(frame: Frame, op: While, constants: Layouts, carry: Layouts, state: State) -> Handled:
+    """Stages the condition under the handler."""
+    return under(op.condition, frame.handler, (*constants, *carry), state, _decided, "condition")
 
 
 def _decided(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[list[Array], Layouts]:
