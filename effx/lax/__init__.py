@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from effx.lax.compare import (
         eq as eq, ge as ge, gt as gt, le as le, lt as lt, ne as ne,
     )
+    from effx.lax.control.associative import (
+        associative_scan as associative_scan,
+    )
     from effx.lax.control.branches import (
         cond as cond, switch as switch,
     )
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     )
     from effx.lax.control.scans import (
         map as map, scan as scan,
+    )
+    from effx.lax.control.solves import (
+        custom_linear_solve as custom_linear_solve, custom_root as custom_root,
     )
     from effx.lax.convert import (
         bitcast_convert_type as bitcast_convert_type, convert_element_type as convert_element_type,
@@ -87,9 +93,11 @@ __getattr__, __all__ = lazy(
     {
         "collective": "all_gather axis_index axis_size pmax pmean pmin psum",
         "compare": "eq ge gt le lt ne",
+        "control.associative": "associative_scan",
         "control.branches": "cond switch",
         "control.loops": "fori_loop while_loop",
         "control.scans": "map scan",
+        "control.solves": "custom_linear_solve custom_root",
         "convert": (
             "bitcast_convert_type convert_element_type optimization_barrier reduce_precision "
             "stop_gradient"

@@ -3,7 +3,19 @@
 Never: know how transposition or batching work.
 """
 
-from effx.handlers.jvp import collective, custom, elementwise, index, linalg, reduce, shape, sort
+from effx.handlers.jvp import collective, custom, elementwise, index, linalg, reduce, shape, solve, sort
 from effx.handlers.jvp.handler import JVP, Dual
 
-__all__ = ["JVP", "Dual", "collective", "custom", "elementwise", "index", "linalg", "reduce", "shape", "sort"]
+__all__ = [
+    "JVP",
+    "Dual",
+    "collective",
+    "custom",
+    "elementwise",
+    "index",
+    "linalg",
+    "reduce",
+    "shape",
+    "solve",
+    "sort",
+]

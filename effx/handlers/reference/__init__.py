@@ -3,7 +3,7 @@
 Never: be fast.
 """
 
-from effx.handlers.reference import collective, elementwise, index, linalg, random, reduce, shape, sort
+from effx.handlers.reference import collective, elementwise, index, linalg, random, reduce, shape, solve, sort
 from effx.handlers.reference.handler import Reference, evaluate
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "random",
     "reduce",
     "shape",
+    "solve",
     "sort",
 ]

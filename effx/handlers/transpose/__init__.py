@@ -13,6 +13,7 @@ from effx.handlers.transpose import (
     linalg,
     reduce,
     shape,
+    solve,
 )
 from effx.handlers.transpose.handler import Linear, backward
 
@@ -28,4 +29,5 @@ __all__ = [
     "linalg",
     "reduce",
     "shape",
+    "solve",
 ]

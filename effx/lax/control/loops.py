@@ -13,6 +13,7 @@ from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import stage
+from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.compare import Lt
 from effx.ir.ops.control import Call, Cond, Scan, While
 from effx.ir.program import Program
@@ -54,7 +55,7 @@ def while_loop(
             val = body_fun(val)
         return val
 
-    Forward mode works; reverse mode needs `max_steps`, because it keeps what each turn computes. Under
+    Forward mode works; reverse mode needs `max_steps`, because it has to keep values of each turn. Under
     `vmap` with a mapped condition the loop turns until all members are done, and members that are done keep
     their values.
 
@@ -164,11 +165,16 @@ def _chunk(condition: Program, turn: Program, k: int, length: int) -> Program:
     def make() -> Program:
         step = _step(condition, turn, k)
 
-        # The place where effx.transforms.checkpoint shall wrap the chunk: then reverse mode keeps the carries
-        # between chunks alone, about sqrt(max_steps) of them.
-        def take(arrays: list[Array]) -> list[Array]:
+        def turns(arrays: list[Array]) -> list[Array]:
             true = scalar(True, dtypes.bool_, False)
             return list(Scan(step, length, k, len(arrays) - k + 1)(*arrays[:k], true, *arrays[k:]))
+
+        # Reverse mode keeps the carries between chunks and computes a chunk again: about 2 sqrt(max_steps)
+        # carries at a time in place of what all turns compute.
+        again = Checkpoint(stage(turns, turn.in_types, "turns", "while_loop").program, None, False)
+
+        def take(arrays: list[Array]) -> list[Array]:
+            return list(again(*arrays))
 
         return _guarded(turn, "chunk", k, take)
 

@@ -13,6 +13,7 @@ from effx.lower.stablehlo import (
     random,
     reduce,
     shape,
+    solve,
     sort,
 )
 
@@ -26,5 +27,6 @@ __all__ = [
     "random",
     "reduce",
     "shape",
+    "solve",
     "sort",
 ]

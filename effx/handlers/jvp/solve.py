@@ -1,0 +1,74 @@
+"""Forward mode through solutions of equations: the implicit function theorem.
+
+Never: differentiate a solver.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+from effx.array import Array, Box
+from effx.effects import handle
+from effx.handlers.jvp.handler import JVP, Dual, Tangent, tuple_rule, zeros_like
+from effx.ir.ops.control import Call
+from effx.ir.ops.elementwise import Neg, Sub
+from effx.ir.ops.solve import LinearSolve, Root
+from effx.ir.program import Program
+
+NEG, SUB = Neg(), Sub()
+
+
+def moved_by(
+    program: Program, constants: Sequence[Array], tangents: Sequence[Tangent], x: Sequence[Array]
+) -> list[Tangent]:
+    """Returns how a program's results move with its constants while its last inputs stand still."""
+    if all([t is None for t in tangents]):
+        return [None] * len(program.outputs)
+    with handle(JVP()) as frame:
+        results = Call(program, True)(
+            *[
+                c if t is None else Box(frame, Dual(c, t), c.type)
+                for c, t in zip(constants, tangents, strict=True)
+            ],
+            *x,
+        )
+    return [cast("Dual", y.payload).tangent if type(y) is Box and y.frame is frame else None for y in results]
+
+
+@tuple_rule(LinearSolve)
+def linear_solve(
+    op: LinearSolve, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    # A x = b, so dA x + A dx = db, and A dx = db - dA x.
+    k, n = op.constants, len(primals) - op.constants
+    results = op(*primals)
+    x = results[:n]
+    turned = moved_by(op.matvec, primals[:k], tangents[:k], x)
+    sides: list[Tangent] = []
+    for db, dax in zip(tangents[k:], turned, strict=True):
+        if dax is None:
+            sides.append(db)
+        else:
+            sides.append(NEG(dax) if db is None else SUB(db, dax))
+    if all([side is None for side in sides]):
+        return results, (None,) * len(results)
+    dx = op(
+        *primals[:k],
+        *[zeros_like(y) if side is None else side for y, side in zip(x, sides, strict=True)],
+    )[:n]
+    return results, (*dx, *[None] * (len(results) - n))
+
+
+@tuple_rule(Root)
+def root(
+    op: Root, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    # f(a, x(a)) = 0, so f_a da + f_x dx = 0, and f_x dx = -f_a da. The guess does not matter.
+    k, n = op.constants, len(primals) - op.constants
+    results = op(*primals)
+    x = results[:n]
+    turned = moved_by(op.residual, primals[:k], tangents[:k], x)
+    if all([t is None for t in turned]):
+        return results, (None,) * len(results)
+    sides = [zeros_like(y) if t is None else NEG(t) for y, t in zip(x, turned, strict=True)]
+    dx = op.linear(*primals[:k], *x, *sides)[:n]
+    return results, (*dx, *[None] * (len(results) - n))

@@ -1,0 +1,90 @@
+"""Solutions of equations under any handler: what the unknown becomes is a fix-point of all programs.
+
+Never: know a particular handler.
+"""
+
+from collections.abc import Sequence
+
+from effx.array import Array
+from effx.effects import Frame, resumed
+from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
+from effx.handlers.recursion.loops import Layouts, carried, fixed, initial
+from effx.handlers.recursion.staging import Handled, State, aligned, recursion, state_of
+from effx.handlers.stage import run_program
+from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.solve import LinearSolve, Root
+from effx.ir.program import Program
+
+STATELESS = State((), None)
+
+
+def solved(
+    frame: Frame, op: HigherOrder, operands: Sequence[Array], k: int
+) -> tuple[list[Handled], list[Array], list[Array]]:
+    """Stages the programs under the handler, with an unknown of one structure for all of them.
+
+    Args:
+        frame: the handler's.
+        op: takes k constants and the initial value of the unknown. Its programs take the constants, the unknown
+            any number of times, and last the unknown; they give the unknown.
+        operands: the operation's.
+        k: the number of constants.
+
+    Returns:
+        The programs, the constants' arrays, and the unknown's.
+    """
+    constants, constant_layouts = flatten_boxes(frame, operands[:k])
+    unknown = carried(frame, operands[k:], op.in_types[k:])
+
+    def staged(program: Program, unknown: Layouts) -> tuple[Handled, Layouts]:
+        times = (len(program.inputs) - k) // len(unknown) - 1
+        return fixed(program, frame.handler, (*constant_layouts, *unknown * times), unknown, (), STATELESS)
+
+    while True:
+        parts: list[Handled] = []
+        before = unknown
+        for program in op.programs:
+            handled, unknown = staged(program, unknown)
+            parts.append(handled)
+        if unknown == before:
+            return parts, constants, initial(frame, operands[k:], unknown)
+
+
+@recursion(LinearSolve)
+def linear_solve(frame: Frame, op: LinearSolve, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One linear solve of the staged programs."""
+    if state_of(frame)[0]:
+        # What a solver does to a state is what it does step by step.
+        with resumed(frame):
+            return tuple(run_program(op.solve, operands))
+    parts, constants, start = solved(frame, op, operands, op.constants)
+    programs, captured = aligned(parts)
+    found = dict(zip(op.programs, programs, strict=True))
+    results = LinearSolve(
+        found[op.matvec],
+        found[op.solve],
+        None if op.transpose_matvec is None else found[op.transpose_matvec],
+        None if op.transpose_solve is None else found[op.transpose_solve],
+        len(captured) + len(constants),
+    )(*captured, *constants, *start)
+    return tuple(rebuild_boxes(frame, results, parts[0].results))
+
+
+@recursion(Root)
+def root(frame: Frame, op: Root, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One root of the staged programs."""
+    if state_of(frame)[0]:
+        with resumed(frame):
+            return tuple(run_program(op.solve, operands))
+    parts, constants, start = solved(frame, op, operands, op.constants)
+    programs, captured = aligned(parts)
+    found = dict(zip(op.programs, programs, strict=True))
+    results = Root(
+        found[op.residual],
+        found[op.solve],
+        found[op.matvec],
+        found[op.tangent_solve],
+        None if op.transpose_solve is None else found[op.transpose_solve],
+        len(captured) + len(constants),
+    )(*captured, *constants, *start)
+    return tuple(rebuild_boxes(frame, results, parts[0].results))

@@ -1,0 +1,55 @@
+"""Transposes of linear solves: x = A^-1 b has the transpose b' = A^-T x'.
+
+Never: transpose a solver.
+"""
+
+from collections.abc import Sequence
+
+from effx.array import Array
+from effx.errors import NoRuleError
+from effx.handlers.recursion.staging import aligned
+from effx.handlers.transpose.control import known_of, transposed, zeros
+from effx.handlers.transpose.handler import Cotangent, Linear, Operand, tuple_rule
+from effx.ir.ops.solve import LinearSolve
+from effx.ir.program import Staged
+
+
+@tuple_rule(LinearSolve)
+def linear_solve(op: LinearSolve, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
+    k, n = op.constants, len(operands) - op.constants
+    if not all(known_of(operands[:k])):
+        raise NoRuleError("transpose: linear_solve is not linear in what the matrix is made of")
+    if op.transpose_solve is None:
+        raise NoRuleError(
+            "transpose: linear_solve: nothing solves the transposed system; give custom_linear_solve transpose_solve "
+            "or symmetric=True, and custom_root a function whose derivative can be transposed"
+        )
+    turned = transpose_of(op)
+    (matvec, solve, back_matvec, back_solve), captured = aligned(
+        [
+            turned,
+            Staged(op.transpose_solve, ()),
+            Staged(op.matvec, ()),
+            Staged(op.solve, ()),
+        ]
+    )
+    constants = [x for x in operands[:k] if not isinstance(x, Linear)]
+    types = op.solve.in_types[k:]
+    given = [zeros(t.strong()) if ct is None else ct for ct, t in zip(cts[:n], types, strict=True)]
+    back = LinearSolve(matvec, solve, back_matvec, back_solve, len(captured) + k)
+    results: Sequence[Array] = back(*captured, *constants, *given)[:n]
+    # Operands that are known stand where a derivative with respect to some of b is asked for.
+    return [
+        *[None] * k,
+        *[ct if isinstance(x, Linear) else None for ct, x in zip(results, operands[k:], strict=True)],
+    ]
+
+
+def transpose_of(op: LinearSolve) -> Staged:
+    """Returns the transposed linear function and the constants that it needs beyond the operation's."""
+    if op.transpose_matvec is not None:
+        return Staged(op.transpose_matvec, ())
+    k, n = op.constants, len(op.matvec.outputs)
+    every = (True,) * n
+    found = transposed(op.matvec, ((True,) * k) + (False,) * n, every, every)
+    return found.staged

@@ -1,0 +1,122 @@
+"""Operations that are defined by an equation rather than by the way it is solved.
+
+Never: check a solution; whoever gives the solver answers for it.
+"""
+
+from typing import final
+
+import attrs
+
+from effx.errors import ProgramError
+from effx.ir.ops.base import show
+from effx.ir.ops.control import HigherOrder, fits
+from effx.ir.program import Program
+from effx.ir.types import ArrayType
+
+__all__ = ["LinearSolve", "Root"]
+
+
+def _takes(op: HigherOrder, what: str, program: Program, types: tuple[ArrayType, ...]) -> None:
+    if not fits(types, program.in_types):
+        raise ProgramError(
+            f"{op.name}: {what}, {program.name}, takes ({show(program.in_types)}), got ({show(types)})"
+        )
+
+
+def _gives(op: HigherOrder, what: str, program: Program, types: tuple[ArrayType, ...]) -> None:
+    if not fits(program.out_types[: len(types)], types):
+        raise ProgramError(
+            f"{op.name}: {what}, {program.name}, must give ({show(types)}), gives ({show(program.out_types)})"
+        )
+
+
+@final
+@attrs.frozen
+class LinearSolve(HigherOrder):
+    """The x with A x = b. StableHLO: a call of the solver.
+
+    Operands: constants, then b. Results: x, of b's types, then whatever else the solver gives.
+
+    Attributes:
+        matvec: from constants and x to A x.
+        solve: from constants and b to x and anything else.
+        transpose_matvec: from constants and y to A^T y; None to transpose `matvec` when it is needed.
+        transpose_solve: from constants and c to the y with A^T y = c and anything else; None if there is no way.
+        constants: the number of constants.
+    """
+
+    matvec: Program
+    solve: Program
+    transpose_matvec: Program | None = None
+    transpose_solve: Program | None = None
+    constants: int = 0
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The solver, the linear function, and their transposes as far as there are any."""
+        held = (self.solve, self.matvec, self.transpose_matvec, self.transpose_solve)
+        return tuple([p for p in held if p is not None])
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """The constants and b."""
+        return self.solve.in_types
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The solver's result types."""
+        unknown = self.solve.in_types[self.constants :]
+        for program in self.programs:
+            _takes(self, "a program", program, types)
+            _gives(self, "a program", program, unknown)
+        return self.solve.out_types
+
+
+@final
+@attrs.frozen
+class Root(HigherOrder):
+    """The x with f(x) = 0 that a solver finds. StableHLO: a call of the solver.
+
+    Operands: constants, then the solver's first guess. Results: x, of the guess's types, then whatever
+    else the solver gives.
+
+    Attributes:
+        residual: from constants and x to f(x).
+        solve: from constants and the guess to x and anything else.
+        matvec: from constants, x and v to f'(x) v.
+        tangent_solve: from constants, x and b to the v with f'(x) v = b.
+        transpose_solve: from constants, x and c to the w with f'(x)^T w = c; None if there is no way.
+        constants: the number of constants.
+    """
+
+    residual: Program
+    solve: Program
+    matvec: Program
+    tangent_solve: Program
+    transpose_solve: Program | None = None
+    constants: int = 0
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The solver, f, its derivative, and the solvers of the linear systems."""
+        held = (self.solve, self.residual, self.matvec, self.tangent_solve, self.transpose_solve)
+        return tuple([p for p in held if p is not None])
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """The constants and the guess."""
+        return self.solve.in_types
+
+    @property
+    def linear(self) -> LinearSolve:
+        """Solves with the derivative at x: its constants are the root's and x."""
+        n = len(self.residual.in_types)
+        return LinearSolve(self.matvec, self.tangent_solve, None, self.transpose_solve, n)
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The solver's result types."""
+        unknown = self.solve.in_types[self.constants :]
+        for what, program in (("the solver", self.solve), ("the residual", self.residual)):
+            _takes(self, what, program, types)
+            _gives(self, what, program, unknown)
+        self.linear.infer(*types, *unknown)
+        return self.solve.out_types

@@ -1,0 +1,131 @@
+"""Running totals by any associative function, in a logarithmic number of steps: `associative_scan`.
+
+Never: call the user's function on single elements; it gets whole slices along the axis.
+"""
+
+from collections.abc import Callable
+from operator import index
+from typing import TypeVar
+
+from effx.array import Array
+from effx.array.shaping import concatenate, stack
+from effx.errors import ShapeError, TransformError, TreeError
+from effx.lax.control.closures import arrays_of, check_callable
+from effx.lax.operands import count_from_start
+from effx.lax.shape import reshape, rev
+from effx.lax.slicing import slice_in_dim
+from effx.transforms.arguments import name_of
+from effx.tree import flatten_with_path
+from effx.tree.prefixes import keystr
+from effx.tree.registry import PyTree
+
+__all__ = ["associative_scan"]
+
+E = TypeVar("E")
+
+Combine = Callable[[list[Array], list[Array]], list[Array]]
+
+
+def associative_scan(fn: Callable[[E, E], E], elems: E, reverse: bool = False, axis: int = 0) -> E:
+    """Combines all elements up to each place along an axis.
+
+    Takes about 2 log2(n) calls of `fn`, on slices of n/2, n/4, ... elements, so that the work is that of
+    about 2n single combinations and all of a slice is done at once.
+
+    Args:
+        fn: combines two pytrees like `elems`, elementwise along the axis; associative. It must
+            take slices of any length.
+        elems: a pytree of arrays with equal sizes along the axis.
+        reverse: True to combine from the last element backwards; what came before, that is later elements,
+            is then the first argument of `fn`.
+        axis: the axis; negative places count from the end.
+
+    Returns:
+        A pytree like `elems`: at each place the combination of the elements up to it.
+
+    Raises:
+        ShapeError: the axis is out of range, or sizes along it differ.
+        TreeError: `fn` changes the structure.
+        TransformError: `elems` has no arrays, or `fn` is no function.
+
+    Reference: Blelloch, "Prefix sums and their applications", 1990.
+
+    >>> import effx.numpy as enp
+    >>> associative_scan(enp.add, enp.arange(5))
+    Array([ 0,  1,  3,  6, 10], dtype=int32)
+    >>> associative_scan(lambda a, b: a @ b, enp.stack([enp.array([[1, 1], [1, 0]])] * 6))[-1, 0]
+    Array([13,  8], dtype=int32)
+    """
+    check_callable("associative_scan", "fn", fn)
+    arrays, tree = arrays_of("associative_scan", "elems", elems)
+    if not arrays:
+        raise TransformError("associative_scan: elems must hold at least one array")
+    axes = [count_from_start("associative_scan", index(axis), x.type) for x in arrays]
+    _check_sizes(elems, arrays, axes)
+    name = name_of(fn)
+
+    def combine(left: list[Array], right: list[Array]) -> list[Array]:
+        found, out_tree = arrays_of(
+            "associative_scan", f"the result of {name}", fn(tree.unflatten(left), tree.unflatten(right))
+        )
+        if out_tree != tree:
+            raise TreeError(
+                f"associative_scan: {name} must return the structure of elems, {tree}, got {out_tree}"
+            )
+        return found
+
+    if reverse:
+        arrays = [rev(x, (a,)) for x, a in zip(arrays, axes, strict=True)]
+    found = _prefixes(combine, arrays, axes)
+    if reverse:
+        found = [rev(x, (a,)) for x, a in zip(found, axes, strict=True)]
+    result: E = tree.unflatten(found)
+    return result
+
+
+def _check_sizes(elems: PyTree, arrays: list[Array], axes: list[int]) -> None:
+    """Refuses arrays of different sizes along the axis."""
+    sizes = [x.type.shape[a] for x, a in zip(arrays, axes, strict=True)]
+    for place, n in enumerate(sizes):
+        if n != sizes[0]:
+            paths = [keystr(path) for path, _ in flatten_with_path(elems)[0]]
+            raise ShapeError(
+                f"associative_scan: sizes along axis {axes[0]} differ: elems{paths[0]} {arrays[0].type!r} has "
+                f"{sizes[0]}, elems{paths[place]} {arrays[place].type!r} has {n}"
+            )
+
+
+def _prefixes(combine: Combine, arrays: list[Array], axes: list[int]) -> list[Array]:
+    """Combines neighbours, finds the prefixes of the pairs, and from these those in between."""
+    n = arrays[0].type.shape[axes[0]]
+    if n < 2:
+        return arrays
+
+    def every_second(found: list[Array], start: int, stop: int) -> list[Array]:
+        return [slice_in_dim(x, start, stop, 2, axis) for x, axis in zip(found, axes, strict=True)]
+
+    even = n - n % 2
+    pairs = combine(every_second(arrays, 0, even), every_second(arrays, 1, even))
+    # The prefix that ends at place 2k + 1 is that of the first k + 1 pairs.
+    odd = _prefixes(combine, pairs, axes)
+    first = [slice_in_dim(x, 0, 1, 1, axis) for x, axis in zip(arrays, axes, strict=True)]
+    if n == 2:
+        return [concatenate((x, y), axis) for x, y, axis in zip(first, odd, axes, strict=True)]
+    # That which ends at place 2k is the one before it, combined with the element itself.
+    before = [slice_in_dim(x, 0, (n - 1) // 2, 1, axis) for x, axis in zip(odd, axes, strict=True)]
+    between = combine(before, every_second(arrays, 2, n))
+    return [
+        _interleaved(concatenate((x, y), axis), z, axis)
+        for x, y, z, axis in zip(first, between, odd, axes, strict=True)
+    ]
+
+
+def _interleaved(even: Array, odd: Array, axis: int) -> Array:
+    """Returns even[0], odd[0], even[1], ... along an axis; there may be one more even than odd ones."""
+    shape = odd.type.shape
+    m = shape[axis]
+    pairs = stack((slice_in_dim(even, 0, m, 1, axis), odd), axis + 1)
+    mixed = reshape(pairs, (*shape[:axis], 2 * m, *shape[axis + 1 :]))
+    if even.type.shape[axis] == m:
+        return mixed
+    return concatenate((mixed, slice_in_dim(even, m, m + 1, 1, axis)), axis)

@@ -1,0 +1,260 @@
+"""Functions that an equation defines: `custom_linear_solve` and `custom_root`.
+
+Never: differentiate through a solver; the equation gives the derivative.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from effx.array import Array
+from effx.array.promotion import scalar
+from effx.errors import DTypeError, NoRuleError, ShapeError, TreeError
+from effx.handlers import differentiate
+from effx.handlers.recursion.staging import aligned
+from effx.handlers.stage import run_program, stage
+from effx.ir.ops.control import Call
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.ops.solve import LinearSolve, Root
+from effx.ir.program import Program, Staged
+from effx.ir.types import ArrayType
+from effx.lax.control.closures import Closed, Types, arrays_of, check_callable, closed, converted, types_of
+from effx.transforms.arguments import name_of
+from effx.transforms.autodiff import linear_transpose
+from effx.tree import flatten_with_path, treedef_children, treedef_is_leaf, treedef_tuple
+from effx.tree.prefixes import keystr
+from effx.tree.registry import PyTree, PyTreeDef
+
+__all__ = ["custom_linear_solve", "custom_root"]
+
+X = TypeVar("X")
+
+Function = Callable[[X], X]
+Solver = Callable[[Function[X], X], PyTree]
+
+
+def custom_linear_solve(
+    matvec: Function[X],
+    b: X,
+    solve: Solver[X],
+    transpose_solve: Solver[X] | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> PyTree:
+    """Solves A x = b by a function that is not differentiated: the derivative solves a linear system too.
+
+    From A x = b follows A dx = db - dA x, so derivatives of any order, in b and in what `matvec` closes over,
+    take the same solver, and reverse mode that of the transposed system.
+
+    Args:
+        matvec: x to A x, a linear function between pytrees like b. May close over arrays.
+        b: a pytree of floating or complex arrays.
+        solve: called with `matvec` and b, returns x.
+        transpose_solve: called with y to A^T y (without conjugation) and c, returns the y with A^T y = c.
+        symmetric: True promises that A^T = A; then `solve` solves the transposed system too.
+        has_aux: True if the solvers return pairs `(x, aux)`; `aux` is not differentiated.
+
+    Returns:
+        x, a pytree like b; with has_aux the pair `(x, aux)`.
+
+    Raises:
+        TreeError: `matvec` or a solver returns another structure than b's.
+        ShapeError, DTypeError: arrays of other types than b's, or b is an integer.
+        TransformError: a function is none.
+        NoRuleError: reverse mode without a solver of the transposed system.
+
+    >>> import effx, effx.numpy as enp
+    >>> def solve(d, b): return custom_linear_solve(lambda x: d * x, b, lambda matvec, b: b / d, symmetric=True)
+    >>> d, b = enp.array([1., 2.]), enp.array([3., 4.])
+    >>> solve(d, b), effx.grad(lambda d: solve(d, b).sum())(d)
+    (Array([3., 2.], dtype=float32), Array([-3., -1.], dtype=float32))
+    """
+    what = "custom_linear_solve"
+    check_callable(what, "matvec", matvec)
+    check_callable(what, "solve", solve)
+    if transpose_solve is not None:
+        check_callable(what, "transpose_solve", transpose_solve)
+    arrays, tree = arrays_of(what, "b", b)
+    types = _inexact(what, "b", b, arrays)
+    inputs = treedef_tuple((tree,))
+    linear = closed(what, matvec, inputs, types)
+    _fits(what, name_of(matvec), "b", tree, types, linear.tree, linear.out_types)
+    solver = closed(what, partial(solve, matvec), inputs, types)
+    _solution(what, name_of(solve), "b", tree, types, solver, has_aux)
+    parts = [linear.staged, solver.staged]
+    if transpose_solve is not None:
+
+        def transposed(y: X) -> X:
+            result: X = linear_transpose(matvec, tree.unflatten(types))(y)[0]
+            return result
+
+        back = closed(what, partial(transpose_solve, matvec if symmetric else transposed), inputs, types)
+        _solution(what, name_of(transpose_solve), "b", tree, types, back, has_aux)
+        parts.append(back.staged)
+    programs, constants = aligned(parts)
+    if transpose_solve is None and symmetric:
+        programs.append(programs[1])
+    op = LinearSolve(
+        programs[0],
+        programs[1],
+        programs[0] if symmetric else None,
+        programs[2] if len(programs) > 2 else None,
+        len(constants),
+    )
+    return solver.tree.unflatten(op(*constants, *converted(arrays, types)))
+
+
+def custom_root(
+    f: Function[X],
+    initial_guess: X,
+    solve: Solver[X],
+    tangent_solve: Solver[X],
+    has_aux: bool = False,
+) -> PyTree:
+    """Finds x with f(x) = 0 by a function that is not differentiated: the implicit function theorem is.
+
+    Where f closes over a, f(a, x) = 0 gives f_x dx = -f_a da, so derivatives of any order take
+    `tangent_solve`. The derivative by the guess is zero.
+
+    Args:
+        f: between pytrees like the guess; its derivative at the root must be invertible. May close over arrays.
+        initial_guess: a pytree of floating or complex arrays.
+        solve: called with f and the guess, returns the root.
+        tangent_solve: called with a linear function g, the derivative of f at the root or its transpose, and
+            y like the guess; returns the x with g(x) = y. For a scalar `lambda g, y: y / g(1.0)`, for a short
+            vector `lambda g, y: enp.linalg.solve(effx.jacobian(g)(y), y)`.
+        has_aux: True if `solve` returns a pair `(root, aux)`; `aux` is not differentiated.
+
+    Returns:
+        The root, a pytree like the guess; with has_aux the pair `(root, aux)`.
+
+    Raises:
+        TreeError: f or a solver returns another structure than the guess's.
+        ShapeError, DTypeError: arrays of other types than the guess's, or the guess is an integer.
+        TransformError: a function is none.
+        NoRuleError: reverse mode where the derivative of f cannot be transposed.
+
+    >>> import effx
+    >>> from effx import lax
+    >>> def sqrt(a):
+    ...     def solve(f, x): return lax.fori_loop(0, 9, lambda i, x: x - f(x) / (2. * x), x)
+    ...     return custom_root(lambda x: x * x - a, 1. + a, solve, lambda g, y: y / g(1.0))
+    >>> print(f"{sqrt(2.):.6f} {effx.grad(sqrt)(2.):.6f} {effx.grad(effx.grad(sqrt))(2.):.6f}")
+    1.414214 0.353553 -0.088388
+    """
+    what = "custom_root"
+    for name, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
+        check_callable(what, name, function)
+    arrays, tree = arrays_of(what, "initial_guess", initial_guess)
+    types = _inexact(what, "initial_guess", initial_guess, arrays)
+    inputs = treedef_tuple((tree,))
+    found = closed(what, f, inputs, types)
+    _fits(what, name_of(f), "initial_guess", tree, types, found.tree, found.out_types)
+    solver = closed(what, partial(solve, f), inputs, types)
+    _solution(what, name_of(solve), "initial_guess", tree, types, solver, has_aux)
+    (residual, solving), constants = aligned([found.staged, solver.staged])
+    k = len(constants)
+    matvec, tangent, back = _tangents(residual, k, tree, types, tangent_solve)
+    parts = [Staged(residual, ()), Staged(solving, ()), Staged(matvec, ()), tangent]
+    # What tangent_solve closes over comes in front of what f and solve do.
+    programs, more = aligned([*parts, *([] if back is None else [back])])
+    transposed = programs[4] if len(programs) > 4 else None
+    op = Root(programs[0], programs[1], programs[2], programs[3], transposed, len(more) + k)
+    return solver.tree.unflatten(op(*more, *constants, *converted(arrays, types)))
+
+
+def _tangents(
+    residual: Program, k: int, tree: PyTreeDef, types: Types, tangent_solve: Solver[PyTree]
+) -> tuple[Program, Staged, Staged | None]:
+    """Stages f'(x) v and the solvers of its system and the transposed one, as functions of constants, x and v."""
+    n, name = len(types), name_of(tangent_solve)
+    inputs = (*residual.in_types, *types)
+
+    def at(arrays: Sequence[Array]) -> Callable[[list[Array]], Sequence[Array]]:
+        return lambda x: Call(residual, True)(*arrays[:k], *x)
+
+    def matvec(arrays: list[Array]) -> list[Array]:
+        tangents = differentiate.jvp(at(arrays), arrays[k : k + n], arrays[k + n :])[1]
+        return [_zeros(t) if dy is None else dy for dy, t in zip(tangents, types, strict=True)]
+
+    def solved(arrays: list[Array], forward: bool) -> list[Array]:
+        # Linearised once, so that a solver that applies g often does not evaluate f each time.
+        _, linear, dependent = differentiate.linearize(at(arrays), arrays[k : k + n], (True,) * n)
+
+        def g(v: PyTree) -> PyTree:
+            given, v_tree = arrays_of("custom_root", "the argument of g", v)
+            _fits(
+                "custom_root", name, "initial_guess", tree, types, v_tree, types_of(given), "must call g with"
+            )
+            moved = converted(given, types)
+            if forward:
+                results = iter(run_program(linear.program, [*linear.residuals, *moved]))
+                found: list[Array | None] = [next(results) if d else None for d in dependent]
+            else:
+                cts = [ct for ct, d in zip(moved, dependent, strict=True) if d]
+                found = differentiate.pull_back(linear, cts)
+            return tree.unflatten([_zeros(t) if y is None else y for y, t in zip(found, types, strict=True)])
+
+        result = tangent_solve(g, tree.unflatten(arrays[k + n :]))
+        leaves, out_tree = arrays_of("custom_root", f"the result of {name}", result)
+        _fits("custom_root", name, "initial_guess", tree, types, out_tree, types_of(leaves))
+        return converted(leaves, types)
+
+    tangent = stage(lambda arrays: solved(arrays, True), inputs, name, "custom_root")
+    try:
+        back: Staged | None = stage(lambda arrays: solved(arrays, False), inputs, name, "custom_root")
+    except NoRuleError:
+        back = None  # f's derivative has no transpose: forward mode is all there is
+    return stage(matvec, inputs, "tangent", "custom_root").program, tangent, back
+
+
+def _zeros(t: ArrayType) -> Array:
+    zero = scalar(0, t.dtype, False)
+    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
+
+
+def _inexact(what: str, name: str, value: PyTree, arrays: Sequence[Array]) -> Types:
+    """Returns the arrays' types, none of them weak.
+
+    Raises:
+        DTypeError: one is no floating or complex array.
+    """
+    for place, x in enumerate(arrays):
+        if x.type.kind not in "fc":
+            path = keystr(flatten_with_path(value)[0][place][0])
+            raise DTypeError(f"{what}: {name}{path} must be floating or complex, got {x.type!r}")
+    return tuple([x.type.strong() for x in arrays])
+
+
+def _solution(
+    what: str, name: str, like: str, tree: PyTreeDef, types: Types, solver: Closed, has_aux: bool
+) -> None:
+    """Checks what a solver returned."""
+    out_tree = solver.tree
+    if has_aux:
+        children = [] if treedef_is_leaf(out_tree) else treedef_children(out_tree)
+        if len(children) != 2:
+            raise TreeError(f"{what}: with has_aux {name} must return a pair (x, aux), got {out_tree}")
+        out_tree = children[0]
+    out_types = solver.out_types[: out_tree.num_leaves] if has_aux else solver.out_types
+    _fits(what, name, like, tree, types, out_tree, out_types)
+
+
+def _fits(
+    what: str,
+    name: str,
+    like: str,
+    tree: PyTreeDef,
+    types: Types,
+    out_tree: PyTreeDef,
+    out_types: Types,
+    must: str = "must return",
+) -> None:
+    """Refuses a result of a user's function that is not like the right-hand side or guess."""
+    if tree != out_tree:
+        raise TreeError(f"{what}: {name} {must} the structure of {like}, {tree}, got {out_tree}")
+    for place, (t, out) in enumerate(zip(types, out_types, strict=True)):
+        if not t.matches(out) and not (out.weak and out.shape == t.shape):
+            path = keystr(flatten_with_path(tree.unflatten(types))[0][place][0])
+            kind = DTypeError if t.shape == out.shape else ShapeError
+            raise kind(f"{what}: {name} {must} the types of {like}: {like}{path} is {t!r}, got {out!r}")
