@@ -321,3 +321,15 @@ print(effx.device_count())
         "add: arrays are committed to different devices, cpu:0 and cpu:1; move them with device_put"
     )
     assert second == "4"
+
+
+def test_functions_made_anew_are_not_compiled_anew(caplog: pytest.LogCaptureFixture) -> None:
+    """A function that another makes in each call is traced again, but its text is the same."""
+
+    def call(x: Any) -> Any:
+        return effx.jit(lambda y: enp.sin(y) * 1.2345)(x)
+
+    with effx.log_compiles(True), caplog.at_level(logging.WARNING, "effx"):
+        first, second = call(1.0), call(1.0)
+    assert float(first) == float(second)
+    assert sum("compiled <lambda>" in r.getMessage() for r in caplog.records) == 1

@@ -4,7 +4,9 @@ Never: decide what to compile; jit and the evaluator do.
 """
 
 import logging
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import final
 
@@ -108,13 +110,7 @@ def compile_program(
     text = module_text(
         kept_program, platform_of(device), [f for f, keep in zip(flags, kept, strict=True) if keep]
     )
-    started = time.perf_counter()
-    loaded = compile_text(text, device)
-    if log_compiles.value:
-        seconds = time.perf_counter() - started
-        _log.warning(
-            "compiled %s (%d lines) for %s in %.3f s", program.name, text.count("\n"), device, seconds
-        )
+    loaded = compile_text(text, device, program.name)
     sharding = single(device)
     out_types = program.out_types
     return Executable(
@@ -130,12 +126,38 @@ def compile_program(
     )
 
 
-def compile_text(text: str, device: Device) -> _jax.LoadedExecutable:
-    """Compiles a StableHLO module for one device.
+# A function that is made anew in each call of another, the body of a scan say, is traced again each time.
+# Its text is the same, so XLA need not compile it again: the most recently used texts are kept.
+_kept: "OrderedDict[tuple[str, Device], _jax.LoadedExecutable]" = OrderedDict()
+_KEPT = 256
+_lock = threading.Lock()
+
+
+def compile_text(text: str, device: Device, name: str) -> _jax.LoadedExecutable:
+    """Compiles a StableHLO module for one device; a text that was compiled lately is not compiled again.
 
     Raises:
         BackendError: XLA refuses the text.
     """
+    key = (text, device)
+    with _lock:
+        found = _kept.get(key)
+        if found is not None:
+            _kept.move_to_end(key)
+            return found
+    started = time.perf_counter()
+    loaded = _compile(text, device)
+    if log_compiles.value:
+        seconds = time.perf_counter() - started
+        _log.warning("compiled %s (%d lines) for %s in %.3f s", name, text.count("\n"), device, seconds)
+    with _lock:
+        _kept[key] = loaded
+        if len(_kept) > _KEPT:
+            _kept.popitem(last=False)
+    return loaded
+
+
+def _compile(text: str, device: Device) -> _jax.LoadedExecutable:
     options = _jax.CompileOptions()
     options.num_replicas = options.num_partitions = 1
     build = options.executable_build_options
