@@ -4,13 +4,8 @@ Never: hold any code of its own.
 """
 
 from effx.transforms.closures import closure_convert
-from effx.transforms.custom_derivatives import (
-    CustomVJPPrimal,
-    SymbolicZero,
-    custom_gradient,
-    custom_jvp,
-    custom_vjp,
-)
+from effx.transforms.custom_derivatives import custom_gradient, custom_jvp, custom_vjp
+from effx.transforms.custom_rules import CustomVJPPrimal, SymbolicZero
 
 __all__ = [
     "CustomVJPPrimal",

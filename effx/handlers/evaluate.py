@@ -78,12 +78,12 @@ def device_for(
 def _kernel(op: Operation[object]) -> Kernel:
     if op.effects:
         raise unbound(op.name, op.effects)
-    if type(op) is CustomCall:
+    if type(op) is CustomCall or type(op) is CustomTangent:
         # Functions with rules are staged each time they are called under handlers: run, not compiled.
-        body = op.program
-        return lambda *arrays: tuple([as_concrete(y) for y in run_program(body, arrays)])
-    if type(op) is CustomTangent and op.program is None:
-        raise op.backward.no_forward_mode()
+        if op.program is None:
+            raise op.backward.no_forward_mode()
+        body, first = op.program, op.residuals if type(op) is CustomTangent else 0
+        return lambda *arrays: tuple([as_concrete(y) for y in run_program(body, arrays[first:])])
     if isinstance(op, HigherOrder):
         program = alone(op)
         return lambda *arrays: tuple(run_closed(program, arrays))

@@ -87,8 +87,10 @@ class custom_vmap(Generic[P, R]):
             size: int, constants: Sequence[Array], values: Sequence[Array], batched: Sequence[bool]
         ) -> tuple[list[Array], list[bool]]:
             flags = list(call.in_tree.unflatten(batched))
-            result = rule(size, flags, *call.in_tree.unflatten(values))
-            return _outputs(call, name_of(rule), size, result)
+            with call.closure(constants) as settled:
+                result = rule(size, flags, *call.in_tree.unflatten(values))
+                ys, out_flags = _outputs(call, name_of(rule), size, result)
+                return [settled(y) for y in ys], out_flags
 
         result: R = perform_custom(call, Rules("custom_vmap", self.__name__, batch=batch))
         return result

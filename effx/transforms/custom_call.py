@@ -10,6 +10,7 @@ Never: know what a rule says.
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, final
 
 import attrs
@@ -19,6 +20,7 @@ from effx.array.promotion import as_operand, convert
 from effx.effects import Frame, current_frame, isolated, resumed
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion import PayloadHandler
+from effx.handlers.renewal import renewed
 from effx.handlers.stage import stage
 from effx.ir.ops.custom import CustomCall, Rules
 from effx.ir.types import ArrayType
@@ -99,6 +101,7 @@ class Invocation:
         primals: the leaves of the other arguments.
         in_tree: their structure, a tuple's.
         boxes: the boxes among the leaves of the nondiff arguments: constants of the operation.
+        captured: what the function closes over, once it has been staged: the operation's first constants.
         out_tree, out_types: of the result, once something has been run; types only once the function has.
     """
 
@@ -123,6 +126,7 @@ class Invocation:
         self._fixed_leaves = fixed
         self._boxed = [i for i, x in enumerate(fixed) if type(x) is Box]
         self.boxes: list[Array] = [fixed[i] for i in self._boxed]
+        self.captured: tuple[Array, ...] = ()
         self.out_tree: PyTreeDef | None = None
         self.out_types: list[ArrayType] | None = None
 
@@ -147,14 +151,27 @@ class Invocation:
         if not self._boxed:
             return self._fixed
         leaves = list(self._fixed_leaves)
-        for i, x in zip(self._boxed, self.fixed_boxes(constants), strict=True):
+        for i, x in zip(self._boxed, constants[len(constants) - len(self._boxed) :], strict=True):
             leaves[i] = x
         result: tuple[Any, ...] = self._fixed_tree.unflatten(leaves)
         return result
 
-    def fixed_boxes(self, constants: Sequence[Array]) -> Sequence[Array]:
-        """Returns what stands for the boxes of the nondiff arguments."""
-        return constants[len(constants) - len(self._boxed) :]
+    def closure(self, constants: Sequence[Array]) -> AbstractContextManager[Callable[[Array], Array]]:
+        """Lets what the function closes over stand for the operation's constants while a rule runs."""
+        n = len(constants) - len(self._boxed)
+        return renewed(self.captured[:n], constants[:n])
+
+    def needed_back(self, constants: Sequence[Array]) -> list[Array]:
+        """Returns the constants that a backward rule needs beside its residuals."""
+        n = len(constants) - len(self._boxed)
+        return [x for i, x in enumerate(constants) if i >= n or type(self.captured[i]) is Box]
+
+    def from_needed(self, needed: Sequence[Array]) -> list[Array]:
+        """The inverse of `needed_back`; a constant that no rule needs renewed stays what it was."""
+        given = iter(needed)
+        n = len(self.captured) if len(needed) > len(self._boxed) else 0
+        captured = [next(given) if type(x) is Box else x for x in self.captured[:n]]
+        return [*captured, *given]
 
     def arguments(self, constants: Sequence[Array], leaves: Sequence[PyTree]) -> list[Any]:
         """Returns all arguments, with `leaves` in the place of those that are differentiated."""
@@ -233,7 +250,8 @@ def _owner(rules: Rules, operands: Sequence[Array]) -> _Owner | None:
         if f.intercepts:
             return _Owner(f, False)
         if any([x.frame is f for x in operands]):
-            return _Owner(f, isinstance(f.handler, PayloadHandler) and f.handler.uses(rules))
+            # The function may close over boxes of frames further in, which must see the call first.
+            return _Owner(f, f is frame and isinstance(f.handler, PayloadHandler) and f.handler.uses(rules))
     return None
 
 
@@ -251,6 +269,7 @@ def perform_custom(call: Invocation, rules: Rules) -> Any:
             return call.result(outputs)
     types = [x.type for x in (*call.boxes, *call.primals)]
     staged = stage(call.run, types, call.name, call.what, origin_of(call.fun))
+    call.captured = staged.captured
     constants = (*staged.captured, *call.boxes)
     op = CustomCall(staged.program, rules, len(constants))
     return call.result(op(*constants, *call.primals))

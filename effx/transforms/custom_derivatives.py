@@ -7,259 +7,27 @@ from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, final, overload
 
-import numpy as np
-
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import as_operand, convert
-from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.array.promotion import as_operand
+from effx.errors import TransformError
 from effx.handlers.stage import run_program, stage
-from effx.ir.ops.custom import BackwardRule, JvpRule, Rules, VjpRule
-from effx.ir.types import ArrayType, Shape
+from effx.ir.ops.custom import Rules
 from effx.transforms.arguments import flatten_output, name_of, signature_of
-from effx.transforms.autodiff import float0_zeros, zeros
+from effx.transforms.autodiff import float0_zeros
 from effx.transforms.custom_call import Invocation, perform_custom, places_of, positional
+from effx.transforms.custom_rules import Forward, Reverse, SymbolicZero, pair, zero_for
 from effx.tree import map as tree_map
 from effx.tree.partial import Partial
-from effx.tree.prefixes import flatten_up_to
-from effx.tree.registry import PyTree, flatten
+from effx.tree.registry import flatten
 
-__all__ = ["CustomVJPPrimal", "SymbolicZero", "custom_gradient", "custom_jvp", "custom_vjp"]
+__all__ = ["custom_gradient", "custom_jvp", "custom_vjp"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@final
-class SymbolicZero:
-    """A tangent or cotangent that is known to be zero, where a rule asked for `symbolic_zeros`.
-
-    Attributes:
-        shape, dtype: what zeros in its place would have; the dtype of integers' tangents is float0.
-        weak_type: whether their dtype would be weak.
-
-    >>> SymbolicZero((3,), dtypes.float32)
-    SymbolicZero(float32[3])
-    """
-
-    __slots__ = ("dtype", "shape", "weak_type")
-
-    def __init__(self, shape: Shape, dtype: dtypes.DType, weak_type: bool = False) -> None:
-        self.shape, self.dtype, self.weak_type = shape, dtype, weak_type
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return int(np.prod(self.shape))
-
-    def __repr__(self) -> str:
-        return f"SymbolicZero({self.dtype}[{','.join(map(str, self.shape))}])"
-
-
-@final
-class CustomVJPPrimal:
-    """A leaf of the arguments of `fwd` where the rules asked for `symbolic_zeros`.
-
-    Attributes:
-        value: the array.
-        perturbed: whether it is differentiated by.
-    """
-
-    __slots__ = ("perturbed", "value")
-
-    def __init__(self, value: Array, perturbed: bool) -> None:
-        self.value, self.perturbed = value, perturbed
-
-    def __repr__(self) -> str:
-        return f"CustomVJPPrimal({self.value!r}, perturbed={self.perturbed})"
-
-
-def zero_for(t: ArrayType, symbolic: bool) -> PyTree:
-    """Returns what a rule sees for a zero tangent of a value."""
-    if symbolic:
-        return SymbolicZero(t.shape, t.dtype if t.kind in "fc" else dtypes.float0, t.weak)
-    return zeros(t) if t.kind in "fc" else float0_zeros(t)
-
-
-def _is_zero(x: PyTree) -> bool:
-    return x is None or type(x) is SymbolicZero
-
-
-def _checked(what: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array | None:
-    """Returns a tangent that a rule gave, as wide as its primal; None for zero.
-
-    Raises:
-        ShapeError, DTypeError: it does not fit.
-    """
-    if _is_zero(x):
-        return None
-    if getattr(x, "dtype", None) == dtypes.float0:
-        if t.kind in "fc":
-            raise DTypeError(f"{what}: {where} has dtype float0, but {of} is {t!r}")
-        return None
-    try:
-        given = as_operand(x, what)
-    except DTypeError:
-        raise DTypeError(f"{what}: {where} must be an array, got {x!r} of type {type(x).__name__}") from None
-    if t.kind not in "fc":
-        raise DTypeError(
-            f"{what}: {where} is {given.type!r}, but {of} is {t!r}, whose derivative has dtype float0 or is None"
-        )
-    if given.type.shape != t.shape:
-        raise ShapeError(f"{what}: {where} is {given.type!r}, but {of} is {t!r}; their shapes must agree")
-    if given.type.dtype != t.dtype and not given.type.weak:
-        raise DTypeError(f"{what}: {where} is {given.type!r}, but {of} is {t!r}; their dtypes must agree")
-    return convert(given, t.dtype, t.weak)
-
-
-def _pair(what: str, rule: str, parts: str, result: object) -> tuple[Any, Any]:
-    if not isinstance(result, tuple | list) or len(result) != 2:
-        got = f"{len(result)} values" if isinstance(result, tuple | list) else type(result).__name__
-        raise TransformError(f"{what}: {rule} must return a pair {parts}, got {got}")
-    return result[0], result[1]
-
-
-@final
-class _Forward:
-    """A user's rule for forward mode."""
-
-    def __init__(self, rule: Callable[..., Any], symbolic_zeros: bool) -> None:
-        self.rule, self.symbolic = rule, symbolic_zeros
-        self.name = name_of(rule)
-
-    def of(self, call: Invocation) -> JvpRule:
-        """Returns the rule on lists of arrays for one call."""
-
-        def jvp(
-            constants: Sequence[Array], primals: Sequence[Array], tangents: Sequence[Array | None]
-        ) -> tuple[list[Array], list[Array | None]]:
-            moved = [
-                zero_for(x.type, self.symbolic) if t is None else t
-                for x, t in zip(primals, tangents, strict=True)
-            ]
-            result = self.rule(
-                *call.fixed(constants), call.in_tree.unflatten(primals), call.in_tree.unflatten(moved)
-            )
-            out, out_tangent = _pair(call.what, self.name, "(primal_out, tangent_out)", result)
-            ys = call.outputs(self.name, out, "primal_out")
-            leaves, tree = flatten(out_tangent)
-            if tree != call.out_tree:
-                raise TreeError(
-                    f"{call.what}: {self.name} gives a primal_out of structure {call.out_tree} and a tangent_out of "
-                    f"structure {tree}; they must be the same"
-                )
-            dys: list[Array | None] = []
-            for i, (dy, y) in enumerate(zip(leaves, ys, strict=True)):
-                place = call.result_place(i)
-                dys.append(
-                    _checked(
-                        call.what, f"tangent_out{place} of {self.name}", dy, y.type, f"primal_out{place}"
-                    )
-                )
-            return ys, dys
-
-        return jvp
-
-
-@final
-class _Reverse:
-    """A user's pair of rules for reverse mode."""
-
-    def __init__(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool) -> None:
-        self.fwd, self.bwd, self.symbolic = fwd, bwd, symbolic_zeros
-        self.fwd_name, self.bwd_name = name_of(fwd), name_of(bwd)
-
-    def of(self, call: Invocation) -> VjpRule:
-        """Returns the rules on lists of arrays for one call."""
-
-        def vjp(
-            constants: Sequence[Array], primals: Sequence[Array], perturbed: Sequence[bool]
-        ) -> tuple[list[Array], list[Array], BackwardRule]:
-            given: Sequence[PyTree] = primals
-            if self.symbolic:
-                given = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
-            result = self.fwd(*call.arguments(constants, given))
-            out, kept = _pair(call.what, self.fwd_name, "(primal_out, residuals)", result)
-            ys = call.outputs(self.fwd_name, out, "primal_out")
-            leaves, tree = flatten(kept)
-            places = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
-            boxes = call.fixed_boxes(constants)
-            types = [y.type for y in ys]
-            in_types = [x.type for x in primals]
-
-            def backward(residuals: Sequence[Array], cts: Sequence[Array | None]) -> Sequence[Array | None]:
-                known = list(leaves)
-                for i, x in zip(places, residuals[: len(places)], strict=True):
-                    known[i] = x
-                assert call.out_tree is not None
-                ct = call.out_tree.unflatten(
-                    [zero_for(t, self.symbolic) if g is None else g for g, t in zip(cts, types, strict=True)]
-                )
-                found = self.bwd(*call.fixed(residuals[len(places) :]), tree.unflatten(known), ct)
-                return self.cotangents(call, found, in_types)
-
-            residuals = [leaves[i] for i in places]
-            for i in places:
-                leaves[i] = None
-            return ys, [*residuals, *boxes], backward
-
-        return vjp
-
-    def cotangents(self, call: Invocation, found: PyTree, types: Sequence[ArrayType]) -> list[Array | None]:
-        """Flattens and checks what the backward rule gave; None stands for zero, for whole subtrees too."""
-        what, count = call.what, len(call.places)
-        if not isinstance(found, tuple | list):
-            raise TreeError(
-                f"{what}: {self.bwd_name} must return a tuple with one cotangent for each of the {count} "
-                f"differentiable arguments of {call.name}, got {type(found).__name__}"
-            )
-        if len(found) != count:
-            raise TreeError(
-                f"{what}: {self.bwd_name} must return one cotangent for each of the {count} "
-                f"differentiable arguments of {call.name}, got {len(found)}"
-            )
-        leaves, tree = flatten(tuple(found))
-        if tree != call.in_tree:
-            leaves = self._with_zeros(call, tuple(found), len(types))
-        cts: list[Array | None] = []
-        for i, (ct, t) in enumerate(zip(leaves, types, strict=True)):
-            # The place is looked up for errors only.
-            if _is_zero(ct) or (isinstance(ct, Array) and ct.type is t):
-                cts.append(None if _is_zero(ct) else ct)
-            else:
-                place = call.place_of(i)
-                where = f"the cotangent of argument {place} that {self.bwd_name} gives"
-                cts.append(_checked(what, where, ct, t, f"the argument of {call.name}"))
-        return cts
-
-    def _with_zeros(self, call: Invocation, found: tuple[PyTree, ...], count: int) -> list[PyTree]:
-        """Flattens cotangents in which None stands for the zeros of a whole subtree."""
-        leaves, tree = flatten(found, lambda x: x is None)
-        whole: list[PyTree] = []
-        fits = True
-        try:
-            # Any leaf that is no node will do for the arguments'.
-            parts = flatten_up_to(tree, call.in_tree.unflatten([0] * count))
-        except TreeError:
-            parts, fits = [], False
-        for leaf, part in zip(leaves, parts, strict=False):
-            below = flatten(part)[0]
-            fits = fits and (leaf is None or (len(below) == 1 and below[0] is part))
-            whole += [leaf] * len(below)
-        if not fits:
-            raise TreeError(
-                f"{call.what}: {self.bwd_name} gives cotangents of structure {flatten(found)[1]}, but the "
-                f"differentiable arguments of {call.name} have the structure {call.in_tree}"
-            )
-        return whole
 
 
 class _Custom(Generic[P, R]):
@@ -288,8 +56,8 @@ class _Custom(Generic[P, R]):
         self.nondiff_argnums = places_of(
             self.what, fun, _numbers(self.what, nondiff_argnums), _names(self.what, nondiff_argnames)
         )
-        self._forward: _Forward | None = None
-        self._reverse: _Reverse | None = None
+        self._forward: Forward | None = None
+        self._reverse: Reverse | None = None
         if isinstance(fun, _Custom):
             # One function with rules for both modes, each of which takes its own.
             if fun.nondiff_argnums != self.nondiff_argnums:
@@ -317,7 +85,7 @@ class _Custom(Generic[P, R]):
         result: R = perform_custom(call, rules)
         return result
 
-    def _rules(self) -> tuple[_Forward | None, _Reverse | None]:
+    def _rules(self) -> tuple[Forward | None, Reverse | None]:
         """Returns the rules, also those that the function inside got later."""
         forward, reverse = self._forward, self._reverse
         if self._inner is not None:
@@ -353,7 +121,7 @@ class _Custom(Generic[P, R]):
             The rule, so that this can be a decorator.
         """
         _as_rule(self.what, "defjvp", jvp)
-        self._forward = _Forward(jvp, symbolic_zeros)
+        self._forward = Forward(jvp, symbolic_zeros)
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
@@ -403,7 +171,7 @@ class _Custom(Generic[P, R]):
                 f"{self.what}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
                 f"{count} arguments"
             )
-        self._forward = _Forward(jvp, True)
+        self._forward = Forward(jvp, True)
 
     def defvjp(
         self,
@@ -425,7 +193,7 @@ class _Custom(Generic[P, R]):
         """
         _as_rule(self.what, "defvjp", fwd)
         _as_rule(self.what, "defvjp", bwd)
-        self._reverse = _Reverse(fwd, bwd, symbolic_zeros)
+        self._reverse = Reverse(fwd, bwd, symbolic_zeros)
 
 
 def _as_rule(what: str, method: str, rule: object) -> None:
@@ -549,10 +317,10 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[
     name = name_of(fun)
 
     def value(*args: Any, **kwargs: Any) -> Any:
-        return _pair("custom_gradient", name, "(value, vjp_fun)", fun(*args, **kwargs))[0]
+        return pair("custom_gradient", name, "(value, vjp_fun)", fun(*args, **kwargs))[0]
 
     def forward(*args: Any) -> tuple[Any, Any]:
-        result, back = _pair("custom_gradient", name, "(value, vjp_fun)", fun(*args))  # type: ignore[call-arg]  # by position
+        result, back = pair("custom_gradient", name, "(value, vjp_fun)", fun(*args))  # type: ignore[call-arg]  # by position
         leaves, tree = flatten_output("custom_gradient", name, result)
         floating = [i for i, y in enumerate(leaves) if y.type.kind in "fc"]
         kept: list[Any] = []

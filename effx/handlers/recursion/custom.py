@@ -292,8 +292,8 @@ def custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -
 
 
 def closed_over(rules: Rules, doing: str) -> TransformError:
-    """Returns the error for a function that closes over what its rules say nothing about."""
+    """Returns the error for a function that depends on what its rules say nothing about."""
     return TransformError(
-        f"{rules.what}: {rules.name} closes over a value that is being {doing}, of which its rules know nothing; "
-        f"pass the value as an argument, or hoist it with closure_convert"
+        f"{rules.what}: {rules.name} depends on a value that is being {doing} and of which its rules know nothing: "
+        f"it closes over it, or has it as a nondiff argument; make it an ordinary argument, by hand or with closure_convert"
     )

@@ -1,0 +1,258 @@
+"""Rules of users as rules on lists of arrays: what they get, and checks of what they give.
+
+Never: decide when a rule is used.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import as_operand, convert
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.ir.ops.custom import BackwardRule, JvpRule, VjpRule
+from effx.ir.types import ArrayType, Shape
+from effx.transforms.arguments import name_of
+from effx.transforms.autodiff import float0_zeros, zeros
+from effx.transforms.custom_call import Invocation
+from effx.tree.prefixes import flatten_up_to
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["CustomVJPPrimal", "Forward", "Reverse", "SymbolicZero", "pair", "zero_for"]
+
+
+@final
+class SymbolicZero:
+    """A tangent or cotangent that is known to be zero, where a rule asked for `symbolic_zeros`.
+
+    Attributes:
+        shape, dtype: what zeros in its place would have; the dtype of integers' tangents is float0.
+        weak_type: whether their dtype would be weak.
+
+    >>> SymbolicZero((3,), dtypes.float32)
+    SymbolicZero(float32[3])
+    """
+
+    __slots__ = ("dtype", "shape", "weak_type")
+
+    def __init__(self, shape: Shape, dtype: dtypes.DType, weak_type: bool = False) -> None:
+        self.shape, self.dtype, self.weak_type = shape, dtype, weak_type
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape))
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.dtype}[{','.join(map(str, self.shape))}])"
+
+
+@final
+class CustomVJPPrimal:
+    """A leaf of the arguments of `fwd` where the rules asked for `symbolic_zeros`.
+
+    Attributes:
+        value: the array.
+        perturbed: whether it is differentiated by.
+    """
+
+    __slots__ = ("perturbed", "value")
+
+    def __init__(self, value: Array, perturbed: bool) -> None:
+        self.value, self.perturbed = value, perturbed
+
+    def __repr__(self) -> str:
+        return f"CustomVJPPrimal({self.value!r}, perturbed={self.perturbed})"
+
+
+def zero_for(t: ArrayType, symbolic: bool) -> PyTree:
+    """Returns what a rule sees for a zero tangent of a value."""
+    if symbolic:
+        return SymbolicZero(t.shape, t.dtype if t.kind in "fc" else dtypes.float0, t.weak)
+    return zeros(t) if t.kind in "fc" else float0_zeros(t)
+
+
+def _is_zero(x: PyTree) -> bool:
+    return x is None or type(x) is SymbolicZero
+
+
+def _checked(what: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array | None:
+    """Returns a tangent that a rule gave, as wide as its primal; None for zero.
+
+    Raises:
+        ShapeError, DTypeError: it does not fit.
+    """
+    if _is_zero(x):
+        return None
+    if getattr(x, "dtype", None) == dtypes.float0:
+        if t.kind in "fc":
+            raise DTypeError(f"{what}: {where} has dtype float0, but {of} is {t!r}")
+        return None
+    try:
+        given = as_operand(x, what)
+    except DTypeError:
+        raise DTypeError(f"{what}: {where} must be an array, got {x!r} of type {type(x).__name__}") from None
+    if t.kind not in "fc":
+        raise DTypeError(
+            f"{what}: {where} is {given.type!r}, but {of} is {t!r}, whose derivative has dtype float0 or is None"
+        )
+    if given.type.shape != t.shape:
+        raise ShapeError(f"{what}: {where} is {given.type!r}, but {of} is {t!r}; their shapes must agree")
+    if given.type.dtype != t.dtype and not given.type.weak:
+        raise DTypeError(f"{what}: {where} is {given.type!r}, but {of} is {t!r}; their dtypes must agree")
+    return convert(given, t.dtype, t.weak)
+
+
+def pair(what: str, rule: str, parts: str, result: object) -> tuple[Any, Any]:
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        got = f"{len(result)} values" if isinstance(result, tuple | list) else type(result).__name__
+        raise TransformError(f"{what}: {rule} must return a pair {parts}, got {got}")
+    return result[0], result[1]
+
+
+@final
+class Forward:
+    """A user's rule for forward mode."""
+
+    def __init__(self, rule: Callable[..., Any], symbolic_zeros: bool) -> None:
+        self.rule, self.symbolic = rule, symbolic_zeros
+        self.name = name_of(rule)
+
+    def of(self, call: Invocation) -> JvpRule:
+        """Returns the rule on lists of arrays for one call."""
+
+        def jvp(
+            constants: Sequence[Array], primals: Sequence[Array], tangents: Sequence[Array | None]
+        ) -> tuple[list[Array], list[Array | None]]:
+            moved = [
+                zero_for(x.type, self.symbolic) if t is None else t
+                for x, t in zip(primals, tangents, strict=True)
+            ]
+            with call.closure(constants) as settled:
+                result = self.rule(
+                    *call.fixed(constants), call.in_tree.unflatten(primals), call.in_tree.unflatten(moved)
+                )
+                out, out_tangent = pair(call.what, self.name, "(primal_out, tangent_out)", result)
+                ys = [settled(y) for y in call.outputs(self.name, out, "primal_out")]
+                leaves, tree = flatten(out_tangent)
+                leaves = [settled(t) for t in leaves]
+            if tree != call.out_tree:
+                raise TreeError(
+                    f"{call.what}: {self.name} gives a primal_out of structure {call.out_tree} and a tangent_out of "
+                    f"structure {tree}; they must be the same"
+                )
+            dys: list[Array | None] = []
+            for i, (dy, y) in enumerate(zip(leaves, ys, strict=True)):
+                place = call.result_place(i)
+                dys.append(
+                    _checked(
+                        call.what, f"tangent_out{place} of {self.name}", dy, y.type, f"primal_out{place}"
+                    )
+                )
+            return ys, dys
+
+        return jvp
+
+
+@final
+class Reverse:
+    """A user's pair of rules for reverse mode."""
+
+    def __init__(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool) -> None:
+        self.fwd, self.bwd, self.symbolic = fwd, bwd, symbolic_zeros
+        self.fwd_name, self.bwd_name = name_of(fwd), name_of(bwd)
+
+    def of(self, call: Invocation) -> VjpRule:
+        """Returns the rules on lists of arrays for one call."""
+
+        def vjp(
+            constants: Sequence[Array], primals: Sequence[Array], perturbed: Sequence[bool]
+        ) -> tuple[list[Array], list[Array], BackwardRule]:
+            given: Sequence[PyTree] = primals
+            if self.symbolic:
+                given = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
+            with call.closure(constants) as settled:
+                result = self.fwd(*call.arguments(constants, given))
+                out, kept = pair(call.what, self.fwd_name, "(primal_out, residuals)", result)
+                ys = [settled(y) for y in call.outputs(self.fwd_name, out, "primal_out")]
+                leaves, tree = flatten(kept)
+                leaves = [settled(x) for x in leaves]
+            places = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
+            boxes = call.needed_back(constants)
+            types = [y.type for y in ys]
+            in_types = [x.type for x in primals]
+
+            def backward(residuals: Sequence[Array], cts: Sequence[Array | None]) -> Sequence[Array | None]:
+                known = list(leaves)
+                for i, x in zip(places, residuals[: len(places)], strict=True):
+                    known[i] = x
+                assert call.out_tree is not None
+                ct = call.out_tree.unflatten(
+                    [zero_for(t, self.symbolic) if g is None else g for g, t in zip(cts, types, strict=True)]
+                )
+                constants = call.from_needed(residuals[len(places) :])
+                with call.closure(constants) as settled:
+                    found = self.bwd(*call.fixed(constants), tree.unflatten(known), ct)
+                    return [x if x is None else settled(x) for x in self.cotangents(call, found, in_types)]
+
+            residuals = [leaves[i] for i in places]
+            for i in places:
+                leaves[i] = None
+            return ys, [*residuals, *boxes], backward
+
+        return vjp
+
+    def cotangents(self, call: Invocation, found: PyTree, types: Sequence[ArrayType]) -> list[Array | None]:
+        """Flattens and checks what the backward rule gave; None stands for zero, for whole subtrees too."""
+        what, count = call.what, len(call.places)
+        if not isinstance(found, tuple | list):
+            raise TreeError(
+                f"{what}: {self.bwd_name} must return a tuple with one cotangent for each of the {count} "
+                f"differentiable arguments of {call.name}, got {type(found).__name__}"
+            )
+        if len(found) != count:
+            raise TreeError(
+                f"{what}: {self.bwd_name} must return one cotangent for each of the {count} "
+                f"differentiable arguments of {call.name}, got {len(found)}"
+            )
+        leaves, tree = flatten(tuple(found))
+        if tree != call.in_tree:
+            leaves = self._with_zeros(call, tuple(found), len(types))
+        cts: list[Array | None] = []
+        for i, (ct, t) in enumerate(zip(leaves, types, strict=True)):
+            # The place is looked up for errors only.
+            if _is_zero(ct) or (isinstance(ct, Array) and ct.type is t):
+                cts.append(None if _is_zero(ct) else ct)
+            else:
+                place = call.place_of(i)
+                where = f"the cotangent of argument {place} that {self.bwd_name} gives"
+                cts.append(_checked(what, where, ct, t, f"the argument of {call.name}"))
+        return cts
+
+    def _with_zeros(self, call: Invocation, found: tuple[PyTree, ...], count: int) -> list[PyTree]:
+        """Flattens cotangents in which None stands for the zeros of a whole subtree."""
+        leaves, tree = flatten(found, lambda x: x is None)
+        whole: list[PyTree] = []
+        fits = True
+        try:
+            # Any leaf that is no node will do for the arguments'.
+            parts = flatten_up_to(tree, call.in_tree.unflatten([0] * count))
+        except TreeError:
+            parts, fits = [], False
+        for leaf, part in zip(leaves, parts, strict=False):
+            below = flatten(part)[0]
+            fits = fits and (leaf is None or (len(below) == 1 and below[0] is part))
+            whole += [leaf] * len(below)
+        if not fits:
+            raise TreeError(
+                f"{call.what}: {self.bwd_name} gives cotangents of structure {flatten(found)[1]}, but the "
+                f"differentiable arguments of {call.name} have the structure {call.in_tree}"
+            )
+        return whole
