@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from effx.transforms.placement import devices as devices
     from effx.transforms.placement import local_device_count as local_device_count
     from effx.transforms.placement import local_devices as local_devices
+    from effx.transforms.pmap import pmap as pmap
     from effx.transforms.stages import ShapeDtypeStruct as ShapeDtypeStruct
     from effx.transforms.staging import eval_shape as eval_shape
     from effx.transforms.staging import make_jaxpr as make_jaxpr
@@ -111,6 +112,7 @@ _HOME = {
     "named_scope": "effx.transforms.naming",
     "numpy_dtype_promotion": "effx.flags",
     "numpy_rank_promotion": "effx.flags",
+    "pmap": "effx.transforms.pmap",
     "remat": "effx.transforms.checkpoint",
     "stage": "effx.transforms.staging",
     "threefry_partitionable": "effx.flags",

@@ -14,13 +14,14 @@ from effx.effects import Effect, Frame, Handler, Operation, Value
 from effx.errors import AxisNameError, BackendError, NoRuleError
 from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.ops.collective import AxisEffect
+from effx.ir.ops.collective import UNNAMED, AxisEffect
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomTangent
 from effx.ir.program import Equation, Program, Var
 from effx.lower.backends import default_device
-from effx.lower.concrete import ConcreteArray, as_concrete, buffer_on
+from effx.lower.concrete import ConcreteArray, as_concrete, bound_device
 from effx.lower.dispatch import FastPath, fast_function, fast_path
+from effx.lower.parallel import holds_parallel_maps
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 
@@ -64,8 +65,8 @@ def device_for(
     """
     chosen: Device | None = None
     for x in arrays:
-        if x.buffer._committed:
-            device = x.device
+        device = bound_device(x)
+        if device is not None:
             if chosen is not None and chosen != device:
                 raise BackendError(
                     f"{op_name}: arrays are committed to different devices, {device_name(chosen)} and "
@@ -101,10 +102,9 @@ def _kernel(op: Operation[object]) -> Kernel:
             outputs = (Var(cast("ArrayOperation", op).infer(*[x.type for x in arrays])),)
         program = Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
         executable = compile_program(program, (), device, keep_unused=True, committed=committed)
-        buffers = [buffer_on(x, device) for x in arrays]
-        results = executable.run(buffers)
+        results = executable.run(arrays)
         result = tuple(results) if op.multiple else results[0]
-        return result, fast_path(executable, result), False
+        return result, fast_path(executable, result) if executable.takes_as_is(arrays) else None, False
 
     kernel = _kernels[op] = fast_function(op.name, miss, miss, (), ())
     return kernel
@@ -132,7 +132,10 @@ def run_closed(program: Program, arrays: "tuple[Array, ...] | list[Array]") -> l
     if program.effects:
         raise unbound(program.name, program.effects)
     concrete = [as_concrete(x) for x in arrays]
-    device, committed = device_for(program.name, concrete)
+    # Parallel maps choose their devices themselves.
+    device, committed = (
+        (default_device(), False) if holds_parallel_maps(program) else device_for(program.name, concrete)
+    )
     key: Hashable = ("executable", device, committed)
     executable = program.derived.get(key)
     if executable is None:
@@ -140,7 +143,7 @@ def run_closed(program: Program, arrays: "tuple[Array, ...] | list[Array]") -> l
     assert isinstance(executable, Executable)
     for x in concrete:
         x._check_alive(program.name)
-    return executable.run([buffer_on(x, device) for x in concrete])
+    return executable.run(concrete)
 
 
 def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
@@ -161,7 +164,7 @@ def axis_names_in_scope() -> list[Hashable]:
     names: list[Hashable] = []
     while frame is not None:
         axis = getattr(frame.handler, "axis_name", None)
-        if axis is not None:
+        if axis is not None and axis != UNNAMED:
             names.append(axis)
         frame = frame.outer
     return names

@@ -334,6 +334,9 @@ class _Parser:
             if text[1:] not in self.programs:
                 raise self.error(f"the undefined program {text}")
             return self.programs[text[1:]]
+        if text.startswith("<"):
+            self.place -= 1
+            raise self.error(f"{text}, which stands for functions of Python's that no text holds")
         if text in KEYWORDS:
             return KEYWORDS[text]
         if kind == "string":

@@ -4,18 +4,19 @@ Never: differentiate.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from effx.array import Array, Box
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.stage import run_program, stage
 from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of
-from effx.tree.registry import PyTreeDef, flatten
+from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["closure_convert"]
 
 
-def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Array]]:
+def closure_convert(
+    fun: Callable[..., PyTree], *example_args: PyTree
+) -> tuple[Callable[..., PyTree], list[Array]]:
     """Turns what a function closes over into arguments, for rules that must know of it.
 
     Only values that may be differentiated are hoisted: floating and complex values that belong to a
@@ -58,7 +59,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     hoisted = [type(x) is Box and x.type.kind in "fc" for x in staged.captured]
     consts = [x for x, h in zip(staged.captured, hoisted, strict=True) if h]
 
-    def converted(*args: Any) -> Any:
+    def converted(*args: PyTree) -> PyTree:
         """Gives what the function gives, whose hoisted values are the last arguments."""
         n = len(args) - len(consts)
         if n < 0:

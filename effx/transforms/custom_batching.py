@@ -5,7 +5,7 @@ Never: look inside a function that has a rule.
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, final
+from typing import Generic, ParamSpec, TypeVar, final
 
 from effx.array import Array
 from effx.errors import ShapeError, TransformError, TreeError
@@ -13,14 +13,14 @@ from effx.handlers.stage import stage
 from effx.ir.ops.control import Scan
 from effx.ir.ops.custom import Rules
 from effx.transforms.arguments import flatten_output, name_of, origin_of
-from effx.transforms.custom_call import Invocation, perform_custom, positional
-from effx.tree.registry import PyTreeDef, flatten
+from effx.transforms.custom_call import Invocation, kind_of, perform_custom, positional
+from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["custom_vmap", "sequential_vmap"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., PyTree])
 
 
 @final
@@ -54,7 +54,7 @@ class custom_vmap(Generic[P, R]):
         update_wrapper(self, fun)
         self.__name__ = name_of(fun)
         self.fun = fun
-        self.vmap_rule: Callable[..., Any] | None = None
+        self.vmap_rule: Callable[..., PyTree] | None = None
 
     def def_vmap(self, vmap_rule: F) -> F:
         """Gives the function its rule.
@@ -96,7 +96,7 @@ class custom_vmap(Generic[P, R]):
         return result
 
 
-def _outputs(call: Invocation, name: str, size: int, result: Any) -> tuple[list[Array], list[bool]]:
+def _outputs(call: Invocation, name: str, size: int, result: PyTree) -> tuple[list[Array], list[bool]]:
     """Flattens and checks what a rule gave.
 
     Raises:
@@ -104,7 +104,7 @@ def _outputs(call: Invocation, name: str, size: int, result: Any) -> tuple[list[
     """
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise TransformError(
-            f"custom_vmap: {name} must return a pair (result, out_batched), got {type(result).__name__}"
+            f"custom_vmap: {name} must return a pair (result, out_batched), got {kind_of(result)}"
         )
     out, marks = result
     ys, tree = flatten_output("custom_vmap", name, out)
@@ -153,8 +153,9 @@ def sequential_vmap(fun: Callable[P, R]) -> custom_vmap[P, R]:
     [ 1. 25. 81.]
     """
     function = custom_vmap(fun)
+    by_position: Callable[..., PyTree] = function
 
-    def in_turn(size: int, in_batched: list[Any], *args: Any) -> tuple[Any, Any]:
+    def in_turn(size: int, in_batched: list[PyTree], *args: PyTree) -> tuple[PyTree, PyTree]:
         leaves, tree = flatten(args)
         flags = flatten(tuple(in_batched))[0]
         fixed = [x for x, b in zip(leaves, flags, strict=True) if not b]
@@ -165,7 +166,7 @@ def sequential_vmap(fun: Callable[P, R]) -> custom_vmap[P, R]:
             nonlocal out_tree
             steady, row = iter(arrays[: len(fixed)]), iter(arrays[len(fixed) :])
             # The function with its rule, so that a batch of batches is a loop of loops.
-            result = function(*tree.unflatten([next(row) if b else next(steady) for b in flags]))
+            result = by_position(*tree.unflatten([next(row) if b else next(steady) for b in flags]))
             outputs, out_tree = flatten_output("sequential_vmap", function.__name__, result)
             return outputs
 

@@ -11,7 +11,7 @@ Never: know what a rule says.
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, final
+from typing import cast, final
 
 import attrs
 
@@ -27,14 +27,14 @@ from effx.ir.types import ArrayType
 from effx.transforms.arguments import flatten_output, name_of, origin_of, signature_of
 from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
-from effx.tree.registry import PyTree, PyTreeDef, flatten
+from effx.tree.registry import PyTree, PyTreeDef, SequenceKey, flatten
 
 __all__ = ["Invocation", "perform_custom", "positional"]
 
 
 def positional(
-    what: str, fun: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+    what: str, fun: Callable[..., object], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+) -> tuple[PyTree, ...]:
     """Returns a call's arguments by position, with defaults in place.
 
     Raises:
@@ -88,6 +88,11 @@ def places_of(
     return tuple(sorted(set(found)))
 
 
+def kind_of(x: object) -> str:
+    """Names the class of what a rule gave."""
+    return "Array" if isinstance(x, Array) else type(x).__name__
+
+
 @final
 class Invocation:
     """One call: how flat lists of arrays correspond to the user's arguments and results.
@@ -106,7 +111,7 @@ class Invocation:
     """
 
     def __init__(
-        self, what: str, fun: Callable[..., object], args: tuple[Any, ...], nondiff: tuple[int, ...]
+        self, what: str, fun: Callable[..., object], args: tuple[PyTree, ...], nondiff: tuple[int, ...]
     ) -> None:
         self.what, self.fun, self.name = what, fun, name_of(fun)
         self.args = args
@@ -144,16 +149,17 @@ class Invocation:
     def place_of(self, leaf: int) -> str:
         """Returns `0['w']` for a leaf of the arguments that are differentiated."""
         path = flatten_with_path(tuple([self.args[i] for i in self.places]))[0][leaf][0]
-        return f"{self.places[path[0].idx]}{keystr(path[1:])}"
+        first = cast("SequenceKey", path[0])
+        return f"{self.places[first.idx]}{keystr(path[1:])}"
 
-    def fixed(self, constants: Sequence[Array]) -> tuple[Any, ...]:
+    def fixed(self, constants: Sequence[Array]) -> tuple[PyTree, ...]:
         """Returns the nondiff arguments; the operation's last constants stand for the boxes in them."""
         if not self._boxed:
             return self._fixed
         leaves = list(self._fixed_leaves)
         for i, x in zip(self._boxed, constants[len(constants) - len(self._boxed) :], strict=True):
             leaves[i] = x
-        result: tuple[Any, ...] = self._fixed_tree.unflatten(leaves)
+        result: tuple[PyTree, ...] = self._fixed_tree.unflatten(leaves)
         return result
 
     def closure(self, constants: Sequence[Array]) -> AbstractContextManager[Callable[[Array], Array]]:
@@ -173,9 +179,9 @@ class Invocation:
         captured = [next(given) if type(x) is Box else x for x in self.captured[:n]]
         return [*captured, *given]
 
-    def arguments(self, constants: Sequence[Array], leaves: Sequence[PyTree]) -> list[Any]:
+    def arguments(self, constants: Sequence[Array], leaves: Sequence[PyTree]) -> list[PyTree]:
         """Returns all arguments, with `leaves` in the place of those that are differentiated."""
-        args: list[Any] = [None] * len(self.args)
+        args: list[PyTree] = [None] * len(self.args)
         for i, value in zip(self.nondiff, self.fixed(constants), strict=True):
             args[i] = value
         for i, value in zip(self.places, self.in_tree.unflatten(leaves), strict=True):
@@ -220,7 +226,7 @@ class Invocation:
         tree = self.out_tree.unflatten(list(range(self.out_tree.num_leaves)))
         return keystr(flatten_with_path(tree)[0][leaf][0])
 
-    def result(self, outputs: Sequence[Array]) -> Any:
+    def result(self, outputs: Sequence[Array]) -> PyTree:
         """Rebuilds the result."""
         assert self.out_tree is not None
         return self.out_tree.unflatten(outputs)
@@ -255,7 +261,7 @@ def _owner(rules: Rules, operands: Sequence[Array]) -> _Owner | None:
     return None
 
 
-def perform_custom(call: Invocation, rules: Rules) -> Any:
+def perform_custom(call: Invocation, rules: Rules) -> PyTree:
     """Calls a function with rules under the current handlers."""
     owner = _owner(rules, [*call.boxes, *call.primals])
     if owner is None:

@@ -5,11 +5,12 @@ Never: look inside a function that has rules.
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, final, overload
+from typing import Concatenate, Generic, ParamSpec, TypeVar, final, overload
 
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import as_operand
+from effx.effects import current_frame
 from effx.errors import TransformError
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.custom import Rules
@@ -19,7 +20,7 @@ from effx.transforms.custom_call import Invocation, perform_custom, places_of, p
 from effx.transforms.custom_rules import Forward, Reverse, SymbolicZero, pair, zero_for
 from effx.tree import map as tree_map
 from effx.tree.partial import Partial
-from effx.tree.registry import flatten
+from effx.tree.registry import PyTree, flatten
 
 __all__ = ["custom_gradient", "custom_jvp", "custom_vjp"]
 
@@ -27,7 +28,7 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., PyTree])
 
 
 class _Custom(Generic[P, R]):
@@ -56,6 +57,9 @@ class _Custom(Generic[P, R]):
         self.nondiff_argnums = places_of(
             self.what, fun, _numbers(self.what, nondiff_argnums), _names(self.what, nondiff_argnames)
         )
+        signature = signature_of(fun)
+        parameters = () if signature is None else signature.parameters.values()
+        self._by_name = any([p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters])
         self._forward: Forward | None = None
         self._reverse: Reverse | None = None
         if isinstance(fun, _Custom):
@@ -74,6 +78,8 @@ class _Custom(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function; a handler that differentiates uses the rules."""
         forward, reverse = self._rules()
+        if current_frame() is None and not kwargs and not self._by_name:
+            return self.fun(*args, **kwargs)  # nothing looks at the rules
         arguments = positional(self.what, self.fun, args, kwargs)
         call = Invocation(self.what, self.fun, arguments, self.nondiff_argnums)
         rules = Rules(
@@ -104,9 +110,10 @@ class _Custom(Generic[P, R]):
     def __get__(
         self: "_Custom[Concatenate[S, Q], R]", instance: S, owner: object = None
     ) -> Callable[Q, R]: ...
-    def __get__(self, instance: object, owner: object = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> object:
         """Binds a method to its object, which must be among the nondiff arguments or a pytree."""
-        return self if instance is None else partial(self, instance)
+        function: Callable[..., R] = self
+        return self if instance is None else partial(function, instance)
 
     def defjvp(self, jvp: F, symbolic_zeros: bool = False) -> F:
         """Gives the function a rule for forward mode, which serves reverse mode too if there is no other.
@@ -124,7 +131,7 @@ class _Custom(Generic[P, R]):
         self._forward = Forward(jvp, symbolic_zeros)
         return jvp
 
-    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+    def defjvps(self, *jvps: Callable[..., PyTree] | None) -> None:
         """Gives the function a rule for forward mode, in parts: one for each argument, which add up.
 
         Args:
@@ -142,14 +149,16 @@ class _Custom(Generic[P, R]):
             if rule is not None:
                 _as_rule(self.what, "defjvps", rule)
 
-        def jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        function: Callable[..., PyTree] = self
+
+        def jvp(primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...]) -> tuple[PyTree, PyTree]:
             if len(jvps) != len(primals):
                 raise TransformError(
                     f"{self.what}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
                     f"{len(primals)} arguments"
                 )
-            out: Any = self(*primals)  # type: ignore[call-arg]  # the same arguments
-            total: Any = None
+            out = function(*primals)
+            total: PyTree = None
             for rule, x, dx in zip(jvps, primals, tangents, strict=True):
                 leaves, tree = flatten(dx)
                 if rule is None or all([type(t) is SymbolicZero for t in leaves]):
@@ -175,8 +184,8 @@ class _Custom(Generic[P, R]):
 
     def defvjp(
         self,
-        fwd: Callable[P, tuple[R, Any]],
-        bwd: Callable[..., Any],
+        fwd: Callable[..., tuple[R, PyTree]],
+        bwd: Callable[..., PyTree],
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
     ) -> None:
@@ -228,7 +237,7 @@ def _count(fun: Callable[..., object]) -> int | None:
     return len(parameters)
 
 
-def _sum(x: Any, y: Any) -> Any:
+def _sum(x: PyTree, y: PyTree) -> PyTree:
     return x if getattr(y, "dtype", None) == dtypes.float0 else x + y
 
 
@@ -290,7 +299,7 @@ class custom_vjp(_Custom[P, R]):
     what = "custom_vjp"
 
 
-def custom_gradient(fun: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P, R]:
+def custom_gradient(fun: Callable[P, tuple[R, Callable[..., PyTree]]]) -> Callable[P, R]:
     """Makes a function from one that also gives its derivative's transpose.
 
     Args:
@@ -315,18 +324,19 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[
             f"custom_gradient: expected a function, got {fun!r} of type {type(fun).__name__}"
         )
     name = name_of(fun)
+    by_position: Callable[..., PyTree] = fun
 
-    def value(*args: Any, **kwargs: Any) -> Any:
+    def value(*args: PyTree, **kwargs: PyTree) -> PyTree:
         return pair("custom_gradient", name, "(value, vjp_fun)", fun(*args, **kwargs))[0]
 
-    def forward(*args: Any) -> tuple[Any, Any]:
-        result, back = pair("custom_gradient", name, "(value, vjp_fun)", fun(*args))  # type: ignore[call-arg]  # by position
+    def forward(*args: PyTree) -> tuple[PyTree, PyTree]:
+        result, back = pair("custom_gradient", name, "(value, vjp_fun)", by_position(*args))
         leaves, tree = flatten_output("custom_gradient", name, result)
         floating = [i for i, y in enumerate(leaves) if y.type.kind in "fc"]
-        kept: list[Any] = []
+        kept: list[PyTree] = []
 
         def body(arrays: list[Array]) -> list[Array]:
-            cts: list[Any] = [float0_zeros(y.type) for y in leaves]
+            cts: list[PyTree] = [float0_zeros(y.type) for y in leaves]
             for i, ct in zip(floating, arrays, strict=True):
                 cts[i] = ct
             found = back(tree.unflatten(cts))
@@ -336,7 +346,7 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[
         staged = stage(body, [leaves[i].type for i in floating], f"{name}_vjp", "custom_gradient")
         rest, structure = kept
 
-        def backward(captured: Sequence[Array], ct: Any) -> Any:
+        def backward(captured: Sequence[Array], ct: PyTree) -> PyTree:
             cts = flatten(ct)[0]
             arrays = iter(run_program(staged.program, [*captured, *[cts[i] for i in floating]]))
             return structure.unflatten([next(arrays) if isinstance(x, Array) else x for x in rest])
@@ -348,7 +358,7 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[
     forward.__name__ = name
     wrapped: custom_vjp[P, R] = custom_vjp(value)
 
-    def go_back(backward: Callable[[Any], Any], ct: Any) -> Any:
+    def go_back(backward: Callable[[PyTree], PyTree], ct: PyTree) -> PyTree:
         return backward(ct)
 
     go_back.__name__ = f"the vjp_fun of {name}"

@@ -4,7 +4,7 @@ Never: decide when a rule is used.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from effx.ir.ops.custom import BackwardRule, JvpRule, VjpRule
 from effx.ir.types import ArrayType, Shape
 from effx.transforms.arguments import name_of
 from effx.transforms.autodiff import float0_zeros, zeros
-from effx.transforms.custom_call import Invocation
+from effx.transforms.custom_call import Invocation, kind_of
 from effx.tree.prefixes import flatten_up_to
 from effx.tree.registry import PyTree, flatten
 
@@ -51,7 +51,8 @@ class SymbolicZero:
         return int(np.prod(self.shape))
 
     def __repr__(self) -> str:
-        return f"SymbolicZero({self.dtype}[{','.join(map(str, self.shape))}])"
+        name = "float0" if self.dtype == dtypes.float0 else str(self.dtype)
+        return f"SymbolicZero({name}[{','.join(map(str, self.shape))}])"
 
 
 @final
@@ -110,9 +111,9 @@ def _checked(what: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array |
     return convert(given, t.dtype, t.weak)
 
 
-def pair(what: str, rule: str, parts: str, result: object) -> tuple[Any, Any]:
+def pair(what: str, rule: str, parts: str, result: object) -> tuple[PyTree, PyTree]:
     if not isinstance(result, tuple | list) or len(result) != 2:
-        got = f"{len(result)} values" if isinstance(result, tuple | list) else type(result).__name__
+        got = f"{len(result)} values" if isinstance(result, tuple | list) else kind_of(result)
         raise TransformError(f"{what}: {rule} must return a pair {parts}, got {got}")
     return result[0], result[1]
 
@@ -121,7 +122,7 @@ def pair(what: str, rule: str, parts: str, result: object) -> tuple[Any, Any]:
 class Forward:
     """A user's rule for forward mode."""
 
-    def __init__(self, rule: Callable[..., Any], symbolic_zeros: bool) -> None:
+    def __init__(self, rule: Callable[..., PyTree], symbolic_zeros: bool) -> None:
         self.rule, self.symbolic = rule, symbolic_zeros
         self.name = name_of(rule)
 
@@ -165,7 +166,7 @@ class Forward:
 class Reverse:
     """A user's pair of rules for reverse mode."""
 
-    def __init__(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool) -> None:
+    def __init__(self, fwd: Callable[..., PyTree], bwd: Callable[..., PyTree], symbolic_zeros: bool) -> None:
         self.fwd, self.bwd, self.symbolic = fwd, bwd, symbolic_zeros
         self.fwd_name, self.bwd_name = name_of(fwd), name_of(bwd)
 
@@ -215,7 +216,7 @@ class Reverse:
         if not isinstance(found, tuple | list):
             raise TreeError(
                 f"{what}: {self.bwd_name} must return a tuple with one cotangent for each of the {count} "
-                f"differentiable arguments of {call.name}, got {type(found).__name__}"
+                f"differentiable arguments of {call.name}, got {kind_of(found)}"
             )
         if len(found) != count:
             raise TreeError(
@@ -242,7 +243,7 @@ class Reverse:
         whole: list[PyTree] = []
         fits = True
         try:
-            # Any leaf that is no node will do for the arguments'.
+            # PyTree leaf that is no node will do for the arguments'.
             parts = flatten_up_to(tree, call.in_tree.unflatten([0] * count))
         except TreeError:
             parts, fits = [], False

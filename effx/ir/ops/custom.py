@@ -41,6 +41,11 @@ BatchRule = Callable[
 ]
 
 
+def word(name: str) -> str:
+    """Returns a name as one word of a program's text."""
+    return "".join([c if c.isalnum() else "_" for c in name]).strip("_") or "f"
+
+
 @final
 @attrs.frozen(eq=False, repr=False)
 class Rules:
@@ -62,7 +67,7 @@ class Rules:
 
     def __repr__(self) -> str:
         kinds = [k for k in ("jvp", "vjp", "batch") if getattr(self, k) is not None]
-        return f"<{'.'.join(kinds)}.rules.of.{self.name.strip('<>')}>"
+        return f"<{'.'.join(kinds)}.rules.of.{word(self.name)}>"
 
 
 @final
@@ -115,7 +120,7 @@ class Backward:
     function: BackwardRule
 
     def __repr__(self) -> str:
-        return f"<backward.rule.of.{self.name.strip('<>')}>"
+        return f"<backward.rule.of.{word(self.name)}>"
 
     def no_forward_mode(self) -> TransformError:
         """Returns the error for forward mode where there is only a rule for reverse mode."""

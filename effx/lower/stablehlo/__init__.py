@@ -5,6 +5,7 @@ Never: compile or run.
 
 from effx.lower.stablehlo import (
     checkpoint,
+    collective,
     control,
     custom,
     elementwise,
@@ -19,6 +20,7 @@ from effx.lower.stablehlo import (
 
 __all__ = [
     "checkpoint",
+    "collective",
     "control",
     "custom",
     "elementwise",
