@@ -191,7 +191,8 @@ def stack_of(frame: Frame | None) -> str:
     """Describes a handler stack from the outermost frame to the innermost: `jit > jvp`."""
     if frame is None:
         return ""
-    return " > ".join(reversed([f.handler.describe() for f in frame.outward()]))
+    # A handler that only helps another has nothing to say.
+    return " > ".join(reversed([said for f in frame.outward() if (said := f.handler.describe())]))
 
 
 def is_in_scope(frame: Frame | None) -> bool:

@@ -19,6 +19,7 @@ __all__ = [
     "BackendError",
     "ConcretizationError",
     "DTypeError",
+    "DeviceCountError",
     "DonatedArrayError",
     "EffxError",
     "EscapedBoxError",
@@ -190,6 +191,10 @@ class ProgramError(EffxError, ValueError):
 
 class BackendError(EffxError, RuntimeError):
     """A platform, plugin or device is not there or does not work."""
+
+
+class DeviceCountError(BackendError, ValueError):
+    """A parallel map has more members than there are devices."""
 
 
 def hide_internal_frames(error: BaseException) -> None:

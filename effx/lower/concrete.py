@@ -6,9 +6,12 @@ registry the wrapper is a node, so that jaxlib's C++ takes and returns it withou
 Never: compile.
 """
 
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast, final
 
+import attrs
 import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
@@ -20,11 +23,11 @@ from effx.array.printing import array_repr, host_text
 from effx.array.promotion import as_operand
 from effx.array.values import DT, Dims, HostData, Number
 from effx.effects import isolated, perform
-from effx.errors import DonatedArrayError, DTypeError
+from effx.errors import BackendError, DonatedArrayError, DTypeError
 from effx.ir.ops.convert import Bitcast
 from effx.ir.types import ArrayType, array_type
 from effx.lower.backends import client, default_device
-from effx.lower.sharding import SingleDeviceSharding, single
+from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, placement, single
 from effx.tree.registry import PyTree, PyTreeDef, dispatch, register_leaf
 
 if TYPE_CHECKING:
@@ -97,17 +100,33 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     @property
     def device(self) -> Device:
-        """The device that holds the array."""
-        return cast("_jax.SingleDeviceSharding", self.buffer._sharding)._device
+        """The device that holds the array.
+
+        Raises:
+            BackendError: there are several.
+        """
+        sharding = self.buffer._sharding
+        if type(sharding) is Placement:
+            raise BackendError(
+                f"x.device: {self.type!r} lies on {sharding.num_devices} devices; use x.devices() or x.sharding"
+            )
+        return cast("_jax.SingleDeviceSharding", sharding)._device
 
     def devices(self) -> set[Device]:
         """The devices that hold the array."""
         return self.sharding.device_set
 
     @property
-    def sharding(self) -> SingleDeviceSharding:
+    def sharding(self) -> SingleDeviceSharding | TiledSharding:
         """How the array lies on devices."""
-        return SingleDeviceSharding(self.device)
+        sharding = self.buffer._sharding
+        return sharding.sharding if type(sharding) is Placement else SingleDeviceSharding(self.device)
+
+    @property
+    def addressable_shards(self) -> "list[Shard]":
+        """The parts that lie on the devices of this process, which are all."""
+        self._check_alive("x.addressable_shards")
+        return shards_of(self)
 
     @property
     def committed(self) -> bool:
@@ -127,8 +146,13 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def copy_to_host_async(self) -> None:
         """Starts the copy to the host that a later conversion needs."""
         self._check_alive("x.copy_to_host_async()")
-        if self.buffer._npy_value is None:
-            self.buffer._copy_single_device_array_to_host_async()
+        if self.buffer._npy_value is not None:
+            return
+        for part in shards_of(self):
+            # On a CPU the conversion is a view, and there is nothing to start.
+            if part.device.platform != "cpu":
+                with _NoJax():
+                    cast("ConcreteArray", part.data).buffer._copy_single_device_array_to_host_async()
 
     def is_deleted(self) -> bool:
         """Says whether the memory was given away or freed."""
@@ -169,6 +193,10 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        if type(self.buffer._sharding) is Placement:
+            raise DTypeError(
+                f"dlpack: {self.type!r} lies on several devices; share x.addressable_shards[i].data"
+            )
         platform = self.device.platform
         kind = {"cpu": 1, "gpu": 2, "cuda": 2, "rocm": 10}.get(platform)
         if kind is None:
@@ -189,6 +217,24 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     def __repr__(self) -> str:
         return array_repr(self)
+
+
+@final
+@attrs.frozen(eq=False)
+class Shard:
+    """The part of an array that lies on one device.
+
+    Attributes:
+        data: the part, as an array of its own.
+        device: where it lies.
+        index: which part of the whole it is.
+        replica_id: how many devices before this one hold the same part.
+    """
+
+    data: Array
+    device: Device
+    index: tuple[slice, ...]
+    replica_id: int
 
 
 register_leaf(Array)
@@ -222,6 +268,8 @@ def result_structure(result: PyTree) -> PyTreeDef:
 def _fetch(x: ConcreteArray) -> HostData:
     """Copies elements to the host; on a CPU the result is a read-only view of the array's memory."""
     buffer, t = x.buffer, x.type
+    if type(buffer._sharding) is Placement:
+        return _assembled(x)
     # jaxlib's own conversion imports jax where it is installed; the buffer protocol does not, but
     # it exists on CPUs only and knows no ml_dtypes, whose bits go through integers.
     if x.device.platform != "cpu":
@@ -238,6 +286,103 @@ def _fetch(x: ConcreteArray) -> HostData:
     with isolated():
         bits = cast("ConcreteArray", perform(Bitcast(raw), (x,)))
     return np.asarray(memoryview(bits.buffer)).view(t.dtype)
+
+
+def _assembled(x: ConcreteArray) -> HostData:
+    """Puts the parts of an array on several devices together on the host."""
+    parts = shards_of(x)
+    if x.buffer._sharding.is_fully_replicated:  # type: ignore[attr-defined]  # a Placement
+        return parts[0].data.host("numpy.asarray(x)")
+    whole = np.empty(x.type.shape, x.type.dtype)
+    for part in parts:
+        cast("ConcreteArray", part.data).copy_to_host_async()
+    for part in parts:  # the copies have started on all devices
+        if part.replica_id == 0:
+            whole[part.index] = part.data.host("numpy.asarray(x)")
+    whole.flags.writeable = False
+    return whole
+
+
+def shards_of(x: ConcreteArray) -> list[Shard]:
+    """Returns the parts of an array, in the devices' order."""
+    sharding, shape = x.sharding, x.type.shape
+    if isinstance(sharding, SingleDeviceSharding):
+        return [Shard(x, sharding.device, (slice(None),) * len(shape), 0)]
+    t = x.type.with_shape(sharding.shard_shape(shape))
+    with _NoJax():
+        buffers = x.buffer._arrays
+    return [
+        Shard(
+            ConcreteArray(b._rewrap_with_aval_and_sharding(t, single(d))),
+            d,
+            sharding.index(k, shape),
+            sharding.replica(k),
+        )
+        for k, (b, d) in enumerate(zip(buffers, sharding.devices, strict=True))
+    ]
+
+
+class _NoJax:
+    """Keeps this thread from importing jax, which jaxlib does to give parts a type if it can; it need not."""
+
+    __slots__ = ("thread",)
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "jax" and threading.get_ident() == self.thread:
+            raise ImportError("effx never imports jax")
+
+    def __enter__(self) -> None:
+        self.thread = threading.get_ident()
+        if "jax" not in sys.modules:
+            sys.meta_path.insert(0, self)
+
+    def __exit__(self, *error: object) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+
+def spread(x: ConcreteArray, sharding: TiledSharding) -> ArrayImpl:
+    """Returns the array's buffer on several devices, copying where it does not lie so already."""
+    t = x.type
+    wanted = placement(sharding, t.ndim)
+    given = x.buffer._sharding
+    if given is wanted:
+        return x.buffer
+    devices = list(sharding.devices)
+    if type(given) is Placement and given.is_like(wanted):
+        return x.buffer._rewrap_with_aval_and_sharding(t, wanted)
+    data = x.host("move")
+    parts = [data[sharding.index(k, t.shape)] for k in range(len(devices))]
+    return _jax.batched_device_put(t, wanted, parts, devices, True, enable_x64=True)
+
+
+def joined(t: ArrayType, sharding: TiledSharding, parts: Sequence[ConcreteArray]) -> ConcreteArray:
+    """Makes one array of parts, one for each device, that lie there or are moved."""
+    wanted = placement(sharding, t.ndim)
+    devices = list(sharding.devices)
+    part = t.with_shape(sharding.shard_shape(t.shape))
+    buffers = [
+        p.buffer if p.type is part else put(p.host("move").reshape(part.shape), part).buffer for p in parts
+    ]
+    return ConcreteArray(_jax.batched_device_put(t, wanted, buffers, devices, True, enable_x64=True))
+
+
+def buffer_for(x: ConcreteArray, sharding: "Device | TiledSharding") -> ArrayImpl:
+    """Returns the array's buffer as a computation wants it, copying one that lies elsewhere."""
+    return spread(x, sharding) if isinstance(sharding, TiledSharding) else buffer_on(x, sharding)
+
+
+def bound_device(x: ConcreteArray) -> Device | None:
+    """Returns the device that computations follow the array to; None where they need not.
+
+    An array on several devices is gathered wherever it is needed.
+    """
+    return None if not x.buffer._committed or type(x.buffer._sharding) is Placement else x.device
+
+
+def is_spread(x: ConcreteArray) -> bool:
+    """Says whether an array lies on several devices."""
+    return type(x.buffer._sharding) is Placement
 
 
 def _copy_buffer(x: ConcreteArray) -> ConcreteArray:
@@ -276,7 +421,13 @@ def put(
 
 def buffer_on(x: ConcreteArray, device: Device) -> ArrayImpl:
     """Returns the array's buffer on a device, copying one that lies elsewhere."""
-    return (x if x.device == device else put(x.host("move"), x.type, device)).buffer
+    sharding = x.buffer._sharding
+    if type(sharding) is Placement:
+        if sharding.is_fully_replicated and device in sharding.sharding.devices:
+            return cast("ConcreteArray", shards_of(x)[sharding.sharding.devices.index(device)].data).buffer
+    elif x.device == device:
+        return x.buffer
+    return put(x.host("move"), x.type, device).buffer
 
 
 _scalars: dict[tuple[Number | str, ArrayType], ConcreteArray] = {}
@@ -311,11 +462,22 @@ def device_put(x: Operand, device: object = None) -> Array:
     """Moves one array or number to a device; boxes stay what they are."""
     from effx.lower.sharding import device_of
 
-    target = device_of(device)
     array = as_operand(x, "device_put")
+    if isinstance(device, TiledSharding):
+        if isinstance(array, Box):
+            return array
+        array = as_concrete(array)
+        array._check_alive("device_put")
+        return ConcreteArray(spread(array, device))
+    target = device_of(device)
     if isinstance(array, Box):
         return array
     if type(array) is ConcreteArray:
+        if is_spread(array):
+            if target is None:
+                return array
+            array._check_alive("device_put")
+            return ConcreteArray(buffer_on(array, target))
         if target is None or (array.device == target and array.committed):
             return array
         array._check_alive("device_put")

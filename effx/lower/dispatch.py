@@ -94,15 +94,14 @@ def reads_scalars() -> bool:
 
 def fast_path(executable: Executable, result: object) -> FastPath:
     """Returns the data with which C++ runs an executable, and builds results of `result`'s structure."""
-    sharding = executable.sharding
     outputs = len(executable.out_types)
     # The hidden arguments stand before the caller's, and are all kept.
     kept = [True] * len(executable.constants) + list(executable.kept)
     return FastPath(
         xla_executable=executable.loaded,
         out_pytree_def=result_structure(result),
-        in_shardings=[sharding] * sum(kept),
-        out_shardings=[sharding] * outputs,
+        in_shardings=list(executable.in_shardings),
+        out_shardings=list(executable.out_shardings),
         out_avals=list(executable.out_types),
         out_committed=[executable.committed] * outputs,
         kept_var_bitvec=kept,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import TypeVar, final
 
+import attrs
 import numpy as np
 
 from effx import dtypes
@@ -19,8 +20,9 @@ from effx.effects import Operation, RuleTable
 from effx.errors import BackendError, NoRuleError, Source, resolve
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.types import ArrayType, Shape, array_type
+from effx.lower.parallel import Cut, plan_of
 
-__all__ = ["Body", "Module", "emits", "module_text"]
+__all__ = ["Axis", "Body", "Module", "emits", "module_text", "sharding_text"]
 
 O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
 
@@ -71,6 +73,22 @@ def ints(values: Sequence[int]) -> str:
 
 
 @final
+@attrs.frozen
+class Axis:
+    """An axis that a parallel map around binds: its member's place is (device // stride) % size."""
+
+    name: object
+    size: int
+    stride: int
+
+
+def sharding_text(mesh: str, t: ArrayType, axes: Sequence[int]) -> str:
+    """Returns how an array lies whose first axes are cut along these axes of a mesh."""
+    dims = [*[f'{{"m{a}"}}' for a in axes], *["{}"] * (t.ndim - len(axes))]
+    return f"<@{mesh}, [{', '.join(dims)}]>"
+
+
+@final
 class Module:
     """One StableHLO module: a main function and the private ones that it calls.
 
@@ -78,14 +96,30 @@ class Module:
 
     Attributes:
         platform: "cpu", "cuda", "rocm" or "tpu"; a rule may choose another form for it.
+        devices: how many run the module together.
+        axes: what the parallel maps around bind, outermost first; none outside of them.
+        meshes: grids of the devices by name.
     """
 
-    __slots__ = ("_programs", "_taken", "functions", "locations", "platform", "shared")
+    __slots__ = (
+        "_programs",
+        "_taken",
+        "axes",
+        "devices",
+        "functions",
+        "locations",
+        "meshes",
+        "platform",
+        "shared",
+    )
 
-    def __init__(self, platform: str) -> None:
+    def __init__(self, platform: str, devices: int = 1) -> None:
         self.platform = platform
+        self.devices = devices
+        self.axes: tuple[Axis, ...] = ()
+        self.meshes: dict[str, tuple[int, ...]] = {}
         self.functions: list[str] = []
-        self._programs: dict[Program, str] = {}
+        self._programs: dict[object, str] = {}
         self._taken: set[str] = {"main"}
         self.shared: dict[object, str] = {}
         self.locations: dict[tuple[str, str, int], str] = {}
@@ -102,9 +136,11 @@ class Module:
 
     def function_of(self, program: Program) -> str:
         """Returns the name of the private function for a program, writing it the first time."""
-        name = self._programs.get(program)
+        # The same collective means other devices inside another parallel map.
+        key: object = (program, self.axes) if self.axes else program
+        name = self._programs.get(key)
         if name is None:
-            name = self._programs[program] = self.fresh(program.name)
+            name = self._programs[key] = self.fresh(program.name)
             self.functions.append(function_text(self, program, name, "private"))
         return name
 
@@ -115,6 +151,20 @@ class Module:
             found = self.shared[key] = self.fresh(name)
             self.functions.append(write(found))
         return found
+
+    def mesh(self, grid: tuple[int, ...]) -> str:
+        """Returns the name of a grid of all devices."""
+        name = f"mesh_{'_'.join(map(str, grid))}"
+        self.meshes[name] = grid
+        return name
+
+    def mesh_lines(self) -> list[str]:
+        """Returns the definitions of the grids."""
+        lines = []
+        for name, grid in self.meshes.items():
+            axes = ", ".join([f'"m{i}"={n}' for i, n in enumerate(grid)])
+            lines.append(f"  sdy.mesh @{name} = <[{axes}]>")
+        return lines
 
     def location(self, label: str, source: Source) -> str:
         """Returns ` loc(#locN)` for an equation."""
@@ -244,7 +294,12 @@ class Body:
         text = f"func.call @{function}({', '.join(inputs)}) : ({types}) -> ({', '.join(outs)})"
         return self.block(text, len(outs))
 
-    def region(self, write: Callable[[], Sequence[str]], types: Sequence[ArrayType]) -> list[str]:
+    def region(
+        self,
+        write: Callable[[], Sequence[str]],
+        types: Sequence[ArrayType],
+        terminator: str = "stablehlo.return",
+    ) -> list[str]:
         """Returns the lines of a region that `write` fills and whose results it names.
 
         What is defined inside is known inside only, constants included.
@@ -253,9 +308,9 @@ class Body:
         self.lines, self._constants = [], dict(constants)
         results = write()
         self.lines.append(
-            f"    stablehlo.return {', '.join(results)} : {', '.join([t.mlir for t in types])}"
+            f"    {terminator} {', '.join(results)} : {', '.join([t.mlir for t in types])}"
             if results
-            else "    stablehlo.return"
+            else f"    {terminator}"
         )
         lines = ["  " + line for line in self.lines]
         self.lines, self._constants, self._location = outer, constants, location
@@ -280,7 +335,12 @@ class Body:
 
 
 def function_text(
-    module: Module, program: Program, name: str, visibility: str, attributes: Sequence[str] = ()
+    module: Module,
+    program: Program,
+    name: str,
+    visibility: str,
+    attributes: Sequence[str] = (),
+    result_attributes: Sequence[str] = (),
 ) -> str:
     """Returns the text of one function; `attributes` are those of the arguments, "" for none."""
     body = Body(module)
@@ -292,15 +352,31 @@ def function_text(
     body.equations(program.equations)
     results = [body.name(atom) for atom in program.outputs]
     types = ", ".join([atom.type.mlir for atom in program.outputs])
+    declared = types
+    if result_attributes:
+        declared = ", ".join(
+            [
+                f"{atom.type.mlir} {{{extra}}}"
+                for atom, extra in zip(program.outputs, result_attributes, strict=True)
+            ]
+        )
     tail = f"return {', '.join(results)} : {types}" if results else "return"
     return "\n".join(
         (
-            f"  func.func {visibility} @{name}({', '.join(arguments)}) -> ({types}) {{",
+            f"  func.func {visibility} @{name}({', '.join(arguments)}) -> ({declared}) {{",
             *body.lines,
             f"    {tail}",
             "  }",
         )
     )
+
+
+def _shardings(module: Module, cuts: Sequence[Cut], types: Sequence[ArrayType]) -> list[list[str]]:
+    """Returns for arguments or results of `main` the attribute that says how they lie."""
+    return [
+        [f"sdy.sharding = #sdy.sharding{sharding_text(module.mesh(cut.grid), t, cut.axes)}"]
+        for cut, t in zip(cuts, types, strict=True)
+    ]
 
 
 def module_text(
@@ -318,24 +394,33 @@ def module_text(
         raise BackendError(f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}")
     import effx.lower.stablehlo  # noqa: F401 - registers the rules; here, because they need this module first
 
-    module = Module(platform)
-    attributes = [""] * len(program.inputs)
+    plan = plan_of(program)
+    module = Module(platform, 1 if plan is None else plan.count)
+    attributes = (
+        [[] for _ in program.inputs] if plan is None else _shardings(module, plan.inputs, program.in_types)
+    )
+    results = [] if plan is None else _shardings(module, plan.outputs, program.out_types)
     if any(donated):
         taken: set[int] = set()
         for i, var in enumerate(program.inputs):
             if not donated[i]:
                 continue
             for j, t in enumerate(program.out_types):
-                if j not in taken and t.matches(var.type):
+                fits = t.matches(var.type) and (plan is None or plan.inputs[i] == plan.outputs[j])
+                if j not in taken and fits:
                     taken.add(j)
-                    attributes[i] = f"tf.aliasing_output = {j} : i32"
+                    attributes[i].append(f"tf.aliasing_output = {j} : i32")
                     break
             else:
-                attributes[i] = "jax.buffer_donor = true"
-    main = function_text(module, program, "main", "public", attributes)
+                attributes[i].append("jax.buffer_donor = true")
+    main = function_text(
+        module, program, "main", "public", [", ".join(a) for a in attributes], [", ".join(a) for a in results]
+    )
     name = "".join(c if c.isalnum() or c == "_" else "_" for c in program.name)
+    partitions = f"mhlo.num_partitions = {module.devices} : i32"
     parts = [
-        f"module @jit_{name} attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}} {{",
+        f"module @jit_{name} attributes {{{partitions}, mhlo.num_replicas = 1 : i32}} {{",
+        *module.mesh_lines(),
         main,
         *module.functions,
         "}",

@@ -20,9 +20,10 @@ from effx.flags import log_compiles
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.backends import platform_of
-from effx.lower.concrete import ConcreteArray
+from effx.lower.concrete import ConcreteArray, buffer_for, is_spread
 from effx.lower.emit import module_text
-from effx.lower.sharding import single
+from effx.lower.parallel import devices_for, plan_of
+from effx.lower.sharding import TiledSharding, placement, single
 
 __all__ = ["Executable", "compile_program"]
 
@@ -32,11 +33,13 @@ _log = logging.getLogger("effx")
 @final
 @attrs.frozen(eq=False)
 class Executable:
-    """A compiled program on one device.
+    """A compiled program on one device, or on several.
 
     Attributes:
         loaded: XLA's executable; it takes the constants, then the kept inputs.
-        sharding: where its inputs and outputs lie.
+        devices: where it runs.
+        places: where each input lies, the constants left out.
+        in_shardings, out_shardings: jaxlib's form of where what it takes and gives lies, constants included.
         in_types, out_types: of all inputs, the constants left out, and of the outputs.
         constants: hidden leading arguments.
         kept: for each input whether the executable takes it.
@@ -45,7 +48,10 @@ class Executable:
     """
 
     loaded: _jax.LoadedExecutable
-    sharding: _jax.SingleDeviceSharding
+    devices: tuple[Device, ...]
+    places: tuple[Device | TiledSharding, ...]
+    in_shardings: tuple[_jax.Sharding, ...]
+    out_shardings: tuple[_jax.Sharding, ...]
     in_types: tuple[ArrayType, ...]
     out_types: tuple[ArrayType, ...]
     constants: tuple[ArrayImpl, ...]
@@ -54,10 +60,23 @@ class Executable:
     text: str
     handlers: list[_jax.ResultHandler]
 
-    def run(self, buffers: Sequence[ArrayImpl]) -> list[ConcreteArray]:
-        """Runs on buffers for all inputs; gives one array for each output."""
-        arguments = [*self.constants, *[b for b, keep in zip(buffers, self.kept, strict=True) if keep]]
-        results = self.loaded.execute_sharded(arguments)
+    def takes_as_is(self, arrays: Sequence[ConcreteArray]) -> bool:
+        """Says whether the arrays lie where the executable takes them, so that C++ can do without Python."""
+        if len(self.devices) == 1:
+            return not any([is_spread(x) for x in arrays])
+        return all(
+            [
+                isinstance(place, TiledSharding) and x.buffer._sharding is placement(place, x.type.ndim)
+                for x, place, keep in zip(arrays, self.places, self.kept, strict=True)
+                if keep
+            ]
+        )
+
+    def run(self, arrays: Sequence[ConcreteArray]) -> list[ConcreteArray]:
+        """Runs on arrays for all inputs, moved where they must be; gives one array for each output."""
+        given = zip(arrays, self.places, self.kept, strict=True)
+        arguments = [buffer_for(x, place) for x, place, keep in given if keep]
+        results = self.loaded.execute_sharded([*self.constants, *arguments])
         return [ConcreteArray(b) for b in results.consume_with_handlers(self.handlers)]
 
 
@@ -66,7 +85,7 @@ class Executable:
 _UNCHECKED = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
 
 
-def result_handler(t: ArrayType, sharding: _jax.SingleDeviceSharding, committed: bool) -> _jax.ResultHandler:
+def result_handler(t: ArrayType, sharding: _jax.Sharding, committed: bool) -> _jax.ResultHandler:
     """Returns what makes one result of an execution an array of type `t`."""
     return _jax.array_result_handler(t, sharding, committed, **_UNCHECKED)
 
@@ -110,46 +129,65 @@ def compile_program(
     text = module_text(
         kept_program, platform_of(device), [f for f, keep in zip(flags, kept, strict=True) if keep]
     )
-    loaded = compile_text(text, device, program.name)
-    sharding = single(device)
+    devices = devices_for(kept_program, device)
+    loaded = compile_text(text, devices, program.name)
     out_types = program.out_types
+    plan = plan_of(kept_program)
+    bound = committed or plan is not None
+    places: list[Device | TiledSharding] = [devices[0]] * len(used)
+    in_shardings: list[_jax.Sharding] = [single(devices[0])] * sum(kept)
+    out_shardings: list[_jax.Sharding] = [single(devices[0])] * len(out_types)
+    if plan is not None:
+        inputs, outputs = plan.shardings(devices)
+        taken = iter(inputs)
+        # An input that is not read is not moved either: `run` leaves it out.
+        places = [next(taken) if keep else devices[0] for keep in kept]
+        in_shardings = [placement(s, t.ndim) for s, t in zip(inputs, kept_program.in_types, strict=True)]
+        out_shardings = [placement(s, t.ndim) for s, t in zip(outputs, out_types, strict=True)]
     return Executable(
         loaded=loaded,
-        sharding=sharding,
+        devices=devices,
+        places=tuple(places[n:]),
+        in_shardings=tuple(in_shardings),
+        out_shardings=tuple(out_shardings),
         in_types=program.in_types[n:],
         out_types=out_types,
-        constants=tuple([c.buffer for c in constants]),
+        constants=tuple([buffer_for(c, place) for c, place in zip(constants, places, strict=False)]),
         kept=kept[n:],
-        committed=committed,
+        committed=bound,
         text=text,
-        handlers=[result_handler(t, sharding, committed) for t in out_types],
+        handlers=[result_handler(t, s, bound) for t, s in zip(out_types, out_shardings, strict=True)],
     )
 
 
 # A function that is made anew in each call of another, the body of a scan say, is traced again each time.
 # Its text is the same, so XLA need not compile it again: the most recently used texts are kept.
-_kept: "OrderedDict[tuple[str, Device], _jax.LoadedExecutable]" = OrderedDict()
+_kept: "OrderedDict[tuple[str, tuple[Device, ...]], _jax.LoadedExecutable]" = OrderedDict()
 _KEPT = 256
 _lock = threading.Lock()
 
 
-def compile_text(text: str, device: Device, name: str) -> _jax.LoadedExecutable:
-    """Compiles a StableHLO module for one device; a text that was compiled lately is not compiled again.
+def compile_text(text: str, devices: tuple[Device, ...], name: str) -> _jax.LoadedExecutable:
+    """Compiles a StableHLO module for one device, or for several that run it together.
+
+    A text that was compiled lately is not compiled again.
 
     Raises:
         BackendError: XLA refuses the text.
     """
-    key = (text, device)
+    key = (text, devices)
     with _lock:
         found = _kept.get(key)
         if found is not None:
             _kept.move_to_end(key)
             return found
     started = time.perf_counter()
-    loaded = _compile(text, device)
+    loaded = _compile(text, devices)
     if log_compiles.value:
         seconds = time.perf_counter() - started
-        _log.warning("compiled %s (%d lines) for %s in %.3f s", name, text.count("\n"), device, seconds)
+        _log.warning(
+            "compiled %s (%d lines) for %s in %.3f s", name, text.count("\n"), _names(devices), seconds
+        )
     with _lock:
         _kept[key] = loaded
         if len(_kept) > _KEPT:
@@ -157,17 +195,21 @@ def compile_text(text: str, device: Device, name: str) -> _jax.LoadedExecutable:
     return loaded
 
 
-def _compile(text: str, device: Device) -> _jax.LoadedExecutable:
+def _names(devices: tuple[Device, ...]) -> str:
+    return str(devices[0]) if len(devices) == 1 else f"{devices[0]} to {devices[-1]}"
+
+
+def _compile(text: str, devices: tuple[Device, ...]) -> _jax.LoadedExecutable:
     options = _jax.CompileOptions()
-    options.num_replicas = options.num_partitions = 1
     build = options.executable_build_options
-    build.num_replicas = build.num_partitions = 1
-    build.device_assignment = _jax.DeviceAssignment.create(_one_device(device))
+    options.num_replicas = build.num_replicas = 1
+    options.num_partitions = build.num_partitions = len(devices)
+    if len(devices) > 1:
+        build.use_spmd_partitioning = True
+        build.use_shardy_partitioner = True
+    ids = np.asarray([[d.id for d in devices]], dtype=np.int64)
+    build.device_assignment = _jax.DeviceAssignment.create(ids)
     try:
-        return device.client.compile_and_load(text, _jax.DeviceList((device,)), options)
+        return devices[0].client.compile_and_load(text, _jax.DeviceList(devices), options)
     except _jax.JaxRuntimeError as error:
         raise BackendError(f"compile: XLA refused the program: {error}") from error
-
-
-def _one_device(device: Device) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
-    return np.asarray([[device.id]], dtype=np.int64)

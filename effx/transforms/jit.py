@@ -24,9 +24,10 @@ from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
-from effx.lower.backends import local_devices
-from effx.lower.concrete import ConcreteArray, as_concrete, buffer_on
+from effx.lower.backends import default_device, local_devices
+from effx.lower.concrete import ConcreteArray, as_concrete
 from effx.lower.dispatch import FastPath, fast_function, fast_path, reads_scalars
+from effx.lower.parallel import holds_parallel_maps
 from effx.lower.sharding import Device, device_name, device_of
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of, signature_of
@@ -297,12 +298,12 @@ class Function(Generic[P, R]):
         if current_frame() is not None or entry.foreign or entry.program.effects:
             return self.perform(entry, arrays), None, False
         concrete = [as_concrete(x) for x in arrays]
-        executable, device = self.executable(entry, concrete)
+        executable = self.executable(entry, concrete)
         for x in concrete:
             x._check_alive(self.name)
-        buffers = [buffer_on(x, device) for x in concrete]
-        result: R = entry.out_tree.unflatten(executable.run(buffers))
-        settled = all([type(x) is ConcreteArray for x in leaves]) or reads_scalars()
+        settled = executable.takes_as_is(concrete)
+        settled = settled and (all([type(x) is ConcreteArray for x in leaves]) or reads_scalars())
+        result: R = entry.out_tree.unflatten(executable.run(concrete))
         return result, fast_path(executable, result) if settled else None, False
 
     def perform(self, entry: Entry, arrays: Sequence[Array]) -> R:
@@ -315,9 +316,12 @@ class Function(Generic[P, R]):
         result: R = entry.out_tree.unflatten(results)
         return result
 
-    def executable(self, entry: Entry, arrays: list[ConcreteArray]) -> tuple[Executable, Device]:
+    def executable(self, entry: Entry, arrays: list[ConcreteArray]) -> Executable:
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
-        device, committed = device_for(self.name, arrays)
+        # Parallel maps choose their devices themselves.
+        device, committed = (
+            (default_device(), False) if holds_parallel_maps(entry.program) else device_for(self.name, arrays)
+        )
         if self.options.device is not None:
             if committed and device != self.options.device:
                 raise BackendError(
@@ -328,7 +332,7 @@ class Function(Generic[P, R]):
         found = entry.executables.get((device, committed))
         if found is None:
             found = entry.executables[device, committed] = self.compile(entry, device, committed)
-        return found, device
+        return found
 
     def compile(self, entry: Entry, device: Device, committed: bool) -> Executable:
         """Compiles a staged form for a device."""
@@ -564,7 +568,12 @@ def jit(
         device,
         backend,
     )
-    function = Function(fun, options)
+    return public_form(Function(fun, options))
+
+
+def public_form(function: Function[P, R]) -> Jitted[P, R]:
+    """Returns the C++ function that users get for a staged one."""
+    fun, options = function.fun, function.options
     fast = fast_function(function.name, fun, function.miss, options.static_argnums, options.static_argnames)
     # jaxlib's C++ functions take attributes, as Python's do.
     public: Any = function.guard(fast) if options.needs_guard else fast

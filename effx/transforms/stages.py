@@ -14,7 +14,7 @@ from effx.errors import BackendError, ShapeError, TreeError
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.backends import default_device, platform_of
-from effx.lower.concrete import as_concrete, buffer_on
+from effx.lower.concrete import as_concrete
 from effx.lower.emit import module_text
 from effx.lower.sharding import Device
 from effx.lower.xla import Executable
@@ -210,11 +210,9 @@ class Compiled:
                 raise ShapeError(
                     f"{self.traced.name}: compiled for {t!r} as argument {place}, got {x.type!r}"
                 )
-        device = self.executable.sharding._device
         for x in arrays:
             x._check_alive(self.traced.name)
-        buffers = [buffer_on(x, device) for x in arrays]
-        return self.traced.out_tree.unflatten(self.executable.run(buffers))
+        return self.traced.out_tree.unflatten(self.executable.run(arrays))
 
     def as_text(self) -> str:
         """Returns the optimised HLO text."""

@@ -12,7 +12,7 @@ from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.convert import Convert
 
 
-@rule(k.PSum, k.AllGather)
+@rule(k.PSum, k.AllGather, k.PSumScatter, k.AllToAll, k.PPermute)
 def linear(
     op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
@@ -22,7 +22,7 @@ def linear(
 
 @rule(k.PMax, k.PMin)
 def extreme(
-    op: k.Collective, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+    op: k.Grouped, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     # The members that hold the extreme share the tangent evenly.
     (x,), (dx,) = primals, tangents
@@ -30,7 +30,7 @@ def extreme(
     if dx is None:
         return y, None
     hit = Convert(x.type.dtype)(c.Eq()(x, y))
-    add = k.PSum(op.axis_name)
+    add = k.PSum(op.axis_name, groups=op.groups)
     return y, e.Div()(add(e.Mul()(dx, hit)), add(hit))
 
 

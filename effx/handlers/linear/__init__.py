@@ -3,7 +3,7 @@
 Never: transpose.
 """
 
-from effx.handlers.linear import checkpoint, control, custom
+from effx.handlers.linear import checkpoint, control, custom, parallel
 from effx.handlers.linear.recorder import LinearProgram, Record
 from effx.handlers.linear.splitting import Parts, Split, parts_of, split, splitter
 
@@ -15,6 +15,7 @@ __all__ = [
     "checkpoint",
     "control",
     "custom",
+    "parallel",
     "parts_of",
     "split",
     "splitter",

@@ -3,7 +3,7 @@
 Never: be fast.
 """
 
-from effx.handlers.reference import collective, elementwise, index, linalg, random, reduce, shape, solve, sort
+from effx.handlers.reference import collective, elementwise, index, linalg, parallel, random, reduce, shape, solve, sort
 from effx.handlers.reference.handler import Reference, evaluate
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "evaluate",
     "index",
     "linalg",
+    "parallel",
     "random",
     "reduce",
     "shape",

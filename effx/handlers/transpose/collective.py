@@ -1,17 +1,17 @@
 """Transposes of collectives.
 
-A batch of outputs that are equal for all members is one value used by all, so its cotangents add up.
+With <x, y> the sum of the members' inner products, a collective C has the transpose C^T for which
+<C x, y> = <x, C^T y>. A sum that all members receive is used by all of them, so its cotangents add up: psum
+is its own transpose. What moves values between members moves cotangents back.
 
 Never: bind an axis name.
 """
 
-from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import convert, scalar
+from effx.array.promotion import convert
 from effx.handlers.transpose.handler import Cotangent, Operand, rule
 from effx.ir.ops import collective as k
-from effx.ir.ops.elementwise import Mul
-from effx.ir.ops.shape import DynamicSlice, Reshape
+from effx.ir.ops.shape import Reshape
 
 
 @rule(k.PSum)
@@ -23,12 +23,20 @@ def psum(op: k.PSum, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangen
 def all_gather(op: k.AllGather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     # Each member gets the sum of all cotangents of its own part.
     t = operands[0].type
-    total = k.PSum(op.axis_name)(ct)
-    place = k.AxisIndex(op.axis_name)()
-    step = t.shape[op.axis] if op.tiled else 1
-    starts: list[Array] = [scalar(0, dtypes.int32)] * ct.type.ndim
-    starts[op.axis] = Mul()(place, scalar(step, dtypes.int32))
-    sizes = list(ct.type.shape)
-    sizes[op.axis] = step
-    part = DynamicSlice(tuple(sizes))(total, *starts)
-    return (convert(Reshape(t.shape)(part), t.dtype, t.weak),)
+    part = k.PSumScatter(op.axis_name, op.axis, op.size, groups=op.groups)(ct)
+    return (convert(part if op.tiled else Reshape(t.shape)(part), t.dtype, t.weak),)
+
+
+@rule(k.PSumScatter)
+def psum_scatter(op: k.PSumScatter, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    return (k.AllGather(op.axis_name, op.axis, op.size, True, groups=op.groups)(ct),)
+
+
+@rule(k.AllToAll)
+def all_to_all(op: k.AllToAll, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    return (k.AllToAll(op.axis_name, op.concat, op.split, op.size, groups=op.groups)(ct),)
+
+
+@rule(k.PPermute)
+def ppermute(op: k.PPermute, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    return (k.PPermute(op.axis_name, tuple([(d, s) for s, d in op.perm]))(ct),)

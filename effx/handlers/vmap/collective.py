@@ -1,19 +1,36 @@
-"""Batching of collectives: along this batch's name they become reductions of the batch axis.
+"""Batching of collectives: along this batch's name they become operations on the batch axis.
 
 Never: take a name of another handler's; such a collective goes outward with the batch axis in place.
 """
 
+from typing import cast
+
+import attrs
 import numpy as np
 
 from effx import dtypes
-from effx.array import Array
+from effx.array import Array, Box, HostArray
 from effx.array.promotion import scalar
+from effx.array.shaping import moveaxis
+from effx.effects import handle
 from effx.errors import ShapeError
-from effx.handlers.vmap.handler import Axis, Vmap, materialize, rule
-from effx.ir.ops.collective import AllGather, AxisIndex, Collective, PMax, PMin, PSum
-from effx.ir.ops.elementwise import Mul
+from effx.handlers.vmap.handler import Axis, Batched, Vmap, materialize, rule
+from effx.ir.ops.collective import (
+    AllGather,
+    AllToAll,
+    AxisIndex,
+    Collective,
+    Grouped,
+    PMax,
+    PMin,
+    PPermute,
+    PSum,
+    PSumScatter,
+)
+from effx.ir.ops.elementwise import Mul, Select
+from effx.ir.ops.index import Gather
 from effx.ir.ops.reduce import ReduceMax, ReduceMin, ReduceSum
-from effx.ir.ops.shape import Iota, Reshape
+from effx.ir.ops.shape import BroadcastInDim, Iota, Reshape, Transpose
 from effx.ir.types import array_type
 
 Values = tuple[Array, ...]
@@ -25,43 +42,91 @@ def is_ours(handler: Vmap, op: Collective) -> bool:
     return handler.axis_name is not None and op.axis_name == handler.axis_name
 
 
+def rows(x: Array, places: list[int]) -> Array:
+    """Returns x[places], rows along the leading axis in another order."""
+    if places == list(range(x.type.shape[0])):
+        return x
+    t = x.type
+    starts = HostArray(np.asarray(places, np.int32)[:, None], array_type(dtypes.int32, (len(places), 1)))
+    return Gather(tuple(range(1, t.ndim)), (0,), (0,), (1, *t.shape[1:]))(x, starts)
+
+
+def in_groups(handler: Vmap, op: Grouped, x: Array, axis: Axis) -> tuple[Array, Axis]:
+    """Runs a collective in groups: with members [g, k] it is one over k, batched over g."""
+    assert op.groups is not None
+    order = [i for group in op.groups for i in group]
+    count, size = len(op.groups), len(op.groups[0])
+    values = rows(materialize(handler, x, axis), order)
+    values = Reshape((count, size, *values.type.shape[1:]))(values)
+    t = values.type.with_shape(values.type.shape[2:])
+    with handle(Vmap(count)) as outer, handle(Vmap(size, op.axis_name)) as inner:
+        # The places inside the frames: outer batch axis first, then the inner one.
+        held = Box(outer, Batched(values, 0), t.with_shape((size, *t.shape)))
+        y = attrs.evolve(op, groups=None)(Box(inner, Batched(held, 0), t))
+        # What comes out belongs to the outer frame inside, whatever the inner one made of it.
+        place = y.payload.axis if type(y) is Box and y.frame is inner else None
+        shared = cast("Box", y.payload.value if type(y) is Box and y.frame is inner else y).payload
+    if place is None:  # the same for all members of a group
+        grouped = materialize(handler, shared.value, shared.axis)
+        shape = grouped.type.shape
+        grouped = BroadcastInDim((count, size, *shape[1:]), (0, *range(2, len(shape) + 1)))(grouped)
+    else:
+        grouped = moveaxis(moveaxis(shared.value, shared.axis, 0), place + 1, 1)
+    flat = Reshape((count * size, *grouped.type.shape[2:]))(grouped)
+    back = [order.index(i) for i in range(len(order))]
+    return rows(flat, back), 0
+
+
+def reduce(handler: Vmap, op: Grouped, x: Array, axis: Axis, over: type) -> tuple[Array, Axis]:
+    """Batches a reduction over the members."""
+    if not is_ours(handler, op):
+        return op(x), axis
+    if op.groups is not None:
+        return in_groups(handler, op, x, axis)
+    return (x if axis is None else over((axis,))(x)), None
+
+
 @rule(PSum)
 def psum(handler: Vmap, op: PSum, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
-    if not is_ours(handler, op):
-        return op(x), axis
-    if axis is not None:
-        return ReduceSum((axis,))(x), None
-    # All members hold x. Integers wrap around, and so must the size.
+    if axis is None and is_ours(handler, op) and op.groups is None:
+        return times(x, handler.size), None
+    return reduce(handler, op, x, axis, ReduceSum)
+
+
+def times(x: Array, size: int) -> Array:
+    """Returns the sum of as many times x."""
+    # Integers wrap around, and so must the size.
     t = x.type
-    size = int(np.asarray(handler.size).astype(t.dtype)) if t.kind in "iu" else handler.size
-    return Mul()(x, scalar(size, t.dtype)), None
+    count = int(np.asarray(size).astype(t.dtype)) if t.kind in "iu" else size
+    return Mul()(x, scalar(count, t.dtype))
 
 
 @rule(PMax)
 def pmax(handler: Vmap, op: PMax, values: Values, axes: Axes) -> tuple[Array, Axis]:
-    (x,), (axis,) = values, axes
-    if not is_ours(handler, op):
-        return op(x), axis
-    return (x if axis is None else ReduceMax((axis,))(x)), None
+    return reduce(handler, op, values[0], axes[0], ReduceMax)
 
 
 @rule(PMin)
 def pmin(handler: Vmap, op: PMin, values: Values, axes: Axes) -> tuple[Array, Axis]:
-    (x,), (axis,) = values, axes
-    if not is_ours(handler, op):
-        return op(x), axis
-    return (x if axis is None else ReduceMin((axis,))(x)), None
+    return reduce(handler, op, values[0], axes[0], ReduceMin)
+
+
+def check_size(handler: Vmap, op: AllGather | AllToAll | PSumScatter) -> None:
+    """Raises a ShapeError where the operation was made for another number of members."""
+    if op.size != handler.size:
+        raise ShapeError(
+            f"{op.name}: size is {op.size}, but the axis {op.axis_name!r} has {handler.size} members"
+        )
 
 
 @rule(AllGather)
 def all_gather(handler: Vmap, op: AllGather, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     if is_ours(handler, op):
-        if op.size != handler.size:
-            raise ShapeError(
-                f"all_gather: size is {op.size}, but the axis {op.axis_name!r} has {handler.size} members"
-            )
+        if op.groups is not None:
+            return in_groups(handler, op, x, axis)
+        check_size(handler, op)
         y = materialize(handler, x, axis, op.axis)
         if op.tiled:
             shape = y.type.shape
@@ -70,11 +135,68 @@ def all_gather(handler: Vmap, op: AllGather, values: Values, axes: Axes) -> tupl
     if axis is None:
         return op(x), None
     if op.tiled:
-        return AllGather(op.axis_name, op.axis + (op.axis >= axis), op.size, True)(x), axis
+        return attrs.evolve(op, axis=op.axis + (op.axis >= axis))(x), axis
     # The new axis is the member result's axis `op.axis`: behind the batch axis if more than
     # `axis` axes of the member precede it, else before it, which moves the batch axis up.
     behind = op.axis > axis
-    return AllGather(op.axis_name, op.axis + behind, op.size)(x), axis + (not behind)
+    return attrs.evolve(op, axis=op.axis + behind)(x), axis + (not behind)
+
+
+@rule(PSumScatter)
+def psum_scatter(handler: Vmap, op: PSumScatter, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    if not is_ours(handler, op):
+        return (
+            (op(x), None) if axis is None else (attrs.evolve(op, axis=op.axis + (op.axis >= axis))(x), axis)
+        )
+    if op.groups is not None:
+        return in_groups(handler, op, x, axis)
+    check_size(handler, op)
+    total = times(x, handler.size) if axis is None else ReduceSum((axis,))(x)
+    shape = total.type.shape
+    cut = (*shape[: op.axis], op.size, shape[op.axis] // op.size, *shape[op.axis + 1 :])
+    return Reshape(cut)(total), op.axis
+
+
+@rule(AllToAll)
+def all_to_all(handler: Vmap, op: AllToAll, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    if not is_ours(handler, op):
+        if axis is None:
+            return op(x), None
+        split, concat = op.split + (op.split >= axis), op.concat + (op.concat >= axis)
+        return attrs.evolve(op, split=split, concat=concat)(x), axis
+    if op.groups is not None:
+        return in_groups(handler, op, x, axis)
+    check_size(handler, op)
+    y = materialize(handler, x, axis)
+    # [j, ..., i * part, ...] -> [j, ..., i, part, ...]: j sends, i receives.
+    shape = y.type.shape
+    s = op.split + 1
+    y = Reshape((*shape[:s], op.size, shape[s] // op.size, *shape[s + 1 :]))(y)
+    # i comes to the front, j before the axis along which the parts are joined.
+    rest = [a for a in range(1, y.type.ndim) if a != s]
+    rest.insert(op.concat, 0)
+    y = Transpose((s, *rest))(y)
+    shape, c = y.type.shape, op.concat + 1
+    return Reshape((*shape[:c], shape[c] * shape[c + 1], *shape[c + 2 :]))(y), 0
+
+
+@rule(PPermute)
+def ppermute(handler: Vmap, op: PPermute, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    if not is_ours(handler, op):
+        return op(x), axis
+    source = {d: s for s, d in op.perm}
+    if axis is None and len(source) == handler.size:
+        return x, None
+    y = rows(materialize(handler, x, axis), [source.get(i, i) for i in range(handler.size)])
+    if len(source) == handler.size:
+        return y, 0
+    t = array_type(dtypes.bool_, (handler.size,))
+    receives = HostArray(np.asarray([i in source for i in range(handler.size)]), t)
+    mask = BroadcastInDim(y.type.shape, (0,))(receives)
+    return Select()(mask, BroadcastInDim(y.type.shape, ())(scalar(0, y.type.dtype)), y), 0
 
 
 @rule(AxisIndex)

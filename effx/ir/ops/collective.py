@@ -10,10 +10,17 @@ import attrs
 
 from effx import dtypes
 from effx.effects import Effect
+from effx.errors import ShapeError
 from effx.ir.ops.base import ArrayOperation, Linear, check_arity, check_axis, check_kind, is_int
 from effx.ir.types import ArrayType, array_type
 
 AxisName = Hashable
+
+# What handlers call the axis of a parallel map to which the user gave no name.
+UNNAMED = "<unnamed>"
+
+# Members that communicate among themselves: a partition of the axis into groups of one size.
+Groups = tuple[tuple[int, ...], ...] | None
 
 
 @final
@@ -48,9 +55,20 @@ class Collective(ArrayOperation):
         return types[0]
 
 
+@attrs.frozen
+class Grouped(Collective):
+    """Trait: a collective that may run in groups of members.
+
+    Attributes:
+        groups: the members' places, group by group; None for one group of all.
+    """
+
+    groups: Groups = attrs.field(default=None, kw_only=True)
+
+
 @final
 @attrs.frozen
-class PSum(Collective, Linear):
+class PSum(Grouped, Linear):
     """The sum over all members of the axis. StableHLO: all_reduce."""
 
     name = "psum"
@@ -60,8 +78,8 @@ class PSum(Collective, Linear):
 
 @final
 @attrs.frozen
-class PMax(Collective):
-    """The maximum over all members of the axis. StableHLO: all_reduce."""
+class PMax(Grouped):
+    """The maximum over all members of the axis; NaN if any is. StableHLO: all_reduce."""
 
     name = "pmax"
 
@@ -70,8 +88,8 @@ class PMax(Collective):
 
 @final
 @attrs.frozen
-class PMin(Collective):
-    """The minimum over all members of the axis. StableHLO: all_reduce."""
+class PMin(Grouped):
+    """The minimum over all members of the axis; NaN if any is. StableHLO: all_reduce."""
 
     name = "pmin"
 
@@ -91,12 +109,12 @@ class AxisIndex(Collective):
 
 @final
 @attrs.frozen
-class AllGather(Collective, Linear):
+class AllGather(Grouped, Linear):
     """The values of all members, stacked along a new axis or joined along an old one. StableHLO: all_gather.
 
     Attributes:
         axis: where the members' axis goes.
-        size: the number of members.
+        size: the number of members, of a group if there are groups.
         tiled: True to join along `axis` instead of stacking.
     """
 
@@ -116,3 +134,79 @@ class AllGather(Collective, Linear):
             )
         check_axis(self, self.axis, t.with_shape((*t.shape, self.size)))
         return t.with_shape(t.shape[: self.axis] + (self.size,) + t.shape[self.axis :])
+
+
+def _part(op: Collective, t: ArrayType, axis: int, size: int) -> int:
+    """Returns the length of one member's part of an axis."""
+    check_axis(op, axis, t)
+    if t.shape[axis] % size:
+        raise ShapeError(
+            f"{op.name}: axis {axis} of {t!r} must be divisible by the number of members, {size}"
+        )
+    return t.shape[axis] // size
+
+
+@final
+@attrs.frozen
+class PSumScatter(Grouped, Linear):
+    """Each member's part of the sum over all members: member i gets the i-th. StableHLO: reduce_scatter.
+
+    Attributes:
+        axis: the axis that is cut into parts.
+        size: the number of members, of a group if there are groups.
+    """
+
+    name = "psum_scatter"
+
+    axis: int = attrs.field(validator=is_int)
+    size: int = attrs.field(validator=is_int)
+    kinds: ClassVar[str] = "iufc"
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type with `axis` divided by `size`."""
+        check_arity(self, types, 1)
+        t = types[0]
+        check_kind(self, t, self.kinds)
+        part = _part(self, t, self.axis, self.size)
+        return t.with_shape((*t.shape[: self.axis], part, *t.shape[self.axis + 1 :]))
+
+
+@final
+@attrs.frozen
+class AllToAll(Grouped, Linear):
+    """Member i gets the i-th part of each member's value, joined in the members' order. StableHLO: all_to_all.
+
+    Attributes:
+        split: the axis that is cut into parts.
+        concat: the axis along which the parts that a member gets are joined.
+        size: the number of members, of a group if there are groups.
+    """
+
+    split: int = attrs.field(validator=is_int)
+    concat: int = attrs.field(validator=is_int)
+    size: int = attrs.field(validator=is_int)
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type with `split` divided and `concat` multiplied by `size`."""
+        check_arity(self, types, 1)
+        t = types[0]
+        part = _part(self, t, self.split, self.size)
+        check_axis(self, self.concat, t)
+        shape = list(t.shape)
+        shape[self.split] = part
+        shape[self.concat] *= self.size
+        return t.with_shape(tuple(shape))
+
+
+@final
+@attrs.frozen
+class PPermute(Collective, Linear):
+    """Sends values from member to member; who gets none has zeros. StableHLO: collective_permute.
+
+    Attributes:
+        perm: pairs (source, destination); each member is source and destination at most once.
+    """
+
+    name = "ppermute"
+
+    perm: tuple[tuple[int, int], ...]

@@ -1,0 +1,74 @@
+"""Parallel maps under any handler: the members' axis is like a scanned one, with no order along it.
+
+Never: know a particular handler.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from effx.array import Array
+from effx.array.indexing import getitem
+from effx.effects import Frame, Handler
+from effx.handlers.recursion.layout import Layout, flatten_boxes, handler_of, rebuild_boxes
+from effx.handlers.recursion.loops import sliced, stacked
+from effx.handlers.recursion.staging import State, recursion, state_of, under
+from effx.ir.ops.parallel import ParallelMap
+
+__all__ = ["flags_of", "inside"]
+
+
+def inside(handler: Handler, op: ParallelMap) -> Handler:
+    """Returns the handler for the body, where a name that the parallel map binds is not the handler's any more."""
+    name: Any = getattr(handler, "axis_name", None)
+    if name is None or name != op.axis_name:
+        return handler
+    return attrs.evolve(handler, axis_name=None)  # type: ignore[misc]  # handlers are attrs classes
+
+
+def flags_of(mapped: Sequence[bool], layouts: Sequence[Layout]) -> tuple[bool, ...]:
+    """Returns for each array of a flat list whether it is mapped."""
+    return tuple([m for m, layout in zip(mapped, layouts, strict=True) for _ in range(len(layout.types))])
+
+
+@recursion(ParallelMap)
+def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One parallel map of the staged body."""
+    leaves: list[Array] = []
+    layouts: list[Layout] = []
+    for x, mapped in zip(operands, op.mapped_in, strict=True):
+        parts, found = sliced(frame, [x], op.size) if mapped else flatten_boxes(frame, [x])
+        leaves += parts
+        layouts += found
+    before, state = state_of(frame)
+    handled = under(op.body, inside(frame.handler, op), tuple(layouts), state)
+    shared = (False,) * (len(handled.constants) + len(before))
+    results = attrs.evolve(
+        op,
+        body=handled.program,
+        mapped_in=(*shared, *flags_of(op.mapped_in, layouts)),
+        # The members' states are told apart, and merged here.
+        mapped_out=(*[True] * len(before), *flags_of(op.mapped_out, handled.results)),
+    )(*handled.constants, *before, *leaves)
+    _merge(frame, results[: len(before)], state, op.size)
+    values: list[Array] = []
+    start = len(before)
+    for layout, mapped in zip(handled.results, op.mapped_out, strict=True):
+        parts = list(results[start : start + len(layout.types)])
+        start += len(layout.types)
+        values += (
+            stacked(frame, parts, (layout,), op.size) if mapped else rebuild_boxes(frame, parts, (layout,))
+        )
+    return tuple(values)
+
+
+def _merge(frame: Frame, leaves: Sequence[Array], state: State, size: int) -> None:
+    """Sets the handler's state to what all members left of it."""
+    if state.tree is None:
+        return
+    merged: Any = None
+    for i in range(size):
+        mine = state.tree.unflatten([getitem(x, i) for x in leaves])
+        merged = mine if i == 0 else handler_of(frame).merge_states(merged, mine)
+    frame.state = merged

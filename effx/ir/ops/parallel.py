@@ -1,0 +1,84 @@
+"""The parallel map: one program run by many members at once, each on a device of its own.
+
+Never: name devices by anything but their ids, so that programs can be printed and compared.
+"""
+
+from typing import final
+
+import attrs
+
+from effx.effects import Effect
+from effx.errors import ProgramError, ShapeError
+from effx.ir.ops.base import is_int, show
+from effx.ir.ops.collective import UNNAMED, AxisEffect, AxisName
+from effx.ir.ops.control import HigherOrder, fits
+from effx.ir.program import Program
+from effx.ir.types import ArrayType
+
+__all__ = ["ParallelMap"]
+
+
+@final
+@attrs.frozen
+class ParallelMap(HigherOrder):
+    """Runs a program once for each member of a named axis. StableHLO: sdy.manual_computation.
+
+    A mapped operand has the members' axis in front, and each member sees its own slice; the others are
+    the same for all. Likewise for results, where one that is not mapped must come out the same for all.
+
+    Attributes:
+        body: what a member does.
+        size: the number of members.
+        axis_name: what the body's collectives call the axis.
+        mapped_in, mapped_out: for each operand and result whether it is mapped.
+        devices: ids of the members' devices; None for the first ones there are.
+        backend: the devices' platform; None for the default.
+    """
+
+    body: Program
+    size: int = attrs.field(validator=is_int)
+    mapped_in: tuple[bool, ...]
+    mapped_out: tuple[bool, ...]
+    axis_name: AxisName = UNNAMED
+    devices: tuple[int, ...] | None = None
+    backend: str | None = None
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The body."""
+        return (self.body,)
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """What the body takes, with the members' axis where mapped."""
+        return self._whole(self.body.in_types, self.mapped_in)
+
+    @property
+    def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
+        """What the body leaves open but for the axis bound here."""
+        return self.body.effects - {AxisEffect(self.axis_name)}
+
+    def _whole(self, types: tuple[ArrayType, ...], mapped: tuple[bool, ...]) -> tuple[ArrayType, ...]:
+        return tuple(
+            [t.with_shape((self.size, *t.shape)) if m else t for t, m in zip(types, mapped, strict=True)]
+        )
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The body's result types, with the members' axis where mapped."""
+        if len(self.mapped_in) != len(self.body.inputs) or len(self.mapped_out) != len(self.body.outputs):
+            raise ProgramError(
+                f"parallel_map: {self.body.name} has {len(self.body.inputs)} inputs and "
+                f"{len(self.body.outputs)} outputs, but mapped_in has {len(self.mapped_in)} entries and "
+                f"mapped_out {len(self.mapped_out)}"
+            )
+        expected = self.in_types
+        if not fits(types, expected):
+            for t, mapped in zip(types, self.mapped_in, strict=False):
+                if mapped and (not t.shape or t.shape[0] != self.size):
+                    raise ShapeError(
+                        f"parallel_map: a mapped operand must have a leading axis of {self.size}, got {t!r}"
+                    )
+            raise ProgramError(
+                f"parallel_map: {self.body.name} takes ({show(expected)}), got ({show(types)})"
+            )
+        return self._whole(self.body.out_types, self.mapped_out)

@@ -1,0 +1,298 @@
+"""Which devices a program with parallel maps runs on, and how its operands and results lie there.
+
+Such a program becomes one module for all its devices (SPMD). The devices are counted through the axes of the
+parallel maps around one another, the outermost slowest, so that the members of an axis stand in blocks: with
+n devices, member i of an outermost axis of k has the devices i * n/k to (i + 1) * n/k - 1. Where parallel maps
+of different sizes stand beside one another, n is their least common multiple, and each repeats its work.
+
+Never: write StableHLO.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import cast, final
+
+import attrs
+
+from effx.errors import BackendError, DeviceCountError
+from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.parallel import ParallelMap
+from effx.ir.program import Atom, Equation, Program, Var
+from effx.lower.backends import local_devices
+from effx.lower.sharding import Device, TiledSharding
+
+__all__ = [
+    "Nest",
+    "Plan",
+    "check_count",
+    "device_count",
+    "devices_for",
+    "holds_parallel_maps",
+    "nest",
+    "plan_of",
+]
+
+
+def _programs(e: Equation) -> tuple[Program, ...]:
+    return e.op.programs if e.op.multiple and isinstance(e.op, HigherOrder) else ()
+
+
+def device_count(program: Program) -> int:
+    """Returns how many devices a program's parallel maps need together; 0 where it has none."""
+    found = program.derived.get("devices")
+    if found is None:
+        count = 0
+        for e in program.equations:
+            inner = math.lcm(*[max(device_count(p), 1) for p in _programs(e)])
+            if type(e.op) is ParallelMap:
+                count = math.lcm(max(count, 1), e.op.size * inner)
+            elif any([device_count(p) for p in _programs(e)]):
+                count = math.lcm(max(count, 1), inner)
+        found = program.derived["devices"] = count
+    return cast("int", found)
+
+
+def holds_parallel_maps(program: Program) -> bool:
+    """Says whether a program, or one that it holds, has a parallel map."""
+    return device_count(program) > 0
+
+
+def _maps(program: Program, inside: bool, seen: set[Program]) -> Iterator[tuple[ParallelMap, bool]]:
+    """Yields all parallel maps, and whether each stands inside another."""
+    if program in seen or not device_count(program):
+        return
+    seen.add(program)
+    for e in program.equations:
+        if type(e.op) is ParallelMap:
+            yield e.op, inside
+        for p in _programs(e):
+            yield from _maps(p, inside or type(e.op) is ParallelMap, seen)
+
+
+def check_count(name: str, wanted: int, there: int) -> None:
+    """Raises a DeviceCountError if there are fewer devices than wanted."""
+    if wanted > there:
+        raise DeviceCountError(
+            f"pmap: {name} requires {wanted} replicas, but only {there} XLA devices are available; "
+            f"set EFFX_NUM_CPU_DEVICES before the start for more CPU devices, or use vmap"
+        )
+
+
+def devices_for(program: Program, device: Device) -> tuple[Device, ...]:
+    """Returns the devices that a program runs on.
+
+    Args:
+        program: what is compiled.
+        device: where it runs if it needs but one; else one of the platform to take the devices of.
+
+    Raises:
+        BackendError: parallel maps in it ask for different devices.
+        DeviceCountError: there are too few.
+    """
+    count = device_count(program)
+    if not count:
+        return (device,)
+    chosen: tuple[tuple[int, ...] | None, str | None] | None = None
+    for op, is_inside in _maps(program, False, set()):
+        if is_inside and op.devices is not None:
+            raise BackendError(
+                "pmap: devices can be chosen for the outermost of nested parallel maps only, "
+                "but one inside another has devices of its own"
+            )
+        mine = (op.devices, op.backend)
+        if is_inside or mine == (None, None) or mine == chosen:
+            continue
+        if chosen is not None:
+            raise BackendError(
+                f"pmap: parallel maps in one program must be on the same devices, "
+                f"got {chosen[0]} of {chosen[1] or 'the default platform'} and {mine[0]} of "
+                f"{mine[1] or 'the default platform'}"
+            )
+        chosen = mine
+    if chosen is None and count == 1:
+        return (device,)
+    ids, backend = chosen or (None, None)
+    there = device.client.local_devices() if backend is None else local_devices(backend)
+    if ids is not None:
+        by_id = {d.id: d for d in there}
+        there = [by_id[i] for i in ids]
+    check_count(program.name, count, len(there))
+    return tuple(there[:count])
+
+
+@final
+@attrs.frozen(eq=False)
+class Nest:
+    """Parallel maps each of which does nothing but the next: one map over several axes at once.
+
+    Attributes:
+        ops: the maps, the outermost first.
+        body: what the innermost one's members do.
+        cuts_in, cuts_out: for each operand and result of the outermost which of the axes its leading
+            ones are.
+        operands, results: for each input of the innermost body the place of the operand that it is, and
+            for each result of the outermost that of the innermost's that it is.
+    """
+
+    ops: tuple[ParallelMap, ...]
+    cuts_in: tuple[tuple[int, ...], ...]
+    cuts_out: tuple[tuple[int, ...], ...]
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+
+    @property
+    def body(self) -> Program:
+        """What a member of the innermost map does."""
+        return self.ops[-1].body
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        return tuple([op.size for op in self.ops])
+
+
+def _only(program: Program) -> tuple[ParallelMap, tuple[Atom, ...], tuple[int, ...]] | None:
+    """Returns a program's parallel map if it is all that the program does: what it takes, and what is returned."""
+    if len(program.equations) != 1:
+        return None
+    (e,) = program.equations
+    inputs: tuple[Atom, ...] = e.inputs
+    places = {v: i for i, v in enumerate(e.outputs)}
+    if not all([type(x) is Var and x in places for x in program.outputs]):
+        return None
+    returned = tuple([places[cast("Var", x)] for x in program.outputs])
+    if type(e.op) is ParallelMap:
+        return e.op, inputs, returned
+    if type(e.op) is Call:
+        inner = _only(e.op.program)
+        if inner is None:
+            return None
+        op, taken, given = inner
+        by_input = dict(zip(e.op.program.inputs, inputs, strict=True))
+        if not all([type(x) is Var for x in taken]):
+            return None
+        return op, tuple([by_input[cast("Var", x)] for x in taken]), tuple([given[i] for i in returned])
+    return None
+
+
+def nest(op: ParallelMap) -> Nest:
+    """Returns a parallel map with those that are all its body does; cached in its body."""
+    key = ("nest", op)
+    found = op.body.derived.get(key)
+    if found is None:
+        found = op.body.derived[key] = _nest(op)
+    return cast("Nest", found)
+
+
+def _nest(op: ParallelMap) -> Nest:
+    def own(mapped: Sequence[bool]) -> tuple[tuple[int, ...], ...]:
+        return tuple([(0,) if m else () for m in mapped])
+
+    alone = Nest(
+        (op,),
+        own(op.mapped_in),
+        own(op.mapped_out),
+        tuple(range(len(op.mapped_in))),
+        tuple(range(len(op.mapped_out))),
+    )
+    only = _only(op.body)
+    if only is None:
+        return alone
+    op_inside, taken, returned = only
+    inputs = {v: i for i, v in enumerate(op.body.inputs)}
+    if not all([type(x) is Var for x in taken]):
+        return alone
+    below = nest(op_inside)
+    places = [inputs[cast("Var", x)] for x in taken]
+    cuts: dict[int, tuple[int, ...]] = {}
+    for i, cut in zip(places, below.cuts_in, strict=True):
+        whole = (*((0,) if op.mapped_in[i] else ()), *[a + 1 for a in cut])
+        if cuts.setdefault(i, whole) != whole:  # one operand that is cut in two ways
+            return alone
+    return Nest(
+        (op, *below.ops),
+        tuple([cuts.get(i, (0,) if m else ()) for i, m in enumerate(op.mapped_in)]),
+        tuple(
+            [
+                (*((0,) if m else ()), *[a + 1 for a in below.cuts_out[i]])
+                for m, i in zip(op.mapped_out, returned, strict=True)
+            ]
+        ),
+        tuple([places[i] for i in below.operands]),
+        tuple([below.results[i] for i in returned]),
+    )
+
+
+@final
+@attrs.frozen
+class Cut:
+    """How an array is cut: the sizes of a grid of devices, and which of its axes cut the array's first ones."""
+
+    grid: tuple[int, ...]
+    axes: tuple[int, ...]
+
+
+@final
+@attrs.frozen(eq=False)
+class Plan:
+    """How a program with parallel maps lies on its devices.
+
+    Attributes:
+        count: the number of devices.
+        inputs, outputs: how each is cut.
+    """
+
+    count: int
+    inputs: tuple[Cut, ...]
+    outputs: tuple[Cut, ...]
+
+    def shardings(self, devices: tuple[Device, ...]) -> tuple[list[TiledSharding], list[TiledSharding]]:
+        """Returns the inputs' and outputs' shardings on these devices."""
+        return (
+            [TiledSharding(devices, c.grid, c.axes) for c in self.inputs],
+            [TiledSharding(devices, c.grid, c.axes) for c in self.outputs],
+        )
+
+
+def grid_of(op: ParallelMap, count: int) -> tuple[int, ...]:
+    """Returns the sizes of the grid on which a nest of parallel maps lies."""
+    sizes = nest(op).sizes
+    rest = count // math.prod(sizes)
+    return sizes if rest == 1 else (*sizes, rest)
+
+
+def plan_of(program: Program) -> Plan | None:
+    """Returns how a program lies on several devices; None where one is enough.
+
+    What goes straight into a parallel map, or comes straight out of one, lies as the map has it. All else is
+    whole on every device.
+    """
+    count = device_count(program)
+    if count < 2:
+        return None
+    whole = Cut((count,), ())
+    inputs, outputs = _cuts(program, count)
+    return Plan(count, tuple([c or whole for c in inputs]), tuple([c or whole for c in outputs]))
+
+
+def _cuts(program: Program, count: int) -> tuple[list[Cut | None], list[Cut | None]]:
+    uses: dict[Var, set[Cut | None]] = {}
+    made: dict[Var, Cut | None] = {}
+    for e in program.equations:
+        taken: Sequence[Cut | None] = [None] * len(e.inputs)
+        given: Sequence[Cut | None] = [None] * len(e.outputs)
+        if type(e.op) is ParallelMap:
+            levels, grid = nest(e.op), grid_of(e.op, count)
+            taken = [Cut(grid, axes) for axes in levels.cuts_in]
+            given = [Cut(grid, axes) for axes in levels.cuts_out]
+        elif type(e.op) is Call and device_count(e.op.program):
+            taken, given = _cuts(e.op.program, count)
+        for x, cut in zip(e.inputs, taken, strict=True):
+            if type(x) is Var:
+                uses.setdefault(x, set()).add(cut)
+        made.update(zip(e.outputs, given, strict=True))
+    for x in program.outputs:
+        if type(x) is Var and x not in made:
+            uses.setdefault(x, set()).add(None)
+    inputs = [next(iter(found)) if len(found := uses.get(x, {None})) == 1 else None for x in program.inputs]
+    return inputs, [made.get(x) if type(x) is Var else None for x in program.outputs]
