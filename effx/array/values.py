@@ -556,17 +556,14 @@ class Box(Array[DT, Unpack[Dims]]):
 
     def escaped(self) -> EscapedBoxError:
         """Returns the error for the box where its handler is not at work."""
-        handler = self.frame.handler.describe()
-        where = f" of {self.frame.origin}" if self.frame.origin else ""
-        if not self.frame.live or not is_in_scope(self.frame):
-            error = EscapedBoxError(
-                f"escaped box: a value {self.type!r} that belongs to {handler}{where} was used after that "
-                f"handler had ended; return it from the function instead of keeping it in a variable outside"
-            )
-        else:
-            error = EscapedBoxError(
-                f"escaped box: a value {self.type!r} of {handler}{where} was used outside that handler"
-            )
+        origin = f" of {self.frame.origin}" if self.frame.origin else ""
+        handler = f"{self.frame.handler.describe()}{origin}"
+        error = EscapedBoxError(
+            f"escaped box: a value {self.type!r} that belongs to {handler} was used after that "
+            f"handler had ended; return it from the function instead of keeping it in a variable outside"
+            if not self.frame.live or not is_in_scope(self.frame)
+            else f"escaped box: a value {self.type!r} of {handler} was used outside that handler"
+        )
         error.frame = self.frame
         return error
 

@@ -211,9 +211,10 @@ def test_an_intercepting_handler_sees_one_operation() -> None:
 
     def logged(x: Any) -> Any:
         with handle(Log()) as frame:
-            frame.state = []
+            seen: list[Operation[Any]] = []
+            frame.state = seen
             result = f(x, 2.0)
-            assert [type(op) for op in frame.state] == [CustomCall]
+            assert [type(op) for op in seen] == [CustomCall]
         return result
 
     close(grad(logged)(1.0), 200.0 * np.exp(1.0))
