@@ -188,10 +188,10 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
     carry_layouts = carried(frame, operands[c:], op.body.in_types[c:])
     before, state = state_of(frame)
     # Structures only grow, so a condition that is boxed from the start stays so: ask before the body is staged.
-    condition = _condition(frame, op, constant_layouts, carry_layouts, state)
-    if condition.results[0].tree is None:
-        handled, carry = fixed(op.body, frame.handler, constant_layouts, carry_layouts, (), state)
-        condition = _condition(frame, op, constant_layouts, carry, state)
+    if _condition(frame, op, constant_layouts, carry_layouts, state).results[0].tree is not None:
+        return handler_of(frame).run_undecided(frame, op, operands)
+    handled, carry = fixed(op.body, frame.handler, constant_layouts, carry_layouts, (), state)
+    condition = _condition(frame, op, constant_layouts, carry, state)
     if condition.results[0].tree is not None:
         return handler_of(frame).run_undecided(frame, op, operands)
     start = initial(frame, operands[c:], carry)
