@@ -24,7 +24,16 @@ from effx.handlers.recursion.layout import (
     rebuild_boxes,
 )
 from effx.handlers.recursion.payloads import PayloadHandler
-from effx.handlers.recursion.staging import Handled, State, aligned, put_state, recursion, state_of, under
+from effx.handlers.recursion.staging import (
+    Handled,
+    State,
+    aligned,
+    cached,
+    put_state,
+    recursion,
+    state_of,
+    under,
+)
 from effx.ir.ops.control import Scan, While
 from effx.ir.passes import dead_code
 from effx.ir.program import Program
@@ -175,9 +184,14 @@ def moved(program: Program, captured: int, state: int, constants: int) -> Progra
     """Returns the program with the state's inputs behind the loop's constants."""
     if not state or not constants:
         return program
-    i, end = program.inputs, captured + state + constants
-    inputs = (*i[:captured], *i[captured + state : end], *i[captured : captured + state], *i[end:])
-    return attrs.evolve(program, inputs=inputs, derived={})
+
+    def make() -> Program:
+        i, end = program.inputs, captured + state + constants
+        inputs = (*i[:captured], *i[captured + state : end], *i[captured : captured + state], *i[end:])
+        return attrs.evolve(program, inputs=inputs, derived={})
+
+    # Kept, so that what is compiled from the new form is found again; so below.
+    return cached(program, ("moved", captured, state, constants), make)
 
 
 @recursion(While)
@@ -197,7 +211,7 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
     start = initial(frame, operands[c:], carry)
     (test, body), captured = aligned([condition, handled])
     k = len(captured)
-    test = dead_code(_without_state(test, len(before)))
+    test = _without_state(test, len(before))
     results = While(
         moved(test, k, len(before), len(constants)),
         moved(body, k, len(before), len(constants)),
@@ -224,4 +238,10 @@ def _decided(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[l
 
 def _without_state(program: Program, state: int) -> Program:
     """Drops the state that a condition returns: a condition is asked once more than the body runs."""
-    return attrs.evolve(program, outputs=program.outputs[state:], derived={}) if state else program
+    if not state:
+        return program
+    return cached(
+        program,
+        ("stateless", state),
+        lambda: dead_code(attrs.evolve(program, outputs=program.outputs[state:], derived={})),
+    )

@@ -6,10 +6,13 @@ Never: transpose a solver.
 from collections.abc import Sequence
 
 from effx.array import Array
+from effx.array.promotion import convert
 from effx.errors import NoRuleError
-from effx.handlers.recursion.staging import aligned
-from effx.handlers.transpose.control import known_of, transposed, zeros
-from effx.handlers.transpose.handler import Cotangent, Linear, Operand, tuple_rule
+from effx.handlers.linear.splitting import split
+from effx.handlers.recursion.staging import aligned, cached
+from effx.handlers.stage import run_program, stage
+from effx.handlers.transpose.control import known_of, zeros
+from effx.handlers.transpose.handler import Cotangent, Linear, Operand, backward, tuple_rule
 from effx.ir.ops.solve import LinearSolve
 from effx.ir.program import Staged
 
@@ -49,7 +52,19 @@ def transpose_of(op: LinearSolve) -> Staged:
     """Returns the transposed linear function and the constants that it needs beyond the operation's."""
     if op.transpose_matvec is not None:
         return Staged(op.transpose_matvec, ())
-    k, n = op.constants, len(op.matvec.outputs)
-    every = (True,) * n
-    found = transposed(op.matvec, ((True,) * k) + (False,) * n, every, every)
-    return found.staged
+    k, types = op.constants, op.solve.in_types[op.constants :]
+    n = len(types)
+
+    def body(arrays: list[Array]) -> list[Array]:
+        # What the function computes from the constants alone need not be linear.
+        half = split(op.matvec, (False,) * k + (True,) * n, (True,) * n)
+        residuals = [*[arrays[i] for i in half.forwarded], *run_program(half.known, arrays[:k])]
+        cts = backward(half.linear, residuals, arrays[k:])
+        return [
+            zeros(t.strong()) if ct is None else convert(ct, t.dtype)
+            for ct, t in zip(cts, types, strict=True)
+        ]
+
+    inputs = (*op.matvec.in_types[:k], *types)
+    name = f"transpose_{op.matvec.name}"
+    return cached(op.matvec, ("transpose solve", k), lambda: stage(body, inputs, name, "transpose"))

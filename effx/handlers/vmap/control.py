@@ -85,7 +85,7 @@ def run_undecided(handler: Vmap, frame: Frame, op: While, operands: Sequence[Arr
     )
     going = run_program(first.program, [*first.captured, *constants, *start])[0]
     k = len(step.captured) + len(constants)
-    test = _any_of(step, k, handler)
+    test = cached(step.program, ("any", k), lambda: _any_of(step, k))
     results = While(test, step.program, k)(*step.captured, *constants, going, *start)
     return tuple(rebuild_boxes(frame, results[1:], carry))
 
@@ -128,7 +128,7 @@ def _step(handler: Vmap, op: While, constants: tuple[Layout, ...], carry: tuple[
     return stage(body, types, f"vmap_{op.body.name}", "vmap")
 
 
-def _any_of(step: Staged, constants: int, handler: Vmap) -> Program:
+def _any_of(step: Staged, constants: int) -> Program:
     """Returns the program that says whether any member goes on."""
     types = step.program.in_types
     return stage(lambda leaves: [ReduceOr((0,))(leaves[constants])], types, "any", "vmap").program

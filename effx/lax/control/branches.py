@@ -187,8 +187,9 @@ def _choose(
         )
 
     parts = [part(function, used) for function, used in zip(functions, uses, strict=True)]
-    for name, found in zip(names[1:], parts[1:], strict=True):
-        _compare(what, names[0], parts[0], name, found)
+    first = len(parts) - 1 if what == "cond" else 0  # users write true_fun first
+    for name, found in zip(names, parts, strict=True):
+        _compare(what, names[first], parts[first], name, found)
     programs, constants = aligned([p.staged for p in parts])
     return parts[0].tree.unflatten(Cond(tuple(programs))(index, *constants, *arrays))
 
