@@ -148,7 +148,8 @@ class Invocation:
 
     def place_of(self, leaf: int) -> str:
         """Returns `0['w']` for a leaf of the arguments that are differentiated."""
-        path = flatten_with_path(tuple([self.args[i] for i in self.places]))[0][leaf][0]
+        leaves = list(range(self.in_tree.num_leaves))
+        path = flatten_with_path(self.in_tree.unflatten(leaves))[0][leaf][0]
         first = cast("SequenceKey", path[0])
         return f"{self.places[first.idx]}{keystr(path[1:])}"
 
@@ -179,9 +180,17 @@ class Invocation:
         captured = [next(given) if type(x) is Box else x for x in self.captured[:n]]
         return [*captured, *given]
 
+    def release(self) -> None:
+        """Forgets the arguments of this call: programs that hold the rules may live much longer."""
+        self.args, self.primals, self.boxes = (), [], []
+        for i in self._boxed:
+            self._fixed_leaves[i] = None
+        if self._boxed:
+            self._fixed = ()
+
     def arguments(self, constants: Sequence[Array], leaves: Sequence[PyTree]) -> list[PyTree]:
         """Returns all arguments, with `leaves` in the place of those that are differentiated."""
-        args: list[PyTree] = [None] * len(self.args)
+        args: list[PyTree] = [None] * (len(self.nondiff) + len(self.places))
         for i, value in zip(self.nondiff, self.fixed(constants), strict=True):
             args[i] = value
         for i, value in zip(self.places, self.in_tree.unflatten(leaves), strict=True):
@@ -278,4 +287,6 @@ def perform_custom(call: Invocation, rules: Rules) -> PyTree:
     call.captured = staged.captured
     constants = (*staged.captured, *call.boxes)
     op = CustomCall(staged.program, rules, len(constants))
-    return call.result(op(*constants, *call.primals))
+    outputs = op(*constants, *call.primals)
+    call.release()
+    return call.result(outputs)
