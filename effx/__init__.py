@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from effx.transforms.placement import device_count as device_count
     from effx.transforms.placement import device_get as device_get
     from effx.transforms.placement import device_put as device_put
+    from effx.transforms.placement import device_put_replicated as device_put_replicated
+    from effx.transforms.placement import device_put_sharded as device_put_sharded
     from effx.transforms.placement import devices as devices
     from effx.transforms.placement import local_device_count as local_device_count
     from effx.transforms.placement import local_devices as local_devices
@@ -89,6 +91,8 @@ _HOME = {
     "device_count": "effx.transforms.placement",
     "device_get": "effx.transforms.placement",
     "device_put": "effx.transforms.placement",
+    "device_put_replicated": "effx.transforms.placement",
+    "device_put_sharded": "effx.transforms.placement",
     "devices": "effx.transforms.placement",
     "disable_jit": "effx.flags",
     "enable_checks": "effx.flags",

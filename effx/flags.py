@@ -119,9 +119,13 @@ class Flag(AnyFlag, Generic[T]):
 
     def assign(self, value: object) -> None:
         checked = self._check(self.name, value)
-        self._global = checked
-        for callback in self._global_callbacks:
-            callback(checked)
+        before, self._global = self._global, checked
+        try:
+            for callback in self._global_callbacks:
+                callback(checked)
+        except BaseException:  # a callback may refuse the value
+            self._global = before
+            raise
         self._notify()
 
     def read(self) -> object:
@@ -387,7 +391,7 @@ class Config:
 
     >>> config.enable_x64
     False
-    >>> config.update("effx_num_cpu_devices", 1)
+    >>> config.update("effx_log_compiles", False)
     """
 
     __slots__ = ()

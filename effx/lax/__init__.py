@@ -15,8 +15,9 @@ from effx.lazy import lazy
 
 if TYPE_CHECKING:
     from effx.lax.collective import (
-        all_gather as all_gather, axis_index as axis_index, axis_size as axis_size, pmax as pmax, pmean
-        as pmean, pmin as pmin, psum as psum,
+        all_gather as all_gather, all_to_all as all_to_all, axis_index as axis_index, axis_size as axis_size,
+        pmax as pmax, pmean as pmean, pmin as pmin, ppermute as ppermute, pshuffle as pshuffle, psum as psum,
+        psum_scatter as psum_scatter, pswapaxes as pswapaxes,
     )
     from effx.lax.compare import (
         eq as eq, ge as ge, gt as gt, le as le, lt as lt, ne as ne,
@@ -91,7 +92,10 @@ if TYPE_CHECKING:
 __getattr__, __all__ = lazy(
     __name__,
     {
-        "collective": "all_gather axis_index axis_size pmax pmean pmin psum",
+        "collective": (
+            "all_gather all_to_all axis_index axis_size pmax pmean pmin ppermute pshuffle psum "
+            "psum_scatter pswapaxes"
+        ),
         "compare": "eq ge gt le lt ne",
         "control.associative": "associative_scan",
         "control.branches": "cond switch",

@@ -10,20 +10,27 @@ from typing import TypeVar, cast, overload
 import numpy as np
 
 from effx import dtypes, tree
-from effx.array import Array, Number, Operand, arithmetic
-from effx.array.promotion import as_operand, convert
+from effx.array import Array, HostArray, Number, Operand, arithmetic
+from effx.array.indexing import getitem
+from effx.array.promotion import as_operand, convert, scalar
+from effx.array.shaping import moveaxis
 from effx.effects import current_frame
-from effx.errors import ShapeError
+from effx.errors import ShapeError, TransformError
 from effx.handlers.evaluate import unbound
 from effx.ir.ops import collective as c
 from effx.ir.ops.collective import AxisEffect
+from effx.ir.ops.elementwise import Select
+from effx.ir.ops.shape import BroadcastInDim, Reshape
+from effx.ir.types import array_type
 from effx.lax.operands import count_from_start
 
 T = TypeVar("T")
 AxisName = Hashable
+AxisNames = AxisName | Sequence[AxisName]
+Groups = Sequence[Sequence[int]] | None
 
 
-def _names(axis_name: AxisName | Sequence[AxisName]) -> tuple[AxisName, ...]:
+def _names(axis_name: AxisNames) -> tuple[AxisName, ...]:
     return tuple(axis_name) if isinstance(axis_name, list | tuple) else (axis_name,)
 
 
@@ -38,7 +45,40 @@ def _size(what: str, name: AxisName) -> int:
     raise unbound(what, frozenset((AxisEffect(name),)))
 
 
-def axis_size(axis_name: AxisName | Sequence[AxisName]) -> int:
+def _members(what: str, names: tuple[AxisName, ...]) -> int:
+    """Returns the number of members of several axes together.
+
+    Asked while the caller's handlers are in sight, so that an error can list their names.
+    """
+    if not names:
+        raise TransformError(f"{what}: needs at least one axis name")
+    total = 1
+    for name in names:
+        total *= _size(what, name)
+    return total
+
+
+def _grouped(what: str, names: tuple[AxisName, ...], groups: Groups) -> tuple[c.Groups, int]:
+    """Returns the groups in which members communicate and the number of members of each."""
+    members = _members(what, names)
+    if groups is None:
+        return None, members
+    if len(names) != 1:
+        raise TransformError(f"{what}: axis_index_groups is for one axis name, got {names!r}")
+    rows = tuple([tuple([index(i) for i in group]) for group in groups])
+    if sorted([i for group in rows for i in group]) != list(range(members)):
+        raise ShapeError(
+            f"{what}: axis_index_groups must name each of the {members} members of {names[0]!r} once, "
+            f"got {[list(r) for r in rows]}"
+        )
+    if len({len(group) for group in rows}) != 1:
+        raise ShapeError(
+            f"{what}: axis_index_groups must be of one size, got groups of {[len(r) for r in rows]}"
+        )
+    return rows, len(rows[0])
+
+
+def axis_size(axis_name: AxisNames) -> int:
     """Returns the number of members of a named axis; of several axes the product.
 
     Args:
@@ -51,13 +91,10 @@ def axis_size(axis_name: AxisName | Sequence[AxisName]) -> int:
     >>> effx.vmap(lambda x: x * axis_size("i"), axis_name="i")(np.arange(3))
     Array([0, 3, 6], dtype=int32)
     """
-    total = 1
-    for name in _names(axis_name):
-        total *= _size("axis_size", name)
-    return total
+    return _members("axis_size", _names(axis_name))
 
 
-def axis_index(axis_name: AxisName | Sequence[AxisName]) -> Array:
+def axis_index(axis_name: AxisNames) -> Array:
     """Returns the member's own place on a named axis.
 
     Args:
@@ -75,145 +112,160 @@ def axis_index(axis_name: AxisName | Sequence[AxisName]) -> Array:
     Array([0, 1, 2], dtype=int32)
     """
     names = _names(axis_name)
+    _members("axis_index", names)
     place: Array = as_operand(np.int32(0))
     for i, name in enumerate(names):
-        _size("axis_index", name)
         own = c.AxisIndex(name)()
         place = own if i == 0 else place * _size("axis_index", name) + own
     return place
 
 
 def _over(
-    x: T, axis_name: AxisName | Sequence[AxisName], what: str, reduce: Callable[[Array, AxisName], Array]
+    what: str,
+    x: T,
+    axis_name: AxisNames,
+    groups: Groups,
+    reduce: Callable[[AxisName, c.Groups], Callable[[Array], Array]],
+    prepare: Callable[[Array], Array] = lambda array: array,
 ) -> T:
+    """Reduces a tree's leaves over one axis after the other."""
+    names = _names(axis_name)
+    rows, _ = _grouped(what, names, groups)
+
     def leaf(value: Operand) -> Array:
-        array = as_operand(value, what)
-        for name in _names(axis_name):
-            # While the caller's handlers are in sight, so that an error can list their names.
-            _size(what, name)
-            array = reduce(array, name)
+        array = prepare(as_operand(value, what))
+        for name in names:
+            array = reduce(name, rows)(array)
         return array
 
     return cast("T", tree.map(leaf, x))
 
 
+def _counted(array: Array) -> Array:
+    """Turns booleans into numbers to add up."""
+    return convert(array, dtypes.int32) if array.type.kind == "b" else array
+
+
 @overload
-def psum(x: int, axis_name: AxisName | Sequence[AxisName]) -> int: ...
+def psum(x: int, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> int: ...
 @overload
-def psum(x: T, axis_name: AxisName | Sequence[AxisName]) -> T: ...
-def psum(x: object, axis_name: AxisName | Sequence[AxisName]) -> object:
+def psum(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T: ...
+def psum(x: object, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> object:
     """Returns the sum over all members of a named axis.
 
     Args:
         x: a tree of arrays; booleans are counted. A bare Python number is the same for all members
             and gives a Python number, so that `psum(1, axis_name)` is the number of members.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
+        axis_index_groups: places of members, group by group, that add up among themselves.
 
     Returns:
-        A tree like x, the same for all members.
+        A tree like x, the same for all members, of a group if there are groups.
 
     Raises:
         AxisNameError: nothing binds the name.
+        ShapeError: the groups do not name each member once, or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: x / psum(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([0.25, 0.75], dtype=float32)
+    >>> effx.vmap(lambda x: psum(x, "i", axis_index_groups=[[0, 2], [1, 3]]), axis_name="i")(np.arange(4))
+    Array([2, 4, 2, 4], dtype=int32)
     """
     names = _names(axis_name)
+    rows, members = _grouped("psum", names, axis_index_groups)
 
     def leaf(value: Operand) -> Array | Number:
         if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
-            total: Number = value
-            for name in names:
-                total = total * _size("psum", name)
-            return total
-        array = as_operand(value, "psum")
-        if array.type.kind == "b":
-            array = convert(array, dtypes.int32)
+            return value * members
+        array = _counted(as_operand(value, "psum"))
         for name in names:
-            array = c.PSum(name)(array)
+            array = c.PSum(name, groups=rows)(array)
         return array
 
     return tree.map(leaf, x)
 
 
-def pmean(x: T, axis_name: AxisName | Sequence[AxisName]) -> T:
+def pmean(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     """Returns the mean over all members of a named axis.
 
     Args:
         x: a tree of arrays; integers give floats.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
+        axis_index_groups: places of members, group by group, that share a mean.
 
     Returns:
-        A tree like x, the same for all members.
+        A tree like x, the same for all members, of a group if there are groups.
 
     Raises:
         AxisNameError: nothing binds the name.
+        ShapeError: the groups do not name each member once, or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: x - pmean(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([-1.,  1.], dtype=float32)
     """
-    names = _names(axis_name)
-    count = 1
-    for name in names:
-        count *= _size("pmean", name)
-    return cast(
-        "T", tree.map(lambda total: arithmetic.true_divide(total, count), _over(x, names, "pmean", _add))
+    _, members = _grouped("pmean", _names(axis_name), axis_index_groups)
+    total = _over(
+        "pmean", x, axis_name, axis_index_groups, lambda n, g: c.PSum(n, groups=g), arithmetic.to_inexact
     )
+    return cast("T", tree.map(lambda y: arithmetic.true_divide(y, members), total))
 
 
-def _add(x: Array, name: AxisName) -> Array:
-    return c.PSum(name)(arithmetic.to_inexact(x))
-
-
-def pmax(x: T, axis_name: AxisName | Sequence[AxisName]) -> T:
-    """Returns the maximum over all members of a named axis.
+def pmax(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
+    """Returns the maximum over all members of a named axis; NaN where any member has one.
 
     Args:
         x: a tree of real arrays.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
+        axis_index_groups: places of members, group by group, that are compared among themselves.
 
     Returns:
-        A tree like x, the same for all members.
+        A tree like x, the same for all members, of a group if there are groups.
 
     Raises:
         AxisNameError: nothing binds the name.
+        ShapeError: the groups do not name each member once, or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: x - pmax(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([-2.,  0.], dtype=float32)
     """
-    return _over(x, axis_name, "pmax", lambda array, name: c.PMax(name)(array))
+    return _over("pmax", x, axis_name, axis_index_groups, lambda n, g: c.PMax(n, groups=g))
 
 
-def pmin(x: T, axis_name: AxisName | Sequence[AxisName]) -> T:
-    """Returns the minimum over all members of a named axis.
+def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
+    """Returns the minimum over all members of a named axis; NaN where any member has one.
 
     Args:
         x: a tree of real arrays.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
+        axis_index_groups: places of members, group by group, that are compared among themselves.
 
     Returns:
-        A tree like x, the same for all members.
+        A tree like x, the same for all members, of a group if there are groups.
 
     Raises:
         AxisNameError: nothing binds the name.
+        ShapeError: the groups do not name each member once, or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: x - pmin(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([0., 2.], dtype=float32)
     """
-    return _over(x, axis_name, "pmin", lambda array, name: c.PMin(name)(array))
+    return _over("pmin", x, axis_name, axis_index_groups, lambda n, g: c.PMin(n, groups=g))
 
 
-def all_gather(x: T, axis_name: AxisName | Sequence[AxisName], *, axis: int = 0, tiled: bool = False) -> T:
+def all_gather(
+    x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None, axis: int = 0, tiled: bool = False
+) -> T:
     """Returns the values of all members of a named axis.
 
     Args:
         x: a tree of arrays `[*s]`.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, joined into one axis
             with the last name fastest.
+        axis_index_groups: places of members, group by group, that gather among themselves.
         axis: where the members' axis stands in the result; negative places count from the end.
         tiled: whether to join along x's own axis `axis` instead of making a new one.
 
@@ -222,7 +274,7 @@ def all_gather(x: T, axis_name: AxisName | Sequence[AxisName], *, axis: int = 0,
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: `axis` is out of range.
+        ShapeError: `axis` is out of range, or the groups do not name each member once or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: all_gather(x, "i"), axis_name="i")(np.arange(2))
@@ -230,16 +282,239 @@ def all_gather(x: T, axis_name: AxisName | Sequence[AxisName], *, axis: int = 0,
            [0, 1]], dtype=int32)
     """
     names = _names(axis_name)
+    rows, members = _grouped("all_gather", names, axis_index_groups)
+    sizes = [members] if rows else [_size("all_gather", name) for name in names]
 
     def leaf(value: Operand) -> Array:
         array = as_operand(value, "all_gather")
         result_type = array.type if tiled else array.type.with_shape((*array.type.shape, 1))
         place = count_from_start("all_gather", index(axis), result_type)
         # The last name runs fastest, so it is gathered first and the others are tiled around it.
-        for i, name in enumerate(reversed(names)):
-            array = c.AllGather(name, place, _size("all_gather", name), tiled or i > 0)(array)
+        for i, (name, size) in enumerate(reversed(list(zip(names, sizes, strict=True)))):
+            array = c.AllGather(name, place, size, tiled or i > 0, groups=rows)(array)
         return array
 
-    if not names:
-        raise ShapeError("all_gather: needs at least one axis name")
     return cast("T", tree.map(leaf, x))
+
+
+def _check_untiled(what: str, array: Array, axis: int, members: int, which: str) -> None:
+    if array.type.shape[axis] != members:
+        raise ShapeError(
+            f"{what}: {which} {axis} of {array.type!r} must have one entry for each of the {members} members; "
+            f"use tiled=True to cut it into parts"
+        )
+
+
+def _check_tiled(what: str, array: Array, axis: int, members: int, which: str) -> None:
+    if array.type.shape[axis] % members:
+        raise ShapeError(
+            f"{what}: {which} {axis} of {array.type!r} must be divisible by the number of members, {members}"
+        )
+
+
+def psum_scatter(
+    x: T,
+    axis_name: AxisNames,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Groups = None,
+    tiled: bool = False,
+) -> T:
+    """Returns each member's part of the sum over all members of a named axis: the i-th for member i.
+
+    Args:
+        x: a tree of arrays; booleans are counted.
+        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest.
+        scatter_dimension: the axis that is cut into parts; negative places count from the end.
+        axis_index_groups: places of members, group by group, that add up among themselves.
+        tiled: whether the axis stays, as many times shorter; else it has one entry for each member and goes.
+
+    Returns:
+        A tree of arrays.
+
+    Raises:
+        AxisNameError: nothing binds the name.
+        ShapeError: the axis is out of range or not of a length to be cut up so, or the groups do not
+            name each member once or differ in size.
+
+    >>> import effx, numpy as np
+    >>> effx.vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(np.arange(4).reshape(2, 2))
+    Array([2, 4], dtype=int32)
+    """
+    names = _names(axis_name)
+    rows, members = _grouped("psum_scatter", names, axis_index_groups)
+    sizes = [members] if rows else [_size("psum_scatter", name) for name in names]
+
+    def leaf(value: Operand) -> Array:
+        array = _counted(as_operand(value, "psum_scatter"))
+        place = count_from_start("psum_scatter", index(scatter_dimension), array.type)
+        check = _check_tiled if tiled else _check_untiled
+        check("psum_scatter", array, place, members, "scatter_dimension")
+        for name, size in zip(names, sizes, strict=True):
+            array = c.PSumScatter(name, place, size, groups=rows)(array)
+        shape = array.type.shape
+        return array if tiled else Reshape((*shape[:place], *shape[place + 1 :]))(array)
+
+    return cast("T", tree.map(leaf, x))
+
+
+def all_to_all(
+    x: T,
+    axis_name: AxisNames,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Groups = None,
+    tiled: bool = False,
+) -> T:
+    """Sends the i-th part of each member's value to member i: the members' axis and one of x's change places.
+
+    Args:
+        x: a tree of arrays.
+        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest. With several
+            each member receives everything, and takes its part.
+        split_axis: the axis that is cut into parts; negative places count from the end.
+        concat_axis: where the parts that a member gets are put together, in the order of the senders; a place
+            among the axes that are left, or with `tiled` one of x's.
+        axis_index_groups: places of members, group by group, that exchange among themselves.
+        tiled: whether both axes stay, the one as many times shorter as the other is longer. Else
+            `split_axis` has one entry for each member and goes, and the senders' axis is new.
+
+    Returns:
+        A tree of arrays.
+
+    Raises:
+        AxisNameError: nothing binds the name.
+        ShapeError: an axis is out of range or not of a length to be cut up so, or the groups do not
+            name each member once or differ in size.
+
+    >>> import effx, numpy as np
+    >>> effx.vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(np.arange(4).reshape(2, 2))
+    Array([[0, 2],
+           [1, 3]], dtype=int32)
+    """
+    names = _names(axis_name)
+    rows, members = _grouped("all_to_all", names, axis_index_groups)
+
+    def exchange(array: Array, split: int, concat: int) -> Array:
+        if len(names) == 1:
+            return c.AllToAll(names[0], split, concat, members, groups=rows)(array)
+        every = all_gather(array, names)
+        t = array.type
+        part = t.shape[split] // members
+        cut = Reshape((members, *t.shape[:split], members, part, *t.shape[split + 1 :]))(every)
+        mine = getitem(moveaxis(cut, split + 1, 0), axis_index(names))
+        mine = moveaxis(mine, 0, concat)
+        shape = mine.type.shape
+        return Reshape((*shape[:concat], members * shape[concat + 1], *shape[concat + 2 :]))(mine)
+
+    def leaf(value: Operand) -> Array:
+        array = as_operand(value, "all_to_all")
+        split = count_from_start("all_to_all", index(split_axis), array.type)
+        concat = count_from_start("all_to_all", index(concat_axis), array.type)
+        if tiled:
+            _check_tiled("all_to_all", array, split, members, "split_axis")
+            return exchange(array, split, concat)
+        _check_untiled("all_to_all", array, split, members, "split_axis")
+        return moveaxis(exchange(moveaxis(array, split, 0), 0, 0), 0, concat)
+
+    return cast("T", tree.map(leaf, x))
+
+
+def pswapaxes(x: T, axis_name: AxisNames, axis: int, *, axis_index_groups: Groups = None) -> T:
+    """Swaps the members' axis with one of x's: member i gets the i-th entry of every member.
+
+    Args:
+        x: a tree of arrays.
+        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest.
+        axis: an axis with one entry for each member; negative places count from the end.
+        axis_index_groups: places of members, group by group, that exchange among themselves.
+
+    Returns:
+        A tree like x.
+
+    Raises:
+        AxisNameError: nothing binds the name.
+        ShapeError: the axis has another length, or the groups do not name each member once or differ in size.
+
+    >>> import effx, numpy as np
+    >>> effx.vmap(lambda x: pswapaxes(x, "i", 0), axis_name="i")(np.arange(4).reshape(2, 2))
+    Array([[0, 2],
+           [1, 3]], dtype=int32)
+    """
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def ppermute(x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
+    """Sends values from member to member of a named axis.
+
+    Args:
+        x: a tree of arrays.
+        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest. With several
+            each member receives everything, and takes its source's.
+        perm: pairs (source, destination) of places; each member is source and destination at most once. A
+            member that is no destination gets zeros.
+
+    Returns:
+        A tree like x.
+
+    Raises:
+        AxisNameError: nothing binds the name.
+        ShapeError: a place is out of range or repeats.
+
+    >>> import effx, numpy as np
+    >>> effx.vmap(lambda x: ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(np.array([5, 6, 7]))
+    Array([0, 5, 6], dtype=int32)
+    """
+    return _permuted("ppermute", x, axis_name, perm)
+
+
+def _permuted(what: str, x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
+    names = _names(axis_name)
+    members = _members(what, names)
+    pairs = tuple([(index(s), index(d)) for s, d in perm])
+    for which, places in (("source", [s for s, _ in pairs]), ("destination", [d for _, d in pairs])):
+        for i in places:
+            if not 0 <= i < members:
+                raise ShapeError(f"{what}: {which} {i} is out of range for an axis of {members} members")
+        if len(set(places)) != len(places):
+            raise ShapeError(f"{what}: perm repeats a {which}: {list(pairs)}")
+
+    def leaf(value: Operand) -> Array:
+        array = as_operand(value, what)
+        if len(names) == 1:
+            return c.PPermute(names[0], pairs)(array)
+        sources = np.full(members, -1, np.int32)
+        for s, d in pairs:
+            sources[d] = s
+        mine = getitem(HostArray(sources, array_type(dtypes.int32, (members,))), axis_index(names))
+        row = getitem(all_gather(array, names), arithmetic.maximum(mine, 0))
+        zeros = BroadcastInDim(array.type.shape, ())(scalar(0, array.type.dtype, array.type.weak))
+        return Select()(mine < 0, row, zeros)
+
+    return cast("T", tree.map(leaf, x))
+
+
+def pshuffle(x: T, axis_name: AxisNames, perm: Sequence[int]) -> T:
+    """Gives each member of a named axis the value of another: member i gets that of member `perm[i]`.
+
+    Args:
+        x: a tree of arrays.
+        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest.
+        perm: a permutation of the members' places.
+
+    Returns:
+        A tree like x.
+
+    Raises:
+        AxisNameError: nothing binds the name.
+        ShapeError: `perm` is no permutation of the members.
+
+    >>> import effx, numpy as np
+    >>> effx.vmap(lambda x: pshuffle(x, "i", [2, 0, 1]), axis_name="i")(np.array([5, 6, 7]))
+    Array([7, 5, 6], dtype=int32)
+    """
+    members = _members("pshuffle", _names(axis_name))
+    if sorted(perm) != list(range(members)):
+        raise ShapeError(f"pshuffle: perm must be a permutation of the {members} members, got {list(perm)}")
+    return _permuted("pshuffle", x, axis_name, [(index(s), d) for d, s in enumerate(perm)])

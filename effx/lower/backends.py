@@ -95,6 +95,18 @@ _lock = threading.RLock()
 _clients: dict[str, _jax.Client] = {}
 
 
+def _check_not_started(count: int) -> None:
+    started = _clients.get("cpu")
+    if started is not None and started.device_count() != count:
+        raise BackendError(
+            f"num_cpu_devices: the CPU backend has started with {started.device_count()}; set EFFX_NUM_CPU_DEVICES, "
+            f"or the flag before anything is computed"
+        )
+
+
+num_cpu_devices.subscribe_global(_check_not_started)
+
+
 def _start(platform: str) -> _jax.Client:
     if platform == "cpu":
         return _jax.get_tfrt_cpu_client(asynchronous=True, num_devices=num_cpu_devices.value)

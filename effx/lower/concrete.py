@@ -361,9 +361,9 @@ def joined(t: ArrayType, sharding: TiledSharding, parts: Sequence[ConcreteArray]
     wanted = placement(sharding, t.ndim)
     devices = list(sharding.devices)
     part = t.with_shape(sharding.shard_shape(t.shape))
-    buffers = [
-        p.buffer if p.type is part else put(p.host("move").reshape(part.shape), part).buffer for p in parts
-    ]
+    if sharding.num_devices == 1:
+        return put(parts[0].host("move").reshape(t.shape), t, devices[0])
+    buffers = [p.host("move").reshape(part.shape) for p in parts]
     return ConcreteArray(_jax.batched_device_put(t, wanted, buffers, devices, True, enable_x64=True))
 
 

@@ -3,11 +3,14 @@
 Never: compile.
 """
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.errors import BackendError, ShapeError, TreeError
 from effx.lower import backends, concrete
-from effx.lower.sharding import Device
+from effx.lower.sharding import Device, TiledSharding, device_name
 from effx.tree import map as tree_map
 from effx.tree.registry import PyTree, flatten
 
@@ -16,6 +19,8 @@ __all__ = [
     "device_count",
     "device_get",
     "device_put",
+    "device_put_replicated",
+    "device_put_sharded",
     "devices",
     "local_device_count",
     "local_devices",
@@ -54,7 +59,7 @@ def device_put(x: PyTree, device: object = None) -> Any:
 
     Args:
         x: arrays, numbers, or a pytree of them.
-        device: a device or sharding; None for the default device, to which nothing is bound.
+        device: a device or sharding, of one or several devices; None for the default device, to which nothing is bound.
 
     Raises:
         DTypeError: a leaf is no array or number.
@@ -64,6 +69,86 @@ def device_put(x: PyTree, device: object = None) -> Any:
     [Array(1, dtype=int32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
     """
     return tree_map(lambda leaf: concrete.device_put(leaf, device), x)
+
+
+def _grid(what: str, devices: Sequence[Device]) -> TiledSharding:
+    """Returns the sharding of arrays whose leading axis has one entry on each device."""
+    listed = tuple(devices)
+    for d in listed:
+        if not isinstance(d, Device):
+            raise BackendError(f"{what}: devices must hold devices, got {d!r} of type {type(d).__name__}")
+    if not listed:
+        raise BackendError(f"{what}: devices must name at least one device, got none")
+    if len(set(listed)) != len(listed):
+        raise BackendError(f"{what}: devices repeats a device: {', '.join(map(device_name, listed))}")
+    return TiledSharding(listed, (len(listed),), (0,))
+
+
+def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> Any:
+    """Stacks one array for each device, each on its own, as `pmap` takes and gives them.
+
+    Args:
+        shards: one pytree of arrays for each device, alike in structure, shapes and dtypes.
+        devices: where to put them.
+
+    Returns:
+        A pytree of arrays with a leading axis of the number of devices.
+
+    Raises:
+        ShapeError: there are not as many shards as devices, or shapes or dtypes differ.
+        TreeError: the structures differ.
+        BackendError: `devices` is empty, repeats a device or holds something else.
+
+    >>> import effx
+    >>> effx.device_put_sharded([2.0], effx.devices()[:1])
+    Array([2.], dtype=float32)
+    """
+    sharding = _grid("device_put_sharded", devices)
+    if len(shards) != len(sharding.devices):
+        raise ShapeError(
+            f"device_put_sharded: needs one shard for each device, got {len(shards)} shards "
+            f"for {len(sharding.devices)} devices"
+        )
+    flat = [flatten(shard) for shard in shards]
+    tree = flat[0][1]
+    for i, (_, other) in enumerate(flat):
+        if other != tree:
+            raise TreeError(f"device_put_sharded: shard 0 has the structure {tree}, shard {i} has {other}")
+    stacked = [_stacked(list(parts), sharding) for parts in zip(*[leaves for leaves, _ in flat], strict=True)]
+    return tree.unflatten(stacked)
+
+
+def _stacked(parts: list[PyTree], sharding: TiledSharding) -> Array:
+    arrays = [as_operand(x, "device_put_sharded") for x in parts]
+    t = arrays[0].type.strong()
+    for i, x in enumerate(arrays):
+        if not x.type.matches(t):
+            raise ShapeError(f"device_put_sharded: shard 0 is {t!r}, shard {i} is {x.type!r}")
+    concrete_parts = [concrete.as_concrete(x) for x in arrays]
+    for x in concrete_parts:
+        x._check_alive("device_put_sharded")
+    return concrete.joined(t.with_shape((len(arrays), *t.shape)), sharding, concrete_parts)
+
+
+def device_put_replicated(x: PyTree, devices: Sequence[Device]) -> Any:
+    """Puts a copy of each array on each device, stacked as `pmap` takes them.
+
+    Args:
+        x: arrays, numbers, or a pytree of them.
+        devices: where to put the copies.
+
+    Returns:
+        A pytree of arrays with a leading axis of the number of devices.
+
+    Raises:
+        BackendError: `devices` is empty, repeats a device or holds something else.
+
+    >>> import effx
+    >>> effx.device_put_replicated(2.0, effx.devices()[:1])
+    Array([2.], dtype=float32)
+    """
+    n = len(_grid("device_put_replicated", devices).devices)
+    return tree_map(lambda leaf: device_put_sharded([leaf] * n, devices), x)
 
 
 def device_get(x: PyTree) -> Any:

@@ -20,6 +20,14 @@ def linear(
     return op(x), None if dx is None else op(dx)
 
 
+@rule(k.PSumShared)
+def shared(
+    op: k.PSumShared, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    y, x = primals
+    return op(y, x), None if tangents[0] is None else op(tangents[0], x)
+
+
 @rule(k.PMax, k.PMin)
 def extreme(
     op: k.Grouped, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]

@@ -9,7 +9,7 @@ Never: bind an axis name.
 
 from effx.array import Array
 from effx.array.promotion import convert
-from effx.handlers.transpose.handler import Cotangent, Operand, rule
+from effx.handlers.transpose.handler import Cotangent, Operand, rule, value
 from effx.ir.ops import collective as k
 from effx.ir.ops.shape import Reshape
 
@@ -17,6 +17,11 @@ from effx.ir.ops.shape import Reshape
 @rule(k.PSum)
 def psum(op: k.PSum, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     return (op(ct),)
+
+
+@rule(k.PSumShared)
+def psum_shared(op: k.PSumShared, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    return op(ct, value(operands[1])), None
 
 
 @rule(k.AllGather)

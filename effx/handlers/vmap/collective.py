@@ -26,6 +26,7 @@ from effx.ir.ops.collective import (
     PPermute,
     PSum,
     PSumScatter,
+    PSumShared,
 )
 from effx.ir.ops.elementwise import Mul, Select
 from effx.ir.ops.index import Gather
@@ -118,6 +119,14 @@ def check_size(handler: Vmap, op: AllGather | AllToAll | PSumScatter) -> None:
         raise ShapeError(
             f"{op.name}: size is {op.size}, but the axis {op.axis_name!r} has {handler.size} members"
         )
+
+
+@rule(PSumShared)
+def psum_shared(handler: Vmap, op: PSumShared, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (y, x), (axis, other) = values, axes
+    if is_ours(handler, op):
+        return (y, axis) if other is not None else psum(handler, PSum(op.axis_name), (y,), (axis,))
+    return op(y, x), axis
 
 
 @rule(AllGather)

@@ -78,6 +78,26 @@ class PSum(Grouped, Linear):
 
 @final
 @attrs.frozen
+class PSumShared(Collective):
+    """The sum of y over the axis where x is the same for all members; else y as it is.
+
+    Operands: y, x. What `reduce_axes` of gradients asks for: a gradient by something that all members share
+    is the sum of the members' gradients. The handler that binds the axis knows what is shared.
+    """
+
+    name = "psum_shared"
+
+    kinds: ClassVar[str] = "fc"
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """Y's type."""
+        check_arity(self, types, 2)
+        check_kind(self, types[0], self.kinds)
+        return types[0]
+
+
+@final
+@attrs.frozen
 class PMax(Grouped):
     """The maximum over all members of the axis; NaN if any is. StableHLO: all_reduce."""
 
