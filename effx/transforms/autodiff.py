@@ -3,7 +3,7 @@
 Never: know the derivative of one operation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, final
 
@@ -17,6 +17,7 @@ from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
+from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
@@ -254,6 +255,42 @@ class PullBack:
         return self.in_tree.unflatten(results)
 
 
+@final
+@attrs.frozen(eq=False)
+class Shared:
+    """A pull-back that adds up, over named axes, the cotangents of what all members share.
+
+    Attributes:
+        pull: the pull-back of each member.
+        axes: the axes' names.
+    """
+
+    pull: PullBack
+    axes: tuple[Hashable, ...]
+
+    def __call__(self, residuals: tuple[Array, ...], primals: tuple[Array, ...], cotangent: PyTree) -> PyTree:
+        """Applies the transpose, and adds up."""
+        leaves, tree = flatten(self.pull(residuals, cotangent))
+        return tree.unflatten([self.summed(ct, x) for ct, x in zip(leaves, primals, strict=True)])
+
+    def summed(self, ct: PyTree, x: Array) -> PyTree:
+        """Returns the sum of one cotangent over the axes along which its primal is shared."""
+        if x.type.kind in "fc":
+            for axis in self.axes:
+                ct = PSumShared(axis)(ct, x)
+        return ct
+
+
+def _axis_names(what: str, names: "Hashable | Sequence[Hashable]") -> tuple[Hashable, ...]:
+    found: tuple[Hashable, ...] = tuple(names) if isinstance(names, tuple | list) else (names,)
+    for name in found:
+        try:
+            hash(name)
+        except TypeError:
+            raise TransformError(f"{what}: reduce_axes must hold names of axes, got {name!r}") from None
+    return found
+
+
 def _first(linear: LinearProgram, dependent: Sequence[bool], count: int) -> LinearProgram:
     """Drops the outputs of auxiliary data."""
     n = sum(dependent[:count])
@@ -305,13 +342,20 @@ def types_of(arrays: Sequence[Array]) -> tuple[ArrayType, ...]:
     return tuple([x.type for x in arrays])
 
 
-def vjp(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: bool = False) -> tuple[Any, ...]:
+def vjp(
+    fun: Callable[[Unpack[Ts]], R],
+    *primals: Unpack[Ts],
+    has_aux: bool = False,
+    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+) -> tuple[Any, ...]:
     """Evaluates a function and gives the transpose of its derivative: reverse mode.
 
     Args:
         fun: takes the primals as positional arguments.
         primals: where to differentiate.
         has_aux: whether `fun` returns a pair whose second part is not differentiated.
+        reduce_axes: names of axes of vmap or pmap around. The cotangent of a primal that all members of
+            such an axis share is the sum of the members' ones; without it each member has its own.
 
     Returns:
         `(result, f_vjp)`, with has_aux `(result, f_vjp, aux)`; `f_vjp(cotangent)` takes a
@@ -334,7 +378,12 @@ def vjp(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: bool = Fa
         "vjp", linear.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, flat.tree
     )
     results = flat.result(outputs)
-    f_vjp = Partial(pull, linear.residuals)
+    axes = _axis_names("vjp", reduce_axes)
+    f_vjp = (
+        Partial(Shared(pull, axes), linear.residuals, tuple(arrays))
+        if axes
+        else Partial(pull, linear.residuals)
+    )
     return (results, f_vjp, flat.auxiliary(outputs)) if has_aux else (results, f_vjp)
 
 
@@ -400,6 +449,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: "Hashable | Sequence[Hashable]" = (),
 ) -> Callable[P, tuple[Any, Any]]:
     """Returns a function that gives `fun`'s value and its gradient.
 
@@ -409,6 +459,8 @@ def value_and_grad(
         has_aux: whether `fun` returns a pair `(value, aux)`.
         holomorphic: whether `fun` is promised to be holomorphic; its arguments and result are complex.
         allow_int: whether arguments may be integers, whose gradients have dtype float0.
+        reduce_axes: names of axes of vmap or pmap around. The gradient by an argument that all members of
+            such an axis share is the sum of the members' ones; without it each member has its own.
 
     Returns:
         A function giving `(value, gradient)`, or `((value, aux), gradient)`. The gradient has the
@@ -422,7 +474,7 @@ def value_and_grad(
     8.0 12.0
     """
     _as_function("grad", fun)
-    name = name_of(fun)
+    name, axes = name_of(fun), _axis_names("grad", reduce_axes)
 
     @wraps(fun)
     def value_and_gradient(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any]:
@@ -453,7 +505,9 @@ def value_and_grad(
         pull = PullBack(
             "grad", linear.program, types_of(arrays), (y.type,), tuple(dependent[:1]), tree, leaf_structure
         )
-        gradients = pull(linear.residuals, one)
+        gradients = (
+            Shared(pull, axes)(linear.residuals, tuple(arrays), one) if axes else pull(linear.residuals, one)
+        )
         result = gradients if isinstance(argnums, Sequence) else gradients[0]
         value = flat.result(outputs)
         return ((value, flat.auxiliary(outputs)) if has_aux else value), result
@@ -493,6 +547,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: "Hashable | Sequence[Hashable]" = (),
 ) -> Callable[P, Any]:
     """Returns a function that gives `fun`'s gradient, in the structure of the argument.
 
@@ -504,7 +559,7 @@ def grad(
     >>> print(f"{effx.grad(enp.tanh)(0.2):.6f}")
     0.961043
     """
-    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
     @wraps(fun)
     def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:

@@ -16,7 +16,7 @@ from effx.errors import DeviceCountError, ShapeError, TransformError, TreeError
 from effx.handlers.parallel import members_around, stage_member
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.parallel import ParallelMap
-from effx.ir.passes.varying import varying
+from effx.ir.passes.varying import settled, varying
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.lower.backends import local_devices
@@ -218,6 +218,7 @@ class Mapping:
         ]
         program, captured, out_tree = self.member(types, tree, held, size)
         mapped_in = (*[False] * len(captured), *mapped_in)
+        program = settled(program, mapped_in, self.axis_name)
         wanted = self.axes("out_axes", self.out_axes, unflatten(out_tree, list(program.out_types)))
         self.check_shared(program, mapped_in, wanted)
         op = ParallelMap(
