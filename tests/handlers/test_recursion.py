@@ -39,7 +39,7 @@ class Bounds:
 class Interval(BoxHandler[Bounds]):
     """Rules for add, mul and sin, and nothing else."""
 
-    def lift(self, x: Array) -> Bounds:
+    def lift(self, x: Any) -> Bounds:
         return Bounds(x, x)
 
 
@@ -73,7 +73,7 @@ def _(op: Any, *xs: Bounds) -> Bounds:
     return Bounds(op(*[x.low for x in xs]), op(*[x.high for x in xs]))
 
 
-def scanned(x: Array, rows: Array) -> Array:
+def scanned(x: Any, rows: Any) -> Any:
     """The carry starts plain, becomes boxed, and meets a boxed constant."""
 
     def f(carry: Array, row: Array) -> tuple[Array, Array]:
@@ -84,32 +84,32 @@ def scanned(x: Array, rows: Array) -> Array:
     return last * x + lax.scan(lambda c, y: (c + y, None), 0.0, ys)[0]
 
 
-def scanned_inputs(x: Array, rows: Array) -> Array:
+def scanned_inputs(x: Any, rows: Any) -> Any:
     """Boxed inputs and boxed stacked outputs, which a second scan takes."""
     _, ys = lax.scan(lambda c, row: (c + row, enp.sin(row) * x), x, rows * x, reverse=True)
     return lax.scan(lambda c, y: (c + y * 0.5, None), x, ys)[0]
 
 
-def branched(x: Array, rows: Array) -> Array:
+def branched(x: Any, rows: Any) -> Any:
     """A plain predicate; one branch returns a plain value, the other a boxed one."""
     plain = rows[0] * 3.0
     inside = lax.cond(rows[1] > 0.0, lambda v: enp.sin(v * 0.5), lambda v: plain, x)
     return inside + lax.switch(enp.int32(1), [lambda: plain, lambda: x * x, lambda: x], *())
 
 
-def looped(x: Array, rows: Array) -> Array:
+def looped(x: Any, rows: Any) -> Any:
     """A plain counter beside a boxed value."""
     n = enp.int32(3) + (rows[0] > 5.0)
     return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, enp.sin(s[1] + x * 0.1)), (0, x * 0.5))[1]
 
 
-def counted(x: Array, rows: Array) -> Array:
+def counted(x: Any, rows: Any) -> Any:
     """A for loop with static bounds around a jitted body."""
     body = effx.jit(lambda v, r: enp.sin(v * r) + v * 0.1)
     return lax.fori_loop(0, 3, lambda i, v: body(v, rows[i] * x), x)
 
 
-def nested(x: Array, rows: Array) -> Array:
+def nested(x: Any, rows: Any) -> Any:
     """A scan in a branch in a while loop."""
 
     def turn(state: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -122,7 +122,7 @@ def nested(x: Array, rows: Array) -> Array:
     return lax.while_loop(lambda s: s[0] < 3, turn, (0, x))[1]
 
 
-def mapped(x: Array, rows: Array) -> Array:
+def mapped(x: Any, rows: Any) -> Any:
     """lax.map, whose output is boxed and whose input is not."""
     return lax.scan(lambda c, y: (c + y, None), 0.0, lax.map(lambda r: enp.sin(r * x), rows))[0]
 
@@ -162,11 +162,9 @@ def test_inside_jit_and_vmap(model: Model) -> None:
     """The handler is installed in what is compiled or batched."""
     want = [float(v) for v in bounds(model, LOW, HIGH)]
     np.testing.assert_allclose(
-        [float(v) for v in effx.jit(lambda a, b: bounds(model, a, b))(LOW, HIGH)], want, rtol=1e-6
+        [float(v) for v in effx.jit(bounds, static_argnums=0)(model, LOW, HIGH)], want, rtol=1e-6
     )
-    np.testing.assert_allclose(
-        [float(v) for v in bounds(effx.jit(lambda x, rows: model(x, rows)), LOW, HIGH)], want, rtol=1e-6
-    )
+    np.testing.assert_allclose([float(v) for v in bounds(effx.jit(model), LOW, HIGH)], want, rtol=1e-6)
     lows, highs = np.array([LOW, 0.5], np.float32), np.array([HIGH, 0.625], np.float32)
     batch = effx.vmap(lambda a, b: bounds(model, a, b))(lows, highs)
     np.testing.assert_allclose([float(v[0]) for v in batch], want, rtol=1e-6)
@@ -179,7 +177,7 @@ def test_around_vmap(model: Model) -> None:
     """The handler sees what vmap makes of the loop."""
     lows, highs = np.array([LOW, 0.5], np.float32), np.array([HIGH, 0.625], np.float32)
 
-    def batched(x: Array) -> Array:
+    def batched(x: Any) -> Any:
         return effx.vmap(lambda v: model(v, enp.asarray(ROWS)))(x)
 
     with handle(Structured()) as frame:
@@ -196,16 +194,19 @@ def test_around_vmap(model: Model) -> None:
 def test_gradients_of_bounds(model: Model) -> None:
     """The handler inside of grad, and of grad in jit."""
     for place in (0, 1):
-        got = effx.grad(lambda a, b: bounds(model, a, b)[place] * 1.0, (0, 1))
+
+        def got(a: Any, b: Any, place: int = place) -> Any:
+            return effx.grad(lambda a, b: bounds(model, a, b)[place], (0, 1))(a, b)
+
         if model is looped or model is nested:
             # Its while loops have no bound, so there is forward mode only.
-            def got(a: Any, b: Any) -> Any:
+            def got(a: Any, b: Any, place: int = place) -> Any:
                 return [
                     effx.jvp(lambda a, b: bounds(model, a, b)[place], (a, b), (v, 1 - v))[1]
                     for v in (np.float32(1), np.float32(0))
                 ]
 
-        want = effx.grad(lambda a, b: unrolled(model, a, b)[place], (0, 1))(LOW, HIGH)
+        want = effx.grad(lambda a, b, place=place: unrolled(model, a, b)[place], (0, 1))(LOW, HIGH)
         for result in (got(LOW, HIGH), effx.jit(got)(LOW, HIGH)):
             np.testing.assert_allclose(
                 [float(v) for v in result], [float(v) for v in want], rtol=1e-5, atol=1e-6
@@ -236,7 +237,7 @@ def _(op: Convert, x: Bounds) -> Bounds:
 def test_branches_are_joined() -> None:
     """Where no plain value decides, the result stands for what either branch gives."""
 
-    def f(x: Array) -> Array:
+    def f(x: Any) -> Any:
         return lax.cond(x > 0.5, lambda v: v * 2.0, lambda v: v * -1.0, x)
 
     out = Deciding().run(f, Bounds(enp.asarray(LOW), enp.asarray(HIGH)), like=LOW)
@@ -252,8 +253,14 @@ def test_undecided_branches_need_join() -> None:
     class Undecided(Interval):
         pass
 
-    Undecided.rule(Gt)(lambda op, x, y: Bounds(x.low > y.high, x.high > y.low))
-    Undecided.rule(Convert)(lambda op, x: Bounds(op(x.low), op(x.high)))
+    @Undecided.rule(Gt)
+    def _(op: Gt, x: Bounds, y: Bounds) -> Bounds:
+        return Bounds(x.low > y.high, x.high > y.low)
+
+    @Undecided.rule(Convert)
+    def _(op: Convert, x: Bounds) -> Bounds:
+        return Bounds(op(x.low), op(x.high))
+
     start = Bounds(enp.asarray(LOW), enp.asarray(HIGH))
     with pytest.raises(TransformError) as caught:
         Undecided().run(lambda x: lax.cond(x > 0.5, enp.sin, enp.sin, x), start, like=LOW)
@@ -282,7 +289,7 @@ class Polynomial(BoxHandler[Series]):
     most: int = 4
     height: ClassVar[int] = 6
 
-    def lift(self, x: Array) -> Series:
+    def lift(self, x: Any) -> Series:
         return Series((x,))
 
     def widen(self, a: Series, b: Series) -> Series:
@@ -319,13 +326,21 @@ def _(op: Mul, x: Series, y: Series) -> Series:
 def test_carries_widen_to_a_fixed_point() -> None:
     """(1 + t)^n mod t^4, where the carry starts as a plain number and gains coefficients."""
     x = Series((enp.float32(1), enp.float32(1)))
+
+    def counted_power(v: Any, n: int) -> Any:
+        return lax.fori_loop(0, n, lambda i, c: c * v, enp.float32(1))
+
+    def looped_power(v: Any, n: int) -> Any:
+        start = (enp.int32(0), enp.float32(1))
+        return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * v), start)[1]
+
+    def power(f: Model, n: int) -> Series:
+        return Polynomial().run(lambda v: f(v, n), x, like=LOW)
+
     for n, want in ((1, [1, 1, 0, 0]), (3, [1, 3, 3, 1]), (5, [1, 5, 10, 10])):
-        f = lambda v, n=n: lax.fori_loop(0, n, lambda i, c: c * v, enp.float32(1))  # noqa: E731
-        assert [float(c) for c in Polynomial().run(f, x, like=LOW).parts] == want
-        g = lambda v, n=n: lax.while_loop(  # noqa: E731
-            lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * v), (enp.int32(0), enp.float32(1))
-        )[1]
-        assert [float(c) for c in effx.jit(lambda: Polynomial().run(g, x, like=LOW))().parts] == want
+        for f in (counted_power, looped_power):
+            assert [float(c) for c in power(f, n).parts] == want
+            assert [float(c) for c in effx.jit(power, static_argnums=(0, 1))(f, n).parts] == want
 
 
 def test_branches_meet_in_the_wider_structure() -> None:
@@ -343,10 +358,12 @@ def test_a_carry_that_grows_without_end_is_an_error() -> None:
     class Endless(Polynomial):
         height: ClassVar[int] = 3
 
-    Endless.rule(Mul)(lambda op, x, y: _product(x, y, 1000))
+    @Endless.rule(Mul)
+    def _(op: Mul, x: Series, y: Series) -> Series:
+        return _product(x, y, 1000)
 
-    def grow(v: Array) -> Array:
-        def step(c: Array, _: None) -> tuple[Array, None]:
+    def grow(v: Any) -> Any:
+        def step(c: Any, _: None) -> tuple[Array, None]:
             return c * v, None
 
         return lax.scan(step, v, None, length=2)[0]
@@ -369,10 +386,10 @@ class Tally(PayloadHandler):
 
     threads_state: ClassVar[bool] = True
 
-    def lift(self, x: Array) -> Tagged:
+    def lift(self, x: Any) -> Tagged:
         return Tagged(x)
 
-    def primal(self, payload: Tagged) -> Array:
+    def primal(self, payload: Tagged) -> Any:
         return payload.value
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
@@ -390,23 +407,24 @@ def tally(function: Model, x: Any) -> tuple[Array, Array]:
     with handle(Tally()) as frame:
         frame.state = {"count": enp.int32(0)}
         y = payload_value(frame, function(Box(frame, Tagged(enp.asarray(x)), enp.asarray(x).type)))
-        return y, cast("dict[str, Array]", frame.state)["count"]
+        state: Any = frame.state
+        return y, state["count"]
 
 
-def payload_value(frame: Frame, x: Array) -> Array:
+def payload_value(frame: Frame, x: Any) -> Any:
     return cast("Array", x.payload.value) if type(x) is Box and x.frame is frame else x
 
 
-def _while_product(x: Array) -> Array:
+def _while_product(x: Any) -> Any:
     return lax.while_loop(lambda v: v * 1.0 < 20.0, lambda v: v * x, x)
 
 
-def _scan_product(x: Array) -> Array:
+def _scan_product(x: Any) -> Any:
     constant = enp.float32(2)
     return lax.scan(lambda c, r: (c * (x + constant), None), x, enp.ones(5))[0]
 
 
-def _some_product(x: Array) -> Array:
+def _some_product(x: Any) -> Any:
     return lax.fori_loop(0, 4, lambda i, c: lax.cond(i % 2 == 0, lambda c: c * x * x, lambda c: c + x, c), x)
 
 
@@ -442,9 +460,13 @@ def test_a_state_that_changes_its_type_is_an_error() -> None:
                 frame.state = {"count": enp.zeros(2)}
             return result
 
-    with pytest.raises(TransformError) as caught, handle(Growing()) as frame:
-        frame.state = {"count": enp.int32(0)}
-        _scan_product(Box(frame, Tagged(enp.float32(3)), enp.float32(3).type))
+    def run() -> None:
+        with handle(Growing()) as frame:
+            frame.state = {"count": enp.int32(0)}
+            _scan_product(Box(frame, Tagged(enp.float32(3)), enp.float32(3).type))
+
+    with pytest.raises(TransformError) as caught:
+        run()
     assert (
         caught.value.message == "growing: a part of the state changed from i32[] to f32[2] inside a program"
     )

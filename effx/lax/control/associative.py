@@ -5,7 +5,7 @@ Never: call the user's function on single elements; it gets whole slices along t
 
 from collections.abc import Callable
 from operator import index
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from effx.array import Array
 from effx.array.shaping import concatenate, stack
@@ -26,7 +26,11 @@ E = TypeVar("E")
 Combine = Callable[[list[Array], list[Array]], list[Array]]
 
 
-def associative_scan(fn: Callable[[E, E], E], elems: E, reverse: bool = False, axis: int = 0) -> E:
+@overload
+def associative_scan(fn: Callable[[E, E], E], elems: E, reverse: bool = False, axis: int = 0) -> E: ...
+@overload
+def associative_scan(fn: Callable[[E, E], E], elems: PyTree, reverse: bool = False, axis: int = 0) -> E: ...
+def associative_scan(fn: Callable[[E, E], E], elems: PyTree, reverse: bool = False, axis: int = 0) -> E:
     """Combines all elements up to each place along an axis.
 
     Takes about 2 log2(n) calls of `fn`, on slices of n/2, n/4, ... elements, so that the work is that of

@@ -42,6 +42,10 @@ def cond(
 @overload
 def cond(pred: Operand, true_fun: Callable[[A], R], false_fun: Callable[[A], R], *, operand: A) -> R: ...
 @overload
+def cond(  # for functions of arrays that get numbers or NumPy arrays
+    pred: Operand, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: PyTree
+) -> R: ...
+@overload
 def cond(
     pred: Operand,
     true_operand: A,
@@ -106,11 +110,14 @@ def _predicate(pred: Operand) -> Array:
     return convert(x, dtypes.int32)
 
 
+@overload
+def switch(index: Operand, branches: Sequence[Callable[[Unpack[Ts]], R]], *operands: Unpack[Ts]) -> R: ...
+@overload
 def switch(
-    index: Operand,
-    branches: Sequence[Callable[[Unpack[Ts]], R]],
-    *operands: Unpack[Ts],
-    operand: PyTree = _NOTHING,
+    index: Operand, branches: Sequence[Callable[..., R]], *operands: PyTree, operand: PyTree = ...
+) -> R: ...
+def switch(  # type: ignore[misc]  # as above
+    index: Operand, branches: Sequence[Callable[..., R]], *operands: PyTree, operand: PyTree = _NOTHING
 ) -> R:
     """Calls one of several functions, as an integer scalar says.
 

@@ -5,7 +5,7 @@ Never: keep what each turn computes, unless the number of turns is bounded.
 
 from collections.abc import Callable
 from math import isqrt
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from effx import dtypes, flags
 from effx.array import Array, Operand
@@ -32,17 +32,29 @@ from effx.lax.control.closures import (
 from effx.lax.control.scans import at_least_one, unrolled
 from effx.transforms.arguments import name_of
 from effx.tree import treedef_is_leaf, treedef_tuple
-from effx.tree.registry import PyTreeDef, flatten
+from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["fori_loop", "while_loop"]
 
 C = TypeVar("C")
 
 
+@overload
+def while_loop(
+    cond_fun: Callable[[C], Operand], body_fun: Callable[[C], C], init_val: C, *, max_steps: int | None = None
+) -> C: ...
+@overload
+def while_loop(  # for functions of arrays that get numbers or NumPy arrays
+    cond_fun: Callable[[C], Operand],
+    body_fun: Callable[[C], C],
+    init_val: PyTree,
+    *,
+    max_steps: int | None = None,
+) -> C: ...
 def while_loop(
     cond_fun: Callable[[C], Operand],
     body_fun: Callable[[C], C],
-    init_val: C,
+    init_val: PyTree,
     *,
     max_steps: int | None = None,
 ) -> C:
@@ -91,7 +103,8 @@ def while_loop(
         first = as_operand(cond_fun(init_val), "while_loop")
         _check_test(name_of(cond_fun), None, (first.type,))
         if decided(first) is not None:
-            return _in_python(cond_fun, body_fun, init_val, bound)
+            val: C = _in_python(cond_fun, body_fun, init_val, bound)
+            return val
     carry, tree = arrays_of("while_loop", "init_val", init_val)
     inputs = treedef_tuple((tree,))
     name = name_of(body_fun)
@@ -202,11 +215,31 @@ def _guarded(turn: Program, name: str, k: int, take: Callable[[list[Array]], lis
     return stage(body, (*types[:k], going, *carry), f"{name}_or_skip", "while_loop").program
 
 
+@overload
 def fori_loop(
     lower: Operand,
     upper: Operand,
     body_fun: Callable[[Array, C], C],
     init_val: C,
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> C: ...
+@overload
+def fori_loop(  # for functions of arrays that get numbers or NumPy arrays
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Array, C], C],
+    init_val: PyTree,
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> C: ...
+def fori_loop(
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Array, C], C],
+    init_val: PyTree,
     *,
     unroll: int | bool | None = None,
     max_steps: int | None = None,

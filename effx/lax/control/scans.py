@@ -5,7 +5,7 @@ Never: unroll in Python, unless jit is disabled; the operation holds the body on
 
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from effx import flags
 from effx.array import Array
@@ -36,10 +36,37 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 
 
+@overload
 def scan(
     f: Callable[[C, X], tuple[C, Y]],
     init: C,
-    xs: X | None = None,
+    xs: X,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[C, Y]: ...
+@overload
+def scan(
+    f: Callable[[C, None], tuple[C, Y]],
+    init: C,
+    xs: None = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[C, Y]: ...
+@overload
+def scan(  # for functions of arrays that get numbers or NumPy arrays
+    f: Callable[[C, X], tuple[C, Y]],
+    init: PyTree,
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[C, Y]: ...
+def scan(
+    f: Callable[[C, X], tuple[C, Y]],
+    init: PyTree,
+    xs: PyTree = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
@@ -199,7 +226,11 @@ def _in_python(
     return carry, _stacked("scan", name, outputs)
 
 
-def map(f: Callable[[X], Y], xs: X, *, batch_size: int | None = None) -> Y:
+@overload
+def map(f: Callable[[X], Y], xs: X, *, batch_size: int | None = None) -> Y: ...
+@overload
+def map(f: Callable[[X], Y], xs: PyTree, *, batch_size: int | None = None) -> Y: ...
+def map(f: Callable[[X], Y], xs: PyTree, *, batch_size: int | None = None) -> Y:
     """Applies a function to each slice along the leading axis, one after the other.
 
     Unlike `vmap` it needs memory for one slice at a time only.

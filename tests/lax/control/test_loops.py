@@ -69,7 +69,9 @@ def test_vmap_of_while() -> None:
     assert effx.vmap(count)(np.array([3, 10]), np.array([0, 12])).tolist() == [4, 12]
 
     def triangle(n: Any) -> Any:
-        inner = lambda i: lax.while_loop(lambda s: s[0] < i, lambda s: (s[0] + 1, s[1] + s[0]), (0, 0))[1]  # noqa: E731
+        def inner(i: Any) -> Any:
+            return lax.while_loop(lambda s: s[0] < i, lambda s: (s[0] + 1, s[1] + s[0]), (0, 0))[1]
+
         return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] + inner(s[0])), (0, 0))[1]
 
     assert effx.vmap(triangle)(np.arange(6)).tolist() == [
@@ -111,7 +113,7 @@ def test_forward_mode_through_while() -> None:
 def test_reverse_mode_through_bounded_loops(most: int) -> None:
     """Gradients, second derivatives and batches; steps after the end leave no trace."""
     a = np.float32(2)
-    f = lambda a: newton(a, most)  # noqa: E731
+    f: Any = lambda a: newton(a, most)  # noqa: E731
     for g in (effx.grad(f), effx.jit(effx.grad(f)), effx.jacfwd(f)):
         np.testing.assert_allclose(g(a), 0.5 / np.sqrt(2), rtol=1e-4)
     xs = np.array([2.0, 50.0], np.float32)
@@ -159,7 +161,7 @@ def test_bounded_loops_keep_little() -> None:
 @pytest.mark.parametrize("unroll", [None, 1, 3, True])
 def test_fori_is_range(lower: int, upper: int, unroll: int | bool | None) -> None:
     """With static bounds, bounds known only at run time, and as a Python loop."""
-    f = lambda a, b, **o: lax.fori_loop(a, b, lambda i, s: (s[0] + i, s[1] * 3 + 1), (0, 1), **o)  # noqa: E731
+    f: Any = lambda a, b, **o: lax.fori_loop(a, b, lambda i, s: (s[0] + i, s[1] * 3 + 1), (0, 1), **o)  # noqa: E731
     want = [sum(range(lower, upper)), 1]
     for _ in range(lower, upper):
         want[1] = want[1] * 3 + 1
@@ -196,7 +198,7 @@ def test_the_counters_type(lower: Any, upper: Any, dtype: str, weak: bool) -> No
 
 def test_fori_is_differentiable() -> None:
     """With static bounds in both modes; with a bound that is traced, through max_steps."""
-    power = lambda x, n, **o: lax.fori_loop(0, n, lambda i, y: y * x, 1.0, **o)  # noqa: E731
+    power: Any = lambda x, n, **o: lax.fori_loop(0, n, lambda i, y: y * x, 1.0, **o)  # noqa: E731
     assert float(effx.grad(power)(2.0, 5)) == 80.0
     assert float(effx.grad(effx.grad(power))(2.0, 5)) == 160.0
     assert float(effx.jit(effx.grad(lambda x, n: power(x, n, max_steps=7)))(2.0, 5)) == 80.0

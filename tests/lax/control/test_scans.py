@@ -15,7 +15,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx import Array, lax
+from effx import lax
 from effx.array import Box
 
 RNG = np.random.default_rng(0)
@@ -61,7 +61,8 @@ def test_trees() -> None:
 
 def test_without_inputs_or_outputs() -> None:
     assert [int(v) for v in lax.scan(lambda c, x: (c + 1, None), 0, None, length=4)[:1]] == [4]
-    assert lax.scan(lambda c, x: (None, x * 2), None, np.arange(3))[1].tolist() == [0, 2, 4]
+    doubled: Any = lax.scan(lambda c, x: (c, x * 2), None, enp.arange(3))[1]
+    assert doubled.tolist() == [0, 2, 4]
     assert lax.scan(lambda c, x: (c, None), (), np.arange(3)) == ((), None)
 
 
@@ -115,23 +116,24 @@ H = np.array([0.1, -0.2, 0.3], np.float32)
 def test_derivatives_are_those_of_the_unrolled_loop() -> None:
     """By a constant, an input and the carry; first and second, forward and backward, and under jit."""
     args = (enp.asarray(W), enp.asarray(X), enp.asarray(H))
-    for derive in (
+    kinds: list[Any] = [
         lambda f: effx.grad(f, (0, 1, 2)),
         lambda f: effx.jacfwd(f, (0, 1, 2)),
         lambda f: effx.hessian(f, 2),
         lambda f: effx.jacrev(effx.grad(f, 2), 0),
         lambda f: effx.jacfwd(effx.jacrev(f, 1), 1),
-    ):
-        want = derive(unrolled)(*args)
-        for got in (derive(rnn)(*args), effx.jit(derive(rnn))(*args)):
-            effx.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), got, want)
+    ]
+    for derive in kinds:
+        want, got = effx.jit(derive(unrolled))(*args), effx.jit(derive(rnn))(*args)
+        effx.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), got, want)
+    np.testing.assert_allclose(effx.grad(rnn)(*args), effx.jit(effx.grad(rnn))(*args), rtol=1e-4, atol=1e-6)
 
 
 def test_linearize_and_jvp() -> None:
     """The linear program runs the loop's linear part; jvp is the slope."""
     with effx.enable_x64(True):
         x, v = enp.asarray(X.astype("f8")), enp.asarray(RNG.normal(size=X.shape))
-        f = lambda x: rnn(enp.asarray(W.astype("f8")), x, enp.asarray(H.astype("f8")))  # noqa: E731
+        f: Any = lambda x: rnn(enp.asarray(W.astype("f8")), x, enp.asarray(H.astype("f8")))  # noqa: E731
         _, push = effx.linearize(f, x)
         h = 1e-6
         slope = (float(f(x + h * v)) - float(f(x - h * v))) / (2 * h)
@@ -278,7 +280,7 @@ def test_staged_once_for_a_function() -> None:
 @pytest.mark.parametrize("batch_size", [None, 1, 2, 3, 10])
 def test_map(n: int, batch_size: int | None) -> None:
     """Over whole batches, what is left, and both."""
-    xs = {"a": np.arange(n), "b": RNG.normal(size=(n, 2)).astype(np.float32)}
+    xs: Any = {"a": np.arange(n), "b": RNG.normal(size=(n, 2)).astype(np.float32)}
     y, z = lax.map(lambda x: (x["a"] + 1, enp.sin(x["b"]).sum()), xs, batch_size=batch_size)
     np.testing.assert_array_equal(y, xs["a"] + 1)
     np.testing.assert_allclose(z, np.sin(xs["b"]).sum(-1), rtol=1e-5, atol=1e-6)
@@ -292,7 +294,7 @@ def test_map(n: int, batch_size: int | None) -> None:
 def test_associative_scan_sums(n: int, axis: int, reverse: bool) -> None:
     """Along any axis, in both directions."""
     x = RNG.integers(-9, 9, (3, 2, 2) if n == 3 else (n, n, n)).astype(np.int32)
-    turn = (lambda v: np.flip(v, axis)) if reverse else (lambda v: v)
+    turn: Any = (lambda v: np.flip(v, axis)) if reverse else (lambda v: v)
     want = turn(np.cumsum(turn(x), axis, dtype=np.int32))
     np.testing.assert_array_equal(lax.associative_scan(enp.add, x, reverse, axis), want)
 
@@ -313,7 +315,7 @@ def test_associative_scan_of_trees() -> None:
     def compose(f: Any, g: Any) -> Any:
         return {"a": g["a"] * f["a"], "b": g["a"] * f["b"] + g["b"]}
 
-    def f(a: Any, b: Any) -> Array:
+    def f(a: Any, b: Any) -> Any:
         return lax.associative_scan(compose, {"a": a, "b": b})["b"]
 
     want, x = [], 0.0
@@ -322,7 +324,7 @@ def test_associative_scan_of_trees() -> None:
         want.append(x)
     for got in (f(a, b), effx.jit(f)(a, b), effx.vmap(f)(a[None], b[None])[0]):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
-    loop = lambda a, b: lax.scan(lambda c, e: (e[0] * c + e[1],) * 2, 0.0, (a, b))[1].sum()  # noqa: E731
+    loop: Any = lambda a, b: lax.scan(lambda c, e: (e[0] * c + e[1],) * 2, 0.0, (a, b))[1].sum()  # noqa: E731
     np.testing.assert_allclose(
         effx.grad(lambda a: f(a, b).sum())(a), effx.grad(loop)(a, b), rtol=1e-3, atol=1e-5
     )

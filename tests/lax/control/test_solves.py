@@ -74,12 +74,13 @@ def test_linear_solve(f: Any, oracle: Any) -> None:
     """The solution and its derivatives, in both modes, to second order, under jit."""
     a, b = enp.asarray(A), enp.asarray(B)
     close(f(a, b), oracle(a, b))
-    for derive in (
+    kinds: list[Any] = [
         lambda g: effx.grad(g, (0, 1)),
         lambda g: effx.jacfwd(g, (0, 1)),
         lambda g: effx.hessian(g, (0, 1)),
         lambda g: effx.jacrev(effx.grad(g), 1),
-    ):
+    ]
+    for derive in kinds:
         close(effx.jit(derive(loss(f)))(a, b), effx.jit(derive(loss(oracle)))(a, b), 1e-3)
     close(effx.grad(loss(f), 1)(a, b), effx.grad(loss(oracle), 1)(a, b), 1e-3)
 
@@ -135,7 +136,7 @@ def test_inside_scan() -> None:
 
 def test_no_reverse_mode_without_a_transposed_solver() -> None:
     """Forward mode needs none."""
-    f = lambda b: lax.custom_linear_solve(lambda x: enp.asarray(A) @ x, b, relax).sum()  # noqa: E731
+    f: Any = lambda b: lax.custom_linear_solve(lambda x: enp.asarray(A) @ x, b, relax).sum()  # noqa: E731
     close(effx.jacfwd(f)(B), np.linalg.inv(A).sum(0))
     with pytest.raises(NoRuleError) as caught:
         effx.grad(f)(B)
@@ -167,7 +168,7 @@ def test_root() -> None:
     a, third = np.float32(8), 1 / 3
     want = [2.0, third / 4, -2 / 9 * 8 ** (-5 / 3), 10 / 27 * 8 ** (-8 / 3)]
     f = cube_root
-    for derive in (
+    kinds: list[list[Any]] = [
         [
             lambda g: g,
             effx.grad,
@@ -180,7 +181,8 @@ def test_root() -> None:
             lambda g: effx.jacfwd(effx.grad(g)),
             lambda g: effx.grad(effx.jacfwd(effx.grad(g))),
         ],
-    ):
+    ]
+    for derive in kinds:
         for d, value in zip(derive, want, strict=True):
             np.testing.assert_allclose(effx.jit(d(f))(a), value, rtol=1e-4)
             batch = effx.jit(effx.vmap(d(f)))(np.array([a, 1.0], np.float32))
@@ -217,7 +219,7 @@ def test_root_of_a_system() -> None:
 
 
 def test_the_guess_does_not_matter() -> None:
-    f = lambda x0: lax.custom_root(lambda x: x * x - 2.0, x0, bisection, lambda g, y: y / g(1.0))  # noqa: E731
+    f: Any = lambda x0: lax.custom_root(lambda x: x * x - 2.0, x0, bisection, lambda g, y: y / g(1.0))  # noqa: E731
     assert float(effx.grad(f)(1.0)) == 0.0
 
 
