@@ -15,6 +15,7 @@ import attrs
 
 from effx.array import Array, Box
 from effx.effects import Frame, Handler, Operation, Value, handle, is_in_scope
+from effx.tree.registry import PyTree
 
 __all__ = ["renewed"]
 
@@ -33,12 +34,12 @@ class _Renewed(Handler):
         return op(*[cast("Box", x).payload if x.frame is frame else x for x in operands])
 
 
-def _same(x: Array) -> Array:
+def _same(x: PyTree) -> PyTree:
     return x
 
 
 @contextmanager
-def renewed(old: Sequence[Array], new: Sequence[Array]) -> Iterator[Callable[[Array], Array]]:
+def renewed(old: Sequence[Array], new: Sequence[Array]) -> Iterator[Callable[[PyTree], PyTree]]:
     """Lets boxes stand for new values for the length of a `with` block.
 
     Args:
@@ -46,7 +47,7 @@ def renewed(old: Sequence[Array], new: Sequence[Array]) -> Iterator[Callable[[Ar
         new: their values now.
 
     Yields:
-        What unwraps a result, which may be such a box itself.
+        What unwraps a leaf of the result, which may be such a box itself.
     """
     pairs = [
         (x, value)
@@ -61,7 +62,7 @@ def renewed(old: Sequence[Array], new: Sequence[Array]) -> Iterator[Callable[[Ar
         try:
             for x, value in pairs:
                 x.frame, x.payload = frame, value
-            yield lambda y: cast("Array", y.payload) if type(y) is Box and y.frame is frame else y
+            yield lambda y: y.payload if type(y) is Box and y.frame is frame else y
         finally:
             for x, owner, payload in kept:
                 x.frame, x.payload = owner, payload

@@ -163,7 +163,7 @@ class Invocation:
         result: tuple[PyTree, ...] = self._fixed_tree.unflatten(leaves)
         return result
 
-    def closure(self, constants: Sequence[Array]) -> AbstractContextManager[Callable[[Array], Array]]:
+    def closure(self, constants: Sequence[Array]) -> AbstractContextManager[Callable[[PyTree], PyTree]]:
         """Lets what the function closes over stand for the operation's constants while a rule runs."""
         n = len(constants) - len(self._boxed)
         return renewed(self.captured[:n], constants[:n])

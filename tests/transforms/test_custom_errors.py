@@ -407,6 +407,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[EffxError], str]] = {
 }
 
 
+@pytest.mark.unguarded
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name: str) -> None:
     """Each error says what was expected and what came."""
