@@ -11,6 +11,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 # Two workers share the cores; more threads each would only have them wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Parallel maps want devices; a CPU can pass for several.
+os.environ.setdefault("EFFX_NUM_CPU_DEVICES", "8")
 
 from tests import profiles
 
