@@ -6,12 +6,9 @@ registry the wrapper is a node, so that jaxlib's C++ takes and returns it withou
 Never: compile.
 """
 
-import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast, final
 
-import attrs
 import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
@@ -27,11 +24,13 @@ from effx.errors import BackendError, DonatedArrayError, DTypeError
 from effx.ir.ops.convert import Bitcast
 from effx.ir.types import ArrayType, array_type
 from effx.lower.backends import client, default_device
-from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, placement, single
+from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, single
 from effx.tree.registry import PyTree, PyTreeDef, dispatch, register_leaf
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
+
+    from effx.lower.shards import Shard
 
 __all__ = ["ConcreteArray", "as_concrete", "device_get", "device_put", "from_dlpack", "put"]
 
@@ -126,6 +125,8 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def addressable_shards(self) -> "list[Shard]":
         """The parts that lie on the devices of this process, which are all."""
         self._check_alive("x.addressable_shards")
+        from effx.lower.shards import shards_of
+
         return shards_of(self)
 
     @property
@@ -148,11 +149,9 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         self._check_alive("x.copy_to_host_async()")
         if self.buffer._npy_value is not None:
             return
-        for part in shards_of(self):
-            # On a CPU the conversion is a view, and there is nothing to start.
-            if part.device.platform != "cpu":
-                with _NoJax():
-                    cast("ConcreteArray", part.data).buffer._copy_single_device_array_to_host_async()
+        from effx.lower.shards import start_copies
+
+        start_copies(self)
 
     def is_deleted(self) -> bool:
         """Says whether the memory was given away or freed."""
@@ -185,6 +184,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         copy: bool | None = None,
     ) -> "CapsuleType":
         self._check_alive("x.__dlpack__()")
+        self._check_whole()
         if self.type.kind == "b":
             raise DTypeError(
                 f"dlpack: bool arrays are not supported by jaxlib's DLPack, got {self.type!r}; use astype(uint8)"
@@ -192,11 +192,14 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         source = self.buffer.clone() if not copy else _copy_buffer(self).buffer
         return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
 
-    def __dlpack_device__(self) -> tuple[int, int]:
+    def _check_whole(self) -> None:
         if type(self.buffer._sharding) is Placement:
             raise DTypeError(
                 f"dlpack: {self.type!r} lies on several devices; share x.addressable_shards[i].data"
             )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        self._check_whole()
         platform = self.device.platform
         kind = {"cpu": 1, "gpu": 2, "cuda": 2, "rocm": 10}.get(platform)
         if kind is None:
@@ -217,24 +220,6 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     def __repr__(self) -> str:
         return array_repr(self)
-
-
-@final
-@attrs.frozen(eq=False)
-class Shard:
-    """The part of an array that lies on one device.
-
-    Attributes:
-        data: the part, as an array of its own.
-        device: where it lies.
-        index: which part of the whole it is.
-        replica_id: how many devices before this one hold the same part.
-    """
-
-    data: Array
-    device: Device
-    index: tuple[slice, ...]
-    replica_id: int
 
 
 register_leaf(Array)
@@ -269,7 +254,9 @@ def _fetch(x: ConcreteArray) -> HostData:
     """Copies elements to the host; on a CPU the result is a read-only view of the array's memory."""
     buffer, t = x.buffer, x.type
     if type(buffer._sharding) is Placement:
-        return _assembled(x)
+        from effx.lower.shards import assembled
+
+        return assembled(x)
     # jaxlib's own conversion imports jax where it is installed; the buffer protocol does not, but
     # it exists on CPUs only and knows no ml_dtypes, whose bits go through integers.
     if x.device.platform != "cpu":
@@ -286,90 +273,6 @@ def _fetch(x: ConcreteArray) -> HostData:
     with isolated():
         bits = cast("ConcreteArray", perform(Bitcast(raw), (x,)))
     return np.asarray(memoryview(bits.buffer)).view(t.dtype)
-
-
-def _assembled(x: ConcreteArray) -> HostData:
-    """Puts the parts of an array on several devices together on the host."""
-    parts = shards_of(x)
-    if x.buffer._sharding.is_fully_replicated:  # type: ignore[attr-defined]  # a Placement
-        return parts[0].data.host("numpy.asarray(x)")
-    whole = np.empty(x.type.shape, x.type.dtype)
-    for part in parts:
-        cast("ConcreteArray", part.data).copy_to_host_async()
-    for part in parts:  # the copies have started on all devices
-        if part.replica_id == 0:
-            whole[part.index] = part.data.host("numpy.asarray(x)")
-    whole.flags.writeable = False
-    return whole
-
-
-def shards_of(x: ConcreteArray) -> list[Shard]:
-    """Returns the parts of an array, in the devices' order."""
-    sharding, shape = x.sharding, x.type.shape
-    if isinstance(sharding, SingleDeviceSharding):
-        return [Shard(x, sharding.device, (slice(None),) * len(shape), 0)]
-    t = x.type.with_shape(sharding.shard_shape(shape))
-    with _NoJax():
-        buffers = x.buffer._arrays
-    return [
-        Shard(
-            ConcreteArray(b._rewrap_with_aval_and_sharding(t, single(d))),
-            d,
-            sharding.index(k, shape),
-            sharding.replica(k),
-        )
-        for k, (b, d) in enumerate(zip(buffers, sharding.devices, strict=True))
-    ]
-
-
-class _NoJax:
-    """Keeps this thread from importing jax, which jaxlib does to give parts a type if it can; it need not."""
-
-    __slots__ = ("thread",)
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == "jax" and threading.get_ident() == self.thread:
-            raise ImportError("effx never imports jax")
-
-    def __enter__(self) -> None:
-        self.thread = threading.get_ident()
-        if "jax" not in sys.modules:
-            sys.meta_path.insert(0, self)
-
-    def __exit__(self, *error: object) -> None:
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-
-
-def spread(x: ConcreteArray, sharding: TiledSharding) -> ArrayImpl:
-    """Returns the array's buffer on several devices, copying where it does not lie so already."""
-    t = x.type
-    wanted = placement(sharding, t.ndim)
-    given = x.buffer._sharding
-    if given is wanted:
-        return x.buffer
-    devices = list(sharding.devices)
-    if type(given) is Placement and given.is_like(wanted):
-        return x.buffer._rewrap_with_aval_and_sharding(t, wanted)
-    data = x.host("move")
-    parts = [data[sharding.index(k, t.shape)] for k in range(len(devices))]
-    return _jax.batched_device_put(t, wanted, parts, devices, True, enable_x64=True)
-
-
-def joined(t: ArrayType, sharding: TiledSharding, parts: Sequence[ConcreteArray]) -> ConcreteArray:
-    """Makes one array of parts, one for each device, that lie there or are moved."""
-    wanted = placement(sharding, t.ndim)
-    devices = list(sharding.devices)
-    part = t.with_shape(sharding.shard_shape(t.shape))
-    if sharding.num_devices == 1:
-        return put(parts[0].host("move").reshape(t.shape), t, devices[0])
-    buffers = [p.host("move").reshape(part.shape) for p in parts]
-    return ConcreteArray(_jax.batched_device_put(t, wanted, buffers, devices, True, enable_x64=True))
-
-
-def buffer_for(x: ConcreteArray, sharding: "Device | TiledSharding") -> ArrayImpl:
-    """Returns the array's buffer as a computation wants it, copying one that lies elsewhere."""
-    return spread(x, sharding) if isinstance(sharding, TiledSharding) else buffer_on(x, sharding)
 
 
 def bound_device(x: ConcreteArray) -> Device | None:
@@ -424,6 +327,8 @@ def buffer_on(x: ConcreteArray, device: Device) -> ArrayImpl:
     sharding = x.buffer._sharding
     if type(sharding) is Placement:
         if sharding.is_fully_replicated and device in sharding.sharding.devices:
+            from effx.lower.shards import shards_of
+
             return cast("ConcreteArray", shards_of(x)[sharding.sharding.devices.index(device)].data).buffer
     elif x.device == device:
         return x.buffer
@@ -468,6 +373,8 @@ def device_put(x: Operand, device: object = None) -> Array:
             return array
         array = as_concrete(array)
         array._check_alive("device_put")
+        from effx.lower.shards import spread
+
         return ConcreteArray(spread(array, device))
     target = device_of(device)
     if isinstance(array, Box):

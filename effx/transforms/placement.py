@@ -11,6 +11,7 @@ from effx.array.promotion import as_operand
 from effx.errors import BackendError, ShapeError, TreeError
 from effx.lower import backends, concrete
 from effx.lower.sharding import Device, TiledSharding, device_name
+from effx.lower.shards import joined
 from effx.tree import map as tree_map
 from effx.tree.registry import PyTree, flatten
 
@@ -127,7 +128,7 @@ def _stacked(parts: list[PyTree], sharding: TiledSharding) -> Array:
     concrete_parts = [concrete.as_concrete(x) for x in arrays]
     for x in concrete_parts:
         x._check_alive("device_put_sharded")
-    return concrete.joined(t.with_shape((len(arrays), *t.shape)), sharding, concrete_parts)
+    return joined(t.with_shape((len(arrays), *t.shape)), sharding, concrete_parts)
 
 
 def device_put_replicated(x: PyTree, devices: Sequence[Device]) -> Any:

@@ -68,8 +68,18 @@ CASES: list[tuple[str, Member, Callable[[Data], Data], bool]] = [
         True,
     ),
     ("all_to_all", lambda x: lax.all_to_all(x, "i", 0, 1), lambda x: x.transpose(1, 2, 0), True),
-    ("all_to_all tiled", lambda x: lax.all_to_all(x, "i", 1, 0, tiled=True), lambda x: tiled_exchange(x, 1, 0), True),
-    ("all_to_all one axis", lambda x: lax.all_to_all(x, "i", 1, 1, tiled=True), lambda x: tiled_exchange(x, 1, 1), True),
+    (
+        "all_to_all tiled",
+        lambda x: lax.all_to_all(x, "i", 1, 0, tiled=True),
+        lambda x: tiled_exchange(x, 1, 0),
+        True,
+    ),
+    (
+        "all_to_all one axis",
+        lambda x: lax.all_to_all(x, "i", 1, 1, tiled=True),
+        lambda x: tiled_exchange(x, 1, 1),
+        True,
+    ),
     ("pswapaxes", lambda x: lax.pswapaxes(x, "i", 0), lambda x: x.swapaxes(0, 1), True),
     (
         "ppermute",
@@ -79,7 +89,12 @@ CASES: list[tuple[str, Member, Callable[[Data], Data], bool]] = [
     ),
     ("ppermute none", lambda x: lax.ppermute(x, "i", []), lambda x: 0 * x, True),
     ("pshuffle", lambda x: lax.pshuffle(x, "i", [2, 0, 3, 1]), lambda x: x[[2, 0, 3, 1]], True),
-    ("axis_index", lambda x: x + lax.axis_index("i").astype(x.dtype), lambda x: x + np.arange(N).reshape(N, 1, 1).astype(x.dtype), False),
+    (
+        "axis_index",
+        lambda x: x + lax.axis_index("i").astype(x.dtype),
+        lambda x: x + np.arange(N).reshape(N, 1, 1).astype(x.dtype),
+        False,
+    ),
     (
         "psum groups",
         lambda x: lax.psum(x, "i", axis_index_groups=GROUPS),
@@ -110,7 +125,7 @@ CASES: list[tuple[str, Member, Callable[[Data], Data], bool]] = [
         by_group(lambda x: tiled_exchange(x, 0, 1)),
         True,
     ),
-]  # fmt: skip
+]
 IDS = [case[0] for case in CASES]
 
 RNG = np.random.default_rng(0)
@@ -246,7 +261,11 @@ def test_numbers_are_the_same_for_all(transform: Any) -> None:
 
 
 ERRORS: list[tuple[Member, type[Exception], str]] = [
-    (lambda x: lax.psum(x, "j"), effx.errors.AxisNameError, "psum: axis name 'j' is not bound by vmap or pmap; names in scope: 'i'"),
+    (
+        lambda x: lax.psum(x, "j"),
+        effx.errors.AxisNameError,
+        "psum: axis name 'j' is not bound by vmap or pmap; names in scope: 'i'",
+    ),
     (lambda x: lax.psum(x, ()), effx.errors.TransformError, "psum: needs at least one axis name"),
     (
         lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [2]]),
@@ -283,8 +302,12 @@ ERRORS: list[tuple[Member, type[Exception], str]] = [
         effx.errors.ShapeError,
         "psum_scatter: scatter_dimension 0 of f32[3,8] must be divisible by the number of members, 4",
     ),
-    (lambda x: lax.all_gather(x, "i", axis=4), effx.errors.ShapeError, "all_gather: axis 4 is out of range for the 3 axes of f32[4,8,1]"),
-]  # fmt: skip
+    (
+        lambda x: lax.all_gather(x, "i", axis=4),
+        effx.errors.ShapeError,
+        "all_gather: axis 4 is out of range for the 3 axes of f32[4,8,1]",
+    ),
+]
 
 
 @pytest.mark.parametrize(("member", "kind", "text"), ERRORS, ids=[e[2][:30] for e in ERRORS])

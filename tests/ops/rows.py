@@ -18,6 +18,7 @@ import effx.handlers.evaluate  # the outermost handler
 import effx.lower.stablehlo  # its kernels
 from effx import dtypes
 from effx.array import Array
+from effx.array.shaping import moveaxis
 from effx.dtypes import DType
 from effx.effects import Operation
 from effx.handlers.batch import batch
@@ -184,7 +185,8 @@ class Sample:
         """Performs the operation; a collective in a batch that binds its axis."""
         if isinstance(self.op, Collective):
             axes = [0] * len(operands)
-            return batch(lambda xs: [self.op(*xs)], list(operands), axes, MEMBERS, "i")[0]
+            results, places = batch(lambda xs: [self.op(*xs)], list(operands), axes, MEMBERS, "i")
+            return [moveaxis(y, axis, 0) if axis else y for y, axis in zip(results, places, strict=True)]
         result = self.op(*operands)
         return list(result) if self.op.multiple else [result]
 

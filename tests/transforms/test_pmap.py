@@ -219,7 +219,7 @@ def test_static_arguments_and_sizes() -> None:
     assert g(enp.arange(2), "abc").tolist() == [0, 3]
     h = effx.pmap(lambda x: x + lax.axis_index("i"), in_axes=None, axis_size=4, axis_name="i")
     assert h(10).tolist() == [10, 11, 12, 13]
-    one = effx.pmap(lambda x: lax.psum(x, "i"), axis_name="i", axis_size=1)(enp.ones((1, 2)))
+    one: Any = effx.pmap(lambda x: lax.psum(x, "i"), axis_name="i", axis_size=1)(enp.ones((1, 2)))
     assert one.devices() == {DEVICES[0]}
 
 
@@ -248,7 +248,7 @@ def test_axis_of_vmap_inside() -> None:
 
 def test_different_sizes_in_one_program() -> None:
     """Parallel maps of 2, 3 and nested 2 x 3 members in one program share its devices."""
-    f = effx.pmap(lambda v: lax.psum(v, "i"), axis_name="i")
+    f: Any = effx.pmap(lambda v: lax.psum(v, "i"), axis_name="i")
     nested = effx.pmap(effx.pmap(lambda v: v - lax.pmean(v, ("a", "b")), axis_name="b"), axis_name="a")
     x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
     got = effx.jit(lambda x: (f(x), f(x.T), nested(x), f(x.sum(1)).sum()))(x)

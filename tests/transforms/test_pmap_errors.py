@@ -37,20 +37,26 @@ ERRORS: list[tuple[Callable[[], Any], type[EffxError], str]] = [
     (
         lambda: effx.pmap(f)(np.arange(9)),
         DeviceCountError,
-        "pmap: f requires 9 replicas, but only 8 XLA devices are available; set EFFX_NUM_CPU_DEVICES before the "
-        "start for more CPU devices, or use vmap",
+        (
+            "pmap: f requires 9 replicas, but only 8 XLA devices are available; set EFFX_NUM_CPU_DEVICES before the "
+            "start for more CPU devices, or use vmap"
+        ),
     ),
     (
         lambda: effx.pmap(effx.pmap(f))(np.ones((3, 3))),
         DeviceCountError,
-        "pmap: f requires 9 replicas, but only 8 XLA devices are available; set EFFX_NUM_CPU_DEVICES before the "
-        "start for more CPU devices, or use vmap",
+        (
+            "pmap: f requires 9 replicas, but only 8 XLA devices are available; set EFFX_NUM_CPU_DEVICES before the "
+            "start for more CPU devices, or use vmap"
+        ),
     ),
     (
         lambda: effx.pmap(f, devices=D[:3])(X),
         DeviceCountError,
-        "pmap: f requires 4 replicas, but only 3 XLA devices are available; set EFFX_NUM_CPU_DEVICES before the "
-        "start for more CPU devices, or use vmap",
+        (
+            "pmap: f requires 4 replicas, but only 3 XLA devices are available; set EFFX_NUM_CPU_DEVICES before the "
+            "start for more CPU devices, or use vmap"
+        ),
     ),
     (
         lambda: effx.pmap(effx.pmap(f, devices=D[:2]))(np.ones((2, 2))),
@@ -60,8 +66,10 @@ ERRORS: list[tuple[Callable[[], Any], type[EffxError], str]] = [
     (
         lambda: effx.pmap(f)(X, {"a": np.ones(4), "b": np.ones(3)}),
         ShapeError,
-        "pmap: sizes of the mapped axes of f differ: argument 0 f32[4,2] axis 0 is 4, argument 1['a'] f32[4] axis 0 "
-        "is 4, argument 1['b'] f32[3] axis 0 is 3",
+        (
+            "pmap: sizes of the mapped axes of f differ: argument 0 f32[4,2] axis 0 is 4, argument 1['a'] f32[4] axis 0 "
+            "is 4, argument 1['b'] f32[3] axis 0 is 3"
+        ),
     ),
     (
         lambda: effx.pmap(f, axis_size=3)(X),
@@ -76,8 +84,10 @@ ERRORS: list[tuple[Callable[[], Any], type[EffxError], str]] = [
     (
         lambda: effx.pmap(f)(X, 2.0),
         ShapeError,
-        "pmap: in_axes asks for axis 0 of argument 1 of f, which is a scalar, which has no axis to map; use in_axes=None "
-        "for it",
+        (
+            "pmap: in_axes asks for axis 0 of argument 1 of f, which is a scalar, which has no axis to map; use in_axes=None "
+            "for it"
+        ),
     ),
     (
         lambda: effx.pmap(f, in_axes=2)(X),
@@ -127,8 +137,10 @@ ERRORS: list[tuple[Callable[[], Any], type[EffxError], str]] = [
     (
         lambda: effx.pmap(f, global_arg_shapes=((2,),)),
         TransformError,
-        "pmap: global_arg_shapes is not supported: it described values that are partitioned over several processes; "
-        "leave it out",
+        (
+            "pmap: global_arg_shapes is not supported: it described values that are partitioned over several processes; "
+            "leave it out"
+        ),
     ),
     (lambda: effx.pmap(3), TransformError, "pmap: expected a function, got 3 of type int"),  # type: ignore[arg-type]  # on purpose
     (
@@ -179,8 +191,10 @@ ERRORS: list[tuple[Callable[[], Any], type[EffxError], str]] = [
     (
         lambda: effx.jit(lambda x: (effx.pmap(f)(x), effx.pmap(f)(x[:3])))(X),
         DeviceCountError,
-        "pmap: <lambda> requires 12 replicas, but only 8 XLA devices are available; set EFFX_NUM_CPU_DEVICES before the "
-        "start for more CPU devices, or use vmap",
+        (
+            "pmap: <lambda> requires 12 replicas, but only 8 XLA devices are available; set EFFX_NUM_CPU_DEVICES before the "
+            "start for more CPU devices, or use vmap"
+        ),
     ),
 ]
 

@@ -3,7 +3,18 @@
 Never: be fast.
 """
 
-from effx.handlers.reference import collective, elementwise, index, linalg, parallel, random, reduce, shape, solve, sort
+from effx.handlers.reference import (
+    collective,
+    elementwise,
+    index,
+    linalg,
+    parallel,
+    random,
+    reduce,
+    shape,
+    solve,
+    sort,
+)
 from effx.handlers.reference.handler import Reference, evaluate
 
 __all__ = [
