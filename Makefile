@@ -11,7 +11,8 @@ empty :=
 comma := ,
 GUARDED_PACKAGES := $(subst $(empty) ,$(comma),$(addprefix effx., \
   array dtypes effects errors flags handlers ir lax lower nn numpy random \
-  $(addprefix transforms.,arguments jacobians jit placement stages staging vmap)))
+  $(addprefix transforms.,arguments checkpoint closures custom_batching custom_call custom_derivatives \
+    custom_rules forward_backward jacobians jit naming placement pmap stages staging vmap)))
 
 SOURCES := effx tests property_tests benchmarks examples tools stubs
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)

@@ -49,12 +49,12 @@ class Jitted(Protocol[P, R_co]):
     __name__: str
 
     @overload
-    def __get__(self, instance: None, owner: object = None) -> "Jitted[P, R_co]": ...
+    def __get__(self, instance: None, owner: object = None, /) -> "Jitted[P, R_co]": ...
     @overload
     def __get__(
-        self: "Jitted[Concatenate[S, Q], R_co]", instance: S, owner: object = None
+        self: "Jitted[Concatenate[S, Q], R_co]", instance: S, owner: object = None, /
     ) -> Callable[Q, R_co]: ...
-    def __get__(self, instance: object, owner: object = None) -> Any:
+    def __get__(self, instance: object, owner: object = None, /) -> Any:
         """Binds a jitted method to its object."""
         ...
 

@@ -234,6 +234,7 @@ def test_closures_and_static_arguments() -> None:
     close(effx.vmap(effx.grad(outer))(enp.ones(2), enp.ones(2)), np.full(2, np.cos(1.0)))
 
 
+@pytest.mark.unguarded
 def test_wrong_input_is_explained() -> None:
     """Each with the whole text."""
     with pytest.raises(TransformError) as error:

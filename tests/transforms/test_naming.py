@@ -110,6 +110,7 @@ def test_named_calls_are_subprograms() -> None:
     assert effx.named_call(f).__name__ == "f"
 
 
+@pytest.mark.unguarded
 @pytest.mark.parametrize("name", [3, "", None])
 def test_wrong_names(name: object) -> None:
     """A scope's name is a string that is not empty."""
@@ -118,6 +119,7 @@ def test_wrong_names(name: object) -> None:
     assert error.value.message == f"named_scope: the name must be a string that is not empty, got {name!r}"
 
 
+@pytest.mark.unguarded
 def test_named_call_needs_a_function() -> None:
     """The text says what it got."""
     with pytest.raises(TransformError) as error:
