@@ -10,7 +10,8 @@ import attrs
 
 from effx.array import Array
 from effx.array.indexing import getitem
-from effx.effects import Frame, Handler
+from effx.effects import Frame, Handler, handle
+from effx.handlers.parallel import Members
 from effx.handlers.recursion.layout import Layout, flatten_boxes, handler_of, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked
 from effx.handlers.recursion.staging import State, recursion, state_of, under
@@ -42,7 +43,8 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
         leaves += parts
         layouts += found
     before, state = state_of(frame)
-    handled = under(op.body, inside(frame.handler, op), tuple(layouts), state)
+    with handle(Members(op.size, op.axis_name)):  # rules of users' ask for their axes
+        handled = under(op.body, inside(frame.handler, op), tuple(layouts), state)
     shared = (False,) * (len(handled.constants) + len(before))
     results = attrs.evolve(
         op,

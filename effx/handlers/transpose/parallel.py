@@ -13,6 +13,8 @@ import attrs
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import scalar
+from effx.effects import handle
+from effx.handlers.parallel import Members
 from effx.handlers.stage import run_program, stage
 from effx.handlers.transpose.control import Transposed, known_of, transposed, zeros
 from effx.handlers.transpose.handler import Cotangent, Linear, Operand, tuple_rule
@@ -26,7 +28,8 @@ from effx.ir.program import Program
 @tuple_rule(ParallelMap)
 def parallel_map(op: ParallelMap, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     known_in, present = known_of(operands), tuple([ct is not None for ct in cts])
-    found = transposed(op.body, known_in, present)
+    with handle(Members(op.size, op.axis_name)):  # rules of users' ask for their axes
+        found = transposed(op.body, known_in, present)
     linear_mapped = [m for m, known in zip(op.mapped_in, known_in, strict=True) if not known]
     ct_mapped = [m for m, p in zip(op.mapped_out, present, strict=True) if p]
     results_mapped = tuple([m for m, keep in zip(linear_mapped, found.nonzero, strict=True) if keep])
