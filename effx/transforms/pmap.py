@@ -262,9 +262,9 @@ class Mapping:
             ndim = x.type.ndim
             if axis is not None and not -ndim <= axis < ndim:
                 why = (
-                    "a scalar, which has no axis to map; use in_axes=None for it"
-                    if not ndim
-                    else f"{x.type!r} with {ndim} axes"
+                    f"{x.type!r} with {ndim} axes"
+                    if ndim
+                    else f"a scalar {x.type!r}; use in_axes=None for it"
                 )
                 raise ShapeError(
                     f"pmap: in_axes asks for axis {axis} of {argument_place(tree, i)} of {self.name}, which is {why}"

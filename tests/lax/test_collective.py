@@ -295,7 +295,10 @@ ERRORS: list[tuple[Member, type[Exception], str]] = [
     (
         lambda x: lax.all_to_all(x, "i", 1, 0),
         effx.errors.ShapeError,
-        "all_to_all: split_axis 1 of f32[4,8] must have one entry for each of the 4 members; use tiled=True to cut it into parts",
+        (
+            "all_to_all: split_axis 1 of f32[4,8] must have one entry for each of the 4 members; "
+            "use tiled=True to cut it into parts"
+        ),
     ),
     (
         lambda x: lax.psum_scatter(x[:3], "i", tiled=True),

@@ -85,8 +85,7 @@ ERRORS: list[tuple[Callable[[], Any], type[EffxError], str]] = [
         lambda: effx.pmap(f)(X, 2.0),
         ShapeError,
         (
-            "pmap: in_axes asks for axis 0 of argument 1 of f, which is a scalar, which has no axis to map; use in_axes=None "
-            "for it"
+            "pmap: in_axes asks for axis 0 of argument 1 of f, which is a scalar f32[]~; use in_axes=None for it"
         ),
     ),
     (

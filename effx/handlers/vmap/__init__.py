@@ -6,4 +6,15 @@ Never: loop over the batch.
 from effx.handlers.vmap import collective, custom, elementwise, index, linalg, reduce, shape, sort
 from effx.handlers.vmap.handler import Batched, Vmap
 
-__all__ = ["Batched", "Vmap", "collective", "custom", "elementwise", "index", "linalg", "reduce", "shape", "sort"]
+__all__ = [
+    "Batched",
+    "Vmap",
+    "collective",
+    "custom",
+    "elementwise",
+    "index",
+    "linalg",
+    "reduce",
+    "shape",
+    "sort",
+]
