@@ -165,6 +165,11 @@ def pushed(x: Any) -> Any:
     return effx.jvp(with_jvp, (x,), (x,))
 
 
+def total(x: Any) -> Any:
+    """A member's loss."""
+    return with_vjp(x).sum()
+
+
 def pushed_around(m: Map) -> Any:
     """Forward mode around the map."""
     return effx.jvp(m(with_jvp), (X,), (X,))
@@ -184,7 +189,7 @@ def solved(b: Any) -> Any:
 
 COMPOSED: list[Callable[[Map], Any]] = [
     lambda m: m(with_vjp)(X),
-    lambda m: m(effx.grad(lambda x: with_vjp(x).sum()))(X),
+    lambda m: m(effx.grad(total))(X),
     lambda m: effx.grad(lambda x: m(with_vjp)(x).sum())(X),
     lambda m: effx.jit(effx.grad(lambda x: m(with_vjp)(x).sum()))(X),
     lambda m: m(pushed)(X),
