@@ -21,7 +21,7 @@ from effx.ir.program import Equation, Program, Var
 from effx.lower.backends import default_device
 from effx.lower.concrete import ConcreteArray, as_concrete, bound_device
 from effx.lower.dispatch import FastPath, fast_function, fast_path
-from effx.lower.parallel import holds_parallel_maps
+from effx.lower.parallel import spans_devices
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 
@@ -132,9 +132,9 @@ def run_closed(program: Program, arrays: "tuple[Array, ...] | list[Array]") -> l
     if program.effects:
         raise unbound(program.name, program.effects)
     concrete = [as_concrete(x) for x in arrays]
-    # Parallel maps choose their devices themselves.
+    # What runs on several devices chooses them itself.
     device, committed = (
-        (default_device(), False) if holds_parallel_maps(program) else device_for(program.name, concrete)
+        (default_device(), False) if spans_devices(program) else device_for(program.name, concrete)
     )
     key: Hashable = ("executable", device, committed)
     executable = program.derived.get(key)

@@ -27,9 +27,9 @@ __all__ = [
     "check_count",
     "device_count",
     "devices_for",
-    "holds_parallel_maps",
     "nest",
     "plan_of",
+    "spans_devices",
 ]
 
 
@@ -52,9 +52,9 @@ def device_count(program: Program) -> int:
     return cast("int", found)
 
 
-def holds_parallel_maps(program: Program) -> bool:
-    """Says whether a program, or one that it holds, has a parallel map."""
-    return device_count(program) > 0
+def spans_devices(program: Program) -> bool:
+    """Says whether a program runs on several devices."""
+    return device_count(program) > 1
 
 
 def _maps(program: Program, inside: bool, seen: set[Program]) -> Iterator[tuple[ParallelMap, bool]]:

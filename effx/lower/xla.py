@@ -134,7 +134,7 @@ def compile_program(
     loaded = compile_text(text, devices, program.name)
     out_types = program.out_types
     plan = plan_of(kept_program)
-    bound = committed or plan is not None
+    bound = committed or devices != (device,)
     places: list[Device | TiledSharding] = [devices[0]] * len(used)
     in_shardings: list[_jax.Sharding] = [single(devices[0])] * sum(kept)
     out_shardings: list[_jax.Sharding] = [single(devices[0])] * len(out_types)

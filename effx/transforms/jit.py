@@ -27,7 +27,7 @@ from effx.ir.types import ArrayType
 from effx.lower.backends import default_device, local_devices
 from effx.lower.concrete import ConcreteArray, as_concrete
 from effx.lower.dispatch import FastPath, fast_function, fast_path, reads_scalars
-from effx.lower.parallel import holds_parallel_maps
+from effx.lower.parallel import spans_devices
 from effx.lower.sharding import Device, device_name, device_of
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of, signature_of
@@ -318,9 +318,9 @@ class Function(Generic[P, R]):
 
     def executable(self, entry: Entry, arrays: list[ConcreteArray]) -> Executable:
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
-        # Parallel maps choose their devices themselves.
+        # What runs on several devices chooses them itself.
         device, committed = (
-            (default_device(), False) if holds_parallel_maps(entry.program) else device_for(self.name, arrays)
+            (default_device(), False) if spans_devices(entry.program) else device_for(self.name, arrays)
         )
         if self.options.device is not None:
             if committed and device != self.options.device:

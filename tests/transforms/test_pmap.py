@@ -221,6 +221,10 @@ def test_static_arguments_and_sizes() -> None:
     assert h(10).tolist() == [10, 11, 12, 13]
     one: Any = effx.pmap(lambda x: lax.psum(x, "i"), axis_name="i", axis_size=1)(enp.ones((1, 2)))
     assert one.devices() == {DEVICES[0]}
+    bound = effx.pmap(lambda x: x + 1, devices=DEVICES[5:6])(enp.ones((1, 2)))
+    assert (bound * 2).devices() == {DEVICES[5]}
+    moved = effx.device_put(np.ones((1, 2)), DEVICES[2])
+    assert effx.pmap(lambda x: x + 1)(moved).devices() == {DEVICES[2]}
 
 
 def test_names_are_shadowed() -> None:
