@@ -5,7 +5,7 @@ Never: says how a law is checked.
 
 from __future__ import annotations
 
-from tests.ops import rows_elementwise, rows_index, rows_parallel, rows_reduce, rows_shape
+from tests.ops import rows_control, rows_elementwise, rows_index, rows_parallel, rows_reduce, rows_shape
 from tests.ops.rows import Row, Sample, c128, f64
 
 ROWS: list[Row] = [
@@ -14,6 +14,7 @@ ROWS: list[Row] = [
     *rows_reduce.ROWS,
     *rows_index.ROWS,
     *rows_parallel.ROWS,
+    *rows_control.ROWS,
 ]
 BY_KIND = {row.kind: row for row in ROWS}
 
