@@ -18,7 +18,7 @@ from effx.tree.registry import PyTree, flatten
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
 
-Function = Callable[..., Any]
+Function = Callable[..., PyTree]
 
 # By dtype: the step of the difference, and the tolerances that its error asks for.
 _STEP = {

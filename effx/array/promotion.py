@@ -16,7 +16,7 @@ from effx.errors import DTypeError, ShapeError
 from effx.flags import numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.types import Shape, array_type
+from effx.ir.types import ArrayType, Shape, array_type
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,6 +29,7 @@ __all__ = [
     "convert",
     "promote",
     "promote_dtypes",
+    "zeros",
 ]
 
 _INT_RANGE: dict[DType, tuple[int, int]] = {}
@@ -48,6 +49,12 @@ def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
         if not bounds[0] <= value <= bounds[1]:
             raise OverflowError(f"python int {value} is out of bounds for {dtypes.short_name(dtype)}")
     return HostArray(value, array_type(dtype, (), weak))
+
+
+def zeros(t: ArrayType) -> Array:
+    """Returns zeros of a type; as weak as it is."""
+    zero = scalar(0, t.dtype, t.weak)
+    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 
 
 def as_operand(x: Operand, what: str = "operand") -> Array:

@@ -6,7 +6,7 @@ Never: loop; each leading dimension is one vmap.
 import re
 from collections.abc import Callable, Collection, Sequence
 from functools import partial, wraps
-from typing import Any, cast
+from typing import cast
 
 from effx.array import Array
 from effx.array.promotion import as_operand, broadcast_shapes
@@ -40,7 +40,7 @@ def vectorize(
     *,
     excluded: Collection[int | str] = frozenset(),
     signature: str | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., PyTree]:
     """Makes a function of core dimensions broadcast over leading ones, as NumPy's generalised ufuncs do.
 
     Args:

@@ -13,12 +13,11 @@ from typing_extensions import TypeVarTuple, Unpack
 
 from effx import dtypes, handlers
 from effx.array import Array
-from effx.array.promotion import as_operand, convert, scalar
+from effx.array.promotion import as_operand, convert, scalar, zeros
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
 from effx.ir.ops.collective import PSumShared
-from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import (
@@ -39,12 +38,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Aux = TypeVar("Aux")
 Ts = TypeVarTuple("Ts")
-
-
-def zeros(t: ArrayType) -> Array:
-    """Returns zeros of a type."""
-    zero = scalar(0, t.dtype, t.weak)
-    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 
 
 def float0_zeros(t: ArrayType) -> PyTree:

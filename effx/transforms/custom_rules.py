@@ -10,12 +10,12 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import as_operand, convert
+from effx.array.promotion import as_operand, convert, zeros
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.ir.ops.custom import BackwardRule, JvpRule, VjpRule
 from effx.ir.types import ArrayType, Shape
 from effx.transforms.arguments import name_of
-from effx.transforms.autodiff import float0_zeros, zeros
+from effx.transforms.autodiff import float0_zeros
 from effx.transforms.custom_call import Invocation, kind_of
 from effx.tree.prefixes import flatten_up_to
 from effx.tree.registry import PyTree, flatten

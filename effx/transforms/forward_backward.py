@@ -4,7 +4,7 @@ Never: differentiate; `vjp` does.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from typing import ParamSpec
 
 from effx.transforms.arguments import argument_numbers
 from effx.transforms.autodiff import vjp
@@ -17,8 +17,8 @@ P = ParamSpec("P")
 
 
 def fwd_and_bwd(
-    fun: Callable[P, Any], argnums: "int | Sequence[int]" = 0, has_aux: bool = False, jitted: bool = True
-) -> tuple[Callable[P, tuple[Any, ...]], Callable[[PyTree, PyTree], Any]]:
+    fun: Callable[P, PyTree], argnums: "int | Sequence[int]" = 0, has_aux: bool = False, jitted: bool = True
+) -> tuple[Callable[P, tuple[PyTree, ...]], Callable[[PyTree, PyTree], PyTree]]:
     """Gives reverse mode as two functions, which can be compiled and scheduled apart.
 
     Args:
@@ -39,7 +39,7 @@ def fwd_and_bwd(
     [(2, 3), (3,)]
     """
 
-    def fwd(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]:
+    def fwd(*args: P.args, **kwargs: P.kwargs) -> tuple[PyTree, ...]:
         places = argument_numbers("fwd_and_bwd", argnums, len(args))
 
         def function(*selected: PyTree) -> object:
@@ -50,7 +50,7 @@ def fwd_and_bwd(
 
         return vjp(function, *[args[i] for i in places], has_aux=has_aux)
 
-    def bwd(residuals: PyTree, cotangent: PyTree) -> Any:
+    def bwd(residuals: PyTree, cotangent: PyTree) -> PyTree:
         cotangents = residuals(cotangent)
         return cotangents if isinstance(argnums, Sequence) else cotangents[0]
 

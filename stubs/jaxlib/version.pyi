@@ -1,2 +1,2 @@
 __version__: str
-__version_info__: tuple[int, int, int]
+__version_info__: tuple[int, ...]

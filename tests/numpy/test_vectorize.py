@@ -11,7 +11,6 @@ import effx
 import effx.numpy as enp
 from effx.errors import ShapeError, TransformError
 
-
 not_a_function: Any = 3
 
 

@@ -12,6 +12,7 @@ from typing import ClassVar, TypeVar, cast, final
 import attrs
 
 from effx.array import Array, Box
+from effx.array.promotion import zeros
 from effx.effects import Frame, Operation, RuleTable, Value, no_rule, resumed
 from effx.errors import current_source, source_in_force
 from effx.handlers.recursion import PayloadHandler, recur
@@ -177,7 +178,4 @@ def spread(t: Array, z: Array) -> Array:
 
 def zeros_like(x: Array) -> Array:
     """Returns zeros of x's type."""
-    from effx.array.promotion import scalar
-
-    zero = scalar(0, x.type.dtype, x.type.weak)
-    return BroadcastInDim(x.type.shape, ())(zero) if x.type.shape else zero
+    return zeros(x.type)

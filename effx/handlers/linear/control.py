@@ -12,12 +12,11 @@ from collections.abc import Sequence
 import attrs
 
 from effx.array import Array
-from effx.array.promotion import scalar
+from effx.array.promotion import zeros
 from effx.effects import Operation
 from effx.handlers.linear.splitting import Parts, Split, split, splitter
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, Cond, Scan, While
-from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 from effx.ir.types import ArrayType
 
@@ -86,16 +85,11 @@ def _with_slots(half: Split, mine: Sequence[int], slots: Sequence[ArrayType]) ->
     def body(arrays: list[Array]) -> list[Array]:
         results = run_program(half.known, arrays)
         at = dict(zip(mine, results[n:], strict=True))
-        return [*results[:n], *[at[j] if j in at else _filler(t) for j, t in enumerate(slots)]]
+        return [*results[:n], *[at[j] if j in at else zeros(t) for j, t in enumerate(slots)]]
 
     if list(mine) == list(range(len(slots))):
         return half.known
     return stage(body, half.known.in_types, half.known.name, "linearize").program
-
-
-def _filler(t: ArrayType) -> Array:
-    zero = scalar(0, t.dtype, False)
-    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 
 
 def _from_slots(

@@ -16,7 +16,7 @@ from typing import final
 import attrs
 
 from effx.array import Array, Box
-from effx.array.promotion import scalar
+from effx.array.promotion import zeros
 from effx.effects import Frame, handle
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import (
@@ -32,17 +32,10 @@ from effx.handlers.recursion.staging import cached, put_state, recur, recursion,
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import BackwardRule, CustomCall, CustomTangent, Rules
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.types import ArrayType
 from effx.tree.registry import flatten
 
 Layouts = tuple[Layout, ...]
 MaybeArrays = Sequence[Array | None]
-
-
-def zeros(t: ArrayType) -> Array:
-    """Returns zeros of a type."""
-    zero = scalar(0, t.dtype, t.weak)
-    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 
 
 @recursion(CustomCall)

@@ -4,7 +4,7 @@ Never: stage.
 """
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import attrs
 import numpy as np
@@ -78,7 +78,7 @@ def rebuild_boxes(frame: Frame, leaves: Sequence[Array], layouts: Sequence[Layou
         if layout.tree is None:
             values.append(leaves[start])
         else:
-            payload: Any = layout.tree.unflatten(leaves[start : start + count])
+            payload: PyTree = layout.tree.unflatten(leaves[start : start + count])
             values.append(Box(frame, payload, layout.type))
         start += count
     return values
@@ -89,7 +89,7 @@ def types_of(layouts: Sequence[Layout]) -> tuple[ArrayType, ...]:
     return tuple([t for layout in layouts for t in layout.types])
 
 
-def payload_of(frame: Frame, x: Array) -> Any:
+def payload_of(frame: Frame, x: Array) -> PyTree:
     """Returns what a box of the frame carries; a plain value is lifted."""
     if type(x) is Box and x.frame is frame:
         return x.payload

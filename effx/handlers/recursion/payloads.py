@@ -4,7 +4,7 @@ Never: know an operation.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from effx.array import Array
 from effx.effects import Frame, Handler, resumed
@@ -38,7 +38,7 @@ class PayloadHandler(Handler):
     threads_state: ClassVar[bool] = False
     keeps_rules: ClassVar[bool] = False
 
-    def lift(self, x: Array) -> Any:
+    def lift(self, x: Array) -> PyTree:
         """Turns a plain value into the payload that stands for it.
 
         Raises:
@@ -48,22 +48,22 @@ class PayloadHandler(Handler):
             f"{self.name}: a plain value {x.type!r} meets a boxed one in a loop or branch; define lift(x)"
         )
 
-    def primal(self, payload: Any) -> Array | None:
+    def primal(self, payload: PyTree) -> Array | None:
         """Returns the plain value that decides where a box is a predicate; None if there is none."""
         return None
 
-    def widen(self, a: Any, b: Any) -> Any:
+    def widen(self, a: PyTree, b: PyTree) -> PyTree:
         """Returns a payload of the structure that both conform to; only its structure counts.
 
         Called for what a loop carries: `a` is what it carries so far, `b` what the body gives.
         """
         return a
 
-    def conform(self, payload: Any, like: Any) -> Any:
+    def conform(self, payload: PyTree, like: PyTree) -> PyTree:
         """Brings a payload to the structure of another."""
         return payload
 
-    def join(self, a: Any, b: Any) -> Any:
+    def join(self, a: PyTree, b: PyTree) -> PyTree:
         """Returns the payload that stands for either value, where no plain value decides between branches.
 
         Raises:
@@ -74,14 +74,14 @@ class PayloadHandler(Handler):
             f"a plain value, or join(a, b) to run both branches"
         )
 
-    def unstack(self, payload: Any) -> Any:
+    def unstack(self, payload: PyTree) -> PyTree:
         """Returns the payload of a slice, each leaf with the scanned axis in front.
 
         Called for a stacked input of a loop, whose leading axis the loop goes along.
         """
         return payload
 
-    def stack(self, payload: Any) -> Any:
+    def stack(self, payload: PyTree) -> PyTree:
         """The inverse of `unstack`: leaves have the scanned axis in front, static data is a slice's."""
         return payload
 
@@ -95,7 +95,7 @@ class PayloadHandler(Handler):
         """Applies a user's rule in the place of a function; None where the function itself is to be handled."""
         return None
 
-    def reduce_cotangent(self, payload: Any) -> Array:
+    def reduce_cotangent(self, payload: PyTree) -> Array:
         """Returns the cotangent of a plain value that was used by what a box stands for: for a batch, the sum.
 
         Raises:
@@ -110,7 +110,7 @@ class PayloadHandler(Handler):
         raise TransformError(f"{self.name}: both branches ran; define merge_states(a, b)")
 
     def run_branches(
-        self, frame: Frame, index: Any, op: "Cond", operands: Sequence[Array]
+        self, frame: Frame, index: PyTree, op: "Cond", operands: Sequence[Array]
     ) -> tuple[Array, ...]:
         """Runs all branches where the boxed index has no plain value, and joins what they return."""
         from effx.array import Box
@@ -148,7 +148,7 @@ class PayloadHandler(Handler):
         )
 
 
-def state_leaves(frame: Frame) -> tuple[list[Array], Any]:
+def state_leaves(frame: Frame) -> tuple[list[Array], PyTree]:
     """Returns the arrays of the handler's state and its structure; nothing for a handler without one."""
     if isinstance(frame.handler, PayloadHandler) and frame.handler.threads_state:
         leaves, tree = flatten(frame.state)

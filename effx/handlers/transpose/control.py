@@ -12,16 +12,14 @@ from typing import cast, final
 import attrs
 
 from effx.array import Array
-from effx.array.promotion import convert, scalar
+from effx.array.promotion import convert, zeros
 from effx.errors import NoRuleError
 from effx.handlers.linear.splitting import parts_of
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import stage
 from effx.handlers.transpose.handler import Cotangent, Linear, Operand, backward, tuple_rule
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
-from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Staged
-from effx.ir.types import ArrayType
 
 
 @final
@@ -36,12 +34,6 @@ class Transposed:
 
     staged: Staged
     nonzero: tuple[bool, ...]
-
-
-def zeros(t: ArrayType) -> Array:
-    """Returns zeros of a type."""
-    zero = scalar(0, t.dtype, False)
-    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 
 
 def transposed(
@@ -88,7 +80,7 @@ def _transposed(
         for ct, x, keep in zip(cts, linear_inputs, nonzero, strict=True):
             if keep:
                 t = x.type
-                results.append(zeros(t) if ct is None else convert(ct, t.dtype, False))
+                results.append(zeros(t.strong()) if ct is None else convert(ct, t.dtype, False))
         return results
 
     types = [x.type for x in known_inputs] + [t for t, p in zip(program.out_types, present, strict=True) if p]
@@ -198,7 +190,7 @@ def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
         lambda: stage(body, types, f"back_{op.body.name}", "transpose").program,
     )
     start = [
-        zeros(t) if ct is None else ct
+        zeros(t.strong()) if ct is None else ct
         for ct, t, keep in zip(cts[: op.carries], op.body.in_types[c:n], carry, strict=True)
         if keep
     ]

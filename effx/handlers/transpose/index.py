@@ -7,10 +7,9 @@ import numpy as np
 
 from effx.array import Array
 from effx.array.arithmetic import clip, where
-from effx.array.promotion import host_array, scalar
+from effx.array.promotion import host_array, scalar, zeros
 from effx.handlers.jvp.index import gather_like
 from effx.handlers.transpose.handler import Cotangent, Linear, Operand, rule, value
-from effx.handlers.transpose.shape import zeros
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.reduce import ReduceAnd
 from effx.ir.ops.shape import BroadcastInDim

@@ -12,11 +12,11 @@ import attrs
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import scalar
+from effx.array.promotion import scalar, zeros
 from effx.effects import handle
 from effx.handlers.parallel import Members
 from effx.handlers.stage import run_program, stage
-from effx.handlers.transpose.control import Transposed, known_of, transposed, zeros
+from effx.handlers.transpose.control import Transposed, known_of, transposed
 from effx.handlers.transpose.handler import Cotangent, Linear, Operand, tuple_rule
 from effx.ir.ops.collective import AxisIndex, PSum
 from effx.ir.ops.compare import Eq

@@ -4,17 +4,11 @@ Never: keep more than the operand's shape of a cotangent.
 """
 
 from effx.array import Array
-from effx.array.promotion import scalar
+from effx.array.promotion import scalar, zeros
 from effx.handlers.transpose.handler import Cotangent, Linear, Operand, rule, value
 from effx.ir.ops import shape as s
 from effx.ir.ops.elementwise import Sub
 from effx.ir.ops.reduce import ReduceSum
-from effx.ir.types import ArrayType
-
-
-def zeros(t: ArrayType) -> Array:
-    """Returns zeros of a type."""
-    return s.BroadcastInDim(t.shape, ())(scalar(0, t.dtype))
 
 
 @rule(s.BroadcastInDim)

@@ -6,12 +6,12 @@ Never: transpose a solver.
 from collections.abc import Sequence
 
 from effx.array import Array
-from effx.array.promotion import convert
+from effx.array.promotion import convert, zeros
 from effx.errors import NoRuleError
 from effx.handlers.linear.splitting import split
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import run_program, stage
-from effx.handlers.transpose.control import known_of, zeros
+from effx.handlers.transpose.control import known_of
 from effx.handlers.transpose.handler import Cotangent, Linear, Operand, backward, tuple_rule
 from effx.ir.ops.solve import LinearSolve
 from effx.ir.program import Staged

@@ -8,16 +8,14 @@ from functools import partial
 from typing import TypeVar
 
 from effx.array import Array
-from effx.array.promotion import scalar
+from effx.array.promotion import zeros
 from effx.errors import DTypeError, NoRuleError, ShapeError, TreeError
 from effx.handlers import differentiate
 from effx.handlers.recursion.staging import aligned
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call
-from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program, Staged
-from effx.ir.types import ArrayType
 from effx.lax.control.closures import Closed, Types, arrays_of, check_callable, closed, converted, types_of
 from effx.transforms.arguments import name_of
 from effx.transforms.autodiff import linear_transpose
@@ -175,7 +173,7 @@ def _tangents(
 
     def matvec(arrays: list[Array]) -> list[Array]:
         tangents = differentiate.jvp(at(arrays), arrays[k : k + n], arrays[k + n :])[1]
-        return [_zeros(t) if dy is None else dy for dy, t in zip(tangents, types, strict=True)]
+        return [zeros(t.strong()) if dy is None else dy for dy, t in zip(tangents, types, strict=True)]
 
     def solved(arrays: list[Array], forward: bool) -> list[Array]:
         # Linearised once, so that a solver that applies g often does not evaluate f each time.
@@ -193,7 +191,9 @@ def _tangents(
             else:
                 cts = [ct for ct, d in zip(moved, dependent, strict=True) if d]
                 found = differentiate.pull_back(linear, cts)
-            return tree.unflatten([_zeros(t) if y is None else y for y, t in zip(found, types, strict=True)])
+            return tree.unflatten(
+                [zeros(t.strong()) if y is None else y for y, t in zip(found, types, strict=True)]
+            )
 
         result = tangent_solve(g, tree.unflatten(arrays[k + n :]))
         leaves, out_tree = arrays_of("custom_root", f"the result of {name}", result)
@@ -206,11 +206,6 @@ def _tangents(
     except NoRuleError:
         back = None  # f's derivative has no transpose: forward mode is all there is
     return stage(matvec, inputs, "tangent", "custom_root").program, tangent, back
-
-
-def _zeros(t: ArrayType) -> Array:
-    zero = scalar(0, t.dtype, False)
-    return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 
 
 def _inexact(what: str, name: str, value: PyTree, arrays: Sequence[Array]) -> Types:
