@@ -4,6 +4,9 @@ Never: touch a loop or branch on which all members agree; the general recursion 
 """
 
 from collections.abc import Sequence
+from typing import final
+
+import attrs
 
 from effx import dtypes
 from effx.array import Array, Box
@@ -18,9 +21,10 @@ from effx.handlers.recursion.layout import (
     rebuild_boxes,
     types_of,
 )
-from effx.handlers.recursion.staging import cached
+from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import run_program, stage
 from effx.handlers.vmap.handler import Batched, Vmap, materialize
+from effx.ir.ops.base import Elementwise
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.control import Cond, While
 from effx.ir.ops.convert import StopGradient
@@ -73,62 +77,91 @@ def run_branches(frame: Frame, index: Batched, op: Cond, operands: Sequence[Arra
 
 
 def run_undecided(handler: Vmap, frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Runs the loop as long as any member goes on; the members' own answers are carried along."""
+    """Runs the loop as long as any member goes on; members that are done keep what they have.
+
+    The members' answers are carried along, so that a condition is evaluated once a turn; but one of
+    elementwise operations alone, which XLA fuses with what reads it, is evaluated twice, which is faster.
+    """
     c = op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
     carry = tuple([layout_of(payload_of(frame, x), x.type) for x in operands[c:]])
     start = [a for x, layout in zip(operands[c:], carry, strict=True) for a in fit(frame, x, layout)]
-    first, step = cached(
+    carries = not all([isinstance(e.op, Elementwise | BroadcastInDim) for e in op.condition.equations])
+    first, (test, step), captured = cached(
         op.body,
         ("undecided", handler, op.condition, constant_layouts, carry),
-        lambda: (_first(handler, op, constant_layouts, carry), _step(handler, op, constant_layouts, carry)),
+        lambda: _staged(_Batch(handler, op, constant_layouts, carry, carries)),
     )
-    going = run_program(first.program, [*first.captured, *constants, *start])[0]
-    k = len(step.captured) + len(constants)
-    test = cached(step.program, ("any", k), lambda: _any_of(step, k))
-    results = While(test, step.program, k)(*step.captured, *constants, going, *start)
-    return tuple(rebuild_boxes(frame, results[1:], carry))
+    going = [run_program(first.program, [*first.captured, *constants, *start])[0]] if carries else []
+    k = len(captured) + len(constants)
+    results = While(test, step, k)(*captured, *constants, *going, *start)
+    return tuple(rebuild_boxes(frame, results[len(going) :], carry))
 
 
-def _first(handler: Vmap, op: While, constants: tuple[Layout, ...], carry: tuple[Layout, ...]) -> Staged:
-    """Stages the condition for all members."""
+@final
+@attrs.frozen(eq=False)
+class _Batch:
+    """A loop whose members decide for themselves.
 
-    def body(leaves: list[Array]) -> list[Array]:
-        with handle(handler) as frame:
-            (test,) = run_program(op.condition, rebuild_boxes(frame, leaves, (*constants, *carry)))
-        return [_answers(handler, frame, test)]
+    Attributes:
+        handler: the batch.
+        op: the loop of one member.
+        constants, carry: how they lie.
+        carries: whether the members' answers are carried along, in front of the carry.
+    """
 
-    return stage(body, types_of((*constants, *carry)), f"vmap_{op.condition.name}", "vmap")
+    handler: Vmap
+    op: While
+    constants: tuple[Layout, ...]
+    carry: tuple[Layout, ...]
+    carries: bool
+
+    def values(self, frame: Frame, leaves: list[Array]) -> tuple[list[Array], list[Array]]:
+        """Rebuilds constants and carry."""
+        values = rebuild_boxes(frame, leaves, (*self.constants, *self.carry))
+        return values[: len(self.constants)], values[len(self.constants) :]
+
+    def answers(self, leaves: list[Array]) -> list[Array]:
+        """Asks all members."""
+        with handle(self.handler) as frame:
+            (test,) = run_program(self.op.condition, [x for part in self.values(frame, leaves) for x in part])
+        return [_answers(self.handler, frame, test)]
+
+    def goes_on(self, leaves: list[Array]) -> list[Array]:
+        """Says whether any member goes on."""
+        n = len(types_of(self.constants))
+        return [ReduceOr((0,))(leaves[n] if self.carries else self.answers(leaves)[0])]
+
+    def turn(self, leaves: list[Array]) -> list[Array]:
+        """One turn: members that go on take the body's result."""
+        n = len(types_of(self.constants))
+        op, rest = self.op, [*leaves[:n], *leaves[n + 1 :]] if self.carries else leaves
+        with handle(self.handler) as frame:
+            fixed, now = self.values(frame, rest)
+            mask: Array = Box(frame, Batched(leaves[n], 0), BOOL)
+            if not self.carries:
+                (mask,) = run_program(op.condition, [*fixed, *now])
+            after = run_program(op.body, [*fixed, *[masked(frame, mask, x) for x in now]])
+            after = [where(mask, y, x) for x, y in zip(now, after, strict=True)]
+            still = run_program(op.condition, [*fixed, *after])[0] & mask if self.carries else mask
+        flat = [a for y, layout in zip(after, self.carry, strict=True) for a in fit(frame, y, layout)]
+        return [_answers(self.handler, frame, still), *flat] if self.carries else flat
+
+
+def _staged(batch: _Batch) -> tuple[Staged, list[Program], list[Array]]:
+    """Stages the first question, the condition and a turn, the last two with one list of constants."""
+    constants, carry = types_of(batch.constants), types_of(batch.carry)
+    going = [array_type(dtypes.bool_, (batch.handler.size,))] if batch.carries else []
+    condition, body = batch.op.condition.name, batch.op.body.name
+    first = stage(batch.answers, (*constants, *carry), f"vmap_{condition}", "vmap")
+    types = (*constants, *going, *carry)
+    test = stage(batch.goes_on, types, f"any_{condition}", "vmap")
+    turn = stage(batch.turn, types, f"vmap_{body}", "vmap")
+    programs, captured = aligned([test, turn])
+    return first, programs, captured
 
 
 def _answers(handler: Vmap, frame: Frame, test: Array) -> Array:
     if type(test) is Box and test.frame is frame:
         return materialize(handler, test.payload.value, test.payload.axis)
     return materialize(handler, test, None)
-
-
-def _step(handler: Vmap, op: While, constants: tuple[Layout, ...], carry: tuple[Layout, ...]) -> Staged:
-    """Stages one turn: members that go on take the body's result and ask again."""
-    n = len(types_of(constants))
-
-    def body(leaves: list[Array]) -> list[Array]:
-        going, rest = leaves[n], [*leaves[:n], *leaves[n + 1 :]]
-        with handle(handler) as frame:
-            values = rebuild_boxes(frame, rest, (*constants, *carry))
-            fixed, now = values[: len(constants)], values[len(constants) :]
-            mask: Array = Box(frame, Batched(going, 0), BOOL)
-            after = run_program(op.body, [*fixed, *[masked(frame, mask, x) for x in now]])
-            after = [where(mask, y, x) for x, y in zip(now, after, strict=True)]
-            (test,) = run_program(op.condition, [*fixed, *after])
-            still = test & mask
-        flat = [a for y, layout in zip(after, carry, strict=True) for a in fit(frame, y, layout)]
-        return [_answers(handler, frame, still), *flat]
-
-    types = (*types_of(constants), array_type(dtypes.bool_, (handler.size,)), *types_of(carry))
-    return stage(body, types, f"vmap_{op.body.name}", "vmap")
-
-
-def _any_of(step: Staged, constants: int) -> Program:
-    """Returns the program that says whether any member goes on."""
-    types = step.program.in_types
-    return stage(lambda leaves: [ReduceOr((0,))(leaves[constants])], types, "any", "vmap").program
