@@ -24,9 +24,8 @@ def checkpoint(op: Checkpoint, linear_in: tuple[bool, ...]) -> Parts:
     # Policies ask about operations, so calls are opened.
     half = split(inline(op.program), linear_in)
     n = len(half.known.outputs) - half.computed
-    choice = _choose(half, op.policy)
     known_in = places(linear_in, False)
-    saved, recomputed = choice
+    saved, recomputed = _choose(half, op.policy)
     needed = _needed(half, recomputed, set(saved))
     operands = [k for k, x in enumerate(half.known.inputs) if x in needed]
     moved = {x: Var(x.type) for x, where in saved.items() if where is not None}

@@ -17,6 +17,7 @@ from effx.effects import Operation
 from effx.handlers.linear.splitting import Parts, Split, split, splitter
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, Cond, Scan, While
+from effx.ir.passes import dead_code
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 from effx.ir.types import ArrayType
 
@@ -117,22 +118,30 @@ def _known_places(half: Split) -> tuple[int, ...]:
     return places(half.linear_in, False)
 
 
+def carry_of(body: Program, linear_in: tuple[bool, ...], c: int, m: int) -> tuple[tuple[bool, ...], Split]:
+    """Finds what is linear of the m values that a loop carries behind its c constants, and splits its body by it.
+
+    What starts known and comes back linear is linear from the start; what starts linear stays so.
+    """
+    carry = linear_in[c : c + m]
+    rest = (False,) * (len(body.outputs) - m)
+    while True:  # what the carry depends on only grows
+        half = split(body, (*linear_in[:c], *carry, *linear_in[c + m :]), (*carry, *rest))
+        wider = tuple([a or b for a, b in zip(carry, half.linear_out[:m], strict=True)])
+        if wider == carry:
+            return carry, half
+        carry = wider
+
+
 @splitter(Scan)
 def scan(op: Scan, linear_in: tuple[bool, ...]) -> Parts:
     c, n = op.constants, op.constants + op.carries
-    carry = linear_in[c:n]
-    while True:  # what the carry depends on only grows
-        mask = (*linear_in[:c], *carry, *linear_in[n:])
-        forced = (*carry, *[False] * (len(op.body.outputs) - op.carries))
-        half = split(op.body, mask, forced)
-        wider = tuple([a or b for a, b in zip(carry, half.linear_out[: op.carries], strict=True)])
-        if wider == carry:
-            break
-        carry = wider
+    carry, half = carry_of(op.body, linear_in, c, op.carries)
+    mask = (*linear_in[:c], *carry, *linear_in[n:])
     # What each step computes from the constants alone is computed once.
     known_in = places(mask, False)
     fixed = [k for k, i in enumerate(known_in) if i < c]
-    once, each = _invariant(half, fixed)
+    once, each, before = _invariant(half, fixed)
     # A carried value that the linear part needs is different in each step, so it is stacked.
     kept = [i for i in half.forwarded if c <= i < n]
     carried = [half.known.inputs[known_in.index(i)] for i in kept]
@@ -141,7 +150,7 @@ def scan(op: Scan, linear_in: tuple[bool, ...]) -> Parts:
     known_carry = [i for i in range(op.carries) if not carry[i]]
     body = attrs.evolve(half.known, outputs=(*results, *carried, *[residuals[j] for j in each]), derived={})
     known_scan = Scan(body, op.length, len(fixed), len(known_carry), op.reverse, op.unroll)
-    outer, known_operands = _known(known_scan, half, known_in, once, fixed)
+    outer = _known(known_scan, half, before, fixed) if once else known_scan
     computed = len(once) + len(carried) + len(each)
     # The linear part: constants, carry, slices, each with the residuals of its kind in front.
     names = list(half.linear.inputs)
@@ -175,7 +184,7 @@ def scan(op: Scan, linear_in: tuple[bool, ...]) -> Parts:
     )
     return Parts(
         known=outer if computed or m else None,
-        known_operands=known_operands,
+        known_operands=known_in,
         computed=computed,
         linear=linear_scan if half.linear.outputs else None,
         linear_operands=(
@@ -191,48 +200,41 @@ def scan(op: Scan, linear_in: tuple[bool, ...]) -> Parts:
     )
 
 
-def _invariant(half: Split, fixed: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Parts a body's computed residuals into those that depend on its constants alone, and the others."""
+def _invariant(half: Split, fixed: Sequence[int]) -> tuple[list[int], list[int], Program]:
+    """Parts a body's computed residuals into those that depend on its constants alone, and the others.
+
+    Returns:
+        The places of both among the residuals, and the program that gives the first from the constants.
+    """
     program = half.known
-    steady: set[Var] = {program.inputs[k] for k in fixed}
+    inputs = tuple([program.inputs[k] for k in fixed])
+    steady: set[Var] = set(inputs)
+    equations: list[Equation] = []
     for e in program.equations:
         if not e.op.effects and all([type(x) is not Var or x in steady for x in e.inputs]):
             steady.update(e.outputs)
-    m = len(program.outputs) - half.computed
-    once = [j for j, x in enumerate(program.outputs[m:]) if type(x) is not Var or x in steady]
-    return once, [j for j in range(half.computed) if j not in once]
+            equations.append(e)
+    residuals = program.outputs[len(program.outputs) - half.computed :]
+    once = [j for j, x in enumerate(residuals) if type(x) is not Var or x in steady]
+    outputs = tuple([residuals[j] for j in once])
+    before = Program(inputs, tuple(equations), outputs, program.name, effect_row(equations))
+    return once, [j for j in range(half.computed) if j not in once], before
 
 
 def _known(
-    known_scan: Scan, half: Split, known_in: tuple[int, ...], once: Sequence[int], fixed: Sequence[int]
-) -> tuple[Operation[tuple[Array, ...]], tuple[int, ...]]:
-    """Returns the known part: the scan, after what is computed once if there is any."""
-    if not once:
-        return known_scan, known_in
+    known_scan: Scan, half: Split, before: Program, fixed: Sequence[int]
+) -> Operation[tuple[Array, ...]]:
+    """Returns the known part: the scan, beside what is computed once."""
     m = len(half.known.outputs) - half.computed
-    before = attrs.evolve(
-        half.known,
-        inputs=tuple([half.known.inputs[k] for k in fixed]),
-        outputs=tuple([half.known.outputs[m + j] for j in once]),
-        derived={},
-    )
-    steady: set[Var] = set(before.inputs)
-    equations: list[Equation] = []
-    for e in before.equations:
-        if all([type(x) is not Var or x in steady for x in e.inputs]) and not e.op.effects:
-            steady.update(e.outputs)
-            equations.append(e)
     inputs = tuple([Var(t) for t in known_scan.in_types])
     outputs = tuple([Var(t) for t in known_scan.infer(*known_scan.in_types)])
-    hoisted = tuple([Var(x.type) for x in before.outputs])
-    once_program = attrs.evolve(before, equations=tuple(equations), effects=effect_row(equations))
+    hoisted = tuple([Var(t) for t in before.out_types])
     both = (
         Equation(known_scan, inputs, outputs),
-        Equation(Call(once_program, True), tuple([inputs[k] for k in fixed]), hoisted),
+        Equation(Call(before, True), tuple([inputs[k] for k in fixed]), hoisted),
     )
-    known_results = m
-    order: tuple[Atom, ...] = (*outputs[:known_results], *hoisted, *outputs[known_results:])
-    return Call(Program(inputs, both, order, known_scan.body.name, effect_row(both)), True), known_in
+    order: tuple[Atom, ...] = (*outputs[:m], *hoisted, *outputs[m:])
+    return Call(Program(inputs, both, order, known_scan.body.name, effect_row(both)), True)
 
 
 @splitter(While)
@@ -240,14 +242,7 @@ def while_(op: While, linear_in: tuple[bool, ...]) -> Parts:
     # How often a loop turns is not known, so its residuals have no place: the linear part runs the
     # whole loop again. It can be evaluated, but not transposed.
     c = op.constants
-    carry = linear_in[c:]
-    while True:
-        mask = (*linear_in[:c], *carry)
-        half = split(op.body, mask, carry)
-        wider = tuple([a or b for a, b in zip(carry, half.linear_out, strict=True)])
-        if wider == carry:
-            break
-        carry = wider
+    carry, _ = carry_of(op.body, linear_in, c, len(linear_in) - c)
     known_carry = [i for i, is_linear in enumerate(carry) if not is_linear]
     known_in = [i for i in range(c) if not linear_in[i]]
     condition = _restricted(op.condition, [*known_in, *[c + i for i in known_carry]], None)
@@ -274,8 +269,6 @@ def while_(op: While, linear_in: tuple[bool, ...]) -> Parts:
 
 def _restricted(program: Program, inputs: Sequence[int], outputs: Sequence[int] | None) -> Program:
     """Returns a program of some inputs and outputs; the others must not matter to these."""
-    from effx.ir.passes import dead_code
-
     kept = program.outputs if outputs is None else tuple([program.outputs[i] for i in outputs])
     return dead_code(
         attrs.evolve(program, inputs=tuple([program.inputs[i] for i in inputs]), outputs=kept, derived={})

@@ -8,7 +8,7 @@ author writes nothing for it, and may override what `PayloadHandler` lists.
 Never: know a particular handler.
 """
 
-from effx.handlers.recursion import branches, calls, checkpoint, custom, loops, parallel, solve
+from effx.handlers.recursion import branches, calls, custom, loops, parallel, solve
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.payloads import PayloadHandler
 from effx.handlers.recursion.staging import recur, recursion, under
@@ -18,7 +18,6 @@ __all__ = [
     "PayloadHandler",
     "branches",
     "calls",
-    "checkpoint",
     "custom",
     "flatten_boxes",
     "loops",

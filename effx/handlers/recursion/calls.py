@@ -1,23 +1,29 @@
-"""Calls under any handler.
+"""Calls, plain and rematerialised, under any handler: they stay what they are, around the restaged program.
 
 Never: know a particular handler.
 """
 
 from collections.abc import Sequence
 
+import attrs
+
 from effx.array import Array
 from effx.effects import Frame
 from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.staging import put_state, recursion, state_of, under
+from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Call
 
 
-@recursion(Call)
-def call(frame: Frame, op: Call, operands: Sequence[Array]) -> tuple[Array, ...]:
+def call(frame: Frame, op: Call | Checkpoint, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One call of the body staged under the handler."""
     leaves, layouts = flatten_boxes(frame, operands)
     before, state = state_of(frame)
     handled = under(op.program, frame.handler, layouts, state)
-    results = Call(handled.program, op.inline)(*handled.constants, *before, *leaves)
+    results = attrs.evolve(op, program=handled.program)(*handled.constants, *before, *leaves)
     put_state(frame, results[: len(before)], state)
     return tuple(rebuild_boxes(frame, results[len(before) :], handled.results))
+
+
+recursion(Call)(call)
+recursion(Checkpoint)(call)

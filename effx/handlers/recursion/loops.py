@@ -38,6 +38,7 @@ from effx.ir.ops.control import Scan, While
 from effx.ir.passes import dead_code
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
+from effx.tree.registry import flatten
 
 Layouts = tuple[Layout, ...]
 
@@ -56,7 +57,6 @@ def fixed(
     n, m = len(constants), len(carry)
     height = handler.height if isinstance(handler, PayloadHandler) else 1
     for _ in range(1 + m * height):
-        found: list[Layout] = list(carry)
 
         def settle(
             frame: Frame, inputs: list[Array], outputs: list[Array], carry: Layouts = carry
@@ -73,10 +73,10 @@ def fixed(
             return [*flat, *rest], (*carry, *others)
 
         handled = under(body, handler, (*constants, *carry, *xs), state, settle, ("loop", n, m))
-        found = list(handled.results[:m])
-        if tuple(found) == carry:
+        found = handled.results[:m]
+        if found == carry:
             return handled, carry
-        carry = tuple(found)
+        carry = found
     raise TransformError(
         f"{handler.name}: what {body.name} carries keeps growing; its payloads have no largest structure"
     )
@@ -103,10 +103,8 @@ def sliced(frame: Frame, xs: Sequence[Array], length: int) -> tuple[list[Array],
         t = x.type.with_shape(x.type.shape[1:])
         if type(x) is Box and x.frame is frame:
             handler = handler_of(frame)
-            layout = layout_of(handler.unstack(x.payload), t)
-            parts = flatten_boxes(frame, [Box(frame, handler.unstack(x.payload), x.type)])[0]
-            rows = tuple([_row(handler, p.type, length) for p in parts])
-            layouts.append(Layout(layout.tree, rows, t))
+            parts, tree = flatten(handler.unstack(x.payload))
+            layouts.append(Layout(tree, tuple([_row(handler, p.type, length) for p in parts]), t))
             leaves += parts
         else:
             leaves.append(x)

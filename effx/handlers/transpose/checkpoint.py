@@ -11,7 +11,7 @@ from effx.array import Array
 from effx.handlers.linear.splitting import split
 from effx.handlers.recursion.staging import cached
 from effx.handlers.stage import run_program, stage
-from effx.handlers.transpose.control import Transposed, known_of
+from effx.handlers.transpose.control import Transposed, in_places, known_of
 from effx.handlers.transpose.elementwise import unspread
 from effx.handlers.transpose.handler import Cotangent, Linear, Operand, backward, rule, tuple_rule
 from effx.ir.ops.checkpoint import Checkpoint, Identity
@@ -31,9 +31,7 @@ def checkpoint(op: Checkpoint, cts: Sequence[Cotangent], operands: tuple[Operand
     given = [ct for ct in cts if ct is not None]
     # A checkpoint again, so that derivatives of the derivative save as little.
     back = Checkpoint(found.staged.program, op.policy, op.prevent_cse)
-    results = iter(back(*found.staged.captured, *known, *given))
-    nonzero = iter(found.nonzero)
-    return [None if is_known or not next(nonzero) else next(results) for is_known in known_in]
+    return in_places(known_in, found.nonzero, back(*found.staged.captured, *known, *given))
 
 
 def _transposed(

@@ -14,6 +14,7 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import convert, zeros
 from effx.errors import NoRuleError
+from effx.handlers.linear.control import carry_of
 from effx.handlers.linear.splitting import parts_of
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import stage
@@ -52,10 +53,7 @@ def transposed(
             take what comes.
     """
     key = ("transpose", known_in, present, wanted)
-    found = program.derived.get(key)
-    if found is None:
-        found = program.derived[key] = _transposed(program, known_in, present, wanted)
-    return cast("Transposed", found)
+    return cached(program, key, lambda: _transposed(program, known_in, present, wanted))
 
 
 def _transposed(
@@ -93,15 +91,20 @@ def known_of(operands: Sequence[Operand]) -> tuple[bool, ...]:
     return tuple([not isinstance(x, Linear) for x in operands])
 
 
+def in_places(known_in: Sequence[bool], nonzero: Sequence[bool], results: Sequence[Array]) -> list[Cotangent]:
+    """Returns a cotangent for each operand: None for known ones and for zeros, which have no result."""
+    there, found = iter(nonzero), iter(results)
+    return [None if is_known or not next(there) else next(found) for is_known in known_in]
+
+
 @tuple_rule(Call)
 def call(op: Call, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     known_in = known_of(operands)
     found = transposed(op.program, known_in, tuple([ct is not None for ct in cts]))
     known = [x for x in operands if not isinstance(x, Linear)]
     given = [ct for ct in cts if ct is not None]
-    results = iter(Call(found.staged.program, op.inline)(*found.staged.captured, *known, *given))
-    nonzero = iter(found.nonzero)
-    return [None if is_known or not next(nonzero) else next(results) for is_known in known_in]
+    results = Call(found.staged.program, op.inline)(*found.staged.captured, *known, *given)
+    return in_places(known_in, found.nonzero, results)
 
 
 @tuple_rule(Cond)
@@ -116,9 +119,8 @@ def cond(op: Cond, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
     programs, constants = aligned(branches)
     known = [x for x in rest if not isinstance(x, Linear)]
     given = [ct for ct in cts if ct is not None]
-    results = iter(Cond(tuple(programs))(index, *constants, *known, *given)) if any(wanted) else iter(())
-    keep = iter(wanted)
-    return [None, *[None if is_known or not next(keep) else next(results) for is_known in known_in]]
+    results = Cond(tuple(programs))(index, *constants, *known, *given) if any(wanted) else ()
+    return [None, *in_places(known_in, wanted, results)]
 
 
 def split_first(
@@ -149,7 +151,8 @@ def split_first(
 def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     c, n = op.constants, op.constants + op.carries
     # After linearising, everything that a scan carries is linear, even where it starts as known zeros.
-    if not _carry_is_linear(op, operands):
+    linear_in = tuple([isinstance(x, Linear) for x in operands])
+    if not all(linear_in[c:n]) and not all(carry_of(op.body, linear_in, c, op.carries)[0]):
         return split_first(op, cts, operands, lambda o, y, x: scan(cast("Scan", o), y, x))
     known_in = (*known_of(operands[:c]), *[False] * op.carries, *known_of(operands[n:]))
     ys = tuple([ct is not None for ct in cts[op.carries :]])
@@ -202,29 +205,11 @@ def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
         *[x for x in operands[n:] if not isinstance(x, Linear)],
         *[ct for ct in cts[op.carries :] if ct is not None],
     )
-    found_cts = iter(results)
-    nonzero = iter((*constant_cts, *carry, *x_cts))
-    return [(next(found_cts) if next(nonzero) else None) if not is_known else None for is_known in known_in]
+    return in_places(known_in, (*constant_cts, *carry, *x_cts), results)
 
 
 def _linear(operands: Sequence[Operand]) -> list[Linear]:
     return [x for x in operands if isinstance(x, Linear)]
-
-
-def _carry_is_linear(op: Scan, operands: tuple[Operand, ...]) -> bool:
-    """Says whether every carried value depends on linear operands."""
-    from effx.handlers.linear.splitting import split
-
-    c, n = op.constants, op.constants + op.carries
-    mask = tuple([isinstance(x, Linear) for x in operands])
-    carry = mask[c:n]
-    while not all(carry):
-        half = split(op.body, (*mask[:c], *carry, *mask[n:]))
-        wider = tuple([a or b for a, b in zip(carry, half.linear_out[: op.carries], strict=True)])
-        if wider == carry:
-            return False
-        carry = wider
-    return True
 
 
 @tuple_rule(While)

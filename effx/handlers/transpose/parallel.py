@@ -16,7 +16,7 @@ from effx.array.promotion import scalar, zeros
 from effx.effects import handle
 from effx.handlers.parallel import Members
 from effx.handlers.stage import run_program, stage
-from effx.handlers.transpose.control import Transposed, known_of, transposed
+from effx.handlers.transpose.control import Transposed, in_places, known_of, transposed
 from effx.handlers.transpose.handler import Cotangent, Linear, Operand, tuple_rule
 from effx.ir.ops.collective import AxisIndex, PSum
 from effx.ir.ops.compare import Eq
@@ -47,9 +47,8 @@ def parallel_map(op: ParallelMap, cts: Sequence[Cotangent], operands: tuple[Oper
         mapped_out=results_mapped,
     )
     known = [x for x in operands if not isinstance(x, Linear)]
-    results = iter(back(*captured, *known, *[ct for ct in cts if ct is not None]) if results_mapped else ())
-    nonzero = iter(found.nonzero)
-    return [None if is_known or not next(nonzero) else next(results) for is_known in known_in]
+    results = back(*captured, *known, *[ct for ct in cts if ct is not None]) if results_mapped else ()
+    return in_places(known_in, found.nonzero, results)
 
 
 def _summed(
