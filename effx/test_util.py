@@ -95,6 +95,18 @@ def _compare(
     np.testing.assert_allclose(got, expected, atol=atol, rtol=rtol, err_msg=what)
 
 
+def _checked(
+    what: str, value: PyTree, f: Function, args: tuple[PyTree, ...], atol: float | None, rtol: float | None
+) -> tuple[list[Array], float, float]:
+    """Compares a value with the function's own; returns its arrays and the tolerances for all else."""
+    outputs = _leaves(value)
+    arrays = [*_leaves(args), *outputs]
+    atol, rtol = _least(arrays, _TOLERANCE, atol), _least(arrays, _TOLERANCE, rtol)
+    for a, b in zip(outputs, _leaves(f(*args)), strict=True):
+        _compare(what, _numbers(a), _numbers(b), atol, rtol)
+    return outputs, atol, rtol
+
+
 def check_jvp(
     f: Function,
     f_jvp: Function,
@@ -124,10 +136,7 @@ def check_jvp(
     inputs = _leaves(args)
     tangents = _directions(np.random.default_rng(0), args)
     value, tangent = f_jvp(args, tangents)
-    outputs = _leaves(value)
-    atol, rtol = _least([*inputs, *outputs], _TOLERANCE, atol), _least([*inputs, *outputs], _TOLERANCE, rtol)
-    for a, b in zip(outputs, _leaves(f(*args)), strict=True):
-        _compare(f"{err_msg} jvp: the value", _numbers(a), _numbers(b), atol, rtol)
+    outputs, atol, rtol = _checked(f"{err_msg} jvp: the value", value, f, args, atol, rtol)
     expected = _difference(f, args, tangents, _least(inputs, _STEP, eps))
     for y, dy, e in zip(outputs, flatten(tangent)[0], expected, strict=True):
         if y.type.kind in "fc":
@@ -164,10 +173,7 @@ def check_vjp(
     inputs = _leaves(args)
     tangents = _directions(generator, args)
     value, pull_back = f_vjp(*args)
-    outputs = _leaves(value)
-    atol, rtol = _least([*inputs, *outputs], _TOLERANCE, atol), _least([*inputs, *outputs], _TOLERANCE, rtol)
-    for a, b in zip(outputs, _leaves(f(*args)), strict=True):
-        _compare(f"{err_msg} vjp: the value", _numbers(a), _numbers(b), atol, rtol)
+    outputs, atol, rtol = _checked(f"{err_msg} vjp: the value", value, f, args, atol, rtol)
     cotangent = _directions(generator, value)
     found = pull_back(cotangent)
     difference = _difference(f, args, tangents, _least(inputs, _STEP, eps))

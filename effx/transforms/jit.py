@@ -398,6 +398,7 @@ class Function(Generic[P, R]):
 
 
 def numbers_of(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:
+    """Returns argument numbers in order, each once; none for None."""
     if value is None:
         return ()
     try:

@@ -5,6 +5,8 @@ Never: know a particular handler.
 
 from collections.abc import Sequence
 
+import attrs
+
 from effx.array import Array
 from effx.effects import Frame, resumed
 from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
@@ -50,9 +52,8 @@ def solved(
             return parts, constants, initial(frame, operands[k:], unknown)
 
 
-@recursion(LinearSolve)
-def linear_solve(frame: Frame, op: LinearSolve, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One linear solve of the staged programs."""
+def solve(frame: Frame, op: LinearSolve | Root, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One solution of the staged programs."""
     if state_of(frame)[0]:
         # What a solver does to a state is what it does step by step.
         with resumed(frame):
@@ -60,31 +61,14 @@ def linear_solve(frame: Frame, op: LinearSolve, operands: Sequence[Array]) -> tu
     parts, constants, start = solved(frame, op, operands, op.constants)
     programs, captured = aligned(parts)
     found = dict(zip(op.programs, programs, strict=True))
-    results = LinearSolve(
-        found[op.matvec],
-        found[op.solve],
-        None if op.transpose_matvec is None else found[op.transpose_matvec],
-        None if op.transpose_solve is None else found[op.transpose_solve],
-        len(captured) + len(constants),
-    )(*captured, *constants, *start)
-    return tuple(rebuild_boxes(frame, results, parts[0].results))
+    held = {name: value for name, value in attrs.asdict(op, recurse=False).items() if type(value) is Program}
+    staged = attrs.evolve(
+        op,
+        **{name: found[p] for name, p in held.items()},  # type: ignore[arg-type]  # programs, by their names
+        constants=len(captured) + len(constants),
+    )
+    return tuple(rebuild_boxes(frame, staged(*captured, *constants, *start), parts[0].results))
 
 
-@recursion(Root)
-def root(frame: Frame, op: Root, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One root of the staged programs."""
-    if state_of(frame)[0]:
-        with resumed(frame):
-            return tuple(run_program(op.solve, operands))
-    parts, constants, start = solved(frame, op, operands, op.constants)
-    programs, captured = aligned(parts)
-    found = dict(zip(op.programs, programs, strict=True))
-    results = Root(
-        found[op.residual],
-        found[op.solve],
-        found[op.matvec],
-        found[op.tangent_solve],
-        None if op.transpose_solve is None else found[op.transpose_solve],
-        len(captured) + len(constants),
-    )(*captured, *constants, *start)
-    return tuple(rebuild_boxes(frame, results, parts[0].results))
+recursion(LinearSolve)(solve)
+recursion(Root)(solve)
