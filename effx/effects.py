@@ -11,11 +11,25 @@ Never: know what an array is, or import anything but `effx.errors`.
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar, cast, final
+
+import attrs
 
 from effx.errors import EffxError, NoRuleError, hide_internal_frames
 
-__all__ = ["Frame", "Handler", "Operation", "RuleTable", "Value", "forward", "handle", "perform", "stack_of"]
+__all__ = [
+    "Frame",
+    "Handler",
+    "Label",
+    "Operation",
+    "RuleTable",
+    "Value",
+    "decomposes",
+    "forward",
+    "handle",
+    "perform",
+    "stack_of",
+]
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
@@ -23,6 +37,25 @@ F = TypeVar("F")
 
 Effect = Hashable
 NO_EFFECTS: frozenset[Effect] = frozenset()
+
+
+@final
+@attrs.frozen
+class Label:
+    """An effect of a user's operation: a handler that names it takes the operation.
+
+    Attributes:
+        name: of the effect.
+        optional: True where an operation does without a handler; it then runs as it decomposes.
+    """
+
+    name: str = attrs.field(validator=attrs.validators.instance_of(str))
+    optional: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+
+
+def are_optional(row: frozenset[Effect]) -> bool:
+    """Says whether a program with this effect row runs without a handler."""
+    return not row or all([type(e) is Label and e.optional for e in row])
 
 
 class Value:
@@ -55,8 +88,11 @@ class Operation(Generic[R_co]):
         return perform(self, operands)
 
     def decompose(self, *operands: Value) -> R_co:
-        """Expresses the operation by others; a class that can do so overrides this."""
-        raise NoRuleError(f"{self.name}: has no decomposition")
+        """Expresses the operation by others; a class that can do so overrides this, or uses `decomposes`."""
+        rule = decompositions.find(type(self))
+        if rule is None:
+            raise NoRuleError(f"{self.name}: has no decomposition")
+        return cast("R_co", rule(self, *operands))
 
     def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)
@@ -65,8 +101,8 @@ class Operation(Generic[R_co]):
 
     @classmethod
     def can_decompose(cls) -> bool:
-        """Says whether the class overrides `decompose`."""
-        return cls.decompose is not Operation.decompose
+        """Says whether the class expresses itself by others."""
+        return cls.decompose is not Operation.decompose or decompositions.find(cls) is not None
 
 
 class Handler:
@@ -74,10 +110,12 @@ class Handler:
 
     Attributes:
         intercepts: True for a handler that sees every operation, not only those on its own boxes.
+        watches: True for a handler that takes optional effects, which compiled functions would not show it.
     """
 
     __slots__ = ()
     intercepts: ClassVar[bool] = False
+    watches: ClassVar[bool] = False
     name: ClassVar[str] = ""
 
     def __init_subclass__(cls, **arguments: object) -> None:
@@ -107,9 +145,10 @@ class Frame:
         live: False once the handler's scope has ended; its boxes are then dead.
         origin: the function and line under which it was installed, for errors.
         state: what an individual handler keeps while it is installed.
+        collected: what a handler that collects has been given since.
     """
 
-    __slots__ = ("handler", "intercepts", "live", "origin", "outer", "state")
+    __slots__ = ("collected", "handler", "intercepts", "live", "origin", "outer", "state")
 
     def __init__(self, handler: Handler, outer: "Frame | None", origin: str = "") -> None:
         self.handler = handler
@@ -118,6 +157,7 @@ class Frame:
         self.live = True
         self.origin = origin
         self.state: object = None
+        self.collected: dict[str, object] = {}
 
     def outward(self) -> Iterator["Frame"]:
         """Yields this frame and those around it, innermost first."""
@@ -207,8 +247,8 @@ def is_in_scope(frame: Frame | None) -> bool:
     return False
 
 
-# Called with True when the first intercepting frame of a thread opens and with False when the
-# last one closes: the compiled fast path must not run past such a handler.
+# Called with True when an intercepting or watching frame opens and with False when it closes: the
+# compiled fast path must not run past such a handler.
 interception_listeners: list[Callable[[bool], None]] = []
 
 
@@ -227,7 +267,7 @@ class handle:
 
     def __enter__(self) -> Frame:
         self.token = _current.set(self.frame)
-        if self.frame.intercepts:
+        if self.frame.intercepts or self.frame.handler.watches:
             for listener in interception_listeners:
                 listener(True)
         return self.frame
@@ -242,7 +282,7 @@ class handle:
             if isinstance(error, EffxError) and not error.handlers:
                 error.handlers = stack_of(self.frame)  # raised outside of any operation
             hide_internal_frames(error)
-        if self.frame.intercepts:
+        if self.frame.intercepts or self.frame.handler.watches:
             for listener in interception_listeners:
                 listener(False)
 
@@ -329,6 +369,15 @@ class RuleTable(Generic[F]):
                     return base
                 table = table._base
         return None
+
+
+# How operations are expressed by others, where their classes do not say so themselves.
+decompositions: "RuleTable[Callable[..., object]]" = RuleTable("decompose")
+
+
+def decomposes(*kinds: type[Operation[R]]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Registers `(op, *operands) -> result`, which expresses operation classes by others."""
+    return decompositions.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def no_rule(op: Operation[R], handler: Handler) -> NoRuleError:

@@ -1,4 +1,4 @@
-"""The base class for users' own transformations: payload type, rules, and a default.
+"""The base class for transformations whose values carry payloads: payload type, rules, and a default.
 
 A subclass says what a box carries (`P`), how a plain value becomes a payload (`lift`), and what
 operations do to payloads (`@MyHandler.rule(Add)`). That it works inside jit, grad and vmap, and through
@@ -8,40 +8,87 @@ Never: know an operation.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, ClassVar, Concatenate, Generic, Literal, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, cast, get_args, overload
+
+from typing_extensions import TypeVar
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.array.values import Operand
-from effx.effects import Frame, Operation, RuleTable, Value, handle, no_rule, resumed
-from effx.errors import EscapedBoxError, TransformError
-from effx.handlers.recursion import PayloadHandler, recur
+from effx.effects import Frame, Operation, Value
+from effx.errors import EscapedBoxError, TransformError, TreeError
+from effx.handlers.ruled import Default, RuledHandler
+from effx.handlers.sites import Site
 from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.custom import Named
+from effx.ir.types import ArrayType
+from effx.tree import flatten as flatten_until
+from effx.tree.registry import PyTree, flatten
 
 __all__ = ["BoxHandler", "Default"]
 
-P = TypeVar("P")
 R = TypeVar("R")
+P = TypeVar("P")
+S = TypeVar("S", default=None)
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
-
-Rule = Callable[Concatenate[O, ...], P | Array | tuple[P | Array, ...]]
-"""`(op, *payloads) -> payload`, a plain array where the result carries nothing, or a tuple of these."""
-
-Default = Literal["error", "forward", "derive"]
-"""What happens to an operation without a rule: an error that names it; the operation on the plain
-values, whose result is plain; or the operation expressed by others, which are handled in turn."""
+O_contra = TypeVar("O_contra", bound=Operation[Any], contravariant=True)
+P_contra = TypeVar("P_contra", contravariant=True)
+Q_co = TypeVar("Q_co", covariant=True)
+F_contra = TypeVar("F_contra", contravariant=True)
 
 
-class BoxHandler(PayloadHandler, Generic[P]):
-    """A transformation whose boxes carry payloads of type `P`, a pytree of arrays.
+class Variadic(Protocol[O_contra, P_contra, Q_co]):
+    """A rule of an operation with any number of operands."""
+
+    def __call__(self, op: O_contra, /, *payloads: P_contra) -> Q_co:
+        """Returns the result's payload."""
+        ...
+
+
+class VariadicAt(Protocol[F_contra, O_contra, P_contra, Q_co]):
+    """A rule of an operation with any number of operands that looks at the site."""
+
+    def __call__(self, site: F_contra, op: O_contra, /, *payloads: P_contra) -> Q_co:
+        """Returns the result's payload."""
+        ...
+
+
+# The same without defaults, which a type alias cannot have before others.
+T = TypeVar("T")
+A = TypeVar("A")
+
+Result: TypeAlias = T | Array | tuple[T | Array, ...]
+"""What a rule gives: a payload, a plain array where the result carries nothing, or a tuple of these."""
+
+Rule: TypeAlias = (
+    Callable[[O, T], Result[T]]
+    | Callable[[O, T, T], Result[T]]
+    | Callable[[O, T, T, T], Result[T]]
+    | Callable[[O, T, T, T, T], Result[T]]
+    | Variadic[O, T, Result[T]]
+)
+"""`(op, *payloads) -> result`."""
+
+SiteRule: TypeAlias = (
+    Callable[[A, O, T], Result[T]]
+    | Callable[[A, O, T, T], Result[T]]
+    | Callable[[A, O, T, T, T], Result[T]]
+    | Callable[[A, O, T, T, T, T], Result[T]]
+    | VariadicAt[A, O, T, Result[T]]
+)
+"""`(site, op, *payloads) -> result`."""
+
+
+class BoxHandler(RuledHandler[S], Generic[P, S]):
+    """A transformation whose boxes carry payloads of type `P`, a pytree of arrays; its state is of type `S`.
 
     Subclasses are frozen, hashable values (`attrs.frozen` gives both), so that what they make of a
     program is kept with the program.
 
     Attributes:
         default: what happens to an operation without a rule.
+        payload_type: the class of payloads, as the subclass names it: `BoxHandler[Bounds]`.
 
     >>> import attrs, effx
     >>> from effx.ir.ops.elementwise import Add, Mul
@@ -57,35 +104,78 @@ class BoxHandler(PayloadHandler, Generic[P]):
     Array(False, dtype=bool)
     """
 
-    default: ClassVar[Default] = "error"
-    rules: ClassVar["RuleTable[Callable[..., Any]]"] = RuleTable("box")
+    payload_type: ClassVar[type[Any]] = object
 
     def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)
-        # A table of its own for each handler class, on top of its base's.
-        cls.rules = RuleTable(cls.name, cls.__mro__[1].rules)  # type: ignore[attr-defined]  # the base is a BoxHandler
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            found = get_args(base)
+            # `from __future__ import annotations` leaves bases alone, so this is the class itself.
+            if found and isinstance(found[0], type):
+                cls.payload_type = found[0]
 
     @classmethod
     def rule(cls, *kinds: type[O]) -> "Callable[[Rule[O, P]], Rule[O, P]]":
         """Registers `(op, *payloads) -> payload` for operation classes, base classes or traits.
 
         For an operation with several results the rule returns a tuple of payloads. A result that
-        is a plain array stays unboxed.
+        is a plain array stays unboxed. The most specific rule is used; a rule of a subclass comes
+        before one of its base.
         """
-        return cls.rules.register(*kinds)
+
+        def register(rule: Rule[O, P]) -> Rule[O, P]:
+            cls.rules.register(*kinds)((rule, False))
+            return rule
+
+        return register
+
+    @classmethod
+    def site_rule(
+        cls, *kinds: type[O]
+    ) -> "Callable[[SiteRule[Site[Self, S], O, P]], SiteRule[Site[Self, S], O, P]]":
+        """Registers `(site, op, *payloads) -> payload`: a rule that asks where it is, or has a state."""
+
+        def register(rule: SiteRule[Site[Self, S], O, P]) -> SiteRule[Site[Self, S], O, P]:
+            cls.rules.register(*kinds)((rule, True))
+            return rule
+
+        return register
+
+    @classmethod
+    def function_rule(cls, function: Callable[..., Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+        """Registers a rule for a `named_function`: it takes payloads where the function takes arrays.
+
+        Its result has the structure of the function's, with payloads (or plain arrays) for arrays.
+        """
+
+        def register(rule: Callable[..., R]) -> Callable[..., R]:
+            cls.function_rules[function] = rule
+            return rule
+
+        return register
 
     @abstractmethod
     def lift(self, x: Array) -> P:
         """Turns a plain value into the payload that stands for it."""
 
+    def type_of(self, payload: P) -> ArrayType:
+        """Returns the type of the array that a payload stands for; by default that of its first leaf."""
+        leaves = flatten(payload)[0]
+        if not leaves:
+            raise TransformError(
+                f"{self.name}: a payload without arrays does not say what it stands for; pass like="
+            )
+        return as_operand(leaves[0], self.name).type
+
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Applies the operation's rule, or the default."""
-        arrays = cast("tuple[Array, ...]", operands)
-        rule = self.rules.find(type(op))
-        if rule is None:
+        arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
+        found = self.rules.find(type(op))
+        if found is None:
             return self._without_rule(frame, op, arrays)
-        payloads = [cast("Box", x).payload if x.frame is frame else self.lift(x) for x in arrays]
-        result = rule(op, *payloads)
+        rule, wants_site = found
+        payloads = [x.payload if x.frame is frame else self.lift(x) for x in arrays]  # type: ignore[attr-defined]  # a value with a frame is a Box
+        result = rule(Site(frame, op, arrays), op, *payloads) if wants_site else rule(op, *payloads)
         types = [x.type for x in arrays]
         if op.multiple:
             return cast(
@@ -98,19 +188,12 @@ class BoxHandler(PayloadHandler, Generic[P]):
                 ),
             )
         if isinstance(result, Array):
-            return cast("R", result)
-        return cast("R", Box(frame, result, cast("ArrayOperation", op).infer(*types)))
+            return result  # type: ignore[return-value]  # R is Array for an ArrayOperation
+        return Box(frame, result, cast("ArrayOperation", op).infer(*types))  # type: ignore[return-value]  # as above
 
-    def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
-        inside = recur(frame, op, operands)
-        if inside is not None:
-            return cast("R", inside)
-        if self.default == "derive" and op.can_decompose():
-            with resumed(frame):
-                return op.decompose(*operands)
-        if self.default == "forward":
-            return op(*[self.plain(cast("Box", x).payload) if x.frame is frame else x for x in operands])
-        raise no_rule(op, self)
+    def forward(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
+        """Performs an operation outward on the plain values behind its operands."""
+        return op(*[self.plain(cast("Box", x).payload) if x.frame is frame else x for x in operands])
 
     def plain(self, payload: P) -> Array:
         """Returns the plain value behind a payload, for `default = "forward"`."""
@@ -119,29 +202,63 @@ class BoxHandler(PayloadHandler, Generic[P]):
             raise TransformError(f"{self.name}: default = 'forward' needs a method primal(payload)")
         return plain
 
-    @contextmanager
-    def installed(self) -> Iterator[Frame]:
-        """Installs the handler for the length of a `with` block and gives its frame."""
-        with handle(self) as frame:
-            yield frame
-
-    def run(self, function: Callable[..., Array], *payloads: P, like: "Operand | tuple[Operand, ...]") -> P:
+    @overload
+    def run(self, function: Callable[..., Array], *args: PyTree, like: PyTree = None) -> P: ...
+    @overload
+    def run(self, function: Callable[..., Any], *args: PyTree, like: PyTree = None) -> Any: ...
+    def run(self, function: Callable[..., Any], *args: PyTree, like: PyTree = None) -> Any:
         """Runs a function on payloads.
 
         Args:
-            function: of as many arrays as there are payloads; returns one array.
-            payloads: what the arguments carry.
-            like: for each payload an array or number with the type that the function sees; one for
-                all, or a tuple.
+            function: of pytrees of arrays.
+            args: the same pytrees with payloads in the place of arrays that carry one; other arrays are passed
+                on as they are.
+            like: arrays or numbers with the types that the function sees, one for each payload; one for all, or
+                a tuple. By default `type_of` says it.
 
         Returns:
-            The result's payload; a plain result is lifted.
+            The function's result with payloads for its arrays, plain ones lifted, after `returns`.
         """
-        examples = like if isinstance(like, tuple) else (like,) * len(payloads)
-        with handle(self) as frame:
-            boxes = [box(frame, p, as_operand(x)) for p, x in zip(payloads, examples, strict=True)]
-            result: P = payload(frame, function(*boxes))
-            return result
+        is_payload = self._is_payload
+        leaves, tree = flatten_until(args, is_leaf=is_payload)
+        places = [i for i, x in enumerate(leaves) if is_payload(x)]
+        examples: Sequence[Operand | None]
+        if like is None:
+            examples = [None] * len(places)
+        else:
+            examples = like if isinstance(like, tuple) else (like,) * len(places)
+        if len(examples) != len(places):
+            raise TransformError(
+                f"{self.name}: run got {len(places)} payloads, but like has {len(examples)} entries"
+            )
+        with self.installed() as frame:
+            for i, example in zip(places, examples, strict=True):
+                t = self.type_of(leaves[i]) if example is None else as_operand(example, self.name).type
+                leaves[i] = Box(frame, leaves[i], t)
+            results, out_tree = flatten(function(*tree.unflatten(leaves)))
+            found = out_tree.unflatten([payload(frame, as_operand(y, self.name)) for y in results])
+        return self.returns(found, frame)
+
+    def _is_payload(self, x: object) -> bool:
+        kind = self.payload_type
+        return isinstance(x, kind) and (kind is not object or not isinstance(x, tuple | list | dict | Array))
+
+    def apply_function(
+        self, frame: Frame, function: Named, rule: Callable[..., Any], primals: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """Applies a rule for a named function to payloads."""
+        carried = [cast("Box", x).payload if x.frame is frame else self.lift(x) for x in primals]
+        result = rule(*function.in_tree.unflatten(carried))
+        found, tree = flatten_until(result, is_leaf=self._is_payload)
+        out_tree, types = function.result()
+        if tree != out_tree:
+            raise TreeError(
+                f"{self.name}: the rule for {getattr(function.base, '__name__', 'f')} gives a result of structure "
+                f"{tree}, but the function gives {out_tree}"
+            )
+        return tuple(
+            [y if isinstance(y, Array) else Box(frame, y, t) for y, t in zip(found, types, strict=True)]
+        )
 
 
 def box(frame: Frame, value: object, like: Array) -> Box:

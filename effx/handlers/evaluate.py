@@ -10,7 +10,7 @@ import attrs
 
 from effx import effects
 from effx.array import Array
-from effx.effects import Effect, Frame, Handler, Operation, Value
+from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
 from effx.errors import AxisNameError, BackendError, NoRuleError
 from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
@@ -77,7 +77,7 @@ def device_for(
 
 
 def _kernel(op: Operation[object]) -> Kernel:
-    if op.effects:
+    if not are_optional(op.effects):
         raise unbound(op.name, op.effects)
     if type(op) is CustomCall or type(op) is CustomTangent:
         # Functions with rules are staged each time they are called under handlers: run, not compiled.
@@ -129,7 +129,7 @@ def run_closed(program: Program, arrays: "tuple[Array, ...] | list[Array]") -> l
     Raises:
         AxisNameError, NoRuleError: the program leaves effects that nothing here handles.
     """
-    if program.effects:
+    if not are_optional(program.effects):
         raise unbound(program.name, program.effects)
     concrete = [as_concrete(x) for x in arrays]
     # What runs on several devices chooses them itself.
@@ -155,7 +155,8 @@ def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
                 f"names in scope: {', '.join(map(repr, scope))}" if scope else "no axis names are in scope"
             )
             return AxisNameError(f"{name}: axis name {effect.axis!r} is not bound by vmap or pmap; {known}")
-    return NoRuleError(f"{name}: no handler takes the effects {', '.join(map(repr, row))}")
+    labels = sorted([repr(e.name if isinstance(e, Label) else e) for e in row])
+    return NoRuleError(f"{name}: no handler takes the effect{'s' * (len(labels) > 1)} {', '.join(labels)}")
 
 
 def axis_names_in_scope() -> list[Hashable]:

@@ -4,18 +4,20 @@ Never: compute a value.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeVar, cast, final
 
 import attrs
 
 from effx.array import Array, Box, HostArray
 from effx.effects import Frame, Handler, Operation, Value, current_scope, handle, is_in_scope
-from effx.errors import current_source, source_in_force
+from effx.errors import TransformError, current_source, source_in_force
 from effx.ir.ops.base import TupleOperation
 from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
 from effx.ir.types import ArrayType
+from effx.lower import emit
 
-__all__ = ["Stage", "run_program", "stage"]
+__all__ = ["Stage", "decomposed", "run_program", "stage"]
 
 R = TypeVar("R")
 
@@ -157,3 +159,26 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
         source_in_force.reset(place)
         current_scope.reset(around)
     return [read(x) for x in program.outputs]
+
+
+@lru_cache(maxsize=1024)
+def decomposed(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
+    """Returns what an operation decomposes into for operands of these types, as a program of its operands.
+
+    Raises:
+        TransformError: the decomposition closes over arrays.
+    """
+
+    def body(operands: list[Array]) -> Sequence[Array]:
+        result = op.decompose(*operands)
+        return cast("Sequence[Array]", result) if op.multiple else [cast("Array", result)]
+
+    staged = stage(body, types, op.name, op.name)
+    if staged.captured:
+        raise TransformError(
+            f"{op.name}: the decomposition closes over arrays; make them operands or numbers"
+        )
+    return staged.program
+
+
+emit.stage_decomposition.append(decomposed)

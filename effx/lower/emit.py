@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from effx import dtypes
-from effx.effects import Operation, RuleTable
+from effx.effects import Operation, RuleTable, are_optional
 from effx.errors import BackendError, NoRuleError, Source, resolve
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.types import ArrayType, Shape, array_type
@@ -274,7 +274,9 @@ class Body:
             op = equation.op
             rule = find(type(op))
             if rule is None:
-                raise NoRuleError(f"{op.name}: has no StableHLO form for {self.module.platform}")
+                if not op.can_decompose():
+                    raise NoRuleError(f"{op.name}: has no StableHLO form for {self.module.platform}")
+                rule = _decomposed
             label = f"{equation.scope}/{op.name}" if equation.scope else op.name
             self._location = locate(label, equation.source)
             outputs = equation.outputs
@@ -334,6 +336,23 @@ class Body:
         return tuple([self.name(atom) for atom in program.outputs])
 
 
+# Stages what an operation decomposes into; set by effx.handlers.stage, which stands above this layer.
+stage_decomposition: list[Callable[[Operation[object], tuple[ArrayType, ...]], Program]] = []
+
+
+def _decomposed(
+    body: Body, op: Operation[object], inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
+    """An operation without a form of its own: what it decomposes into, in its place."""
+    program = stage_decomposition[0](op, tuple([x.type for x in inputs]))
+    if [t.strong() for t in program.out_types] != [v.type.strong() for v in outputs]:
+        raise NoRuleError(
+            f"{op.name}: decomposes into ({', '.join(map(repr, program.out_types))}), "
+            f"but its typing rule gives ({', '.join([repr(v.type) for v in outputs])})"
+        )
+    return body.inline(program, [body.name(x) for x in inputs])
+
+
 def function_text(
     module: Module,
     program: Program,
@@ -390,7 +409,7 @@ def module_text(
         donated: for each input whether its memory may be reused for a result.
         debug_info: True to keep locations.
     """
-    if program.effects:
+    if not are_optional(program.effects):
         raise BackendError(f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}")
     import effx.lower.stablehlo  # noqa: F401 - registers the rules; here, because they need this module first
 

@@ -276,7 +276,8 @@ def perform_custom(call: Invocation, rules: Rules) -> PyTree:
     if owner is None:
         return call.fun(*call.args)
     handler = owner.frame.handler
-    if owner.applies and isinstance(handler, PayloadHandler):
+    # A named function is staged first: its rule's results are boxed by the types of its own.
+    if owner.applies and rules.function is None and isinstance(handler, PayloadHandler):
         outer = owner.frame.outer
         with isolated() if outer is None else resumed(outer):
             outputs = handler.apply_custom(owner.frame, rules, call.boxes, call.primals)

@@ -17,7 +17,7 @@ import attrs
 
 from effx import flags
 from effx.array import Array
-from effx.effects import Frame, current_frame, is_in_scope, isolated
+from effx.effects import Frame, are_optional, current_frame, is_in_scope, isolated
 from effx.errors import BackendError, TransformError, hide_internal_frames
 from effx.handlers.evaluate import device_for
 from effx.handlers.stage import run_program, stage
@@ -295,7 +295,7 @@ class Function(Generic[P, R]):
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
         """Stages and compiles as far as needed, then computes the result."""
         entry, arrays, leaves = self.prepare(args, kwargs)
-        if current_frame() is not None or entry.foreign or entry.program.effects:
+        if current_frame() is not None or entry.foreign or not are_optional(entry.program.effects):
             return self.perform(entry, arrays), None, False
         concrete = [as_concrete(x) for x in arrays]
         executable = self.executable(entry, concrete)

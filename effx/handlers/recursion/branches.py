@@ -7,8 +7,11 @@ from collections.abc import Sequence
 
 from effx.array import Array, Box
 from effx.effects import Frame
-from effx.handlers.recursion.layout import Layout, fit, flatten_boxes, handler_of, layout_of, rebuild_boxes
-from effx.handlers.recursion.staging import aligned, put_state, recursion, state_of, under
+from effx.errors import TransformError
+from effx.handlers.recursion.calls import received
+from effx.handlers.recursion.layout import Layout, fit, flatten_boxes, handler_of, layout_of
+from effx.handlers.recursion.staging import Collected, aligned, recursion, state_of, under
+from effx.ir.ops.base import show
 from effx.ir.ops.control import Cond
 
 
@@ -25,19 +28,48 @@ def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]
     leaves, layouts = flatten_boxes(frame, rest)
     before, state = state_of(frame)
     parts = [under(branch, frame.handler, layouts, state) for branch in op.branches]
-    if any([part.results != parts[0].results for part in parts[1:]]):
+    collected = _gathered(frame, [part.collected for part in parts])
+    if any([part.results != parts[0].results or part.collected != collected for part in parts]):
         targets = tuple([_meeting(frame, found) for found in zip(*[p.results for p in parts], strict=True)])
 
         def settle(
             inner: Frame, inputs: list[Array], outputs: list[Array]
         ) -> tuple[list[Array], tuple[Layout, ...]]:
+            _complete(inner, collected)
             return [a for y, t in zip(outputs, targets, strict=True) for a in fit(inner, y, t)], targets
 
-        parts = [under(branch, frame.handler, layouts, state, settle, targets) for branch in op.branches]
+        key = (targets, collected)
+        parts = [under(branch, frame.handler, layouts, state, settle, key) for branch in op.branches]
     programs, constants = aligned(parts)
     results = Cond(tuple(programs))(index, *constants, *before, *leaves)
-    put_state(frame, results[: len(before)], state)
-    return tuple(rebuild_boxes(frame, results[len(before) :], parts[0].results))
+    return received(frame, parts[0], state, results)
+
+
+def _gathered(frame: Frame, found: list[Collected]) -> Collected:
+    """Returns what all branches together collect.
+
+    Raises:
+        TransformError: two branches collect different things under one name.
+    """
+    layouts: dict[str, Layout] = {}
+    for part in found:
+        for name, layout in zip(part.names, part.layouts, strict=True):
+            known = layouts.setdefault(name, layout)
+            if known != layout:
+                raise TransformError(
+                    f"{frame.handler.name}: branches collect different things under the name {name!r}: "
+                    f"{known.tree} of {show(known.types)} and {layout.tree} of {show(layout.types)}"
+                )
+    return Collected(tuple(layouts), tuple(layouts.values()))
+
+
+def _complete(frame: Frame, collected: Collected) -> None:
+    """Gives a branch what only other branches collect, in the order of all."""
+    own = frame.collected
+    frame.collected = {
+        name: own[name] if name in own else handler_of(frame).missing(name, layout.example())
+        for name, layout in zip(collected.names, collected.layouts, strict=True)
+    }
 
 
 def _meeting(frame: Frame, found: tuple[Layout, ...]) -> Layout:

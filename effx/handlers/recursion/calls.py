@@ -10,9 +10,26 @@ import attrs
 from effx.array import Array
 from effx.effects import Frame
 from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
-from effx.handlers.recursion.staging import put_state, recursion, state_of, under
+from effx.handlers.recursion.staging import (
+    Handled,
+    State,
+    put_collected,
+    put_state,
+    recursion,
+    state_of,
+    under,
+)
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Call
+
+
+def received(frame: Frame, handled: Handled, state: State, results: Sequence[Array]) -> tuple[Array, ...]:
+    """Takes state and collected values out of what a staged program gave; returns its results, boxed."""
+    n = len(state.leaves)
+    end = n + sum([len(layout.types) for layout in handled.results])
+    put_state(frame, results[:n], state)
+    put_collected(frame, results[end:], handled.collected)
+    return tuple(rebuild_boxes(frame, results[n:end], handled.results))
 
 
 def call(frame: Frame, op: Call | Checkpoint, operands: Sequence[Array]) -> tuple[Array, ...]:
@@ -21,8 +38,7 @@ def call(frame: Frame, op: Call | Checkpoint, operands: Sequence[Array]) -> tupl
     before, state = state_of(frame)
     handled = under(op.program, frame.handler, layouts, state)
     results = attrs.evolve(op, program=handled.program)(*handled.constants, *before, *leaves)
-    put_state(frame, results[: len(before)], state)
-    return tuple(rebuild_boxes(frame, results[len(before) :], handled.results))
+    return received(frame, handled, state, results)
 
 
 recursion(Call)(call)

@@ -28,7 +28,7 @@ from effx.handlers.recursion.layout import (
     rebuild_boxes,
 )
 from effx.handlers.recursion.payloads import PayloadHandler
-from effx.handlers.recursion.staging import cached, put_state, recur, recursion, state_of, under
+from effx.handlers.recursion.staging import cached, keeps_record, recur, recursion, state_of, under
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import BackwardRule, CustomCall, CustomTangent, Rules
 from effx.ir.ops.shape import BroadcastInDim
@@ -48,21 +48,17 @@ def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tupl
         found = handler.apply_custom(frame, op.rules, operands[:n], operands[n:])
         if found is not None:
             return found
-    keeps = handler.keeps_rules and not handler.threads_state
-    if not keeps and op.rules.batch is None:
+    keeps = handler.keeps_rules
+    if keeps_record(frame) or (not keeps and op.rules.batch is None):
         return _plain(frame, op, operands)
     leaves, layouts = flatten_boxes(frame, operands)
-    before, state = state_of(frame)
+    state = state_of(frame)[1]
     # A rule may give a boxed value where the function itself gives a plain one, a constant say. Results that
     # the handler's own effects made plain, such as a sum along its axis, must stay plain.
     lifts = keeps and not handler.takes(op.effects)
     handled = under(
         op.program, handler, layouts, state, _lifted if lifts else _as_they_are, ("custom", lifts)
     )
-    if handler.threads_state:
-        results = Call(handled.program)(*handled.constants, *before, *leaves)
-        put_state(frame, results[: len(before)], state)
-        return tuple(rebuild_boxes(frame, results[len(before) :], handled.results))
     captured = len(handled.constants)
     constants = captured + sum([len(layout.types) for layout in layouts[:n]])
 
@@ -254,7 +250,7 @@ def _repeated(x: Array, size: int) -> Array:
 def custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -> tuple[Array, ...]:
     """The same operation on the leaves of boxes, where the handler keeps rules."""
     handler = frame.handler
-    if not isinstance(handler, PayloadHandler) or not handler.keeps_rules or handler.threads_state:
+    if not isinstance(handler, PayloadHandler) or not handler.keeps_rules or keeps_record(frame):
         if op.program is None:
             raise op.backward.no_forward_mode()
         return _plain(

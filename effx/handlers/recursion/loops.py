@@ -29,6 +29,7 @@ from effx.handlers.recursion.staging import (
     State,
     aligned,
     cached,
+    put_collected,
     put_state,
     recursion,
     state_of,
@@ -36,7 +37,7 @@ from effx.handlers.recursion.staging import (
 )
 from effx.ir.ops.control import Scan, While
 from effx.ir.passes import dead_code
-from effx.ir.program import Program
+from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.tree.registry import flatten
 
@@ -172,9 +173,12 @@ def scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]
     )(*handled.constants, *constants, *before, *start, *xs)
     put_state(frame, results[: len(before)], state)
     rest = results[len(before) :]
+    outputs = handled.results[op.carries :]
+    end = len(start) + sum([len(layout.types) for layout in outputs])
+    put_collected(frame, rest[end:], handled.collected)  # a row for each step
     return (
         *rebuild_boxes(frame, rest[: len(start)], carry),
-        *stacked(frame, rest[len(start) :], handled.results[op.carries :], op.length),
+        *stacked(frame, rest[len(start) : end], outputs, op.length),
     )
 
 
@@ -209,14 +213,23 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
     start = initial(frame, operands[c:], carry)
     (test, body), captured = aligned([condition, handled])
     k = len(captured)
-    test = _without_state(test, len(before))
+    test = _answer(test, len(before))
+    # What the body collects is carried along, so that the last turn's is there at the end.
+    last = handled.collected
+    first = [
+        x
+        for name, layout in zip(last.names, last.layouts, strict=True)
+        for x in flatten(handler_of(frame).missing(name, layout.example()))[0]
+    ]
     results = While(
-        moved(test, k, len(before), len(constants)),
-        moved(body, k, len(before), len(constants)),
+        _longer(moved(test, k, len(before), len(constants)), last.types),
+        _longer(moved(body, k, len(before), len(constants)), last.types),
         k + len(constants),
-    )(*captured, *constants, *before, *start)
+    )(*captured, *constants, *before, *start, *first)
+    end = len(results) - len(first)
     put_state(frame, results[: len(before)], state)
-    return tuple(rebuild_boxes(frame, results[len(before) :], carry))
+    put_collected(frame, results[end:], last)
+    return tuple(rebuild_boxes(frame, results[len(before) : end], carry))
 
 
 def _condition(frame: Frame, op: While, constants: Layouts, carry: Layouts, state: State) -> Handled:
@@ -234,12 +247,23 @@ def _decided(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[l
     return flatten_boxes(frame, [test])
 
 
-def _without_state(program: Program, state: int) -> Program:
-    """Drops the state that a condition returns: a condition is asked once more than the body runs."""
-    if not state:
+def _answer(program: Program, state: int) -> Program:
+    """Drops all that a condition returns but its answer: it is asked once more than the body runs."""
+    if len(program.outputs) == 1:
         return program
     return cached(
         program,
-        ("stateless", state),
-        lambda: dead_code(attrs.evolve(program, outputs=program.outputs[state:], derived={})),
+        ("answer", state),
+        lambda: dead_code(attrs.evolve(program, outputs=program.outputs[state : state + 1], derived={})),
     )
+
+
+def _longer(program: Program, types: tuple[ArrayType, ...]) -> Program:
+    """Adds inputs that the program does not read."""
+    if not types:
+        return program
+
+    def make() -> Program:
+        return attrs.evolve(program, inputs=(*program.inputs, *[Var(t) for t in types]), derived={})
+
+    return cached(program, ("longer", types), make)

@@ -14,7 +14,7 @@ from effx.effects import Frame, Handler, handle
 from effx.handlers.parallel import Members
 from effx.handlers.recursion.layout import Layout, flatten_boxes, handler_of, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked
-from effx.handlers.recursion.staging import State, recursion, state_of, under
+from effx.handlers.recursion.staging import State, put_collected, recursion, state_of, under
 from effx.ir.ops.parallel import ParallelMap
 
 __all__ = ["flags_of", "inside"]
@@ -51,7 +51,11 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
         body=handled.program,
         mapped_in=(*shared, *flags_of(op.mapped_in, layouts)),
         # The members' states are told apart, and merged here.
-        mapped_out=(*[True] * len(before), *flags_of(op.mapped_out, handled.results)),
+        mapped_out=(
+            *[True] * len(before),
+            *flags_of(op.mapped_out, handled.results),
+            *[True] * len(handled.collected.types),
+        ),
     )(*handled.constants, *before, *leaves)
     _merge(frame, results[: len(before)], state, op.size)
     values: list[Array] = []
@@ -62,6 +66,7 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
         values += (
             stacked(frame, parts, (layout,), op.size) if mapped else rebuild_boxes(frame, parts, (layout,))
         )
+    put_collected(frame, results[start:], handled.collected)  # a row for each member
     return tuple(values)
 
 

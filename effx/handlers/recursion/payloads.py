@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from effx.array import Array
+from effx.array.promotion import zeros
 from effx.effects import Frame, Handler, resumed
 from effx.errors import TransformError
 from effx.handlers.stage import run_program
@@ -31,12 +32,15 @@ class PayloadHandler(Handler):
         keeps_rules: True where the handler does to a derivative what it does to the function, as batching
             does. Then rules for differentiation that a user gave a function stay in force under it; else what
             the handler makes of the function is differentiated.
+        collects: True where the handler gathers values by name (`collect`). They are handed out of programs:
+            stacked by scan and by parallel maps, of a while loop those of the last turn.
     """
 
     __slots__ = ()
     height: ClassVar[int] = 4
     threads_state: ClassVar[bool] = False
     keeps_rules: ClassVar[bool] = False
+    collects: ClassVar[bool] = False
 
     def lift(self, x: Array) -> PyTree:
         """Turns a plain value into the payload that stands for it.
@@ -109,6 +113,21 @@ class PayloadHandler(Handler):
         """Returns the state after branches that were both run."""
         raise TransformError(f"{self.name}: both branches ran; define merge_states(a, b)")
 
+    def collect(self, frame: Frame, name: str, value: PyTree) -> None:
+        """Gathers a value, a pytree of arrays that are not the handler's own boxes.
+
+        Raises:
+            TransformError: the name is taken.
+        """
+        if name in frame.collected:
+            raise TransformError(f"{self.name}: two values are collected under the name {name!r}")
+        frame.collected[name] = value
+
+    def missing(self, name: str, like: PyTree) -> PyTree:
+        """Returns what stands for a value that another branch collects, or that no turn of a loop gave: zeros."""
+        leaves, tree = flatten(like)
+        return tree.unflatten([zeros(x.type) for x in leaves])
+
     def run_branches(
         self, frame: Frame, index: PyTree, op: "Cond", operands: Sequence[Array]
     ) -> tuple[Array, ...]:
@@ -116,14 +135,18 @@ class PayloadHandler(Handler):
         from effx.array import Box
         from effx.handlers.recursion.layout import payload_of
 
-        start = frame.state
+        start, before = frame.state, frame.collected
         states: list[PyTree] = []
+        found: list[dict[str, PyTree]] = []
         results: list[list[Array]] = []
         for branch in op.branches:
-            frame.state = start
+            frame.state, frame.collected = start, {}
             with resumed(frame):
                 results.append(run_program(branch, operands))
             states.append(frame.state)
+            found.append(frame.collected)
+        frame.collected = before
+        self.collect_branches(frame, found)
         if self.threads_state:
             state = states[0]
             for other in states[1:]:
@@ -136,6 +159,16 @@ class PayloadHandler(Handler):
                 payload = self.join(payload, payload_of(frame, value))
             joined.append(Box(frame, payload, t))
         return tuple(joined)
+
+    def collect_branches(self, frame: Frame, found: Sequence[dict[str, PyTree]]) -> None:
+        """Gathers what branches that were all run have collected.
+
+        Raises:
+            TransformError: more than one has collected a value under one name.
+        """
+        for collected in found:
+            for name, value in collected.items():
+                self.collect(frame, name, value)
 
     def run_undecided(self, frame: Frame, op: "While", operands: Sequence[Array]) -> tuple[Array, ...]:
         """Runs a loop whose condition is boxed and has no plain value.

@@ -11,7 +11,7 @@ from effx.array import Array
 from effx.effects import Frame, resumed
 from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.loops import Layouts, carried, fixed, initial
-from effx.handlers.recursion.staging import Handled, State, aligned, recursion, state_of
+from effx.handlers.recursion.staging import Handled, State, aligned, keeps_record, recursion
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.solve import LinearSolve, Root
@@ -54,8 +54,8 @@ def solved(
 
 def solve(frame: Frame, op: LinearSolve | Root, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One solution of the staged programs."""
-    if state_of(frame)[0]:
-        # What a solver does to a state is what it does step by step.
+    if keeps_record(frame):
+        # What a solver does to a state, or collects, is what it does step by step.
         with resumed(frame):
             return tuple(run_program(op.solve, operands))
     parts, constants, start = solved(frame, op, operands, op.constants)

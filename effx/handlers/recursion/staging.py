@@ -8,18 +8,30 @@ from typing import Any, TypeVar, cast, final
 
 import attrs
 
+from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import as_operand, convert
 from effx.effects import Frame, Handler, Operation, RuleTable, handle, is_in_scope
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
-from effx.handlers.recursion.payloads import state_leaves
+from effx.handlers.recursion.payloads import PayloadHandler, state_leaves
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Staged, Var
-from effx.tree.registry import PyTreeDef, flatten
+from effx.ir.types import ArrayType, array_type
+from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["Handled", "State", "aligned", "cached", "recur", "recursion", "under"]
+__all__ = [
+    "Collected",
+    "Handled",
+    "State",
+    "aligned",
+    "cached",
+    "keeps_record",
+    "recur",
+    "recursion",
+    "under",
+]
 
 H = TypeVar("H", bound=HigherOrder)
 T = TypeVar("T")
@@ -28,6 +40,7 @@ T = TypeVar("T")
 Recursion = Callable[[Frame, H, Sequence[Array]], tuple[Array, ...]]
 
 rules: "RuleTable[Recursion[HigherOrder]]" = RuleTable("recursion")
+SCALAR = array_type(dtypes.float32)
 
 
 def recursion(*kinds: type[H]) -> Callable[[Recursion[H]], Recursion[H]]:
@@ -98,20 +111,94 @@ def take_state(frame: Frame, state: State) -> list[Array]:
 
 
 @final
+@attrs.frozen
+class Collected:
+    """How what a handler collected inside a program lies behind the program's results.
+
+    Attributes:
+        names: in order.
+        layouts: of the values, one each.
+    """
+
+    names: tuple[str, ...] = ()
+    layouts: tuple[Layout, ...] = ()
+
+    @property
+    def types(self) -> tuple[ArrayType, ...]:
+        """The arrays' types."""
+        return types_of(self.layouts)
+
+    def values(self, leaves: Sequence[Array]) -> dict[str, PyTree]:
+        """Rebuilds the values by name."""
+        found: dict[str, PyTree] = {}
+        start = 0
+        for name, layout in zip(self.names, self.layouts, strict=True):
+            assert layout.tree is not None
+            found[name] = layout.tree.unflatten(leaves[start : start + len(layout.types)])
+            start += len(layout.types)
+        return found
+
+
+NOTHING = Collected()
+
+
+@final
 @attrs.frozen(eq=False)
 class Handled:
     """A program staged under a handler.
 
     Attributes:
         program: from the constants, the state's leaves and the inputs' leaves to the state's
-            leaves and the results' leaves.
+            leaves, the results' leaves and those of what was collected.
         constants: values of its first inputs.
         results: how the results lie.
+        collected: what the handler collected.
     """
 
     program: Program
     constants: tuple[Array, ...]
     results: tuple[Layout, ...]
+    collected: Collected = NOTHING
+
+
+def keeps_record(frame: Frame) -> bool:
+    """Says whether the handler keeps a state or collects values, which programs have to hand out."""
+    handler = frame.handler
+    return isinstance(handler, PayloadHandler) and (handler.threads_state or handler.collects)
+
+
+def take_collected(frame: Frame) -> tuple[list[Array], Collected]:
+    """Returns the arrays that a body has collected, and how they lie.
+
+    Raises:
+        TransformError: a value is a box of the handler itself.
+    """
+    if not frame.collected:
+        return [], NOTHING
+    leaves: list[Array] = []
+    layouts: list[Layout] = []
+    for name, value in frame.collected.items():
+        parts, tree = flatten(value)
+        arrays = [as_operand(x, frame.handler.name) for x in parts]
+        for x in arrays:
+            if x.frame is frame:
+                raise TransformError(
+                    f"{frame.handler.name}: the value collected under {name!r} is a box of the handler itself; "
+                    f"collect its payload"
+                )
+        types = tuple([x.type for x in arrays])
+        layouts.append(Layout(tree, types, types[0] if types else SCALAR))
+        leaves += arrays
+    return leaves, Collected(tuple(frame.collected), tuple(layouts))
+
+
+def put_collected(frame: Frame, leaves: Sequence[Array], collected: Collected) -> None:
+    """Gathers what a program has handed out."""
+    if collected.names:
+        handler = frame.handler
+        assert isinstance(handler, PayloadHandler)
+        for name, value in collected.values(leaves).items():
+            handler.collect(frame, name, value)
 
 
 # Brings the results of a body to the arrays that the new program returns: (frame, inputs, outputs) -> values
@@ -160,21 +247,23 @@ def under(
 
     def make() -> Handled:
         results: tuple[Layout, ...] = ()
+        collected = NOTHING
         n = len(state.leaves)
 
         def body(leaves: list[Array]) -> list[Array]:
-            nonlocal results
+            nonlocal results, collected
             with handle(handler) as frame:
                 put_state(frame, leaves[:n], state)
                 inputs = rebuild_boxes(frame, leaves[n:], layouts)
                 outputs = run_program(program, inputs)
             # Lifting and joining run outside the handler, as its rules do.
             flat, results = settle(frame, inputs, outputs)
-            return [*take_state(frame, state), *flat]
+            gathered, collected = take_collected(frame)
+            return [*take_state(frame, state), *flat, *gathered]
 
         types = (*types_of(state.leaves), *types_of(layouts))
         staged = stage(body, types, f"{handler.name}_{program.name}", handler.name)
-        return Handled(staged.program, staged.captured, results)
+        return Handled(staged.program, staged.captured, results, collected)
 
     whole = ("under", handler, layouts, state, key)
     found = cached(program, whole, make)

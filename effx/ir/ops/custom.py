@@ -17,6 +17,7 @@ from effx.ir.ops.base import is_int, show
 from effx.ir.ops.control import HigherOrder, fits
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
+from effx.tree.registry import PyTreeDef
 
 if TYPE_CHECKING:
     from effx.array import Array
@@ -47,6 +48,22 @@ def word(name: str) -> str:
 
 
 @final
+@attrs.frozen(eq=False)
+class Named:
+    """A named function that handlers may have rules for, and one call of it; equal only to itself.
+
+    Attributes:
+        base: the user's function, by which handlers know their rules.
+        in_tree: the structure of its arguments, a tuple's.
+        result: gives the structure and the types of its result.
+    """
+
+    base: object
+    in_tree: PyTreeDef
+    result: "Callable[[], tuple[PyTreeDef, Sequence[ArrayType]]]"
+
+
+@final
 @attrs.frozen(eq=False, repr=False)
 class Rules:
     """The rules of one function, each for the arguments behind the constants; equal only to itself.
@@ -57,6 +74,7 @@ class Rules:
         jvp: for forward mode.
         vjp: for reverse mode.
         batch: for vmap.
+        function: where handlers of users' may have rules for the function.
     """
 
     what: str
@@ -64,10 +82,11 @@ class Rules:
     jvp: JvpRule | None = None
     vjp: VjpRule | None = None
     batch: BatchRule | None = None
+    function: Named | None = None
 
     def __repr__(self) -> str:
         kinds = [k for k in ("jvp", "vjp", "batch") if getattr(self, k) is not None]
-        return f"<{'.'.join(kinds)}.rules.of.{word(self.name)}>"
+        return f"<{'.'.join([*kinds, 'rules.of', word(self.name)])}>"
 
 
 @final

@@ -1,0 +1,143 @@
+"""The base class for handlers that watch operations without boxing values: count, rewrite, collect, supply.
+
+Such a handler either sees every operation, or only those that carry an effect that it `handles`. A rule
+answers an operation, by `site.forward` or otherwise; what has no rule is forwarded. Operations that hold programs
+are gone into, with the handler's state threaded and what it collects handed out.
+
+Never: know an operation.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, Self, TypeAlias
+
+from typing_extensions import TypeVar
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.effects import Frame, Operation, Value
+from effx.errors import TransformError, TreeError
+from effx.handlers.ruled import Default, RuledHandler
+from effx.handlers.sites import Site
+from effx.ir.ops.custom import Named
+from effx.tree.registry import flatten
+
+__all__ = ["InterceptHandler"]
+
+R = TypeVar("R")
+S = TypeVar("S", default=None)
+A = TypeVar("A")
+O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
+O_contra = TypeVar("O_contra", bound=Operation[Any], contravariant=True)
+F_contra = TypeVar("F_contra", contravariant=True)
+
+Result = Array | tuple[Array, ...]
+
+
+class VariadicAt(Protocol[F_contra, O_contra]):
+    """A rule of an operation with any number of operands."""
+
+    def __call__(self, site: F_contra, op: O_contra, /, *operands: Array) -> Result:
+        """Returns the result."""
+        ...
+
+
+Rule: TypeAlias = (
+    Callable[[A, O], Result]
+    | Callable[[A, O, Array], Result]
+    | Callable[[A, O, Array, Array], Result]
+    | Callable[[A, O, Array, Array, Array], Result]
+    | VariadicAt[A, O]
+)
+"""`(site, op, *operands) -> result`."""
+
+
+class InterceptHandler(RuledHandler[S], Generic[S]):
+    """A handler of plain values, with a state of type `S`.
+
+    Attributes:
+        handles: effects that the handler takes. Empty: it sees every operation.
+        default: what happens to an operation without a rule.
+
+    >>> import attrs, effx, effx.numpy as enp
+    >>> from effx.ir.ops.elementwise import Mul, Sin
+    >>> @attrs.frozen
+    ... class Count(InterceptHandler[effx.Array]):
+    ...     def initial(self): return enp.int32(0)
+    ...     def returns(self, result, frame): return result, frame.state
+    >>> @Count.rule(Sin, Mul)
+    ... def _(site, op, *operands):
+    ...     site.state = site.state + 1
+    ...     return site.forward()
+    >>> loop = lambda x: effx.lax.fori_loop(0, 5, lambda i, y: enp.sin(y) * 2.0, x)
+    >>> Count().run(effx.jit(loop), 1.0)[1]
+    Array(10, dtype=int32)
+    """
+
+    default: Default = "forward"  # type: ignore[misc]  # a ClassVar, read on the class
+
+    def __init_subclass__(cls, **arguments: object) -> None:
+        super().__init_subclass__(**arguments)
+        if "intercepts" not in cls.__dict__:
+            cls.intercepts = not cls.handles
+
+    @classmethod
+    def rule(cls, *kinds: type[O]) -> "Callable[[Rule[Site[Self, S], O]], Rule[Site[Self, S], O]]":
+        """Registers `(site, op, *operands) -> result` for operation classes, base classes or traits."""
+
+        def register(rule: Rule[Site[Self, S], O]) -> Rule[Site[Self, S], O]:
+            cls.rules.register(*kinds)((rule, True))
+            return rule
+
+        return register
+
+    @classmethod
+    def function_rule(cls, function: Callable[..., Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+        """Registers a rule for a `named_function`: it is called in the function's place, with its arguments.
+
+        Raises:
+            TransformError: the handler sees only operations with its effects, and so no functions.
+        """
+        if cls.handles:
+            raise TransformError(
+                f"{cls.name}: a handler of effects sees no functions; rules for them need one that sees every operation"
+            )
+
+        def register(rule: Callable[..., R]) -> Callable[..., R]:
+            cls.function_rules[function] = rule
+            return rule
+
+        return register
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Applies the operation's rule, or the default."""
+        arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
+        found = self.rules.find(type(op))
+        if found is None:
+            return self._without_rule(frame, op, arrays)
+        result: R = found[0](Site(frame, op, arrays), op, *arrays)
+        return result
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Runs a function under the handler.
+
+        Returns:
+            The function's result, after `returns`.
+        """
+        with self.installed() as frame:
+            result = function(*args, **kwargs)
+        return self.returns(result, frame)
+
+    def apply_function(
+        self, frame: Frame, function: Named, rule: Callable[..., Any], primals: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """Calls a rule in the place of a named function."""
+        found, tree = flatten(rule(*function.in_tree.unflatten(primals)))
+        out_tree, types = function.result()
+        values = [as_operand(y, self.name) for y in found]
+        if tree != out_tree or not all([y.type.matches(t) for y, t in zip(values, types, strict=True)]):
+            name = getattr(function.base, "__name__", "f")
+            raise TreeError(
+                f"{self.name}: the rule for {name} gives {tree} of {', '.join([repr(y.type) for y in values])}, "
+                f"but the function gives {out_tree} of {', '.join(map(repr, types))}"
+            )
+        return tuple(values)

@@ -1,0 +1,134 @@
+"""What users' handlers share: rules by operation, class or trait, rules for named functions, state and result.
+
+Never: say what a rule is given; the kinds of handlers do.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Generic, Literal, cast
+
+from typing_extensions import TypeVar
+
+from effx.array import Array
+from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle, no_rule, resumed
+from effx.errors import TransformError
+from effx.handlers.recursion import PayloadHandler, recur
+from effx.ir.ops.custom import Named, Rules
+from effx.tree.registry import PyTree
+
+__all__ = ["Default", "RuledHandler"]
+
+R = TypeVar("R")
+S = TypeVar("S", default=None)
+
+Default = Literal["error", "forward", "derive"]
+"""What happens to an operation without a rule: an error that names it; the operation on the plain
+values, whose result is plain; or the operation expressed by others, which are handled in turn."""
+
+
+class RuledHandler(PayloadHandler, Generic[S]):
+    """A handler with a table of rules. Subclass `BoxHandler` or `InterceptHandler`.
+
+    Attributes:
+        default: what happens to an operation without a rule.
+        handles: the effects that the handler takes, wherever an operation that carries one is performed.
+    """
+
+    default: ClassVar[Default] = "error"
+    handles: ClassVar[frozenset[Label]] = frozenset()
+    # The rule, and whether it is given the site.
+    rules: ClassVar["RuleTable[tuple[Callable[..., Any], bool]]"] = RuleTable("rules")
+    function_rules: ClassVar["dict[object, Callable[..., Any]]"] = {}
+
+    def __init_subclass__(cls, **arguments: object) -> None:
+        super().__init_subclass__(**arguments)
+        # A table of its own for each handler class, on top of its base's.
+        base = next(k for k in cls.__mro__[1:] if issubclass(k, RuledHandler))
+        cls.rules = RuleTable(cls.name, base.rules)
+        cls.function_rules = {}
+        if "threads_state" not in cls.__dict__:
+            cls.threads_state = cls.initial is not RuledHandler.initial
+        if "watches" not in cls.__dict__:
+            cls.watches = any([label.optional for label in cls.handles])
+
+    def initial(self) -> S:
+        """Returns the state with which the handler is installed: a pytree of arrays.
+
+        A handler that overrides this has a state: its rules read and assign `site.state`, and programs carry it in
+        and out. Its structure, shapes and dtypes stay what they are.
+        """
+        return cast("S", None)
+
+    def returns(self, result: PyTree, frame: Frame) -> Any:
+        """The return clause: makes what `run` gives out of the function's result.
+
+        Args:
+            result: of the function, in payloads for a handler with boxes.
+            frame: the handler's, with the last `state` and what was `collected`.
+        """
+        return result
+
+    def takes(self, effects: frozenset[Effect]) -> bool:
+        """Says whether the handler handles one of these effects."""
+        return not self.handles.isdisjoint(effects)
+
+    @contextmanager
+    def installed(self) -> Iterator[Frame]:
+        """Installs the handler for the length of a `with` block and gives its frame."""
+        with handle(self) as frame:
+            frame.state = self.initial()
+            yield frame
+
+    def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
+        inside = recur(frame, op, operands)
+        if inside is not None:
+            return cast("R", inside)
+        if self.default == "derive" and op.can_decompose():
+            with resumed(frame):
+                return op.decompose(*operands)
+        if self.default == "forward" or not any([x.frame is frame for x in operands]):
+            return self.forward(frame, op, operands)
+        if op.can_decompose():
+            with resumed(frame):
+                return op.decompose(*operands)
+        raise no_rule(op, self)
+
+    def forward(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
+        """Performs an operation outward on the plain values behind its operands."""
+        return op(*operands)
+
+    # Named functions
+
+    @classmethod
+    def rule_of(cls, function: object) -> Callable[..., Any] | None:
+        """Returns the handler's rule for a named function."""
+        for base in cls.__mro__:
+            table = base.__dict__.get("function_rules")
+            if table is not None and function in table:
+                return cast("Callable[..., Any]", table[function])
+        return None
+
+    def uses(self, rules: Rules) -> bool:
+        """Says whether there is a rule for the named function."""
+        return rules.function is not None and self.rule_of(rules.function.base) is not None
+
+    def apply_custom(
+        self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+    ) -> tuple[Array, ...] | None:
+        """Applies the rule for a named function."""
+        function = rules.function
+        rule = None if function is None else self.rule_of(function.base)
+        if function is None or rule is None:
+            return None
+        if any([x.frame is frame for x in constants]):
+            raise TransformError(
+                f"{self.name}: {rules.name} closes over a value that is handled, which its rule for "
+                f"{self.name} knows nothing of; make it an argument"
+            )
+        return self.apply_function(frame, function, rule, primals)
+
+    def apply_function(
+        self, frame: Frame, function: Named, rule: Callable[..., Any], primals: Sequence[Array]
+    ) -> tuple[Array, ...] | None:
+        """Applies a rule for a named function to flat operands."""
+        raise TransformError(f"{self.name}: this kind of handler has no rules for named functions")

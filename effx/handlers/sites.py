@@ -1,0 +1,135 @@
+"""Where an operation is performed: what a rule may ask about it.
+
+Never: know a handler.
+"""
+
+from typing import Any, Generic, cast, final
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from effx.array import Array, HostArray
+from effx.effects import Frame, Handler, Operation, current_scope, stack_of
+from effx.errors import Source, TransformError, current_source, source_of
+from effx.handlers.recursion.payloads import PayloadHandler
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.types import ArrayType
+from effx.tree.registry import PyTree
+
+__all__ = ["Site"]
+
+H = TypeVar("H", bound=Handler, default=Handler)
+S = TypeVar("S", default=Any)
+
+
+@final
+class Site(Generic[H, S]):
+    """One operation that a handler is at: its operands, its place in the program, and the way outward.
+
+    Rules get one as their first argument. It is good until the rule returns.
+
+    Attributes:
+        frame: the handler's frame.
+        op: the operation.
+        operands: as they came: boxes of the handler, or values of handlers further out.
+    """
+
+    __slots__ = ("frame", "op", "operands")
+
+    def __init__(self, frame: Frame, op: Operation[Any], operands: tuple[Array, ...]) -> None:
+        self.frame = frame
+        self.op = op
+        self.operands = operands
+
+    @property
+    def handler(self) -> H:
+        """The handler with its parameters."""
+        return cast("H", self.frame.handler)
+
+    @property
+    def state(self) -> S:
+        """The handler's state. Assign a new one; states are values."""
+        return cast("S", self.frame.state)
+
+    @state.setter
+    def state(self, value: S) -> None:
+        self.frame.state = value
+
+    @property
+    def types(self) -> tuple[ArrayType, ...]:
+        """The operands' types, as the user's function sees them."""
+        return tuple([x.type for x in self.operands])
+
+    @property
+    def result_types(self) -> tuple[ArrayType, ...]:
+        """The results' types, by the operation's typing rule."""
+        op: Operation[Any] = self.op
+        if isinstance(op, TupleOperation):
+            return op.infer(*self.types)
+        return (cast("ArrayOperation", op).infer(*self.types),)
+
+    @property
+    def constants(self) -> tuple[np.ndarray[Any, Any] | None, ...]:
+        """For each operand its value as a NumPy array, if it is known already; None if not.
+
+        Known are numbers and NumPy arrays that the user's function wrote down, and, outside of jit,
+        arrays that no handler has boxed.
+        """
+        return tuple(
+            [
+                x.host("site.constants") if type(x) is HostArray or x.frame is None else None
+                for x in self.operands
+            ]
+        )
+
+    @property
+    def scope(self) -> str:
+        """The names of the surrounding `named_scope`s, outermost first, joined by `/`."""
+        return current_scope.get()
+
+    @property
+    def source(self) -> Source:
+        """The user's position as (code object, instruction offset)."""
+        return current_source()
+
+    @property
+    def line(self) -> str:
+        """The user's line, such as `train.py:12 in loss`."""
+        return source_of(current_source())
+
+    @property
+    def stack(self) -> str:
+        """The handlers further out, outermost first, such as `jit > vmap(axis_size=3)`."""
+        return stack_of(self.frame.outer)
+
+    def is_boxed(self, operand: int) -> bool:
+        """Says whether an operand is a box of this handler."""
+        return self.operands[operand].frame is self.frame
+
+    def forward(self, *operands: Array) -> Any:
+        """Performs the operation outward.
+
+        Args:
+            operands: what to perform it on; without any, the operands as they came.
+
+        Returns:
+            An array, or a tuple of arrays for operations with several results.
+        """
+        return self.op(*(operands or self.operands))
+
+    def collect(self, name: str, value: PyTree) -> None:
+        """Gathers a value under a name; scan stacks what its steps collect.
+
+        Args:
+            name: of the value; taken once.
+            value: a pytree of arrays, and no boxes of the handler.
+
+        Raises:
+            TransformError: the name is taken, or the handler does not collect.
+        """
+        handler = self.frame.handler
+        if not isinstance(handler, PayloadHandler) or not handler.collects:
+            raise TransformError(
+                f"{handler.name}: site.collect({name!r}, ...) needs a handler with collects = True"
+            )
+        handler.collect(self.frame, name, value)
