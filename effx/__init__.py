@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from effx import dtypes as dtypes
     from effx import effects as effects
     from effx import errors as errors
+    from effx import handling as handling
     from effx import lax as lax
+    from effx import library as library
     from effx import nn as nn
     from effx import numpy as numpy
     from effx import random as random
@@ -134,8 +136,11 @@ _MODULES = {
     "effects",
     "errors",
     "handlers",
+    "handling",
     "ir",
+    "laws",
     "lax",
+    "library",
     "nn",
     "numpy",
     "random",
@@ -143,7 +148,18 @@ _MODULES = {
     "tree",
     "tree_util",
 }
-_PERFORMING = {"custom_batching", "custom_derivatives", "lax", "nn", "numpy", "random", "test_util"}
+_PERFORMING = {
+    "custom_batching",
+    "custom_derivatives",
+    "handling",
+    "laws",
+    "lax",
+    "library",
+    "nn",
+    "numpy",
+    "random",
+    "test_util",
+}
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])  # noqa: PLE0605 - a list of strings, computed
 

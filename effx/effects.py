@@ -287,6 +287,24 @@ class handle:
                 listener(False)
 
 
+class entered:
+    """Makes a frame the current one for the length of a `with` block; None for no handlers."""
+
+    __slots__ = ("frame", "token")
+
+    def __init__(self, frame: Frame | None) -> None:
+        self.frame = frame
+
+    def __enter__(self) -> Self:
+        self.token = _current.set(self.frame)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _current.reset(self.token)
+
+
 class isolated:
     """Removes all handlers for the length of a `with` block, so that nothing but XLA sees what it does."""
 

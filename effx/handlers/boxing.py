@@ -9,7 +9,7 @@ Never: know an operation.
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, cast, get_args, overload
+from typing import Any, ClassVar, Generic, Self, cast, get_args, overload
 
 from typing_extensions import TypeVar
 
@@ -17,8 +17,9 @@ from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.array.values import Operand
 from effx.effects import Frame, Operation, Value
-from effx.errors import EscapedBoxError, TransformError, TreeError
+from effx.errors import EscapedBoxError, TransformError, TreeError, current_source, source_in_force
 from effx.handlers.ruled import Default, RuledHandler
+from effx.handlers.signatures import Computes, ComputesAt
 from effx.handlers.sites import Site
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.custom import Named
@@ -32,52 +33,9 @@ R = TypeVar("R")
 P = TypeVar("P")
 S = TypeVar("S", default=None)
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
-O_contra = TypeVar("O_contra", bound=Operation[Any], contravariant=True)
-P_contra = TypeVar("P_contra", contravariant=True)
-Q_co = TypeVar("Q_co", covariant=True)
-F_contra = TypeVar("F_contra", contravariant=True)
-
-
-class Variadic(Protocol[O_contra, P_contra, Q_co]):
-    """A rule of an operation with any number of operands."""
-
-    def __call__(self, op: O_contra, /, *payloads: P_contra) -> Q_co:
-        """Returns the result's payload."""
-        ...
-
-
-class VariadicAt(Protocol[F_contra, O_contra, P_contra, Q_co]):
-    """A rule of an operation with any number of operands that looks at the site."""
-
-    def __call__(self, site: F_contra, op: O_contra, /, *payloads: P_contra) -> Q_co:
-        """Returns the result's payload."""
-        ...
-
-
-# The same without defaults, which a type alias cannot have before others.
-T = TypeVar("T")
-A = TypeVar("A")
-
-Result: TypeAlias = T | Array | tuple[T | Array, ...]
-"""What a rule gives: a payload, a plain array where the result carries nothing, or a tuple of these."""
-
-Rule: TypeAlias = (
-    Callable[[O, T], Result[T]]
-    | Callable[[O, T, T], Result[T]]
-    | Callable[[O, T, T, T], Result[T]]
-    | Callable[[O, T, T, T, T], Result[T]]
-    | Variadic[O, T, Result[T]]
-)
-"""`(op, *payloads) -> result`."""
-
-SiteRule: TypeAlias = (
-    Callable[[A, O, T], Result[T]]
-    | Callable[[A, O, T, T], Result[T]]
-    | Callable[[A, O, T, T, T], Result[T]]
-    | Callable[[A, O, T, T, T, T], Result[T]]
-    | VariadicAt[A, O, T, Result[T]]
-)
-"""`(site, op, *payloads) -> result`."""
+O1 = TypeVar("O1", bound=Operation[Any])
+O2 = TypeVar("O2", bound=Operation[Any])
+O3 = TypeVar("O3", bound=Operation[Any])
 
 
 class BoxHandler(RuledHandler[S], Generic[P, S]):
@@ -114,32 +72,46 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             if found and isinstance(found[0], type):
                 cls.payload_type = found[0]
 
+    @overload
     @classmethod
-    def rule(cls, *kinds: type[O]) -> "Callable[[Rule[O, P]], Rule[O, P]]":
+    def rule(cls, kind: type[O], /) -> Computes[O, P]: ...
+    @overload
+    @classmethod
+    def rule(cls, kind: type[O], kind1: type[O1], /) -> Computes[O | O1, P]: ...
+    @overload
+    @classmethod
+    def rule(cls, kind: type[O], kind1: type[O1], kind2: type[O2], /) -> Computes[O | O1 | O2, P]: ...
+    @overload
+    @classmethod
+    def rule(
+        cls, kind: type[O], kind1: type[O1], kind2: type[O2], kind3: type[O3], /
+    ) -> Computes[O | O1 | O2 | O3, P]: ...
+    @overload
+    @classmethod
+    def rule(cls, *kinds: type[O]) -> Computes[O, P]: ...
+    @classmethod
+    def rule(cls, *kinds: type[Operation[Any]]) -> Any:
         """Registers `(op, *payloads) -> payload` for operation classes, base classes or traits.
 
         For an operation with several results the rule returns a tuple of payloads. A result that
         is a plain array stays unboxed. The most specific rule is used; a rule of a subclass comes
         before one of its base.
         """
+        return cls._registered(kinds, wants_site=False)
 
-        def register(rule: Rule[O, P]) -> Rule[O, P]:
-            cls.rules.register(*kinds)((rule, False))
-            return rule
-
-        return register
-
+    @overload
     @classmethod
-    def site_rule(
-        cls, *kinds: type[O]
-    ) -> "Callable[[SiteRule[Site[Self, S], O, P]], SiteRule[Site[Self, S], O, P]]":
+    def site_rule(cls, kind: type[O], /) -> ComputesAt[Site[Self, S], O, P]: ...
+    @overload
+    @classmethod
+    def site_rule(cls, kind: type[O], kind1: type[O1], /) -> ComputesAt[Site[Self, S], O | O1, P]: ...
+    @overload
+    @classmethod
+    def site_rule(cls, *kinds: type[O]) -> ComputesAt[Site[Self, S], O, P]: ...
+    @classmethod
+    def site_rule(cls, *kinds: type[Operation[Any]]) -> Any:
         """Registers `(site, op, *payloads) -> payload`: a rule that asks where it is, or has a state."""
-
-        def register(rule: SiteRule[Site[Self, S], O, P]) -> SiteRule[Site[Self, S], O, P]:
-            cls.rules.register(*kinds)((rule, True))
-            return rule
-
-        return register
+        return cls._registered(kinds, wants_site=True)
 
     @classmethod
     def function_rule(cls, function: Callable[..., Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
@@ -175,7 +147,12 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             return self._without_rule(frame, op, arrays)
         rule, wants_site = found
         payloads = [x.payload if x.frame is frame else self.lift(x) for x in arrays]  # type: ignore[attr-defined]  # a value with a frame is a Box
-        result = rule(Site(frame, op, arrays), op, *payloads) if wants_site else rule(op, *payloads)
+        # A rule is the handler's author's: all that it performs stands at the user's line.
+        token = source_in_force.set(current_source())
+        try:
+            result = rule(Site(frame, op, arrays), op, *payloads) if wants_site else rule(op, *payloads)
+        finally:
+            source_in_force.reset(token)
         types = [x.type for x in arrays]
         if op.multiple:
             return cast(

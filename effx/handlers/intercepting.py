@@ -8,15 +8,16 @@ Never: know an operation.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, Self, TypeAlias
+from typing import Any, Generic, Self, overload
 
 from typing_extensions import TypeVar
 
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import Frame, Operation, Value
-from effx.errors import TransformError, TreeError
+from effx.errors import TransformError, TreeError, current_source, source_in_force
 from effx.handlers.ruled import Default, RuledHandler
+from effx.handlers.signatures import Answers
 from effx.handlers.sites import Site
 from effx.ir.ops.custom import Named
 from effx.tree.registry import flatten
@@ -27,28 +28,8 @@ R = TypeVar("R")
 S = TypeVar("S", default=None)
 A = TypeVar("A")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
-O_contra = TypeVar("O_contra", bound=Operation[Any], contravariant=True)
-F_contra = TypeVar("F_contra", contravariant=True)
-
-Result = Array | tuple[Array, ...]
-
-
-class VariadicAt(Protocol[F_contra, O_contra]):
-    """A rule of an operation with any number of operands."""
-
-    def __call__(self, site: F_contra, op: O_contra, /, *operands: Array) -> Result:
-        """Returns the result."""
-        ...
-
-
-Rule: TypeAlias = (
-    Callable[[A, O], Result]
-    | Callable[[A, O, Array], Result]
-    | Callable[[A, O, Array, Array], Result]
-    | Callable[[A, O, Array, Array, Array], Result]
-    | VariadicAt[A, O]
-)
-"""`(site, op, *operands) -> result`."""
+O1 = TypeVar("O1", bound=Operation[Any])
+O2 = TypeVar("O2", bound=Operation[Any])
 
 
 class InterceptHandler(RuledHandler[S], Generic[S]):
@@ -80,15 +61,24 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         if "intercepts" not in cls.__dict__:
             cls.intercepts = not cls.handles
 
+    @overload
     @classmethod
-    def rule(cls, *kinds: type[O]) -> "Callable[[Rule[Site[Self, S], O]], Rule[Site[Self, S], O]]":
+    def rule(cls, kind: type[O], /) -> Answers[Site[Self, S], O]: ...
+    @overload
+    @classmethod
+    def rule(cls, kind: type[O], kind1: type[O1], /) -> Answers[Site[Self, S], O | O1]: ...
+    @overload
+    @classmethod
+    def rule(
+        cls, kind: type[O], kind1: type[O1], kind2: type[O2], /
+    ) -> Answers[Site[Self, S], O | O1 | O2]: ...
+    @overload
+    @classmethod
+    def rule(cls, *kinds: type[O]) -> Answers[Site[Self, S], O]: ...
+    @classmethod
+    def rule(cls, *kinds: type[Operation[Any]]) -> Any:
         """Registers `(site, op, *operands) -> result` for operation classes, base classes or traits."""
-
-        def register(rule: Rule[Site[Self, S], O]) -> Rule[Site[Self, S], O]:
-            cls.rules.register(*kinds)((rule, True))
-            return rule
-
-        return register
+        return cls._registered(kinds, wants_site=True)
 
     @classmethod
     def function_rule(cls, function: Callable[..., Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
@@ -114,7 +104,12 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         found = self.rules.find(type(op))
         if found is None:
             return self._without_rule(frame, op, arrays)
-        result: R = found[0](Site(frame, op, arrays), op, *arrays)
+        # A rule is the handler's author's: all that it performs stands at the user's line.
+        token = source_in_force.set(current_source())
+        try:
+            result: R = found[0](Site(frame, op, arrays), op, *arrays)
+        finally:
+            source_in_force.reset(token)
         return result
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

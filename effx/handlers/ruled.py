@@ -31,7 +31,8 @@ class RuledHandler(PayloadHandler, Generic[S]):
 
     Attributes:
         default: what happens to an operation without a rule.
-        handles: the effects that the handler takes, wherever an operation that carries one is performed.
+        handles: the effects that the handler takes, wherever an operation that carries one is performed; a
+            property where the handler's parameters decide.
     """
 
     default: ClassVar[Default] = "error"
@@ -49,7 +50,9 @@ class RuledHandler(PayloadHandler, Generic[S]):
         if "threads_state" not in cls.__dict__:
             cls.threads_state = cls.initial is not RuledHandler.initial
         if "watches" not in cls.__dict__:
-            cls.watches = any([label.optional for label in cls.handles])
+            # Of a property only instances know the labels, so they may be optional.
+            labels: object = cls.handles
+            cls.watches = isinstance(labels, property) or any([label.optional for label in cls.handles])
 
     def initial(self) -> S:
         """Returns the state with which the handler is installed: a pytree of arrays.
@@ -96,6 +99,29 @@ class RuledHandler(PayloadHandler, Generic[S]):
     def forward(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
         """Performs an operation outward on the plain values behind its operands."""
         return op(*operands)
+
+    @classmethod
+    def _registered(
+        cls, kinds: tuple[type[Operation[Any]], ...], wants_site: bool
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Returns the decorator that registers a rule.
+
+        Raises:
+            TransformError: there are no classes, or something is no operation class.
+        """
+        for kind in kinds:
+            if not isinstance(kind, type) or not issubclass(kind, Operation):  # type: ignore[redundant-expr]  # unchecked callers
+                raise TransformError(
+                    f"{cls.name}: rules are for classes of operations or traits, got {kind!r}"
+                )
+        if not kinds:
+            raise TransformError(f"{cls.name}: a rule needs the classes of operations that it is for")
+
+        def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+            cls.rules.register(*kinds)((rule, wants_site))
+            return rule
+
+        return register
 
     # Named functions
 

@@ -12,6 +12,7 @@ import attrs
 from effx.array import Array, Box, HostArray
 from effx.effects import Frame, Handler, Operation, Value, current_scope, handle, is_in_scope
 from effx.errors import TransformError, current_source, source_in_force
+from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
 from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
 from effx.ir.types import ArrayType

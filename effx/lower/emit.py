@@ -8,7 +8,7 @@ Never: say how one operation looks; `effx.lower.stablehlo` does, a family a file
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import TypeVar, final
 
@@ -20,6 +20,7 @@ from effx.effects import Operation, RuleTable, are_optional
 from effx.errors import BackendError, NoRuleError, Source, resolve
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.types import ArrayType, Shape, array_type
+from effx.lower.ffi import Attribute, custom_call_text
 from effx.lower.parallel import Cut, plan_of
 
 __all__ = ["Axis", "Body", "Module", "emits", "module_text", "sharding_text"]
@@ -325,6 +326,25 @@ class Body:
             return ()
         name = self.line(text, results)
         return (name,) if results == 1 else tuple([f"{name}#{i}" for i in range(results)])
+
+    def custom_call(
+        self,
+        target: str,
+        inputs: Sequence[Atom],
+        out_types: Sequence[ArrayType],
+        attributes: Mapping[str, Attribute] | None = None,
+        in_layouts: Sequence[Sequence[int] | None] | None = None,
+        out_layouts: Sequence[Sequence[int] | None] | None = None,
+        has_side_effect: bool = False,
+        aliases: Mapping[int, int] | None = None,
+    ) -> tuple[str, ...]:
+        """Calls a foreign function by its registered name and returns the results' names; see `effx.lower.ffi`."""
+        types = [x.type for x in inputs]
+        names = [self.name(x) for x in inputs]
+        text = custom_call_text(
+            target, names, types, out_types, attributes, in_layouts, out_layouts, has_side_effect, aliases
+        )
+        return self.block(text, len(out_types))
 
     def inline(self, program: Program, inputs: Sequence[str]) -> tuple[str, ...]:
         """Writes a program's body in place."""

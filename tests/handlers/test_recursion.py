@@ -335,7 +335,8 @@ def test_carries_widen_to_a_fixed_point() -> None:
         return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * v), start)[1]
 
     def power(f: Model, n: int) -> Series:
-        return Polynomial().run(lambda v: f(v, n), x, like=LOW)
+        found: Series = Polynomial().run(lambda v: f(v, n), x, like=LOW)
+        return found
 
     for n, want in ((1, [1, 1, 0, 0]), (3, [1, 3, 3, 1]), (5, [1, 5, 10, 10])):
         for f in (counted_power, looped_power):

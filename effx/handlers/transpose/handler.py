@@ -12,7 +12,7 @@ from typing import TypeVar, cast, final
 import attrs
 
 from effx.array import Array, HostArray
-from effx.effects import RuleTable
+from effx.effects import Operation, RuleTable
 from effx.errors import NoRuleError, source_in_force
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.program import Atom, Equation, Program, Var
@@ -106,12 +106,30 @@ def _transposed(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> S
         ]
     )
     transpose = rules.find(type(op))
+    if transpose is None and op.can_decompose():
+        return _of_decomposition(op, cts, operands)
     if transpose is None:
         raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
     if op.multiple:
         return cast("TupleRule[TupleOperation]", transpose)(cast("TupleOperation", op), cts, operands)
     assert cts[0] is not None
     return cast("ArrayRule[ArrayOperation]", transpose)(cast("ArrayOperation", op), cts[0], operands)
+
+
+def _of_decomposition(
+    op: Operation[object], cts: list[Cotangent], operands: tuple[Operand, ...]
+) -> list[Cotangent]:
+    """Transposes what an operation without a rule decomposes into."""
+    from effx.handlers.differentiate import pull_back, record_linear
+
+    def function(boxes: list[Array]) -> Sequence[Array]:
+        given = iter(boxes)
+        result = op.decompose(*[next(given) if isinstance(x, Linear) else x for x in operands])
+        return cast("Sequence[Array]", result) if op.multiple else [cast("Array", result)]
+
+    linear, dependent = record_linear(function, [Var(x.type) for x in operands if isinstance(x, Linear)])
+    found = iter(pull_back(linear, [ct for ct, d in zip(cts, dependent, strict=True) if d]))
+    return [next(found) if isinstance(x, Linear) else None for x in operands]
 
 
 def value(x: Operand) -> Array:

@@ -1,0 +1,148 @@
+"""How a handler treats each operation.
+
+Never: guess: a treatment is read from the tables that the handler itself uses.
+"""
+
+import importlib
+import pkgutil
+import sys
+from typing import Any, Literal, final
+
+import attrs
+
+from effx.effects import Operation
+from effx.errors import TransformError
+from effx.handlers.recursion import staging
+from effx.handlers.ruled import RuledHandler
+from effx.ir import ops
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+
+__all__ = ["Coverage", "Treatment", "coverage", "operation_classes"]
+
+Kind = type[Operation[Any]]
+Word = Literal["rule", "trait", "recursion", "decomposition", "forward", "refused"]
+
+
+@final
+@attrs.frozen
+class Treatment:
+    """What a handler does with one operation class.
+
+    Attributes:
+        operation: the class.
+        how: by a rule of its own; by the rule of a trait or base class; by going into the programs that it holds; by
+            what it decomposes into; by forwarding it outward on plain values; or not at all.
+        by: the trait or base class whose rule it is.
+    """
+
+    operation: Kind
+    how: Word
+    by: Kind | None = None
+
+    def __str__(self) -> str:
+        return f"by {self.by.__name__}" if self.by is not None else self.how
+
+
+@final
+@attrs.frozen
+class Coverage:
+    """What a handler does with every operation; prints as a table.
+
+    Attributes:
+        handler: its class.
+        treatments: one for each operation class, by family and name.
+    """
+
+    handler: type[RuledHandler[Any]]
+    treatments: tuple[Treatment, ...]
+
+    def __getitem__(self, operation: Kind) -> Treatment:
+        for treatment in self.treatments:
+            if treatment.operation is operation:
+                return treatment
+        raise KeyError(operation)
+
+    @property
+    def refused(self) -> tuple[Kind, ...]:
+        """The operation classes that a boxed operand would make an error."""
+        return tuple([t.operation for t in self.treatments if t.how == "refused"])
+
+    def __str__(self) -> str:
+        width = max([len(t.operation.name) for t in self.treatments])
+        counts = {t.how: sum([o.how == t.how for o in self.treatments]) for t in self.treatments}
+        head = f"{self.handler.__name__}: {', '.join([f'{n} {how}' for how, n in sorted(counts.items())])}"
+        return "\n".join([head, *[f"  {t.operation.name:<{width}}  {t}" for t in self.treatments]])
+
+    __repr__ = __str__
+
+
+def _is_current(kind: Kind) -> bool:
+    # attrs replaces a class by one with slots, and the first one lives on until it is collected.
+    return getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
+
+
+def operation_classes(package: str = "effx.ir.ops") -> list[Kind]:
+    """Lists the operation classes of a package that have instances, by module and name.
+
+    Args:
+        package: the beginning of their modules' names; "" for users' operations too.
+
+    >>> [kind.name for kind in operation_classes("effx.ir.ops.sort")]
+    ['sort']
+    """
+    for module in pkgutil.iter_modules(ops.__path__):
+        importlib.import_module(f"{ops.__name__}.{module.name}")
+    found: dict[tuple[str, str], Kind] = {}
+    pending: list[Kind] = [ArrayOperation, TupleOperation]
+    while pending:
+        kind = pending.pop()
+        below = [k for k in kind.__subclasses__() if _is_current(k)]
+        pending += below
+        is_base = any([b.__module__.startswith("effx.ir.ops") for b in below])
+        if (
+            not is_base
+            and kind.__module__.startswith(package)
+            and kind not in (ArrayOperation, TupleOperation)
+        ):
+            found[kind.__module__, kind.__qualname__] = kind
+    return [found[key] for key in sorted(found)]
+
+
+def coverage(handler: "RuledHandler[Any] | type[RuledHandler[Any]]") -> Coverage:
+    """Returns how a handler treats each of effx's operations.
+
+    Args:
+        handler: a `BoxHandler` or `InterceptHandler`, or its class.
+
+    Raises:
+        TransformError: it is something else.
+
+    >>> import attrs, effx
+    >>> from effx.handlers.boxing import BoxHandler
+    >>> from effx.ir.ops.base import Linear
+    >>> from effx.ir.ops.elementwise import Add, Exp, Mul
+    >>> from effx.ir.ops.control import Scan
+    >>> @attrs.frozen
+    ... class Signs(BoxHandler[effx.Array]):
+    ...     def lift(self, x): return x > 0
+    >>> _ = Signs.rule(Mul)(lambda op, x, y: x == y)
+    >>> _ = Signs.rule(Linear)(lambda op, *xs: xs[0])
+    >>> table = coverage(Signs)
+    >>> print(table[Mul], table[Add], table[Exp], table[Scan], sep=", ")
+    rule, by Linear, refused, recursion
+    """
+    kind = handler if isinstance(handler, type) else type(handler)
+    if not issubclass(kind, RuledHandler):
+        raise TransformError(f"coverage: expected a BoxHandler or InterceptHandler, got {handler!r}")
+    return Coverage(kind, tuple([_treatment(kind, op) for op in operation_classes()]))
+
+
+def _treatment(handler: type[RuledHandler[Any]], op: Kind) -> Treatment:
+    origin = handler.rules.origin(op)
+    if origin is not None:
+        return Treatment(op, "rule") if origin is op else Treatment(op, "trait", origin)
+    if staging.rules.origin(op) is not None:
+        return Treatment(op, "recursion")
+    if handler.default == "forward":
+        return Treatment(op, "forward")
+    return Treatment(op, "decomposition" if op.can_decompose() else "refused")

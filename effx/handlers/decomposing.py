@@ -1,0 +1,91 @@
+"""Expressing functions by a chosen set of operations.
+
+Never: decompose what is chosen.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast, final
+
+import attrs
+
+from effx.array import Array
+from effx.effects import Frame, Operation, Value, resumed
+from effx.errors import NoRuleError, TransformError
+from effx.handlers.intercepting import InterceptHandler
+from effx.handlers.recursion import recur
+
+__all__ = ["Decompose", "decompose"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Kind = type[Operation[Any]]
+
+
+@final
+@attrs.frozen
+class Decompose(InterceptHandler[None]):
+    """Replaces operations by what they decompose into, until only chosen ones are left.
+
+    Attributes:
+        kept: the chosen classes and traits.
+    """
+
+    kept: tuple[Kind, ...]
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Forwards a chosen operation, goes into programs, and decomposes the rest."""
+        if isinstance(op, self.kept):
+            return op(*operands)
+        inside = recur(frame, op, cast("tuple[Array, ...]", operands))
+        if inside is not None:
+            return cast("R", inside)
+        if not op.can_decompose():
+            chosen = ", ".join([k.__name__ for k in self.kept])
+            raise NoRuleError(
+                f"decompose: {op.name} is not among the chosen operations ({chosen}) and does not decompose"
+            )
+        with resumed(frame):
+            return op.decompose(*operands)
+
+
+def decompose(fun: Callable[P, R], to: Iterable[Kind]) -> Callable[P, R]:
+    """Returns a function with the same values that performs only chosen operations.
+
+    Operations that hold programs (calls, loops, branches) stay, with their programs decomposed.
+
+    Args:
+        fun: takes and returns pytrees of arrays.
+        to: operation classes, base classes or traits. Decompositions are exact in real arithmetic; in floating
+            point they may lose digits, which is why the operations exist.
+
+    Raises:
+        TransformError: `to` holds something else than operation classes.
+        NoRuleError: when called, an operation is not chosen and does not decompose.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ir.ops.base import Structural
+    >>> from effx.ir.ops.elementwise import Add, Div, Exp, Mul, Neg, Sub
+    >>> f = decompose(enp.tanh, to=[Add, Sub, Mul, Div, Neg, Exp])
+    >>> effx.make_jaxpr(f)(1.0)
+    tanh(a: f32[]~) {
+      b: f32[]~ = mul a 2.0:f32~
+      c: f32[]~ = exp b
+      d: f32[]~ = add c 1.0:f32~
+      e: f32[]~ = div 2.0:f32~ d
+      f: f32[]~ = sub 1.0:f32~ e
+      return f
+    }
+    """
+    kept = tuple(to)
+    for kind in kept:
+        if not isinstance(kind, type) or not issubclass(kind, Operation):  # type: ignore[redundant-expr]  # unchecked callers
+            raise TransformError(f"decompose: expected operation classes or traits, got {kind!r}")
+    handler = Decompose(kept)
+
+    @wraps(fun)
+    def decomposed(*args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = handler.run(fun, *args, **kwargs)
+        return result
+
+    return decomposed

@@ -1,0 +1,270 @@
+"""Sow and reap: values inside a function get names, and come out of it, or are put in from outside.
+
+`sow` is the identity until a handler asks for its tag. `reap` collects what is sown: scan stacks it with the steps in
+front, vmap and pmap with the members in front, a while loop gives its last turn, and a branch that is not taken zeros.
+`plant` does the reverse. `sow_cotangent` names what flows back through a value under reverse-mode differentiation.
+
+The idea is that of oryx and of Haiku's state, on handlers in place of an interpreter.
+
+Never: change a value that is not planted.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar, final
+
+import attrs
+
+import effx.numpy as enp
+from effx import Array, tree
+from effx.errors import ShapeError, TransformError
+from effx.handling import (
+    ArrayType,
+    Elementwise,
+    Frame,
+    InterceptHandler,
+    Label,
+    Linear,
+    Site,
+    TupleOperation,
+    jvp_rule,
+    jvp_tuple_rule,
+    materialize,
+    transpose_rule,
+    vmap_tuple_rule,
+)
+
+__all__ = ["Plant", "Reap", "Sow", "plant", "reap", "sow", "sow_cotangent"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@final
+@attrs.frozen
+class Sow(TupleOperation):
+    """The identity on the leaves of a value that has a name.
+
+    Attributes:
+        tag: which handlers it is for.
+        key: the value's name.
+        structure: the value's, as a pytree.
+    """
+
+    tag: str
+    key: str
+    structure: tree.PyTreeDef
+    effects: frozenset[Label] = attrs.field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "effects", frozenset({Label(f"sow {self.tag}", optional=True)}))
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The operands' types."""
+        return types
+
+    def decompose(self, *operands: Any) -> tuple[Array, ...]:
+        """The operands."""
+        return operands
+
+
+@jvp_tuple_rule(Sow)
+def _(op: Sow, xs: tuple[Array, ...], dxs: tuple[Array | None, ...]) -> Any:
+    return op(*xs), dxs
+
+
+@vmap_tuple_rule(Sow)
+def _(handler: Any, op: Sow, values: tuple[Array, ...], axes: tuple[int | None, ...]) -> Any:
+    return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), (0,) * len(values)
+
+
+@final
+@attrs.frozen
+class Probe(Elementwise, Linear):
+    """The identity, whose transpose sows the cotangent."""
+
+    tag: str
+    key: str
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type."""
+        return types[0]
+
+    def decompose(self, *operands: Any) -> Array:
+        """The operand."""
+        result: Array = operands[0]
+        return result
+
+
+@jvp_rule(Probe)
+def _(op: Probe, xs: tuple[Array, ...], dxs: tuple[Array | None, ...]) -> tuple[Array, Array | None]:
+    (x,), (dx,) = xs, dxs
+    return x, None if dx is None else op(dx)
+
+
+@transpose_rule(Probe)
+def _(op: Probe, ct: Array, operands: Any) -> list[Array]:
+    return list(Sow(op.tag, op.key, tree.structure(0))(ct))
+
+
+def sow(value: T, *, tag: str, name: str) -> T:
+    """Gives a value a name, under which a handler outside may collect or replace it.
+
+    Args:
+        value: a pytree of arrays.
+        tag: which handlers it is for.
+        name: of the value.
+
+    Returns:
+        The value, or what is planted. Use it: what nothing depends on can still be reaped, but not planted.
+    """
+    leaves, structure = tree.flatten(value)
+    found: T = tree.unflatten(structure, Sow(tag, name, structure)(*map(enp.asarray, leaves)))
+    return found
+
+
+def sow_cotangent(x: Array, *, tag: str, name: str) -> Array:
+    """Names what flows back through an array: the cotangent is sown where reverse mode goes through.
+
+    >>> import effx, effx.numpy as enp
+    >>> loss = lambda x: enp.sum(sow_cotangent(enp.sin(x), tag="grads", name="sin") ** 2)
+    >>> gradient, found = reap(effx.grad(loss), tag="grads")(enp.array([0.5]))
+    >>> print(found["sin"], 2 * enp.sin(0.5))
+    [0.9588511] 0.9588511
+    """
+    return Probe(tag, name)(enp.asarray(x))
+
+
+@final
+@attrs.frozen
+class Reap(InterceptHandler[None]):
+    """Collects what is sown under a tag.
+
+    Attributes:
+        tag: the tag.
+        clobber: True to keep the last of several values with one name, which is an error otherwise.
+    """
+
+    tag: str
+    clobber: bool = False
+    collects = True
+
+    @property
+    def handles(self) -> frozenset[Label]:  # type: ignore[override]  # the tag decides
+        """The tag's effect."""
+        return frozenset({Label(f"sow {self.tag}", optional=True)})
+
+    def collect(self, frame: Frame, name: str, value: Any) -> None:
+        """Keeps the last value of a name, if that was asked for."""
+        if self.clobber:
+            frame.collected.pop(name, None)
+        super(Reap, self).collect(frame, name, value)
+
+    def returns(self, result: Any, frame: Frame) -> Any:
+        """The result, and the values by name."""
+        return result, frame.collected
+
+
+@Reap.rule(Sow)
+def _(site: Site[Reap, None], op: Sow, *operands: Array) -> tuple[Array, ...]:
+    site.collect(op.key, tree.unflatten(op.structure, operands))
+    return operands
+
+
+@final
+@attrs.frozen
+class Plant(InterceptHandler[Any]):
+    """Replaces what is sown under a tag. The state counts the visits of each name, so that loops take turns.
+
+    Attributes:
+        tag: the tag.
+        values: by name; for a value that is sown several times, in a loop say, with axes in front.
+    """
+
+    tag: str
+    values: Mapping[str, Any]
+
+    @property
+    def handles(self) -> frozenset[Label]:  # type: ignore[override]  # the tag decides
+        """The tag's effect."""
+        return frozenset({Label(f"sow {self.tag}", optional=True)})
+
+    def initial(self) -> dict[str, Array]:
+        """No visits."""
+        return dict.fromkeys(self.values, enp.int32(0))
+
+
+@Plant.rule(Sow)
+def _(site: Site[Plant, Any], op: Sow, *operands: Array) -> tuple[Array, ...]:
+    if op.key not in site.handler.values:
+        result: tuple[Array, ...] = site.forward()
+        return result
+    leaves, structure = tree.flatten(site.handler.values[op.key])
+    if structure != op.structure:
+        raise TransformError(
+            f"plant: the value for {op.key!r} has the structure {structure}, but {op.structure} is sown"
+        )
+    turn = site.state[op.key]
+    site.state = {**site.state, op.key: turn + 1}
+    return tuple([_row(op.key, enp.asarray(x), t, turn) for x, t in zip(leaves, site.types, strict=True)])
+
+
+def _row(name: str, x: Array, t: ArrayType, turn: Array) -> Array:
+    """Returns what is planted at one turn."""
+    extra = x.ndim - len(t.shape)
+    if extra < 0 or x.shape[extra:] != t.shape:
+        raise ShapeError(f"plant: the value for {name!r} is {x.type!r}, but {t!r} is sown")
+    x = x.astype(t.dtype)
+    return x if not extra else enp.reshape(x, (-1, *t.shape))[turn]
+
+
+def reap(fun: Callable[P, R], tag: str, clobber: bool = False) -> Callable[P, tuple[R, dict[str, Any]]]:
+    """Returns a function that also gives what `fun` sows under a tag.
+
+    Args:
+        fun: any function.
+        tag: the tag.
+        clobber: True to keep the last of several values with one name.
+
+    Returns:
+        A function with the result `(result, {name: value})`.
+
+    Raises:
+        TransformError: when called, a name is sown twice.
+
+    >>> import effx, effx.numpy as enp
+    >>> step = lambda c, x: (sow(c + x, tag="sums", name="partial"), None)
+    >>> total = effx.jit(lambda xs: effx.lax.scan(step, 0.0, xs)[0])
+    >>> reap(total, tag="sums")(enp.array([1.0, 2.0, 3.0]))
+    (Array(6., dtype=float32), {'partial': Array([1., 3., 6.], dtype=float32)})
+    """
+
+    def reaped(*args: P.args, **kwargs: P.kwargs) -> tuple[R, dict[str, Any]]:
+        found: tuple[R, dict[str, Any]] = Reap(tag, clobber).run(fun, *args, **kwargs)
+        return found
+
+    return reaped
+
+
+def plant(fun: Callable[P, R], tag: str, values: Mapping[str, Any]) -> Callable[P, R]:
+    """Returns a function in which values take the place of what `fun` sows under a tag.
+
+    Args:
+        fun: any function.
+        tag: the tag.
+        values: by name, as `reap` gives them. What is sown in a scan is planted step by step.
+
+    Raises:
+        TransformError, ShapeError: when called, a value does not have the structure or shape of what is sown.
+
+    >>> import effx
+    >>> f = lambda x: sow(x + 1.0, tag="t", name="y") * 10.0
+    >>> print(plant(f, "t", {"y": 5.0})(1.0))
+    50.0
+    """
+
+    def planted(*args: P.args, **kwargs: P.kwargs) -> R:
+        found: R = Plant(tag, values).run(fun, *args, **kwargs)
+        return found
+
+    return planted
