@@ -16,9 +16,10 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array, tree
-from effx.errors import ShapeError, TransformError
+from effx.errors import TransformError
 from effx.handling import (
     ArrayType,
+    Effect,
     Elementwise,
     Frame,
     InterceptHandler,
@@ -32,6 +33,7 @@ from effx.handling import (
     transpose_rule,
     vmap_tuple_rule,
 )
+from effx.library.turns import Turns
 
 __all__ = ["Plant", "Reap", "Sow", "plant", "reap", "sow", "sow_cotangent"]
 
@@ -54,10 +56,11 @@ class Sow(TupleOperation):
     tag: str
     key: str
     structure: tree.PyTreeDef
-    effects: frozenset[Label] = attrs.field(init=False, repr=False, eq=False)
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "effects", frozenset({Label(f"sow {self.tag}", optional=True)}))
+    @property
+    def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
+        """The tag's."""
+        return frozenset({Label(f"sow {self.tag}", optional=True)})
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The operands' types."""
@@ -158,7 +161,7 @@ class Reap(InterceptHandler[None]):
         """Keeps the last value of a name, if that was asked for."""
         if self.clobber:
             frame.collected.pop(name, None)
-        super(Reap, self).collect(frame, name, value)
+        super().collect(frame, name, value)
 
     def returns(self, result: Any, frame: Frame) -> Any:
         """The result, and the values by name."""
@@ -173,7 +176,7 @@ def _(site: Site[Reap, None], op: Sow, *operands: Array) -> tuple[Array, ...]:
 
 @final
 @attrs.frozen
-class Plant(InterceptHandler[Any]):
+class Plant(InterceptHandler[Turns]):
     """Replaces what is sown under a tag. The state counts the visits of each name, so that loops take turns.
 
     Attributes:
@@ -189,13 +192,13 @@ class Plant(InterceptHandler[Any]):
         """The tag's effect."""
         return frozenset({Label(f"sow {self.tag}", optional=True)})
 
-    def initial(self) -> dict[str, Array]:
+    def initial(self) -> Turns:
         """No visits."""
-        return dict.fromkeys(self.values, enp.int32(0))
+        return Turns.of(self.values)
 
 
 @Plant.rule(Sow)
-def _(site: Site[Plant, Any], op: Sow, *operands: Array) -> tuple[Array, ...]:
+def _(site: Site[Plant, Turns], op: Sow, *operands: Array) -> tuple[Array, ...]:
     if op.key not in site.handler.values:
         result: tuple[Array, ...] = site.forward()
         return result
@@ -204,18 +207,9 @@ def _(site: Site[Plant, Any], op: Sow, *operands: Array) -> tuple[Array, ...]:
         raise TransformError(
             f"plant: the value for {op.key!r} has the structure {structure}, but {op.structure} is sown"
         )
-    turn = site.state[op.key]
-    site.state = {**site.state, op.key: turn + 1}
-    return tuple([_row(op.key, enp.asarray(x), t, turn) for x, t in zip(leaves, site.types, strict=True)])
-
-
-def _row(name: str, x: Array, t: ArrayType, turn: Array) -> Array:
-    """Returns what is planted at one turn."""
-    extra = x.ndim - len(t.shape)
-    if extra < 0 or x.shape[extra:] != t.shape:
-        raise ShapeError(f"plant: the value for {name!r} is {x.type!r}, but {t!r} is sown")
-    x = x.astype(t.dtype)
-    return x if not extra else enp.reshape(x, (-1, *t.shape))[turn]
+    turns = site.state
+    site.state = turns.after(op.key)
+    return tuple([turns.row("plant", op.key, x, t) for x, t in zip(leaves, site.types, strict=True)])
 
 
 def reap(fun: Callable[P, R], tag: str, clobber: bool = False) -> Callable[P, tuple[R, dict[str, Any]]]:

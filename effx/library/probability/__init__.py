@@ -1,0 +1,37 @@
+"""Probabilistic programs: models that name their random values, and handlers that choose and look at these.
+
+>>> import effx
+>>> from effx.library.probability import Normal, sample, seed, trace
+>>> model = lambda: sample("y", Normal(sample("x", Normal(0.0, 1.0)), 0.1))
+>>> result, sites = trace(seed(model, effx.random.key(0)))()
+>>> sorted(sites)
+['x', 'y']
+
+Never: define anything.
+"""
+
+from effx.library.probability.distributions import Bernoulli as Bernoulli
+from effx.library.probability.distributions import Categorical as Categorical
+from effx.library.probability.distributions import Cauchy as Cauchy
+from effx.library.probability.distributions import Distribution as Distribution
+from effx.library.probability.distributions import Exponential as Exponential
+from effx.library.probability.distributions import HalfCauchy as HalfCauchy
+from effx.library.probability.distributions import HalfNormal as HalfNormal
+from effx.library.probability.distributions import Laplace as Laplace
+from effx.library.probability.distributions import LogNormal as LogNormal
+from effx.library.probability.distributions import Normal as Normal
+from effx.library.probability.distributions import Uniform as Uniform
+from effx.library.probability.handlers import SiteRecord as SiteRecord
+from effx.library.probability.handlers import block as block
+from effx.library.probability.handlers import condition as condition
+from effx.library.probability.handlers import log_density as log_density
+from effx.library.probability.handlers import mask as mask
+from effx.library.probability.handlers import plate as plate
+from effx.library.probability.handlers import replay as replay
+from effx.library.probability.handlers import scale as scale
+from effx.library.probability.handlers import seed as seed
+from effx.library.probability.handlers import substitute as substitute
+from effx.library.probability.handlers import trace as trace
+from effx.library.probability.sampling import Draws as Draws
+from effx.library.probability.sampling import hmc as hmc
+from effx.library.probability.sites import sample as sample

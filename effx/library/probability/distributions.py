@@ -1,0 +1,257 @@
+"""Distributions of one number or label each, independent over the axes of their parameters.
+
+Never: draw without a key.
+"""
+
+import math
+from abc import abstractmethod
+from typing import Self
+
+import attrs
+
+import effx.numpy as enp
+from effx import Array, nn, random, tree
+from effx.array.values import Operand
+from effx.errors import ShapeError
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Cauchy",
+    "Distribution",
+    "Exponential",
+    "HalfCauchy",
+    "HalfNormal",
+    "Laplace",
+    "LogNormal",
+    "Normal",
+    "Uniform",
+]
+
+
+def _array(x: Operand) -> Array:
+    found = enp.asarray(x)
+    return found if found.type.kind in "fc" else found.astype(enp.float32)
+
+
+class Distribution:
+    """A distribution; a pytree of its parameters, which broadcast against each other.
+
+    Attributes:
+        event_axes: how many axes at the end of the parameters belong to one draw.
+        support: the values that have a density: "real", "positive", "unit" (between `low` and `high`) or "label".
+    """
+
+    __slots__ = ()
+    event_axes = 0
+    support = "real"
+
+    @abstractmethod
+    def sample(self, key: Array) -> Array:
+        """Draws one value for each element of the parameters.
+
+        Args:
+            key: u32[2], used up.
+        """
+
+    @abstractmethod
+    def log_prob(self, x: Array) -> Array:
+        """Returns the logarithm of the density (or probability) at x, element by element."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a draw: that to which the parameters broadcast, without the event's axes."""
+        shapes = [x.shape for x in tree.leaves(self)]
+        whole = enp.broadcast_shapes(*shapes)
+        return whole[: len(whole) - self.event_axes]
+
+    def expand(self, shape: tuple[int, ...]) -> Self:
+        """Returns the distribution with draws of a larger shape, to which its own broadcasts.
+
+        Raises:
+            ShapeError: it does not.
+        """
+        own = self.shape
+        if len(own) > len(shape) or any(
+            [a not in (1, b) for a, b in zip(own[::-1], shape[::-1], strict=False)]
+        ):
+            raise ShapeError(f"expand: draws of shape {own} do not broadcast to {shape}")
+        leaves, structure = tree.flatten(self)
+        wide = [enp.broadcast_to(x, (*shape, *x.shape[x.ndim - self.event_axes :])) for x in leaves]
+        found: Self = tree.unflatten(structure, wide)
+        return found
+
+
+@attrs.frozen
+class Normal(Distribution):
+    """The normal distribution: mean `loc`, standard deviation `scale`.
+
+    >>> import effx.numpy as enp
+    >>> print(f"{Normal(0.0, 2.0).log_prob(enp.array(1.0)):.4f}")
+    -1.7371
+    """
+
+    loc: Array = attrs.field(default=0.0, converter=_array)
+    scale: Array = attrs.field(default=1.0, converter=_array)
+
+    def sample(self, key: Array) -> Array:
+        """loc + scale z."""
+        return self.loc + self.scale * random.normal(key, self.shape, self.loc.dtype)
+
+    def log_prob(self, x: Array) -> Array:
+        """-z²/2 - log(scale √2π)."""
+        z = (x - self.loc) / self.scale
+        return -0.5 * z * z - enp.log(self.scale) - 0.5 * math.log(2 * math.pi)
+
+
+@attrs.frozen
+class LogNormal(Distribution):
+    """exp of a normal draw with mean `loc` and standard deviation `scale`."""
+
+    loc: Array = attrs.field(default=0.0, converter=_array)
+    scale: Array = attrs.field(default=1.0, converter=_array)
+    support = "positive"
+
+    def sample(self, key: Array) -> Array:
+        """exp of a normal draw."""
+        return enp.exp(Normal(self.loc, self.scale).sample(key))
+
+    def log_prob(self, x: Array) -> Array:
+        """The normal density at log x, times 1/x."""
+        log_x = enp.log(x)
+        return Normal(self.loc, self.scale).log_prob(log_x) - log_x
+
+
+@attrs.frozen
+class HalfNormal(Distribution):
+    """|z| of a normal z with mean 0 and standard deviation `scale`."""
+
+    scale: Array = attrs.field(default=1.0, converter=_array)
+    support = "positive"
+
+    def sample(self, key: Array) -> Array:
+        """|scale z|."""
+        return abs(self.scale * random.normal(key, self.shape, self.scale.dtype))
+
+    def log_prob(self, x: Array) -> Array:
+        """Twice the normal density, and zero below 0."""
+        inside = Normal(enp.zeros_like(self.scale), self.scale).log_prob(x) + math.log(2)
+        return enp.where(x >= 0, inside, -enp.inf)
+
+
+@attrs.frozen
+class Cauchy(Distribution):
+    """The Cauchy distribution around `loc` of half width `scale`."""
+
+    loc: Array = attrs.field(default=0.0, converter=_array)
+    scale: Array = attrs.field(default=1.0, converter=_array)
+
+    def sample(self, key: Array) -> Array:
+        """loc + scale z."""
+        return self.loc + self.scale * random.cauchy(key, self.shape, self.loc.dtype)
+
+    def log_prob(self, x: Array) -> Array:
+        """-log(π scale (1 + z²))."""
+        z = (x - self.loc) / self.scale
+        return -enp.log1p(z * z) - enp.log(self.scale) - math.log(math.pi)
+
+
+@attrs.frozen
+class HalfCauchy(Distribution):
+    """|z| of a Cauchy z around 0 of half width `scale`."""
+
+    scale: Array = attrs.field(default=1.0, converter=_array)
+    support = "positive"
+
+    def sample(self, key: Array) -> Array:
+        """|scale z|."""
+        return abs(self.scale * random.cauchy(key, self.shape, self.scale.dtype))
+
+    def log_prob(self, x: Array) -> Array:
+        """Twice the Cauchy density, and zero below 0."""
+        inside = Cauchy(enp.zeros_like(self.scale), self.scale).log_prob(x) + math.log(2)
+        return enp.where(x >= 0, inside, -enp.inf)
+
+
+@attrs.frozen
+class Laplace(Distribution):
+    """The Laplace distribution around `loc` with mean deviation `scale`."""
+
+    loc: Array = attrs.field(default=0.0, converter=_array)
+    scale: Array = attrs.field(default=1.0, converter=_array)
+
+    def sample(self, key: Array) -> Array:
+        """loc + scale z."""
+        return self.loc + self.scale * random.laplace(key, self.shape, self.loc.dtype)
+
+    def log_prob(self, x: Array) -> Array:
+        """-|z| - log(2 scale)."""
+        return -abs(x - self.loc) / self.scale - enp.log(self.scale) - math.log(2)
+
+
+@attrs.frozen
+class Exponential(Distribution):
+    """The exponential distribution with mean 1 / `rate`."""
+
+    rate: Array = attrs.field(default=1.0, converter=_array)
+    support = "positive"
+
+    def sample(self, key: Array) -> Array:
+        """z / rate."""
+        return random.exponential(key, self.shape, self.rate.dtype) / self.rate
+
+    def log_prob(self, x: Array) -> Array:
+        """Log rate - rate x, and zero density below 0."""
+        return enp.where(x >= 0, enp.log(self.rate) - self.rate * x, -enp.inf)
+
+
+@attrs.frozen
+class Uniform(Distribution):
+    """Evenly distributed between `low` and `high`."""
+
+    low: Array = attrs.field(default=0.0, converter=_array)
+    high: Array = attrs.field(default=1.0, converter=_array)
+    support = "unit"
+
+    def sample(self, key: Array) -> Array:
+        """low + (high - low) u."""
+        return self.low + (self.high - self.low) * random.uniform(key, self.shape, self.low.dtype)
+
+    def log_prob(self, x: Array) -> Array:
+        """-log(high - low) inside, zero density outside."""
+        inside = (x >= self.low) & (x <= self.high)
+        return enp.where(inside, -enp.log(self.high - self.low), -enp.inf)
+
+
+@attrs.frozen
+class Bernoulli(Distribution):
+    """1 with probability sigmoid(`logits`), else 0; draws are i32."""
+
+    logits: Array = attrs.field(default=0.0, converter=_array)
+    support = "label"
+
+    def sample(self, key: Array) -> Array:
+        """u < p."""
+        return random.bernoulli(key, nn.sigmoid(self.logits), self.shape).astype(enp.int32)
+
+    def log_prob(self, x: Array) -> Array:
+        """The logarithm of sigmoid of the logits for 1, of minus the logits for 0."""
+        return nn.log_sigmoid(enp.where(x == 1, self.logits, -self.logits))
+
+
+@attrs.frozen
+class Categorical(Distribution):
+    """Label i with probability softmax(`logits`)[i] along the last axis; draws are i32."""
+
+    logits: Array = attrs.field(converter=_array)
+    event_axes = 1
+    support = "label"
+
+    def sample(self, key: Array) -> Array:
+        """The label with the largest logit plus Gumbel noise."""
+        return random.categorical(key, self.logits, axis=-1).astype(enp.int32)
+
+    def log_prob(self, x: Array) -> Array:
+        """The label's entry of log softmax."""
+        logs = nn.log_softmax(enp.broadcast_to(self.logits, (*x.shape, self.logits.shape[-1])), axis=-1)
+        return enp.take_along_axis(logs, x.astype(enp.int32)[..., None], axis=-1)[..., 0]

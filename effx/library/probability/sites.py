@@ -1,0 +1,142 @@
+"""The two operations of probabilistic programs: a value is wanted (`Sample`), and a value is there (`Given`).
+
+A handler that knows a value answers `Sample` by performing `Given`, which is the identity on the value. So a
+handler further out sees the value with its distribution, whoever chose it: traces and densities look at `Given` only,
+and need not know where values come from.
+
+Never: choose a value.
+"""
+
+from typing import Any, cast, final
+
+import attrs
+
+import effx.numpy as enp
+from effx import Array, tree
+from effx.array.values import Operand
+from effx.errors import ShapeError, TransformError
+from effx.handling import (
+    ArrayOperation,
+    ArrayType,
+    Label,
+    array_type,
+    jvp_rule,
+    materialize,
+    vmap_rule,
+)
+from effx.library.probability.distributions import Distribution
+
+__all__ = ["GIVEN", "SAMPLE", "Given", "Sample", "observe", "sample"]
+
+SAMPLE = Label("sample")
+GIVEN = Label("given", optional=True)
+
+
+@final
+@attrs.frozen
+class Sample(ArrayOperation):
+    """Wants a value of a distribution, whose parameters are the operands.
+
+    Attributes:
+        key: the site's name.
+        structure: the distribution's, as a pytree.
+    """
+
+    key: str
+    structure: tree.PyTreeDef
+    effects = frozenset({SAMPLE})
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The draw's type."""
+        kind = distribution(self.structure, [0] * len(types))
+        shape = types[0].shape[: len(types[0].shape) - kind.event_axes]
+        return array_type(enp.int32.dtype if kind.support == "label" else types[0].dtype, shape)
+
+
+@final
+@attrs.frozen
+class Given(ArrayOperation):
+    """The identity on a value that has a distribution. Operands: the value, a weight of its log density, parameters.
+
+    Attributes:
+        key: the site's name.
+        structure: the distribution's, as a pytree.
+        observed: True for data, False for a value that a handler chose.
+    """
+
+    key: str
+    structure: tree.PyTreeDef
+    observed: bool
+    effects = frozenset({GIVEN})
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The value's type."""
+        return types[0]
+
+    def decompose(self, *operands: Any) -> Array:
+        """The value."""
+        result: Array = operands[0]
+        return result
+
+
+def distribution(structure: tree.PyTreeDef, parameters: Any) -> Distribution:
+    """Rebuilds a distribution from its parameters, without their conversion."""
+    return cast("Distribution", tree.unflatten(structure, parameters))
+
+
+@jvp_rule(Given)
+def _(op: Given, xs: tuple[Array, ...], dxs: tuple[Array | None, ...]) -> tuple[Array, Array | None]:
+    return op(*xs), dxs[0]
+
+
+def batched(
+    handler: Any, op: Sample | Given, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[Array, int]:
+    """All members at once: the batch is one more axis of independent draws."""
+    return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), 0
+
+
+vmap_rule(Sample)(batched)
+vmap_rule(Given)(batched)
+
+
+def sample(name: str, fn: Distribution, obs: Operand | None = None) -> Array:
+    """Names a random value of a model.
+
+    Args:
+        name: of the site.
+        fn: its distribution.
+        obs: data, where the value was observed.
+
+    Returns:
+        The value that a handler chooses, or the data.
+
+    Raises:
+        TransformError: `fn` is no distribution.
+        ShapeError: the data have another shape than draws, to which they do not broadcast.
+        NoRuleError: no handler chooses a value.
+    """
+    if not isinstance(fn, Distribution):
+        raise TransformError(f"sample: {name!r} needs a distribution, got {fn!r} of type {type(fn).__name__}")
+    if obs is not None:
+        return observe(name, fn, enp.asarray(obs))
+    leaves, structure = tree.flatten(fn.expand(fn.shape))
+    return Sample(name, structure)(*leaves)
+
+
+def observe(name: str, fn: Distribution, value: Array) -> Array:
+    """Says that a value is data with a distribution."""
+    shape = fn.shape
+    try:
+        whole = enp.broadcast_shapes(shape, value.shape)
+    except ShapeError:
+        whole = ()
+    if whole != value.shape:
+        raise ShapeError(f"sample: {name!r} has draws of shape {shape}, but the data are {value.type!r}")
+    return given(name, fn.expand(value.shape), value, observed=True)
+
+
+def given(name: str, fn: Distribution, value: Array, observed: bool) -> Array:
+    """Performs `Given` with a weight of one."""
+    leaves, structure = tree.flatten(fn)
+    return Given(name, structure, observed)(value, enp.ones(value.shape, leaves[0].dtype), *leaves)
