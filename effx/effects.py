@@ -146,9 +146,10 @@ class Frame:
         origin: the function and line under which it was installed, for errors.
         state: what an individual handler keeps while it is installed.
         collected: what a handler that collects has been given since.
+        memory: what a handler remembers in Python while it is installed; programs do not carry it.
     """
 
-    __slots__ = ("collected", "handler", "intercepts", "live", "origin", "outer", "state")
+    __slots__ = ("collected", "handler", "intercepts", "live", "memory", "origin", "outer", "state")
 
     def __init__(self, handler: Handler, outer: "Frame | None", origin: str = "") -> None:
         self.handler = handler
@@ -158,6 +159,7 @@ class Frame:
         self.origin = origin
         self.state: object = None
         self.collected: dict[str, object] = {}
+        self.memory: dict[Hashable, object] = {}
 
     def outward(self) -> Iterator["Frame"]:
         """Yields this frame and those around it, innermost first."""
@@ -372,15 +374,19 @@ class RuleTable(Generic[F]):
         while table is not None:
             tables.append(table)
             table = table._base
-        for base in kind.__mro__:
+        for base in self.lineage(kind):
             for table in tables:
                 if base in table._registered:
                     return table._registered[base]
         return None
 
+    def lineage(self, kind: type[Operation[object]]) -> tuple[type, ...]:
+        """Returns the classes whose rules may serve an operation class, the most specific first."""
+        return kind.__mro__
+
     def origin(self, kind: type[Operation[object]]) -> type[Operation[object]] | None:
         """Returns the class or trait whose rule serves `kind`; None if there is none."""
-        for base in kind.__mro__:
+        for base in self.lineage(kind):
             table: RuleTable[F] | None = self
             while table is not None:
                 if base in table._registered:

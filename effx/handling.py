@@ -32,6 +32,7 @@ from effx.handlers.masking import mask
 from effx.handlers.reference.handler import Reference
 from effx.handlers.reference.handler import rule as reference_rule
 from effx.handlers.reference.handler import tuple_rule as reference_tuple_rule
+from effx.handlers.ruled import Default
 from effx.handlers.sites import Site
 from effx.handlers.transpose.handler import rule as transpose_rule
 from effx.handlers.transpose.handler import tuple_rule as transpose_tuple_rule
@@ -65,6 +66,7 @@ __all__ = [
     "Body",
     "BoxHandler",
     "Coverage",
+    "Default",
     "Effect",
     "Elementwise",
     "Equation",

@@ -13,7 +13,10 @@ from effx.array import Array
 from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle, no_rule, resumed
 from effx.errors import TransformError
 from effx.handlers.recursion import PayloadHandler, recur
-from effx.ir.ops.custom import Named, Rules
+from effx.handlers.stepping import step_through
+from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.custom import Named
+from effx.ir.ops.custom import Rules as CustomRules
 from effx.tree.registry import PyTree
 
 __all__ = ["Default", "RuledHandler"]
@@ -26,6 +29,24 @@ Default = Literal["error", "forward", "derive"]
 values, whose result is plain; or the operation expressed by others, which are handled in turn."""
 
 
+F = TypeVar("F")
+
+
+class Rules(RuleTable[F]):
+    """A table in which what holds programs is served by rules for such operations only.
+
+    So a rule for all operations leaves control flow to the framework.
+    """
+
+    __slots__ = ()
+
+    def lineage(self, kind: type[Operation[object]]) -> tuple[type, ...]:
+        """The classes down to HigherOrder, for one of those."""
+        if not issubclass(kind, HigherOrder):
+            return kind.__mro__
+        return kind.__mro__[: kind.__mro__.index(HigherOrder) + 1]
+
+
 class RuledHandler(PayloadHandler, Generic[S]):
     """A handler with a table of rules. Subclass `BoxHandler` or `InterceptHandler`.
 
@@ -33,19 +54,22 @@ class RuledHandler(PayloadHandler, Generic[S]):
         default: what happens to an operation without a rule.
         handles: the effects that the handler takes, wherever an operation that carries one is performed; a
             property where the handler's parameters decide.
+        steps: True to run the programs that operations hold step by step, in place of staging them again, so that
+            rules see values as they are computed.
     """
 
     default: ClassVar[Default] = "error"
     handles: ClassVar[frozenset[Label]] = frozenset()
+    steps: ClassVar[bool] = False
     # The rule, and whether it is given the site.
-    rules: ClassVar["RuleTable[tuple[Callable[..., Any], bool]]"] = RuleTable("rules")
+    rules: ClassVar["Rules[tuple[Callable[..., Any], bool]]"] = Rules("rules")
     function_rules: ClassVar["dict[object, Callable[..., Any]]"] = {}
 
     def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)
         # A table of its own for each handler class, on top of its base's.
         base = next(k for k in cls.__mro__[1:] if issubclass(k, RuledHandler))
-        cls.rules = RuleTable(cls.name, base.rules)
+        cls.rules = Rules(cls.name, base.rules)
         cls.function_rules = {}
         if "threads_state" not in cls.__dict__:
             cls.threads_state = cls.initial is not RuledHandler.initial
@@ -83,6 +107,8 @@ class RuledHandler(PayloadHandler, Generic[S]):
             yield frame
 
     def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
+        if self.steps and isinstance(op, HigherOrder):
+            return cast("R", step_through(frame, op, operands))
         inside = recur(frame, op, operands)
         if inside is not None:
             return cast("R", inside)
@@ -134,12 +160,12 @@ class RuledHandler(PayloadHandler, Generic[S]):
                 return cast("Callable[..., Any]", table[function])
         return None
 
-    def uses(self, rules: Rules) -> bool:
+    def uses(self, rules: CustomRules) -> bool:
         """Says whether there is a rule for the named function."""
         return rules.function is not None and self.rule_of(rules.function.base) is not None
 
     def apply_custom(
-        self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Applies the rule for a named function."""
         function = rules.function

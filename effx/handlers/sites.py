@@ -56,6 +56,11 @@ class Site(Generic[H, S]):
         self.frame.state = value
 
     @property
+    def memory(self) -> dict[Any, Any]:
+        """What rules remember of the program that they are in: a dict that starts empty in each, and ends with it."""
+        return self.frame.memory
+
+    @property
     def types(self) -> tuple[ArrayType, ...]:
         """The operands' types, as the user's function sees them."""
         return tuple([x.type for x in self.operands])

@@ -5,6 +5,7 @@ Never: know what a foreign function computes.
 
 import ctypes
 import json
+from _ctypes import CFuncPtr
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ def register_ffi_target(name: str, target: object) -> None:
     effx.errors.BackendError: register_ffi_target: the target must be a PyCapsule or a function of a ctypes library, got 3
     ...
     """
-    if isinstance(target, ctypes._CFuncPtr):
+    if isinstance(target, CFuncPtr):
         make = ctypes.pythonapi.PyCapsule_New
         make.restype = ctypes.py_object
         make.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)

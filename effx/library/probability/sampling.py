@@ -88,7 +88,8 @@ def unconstrained(
 
     def density(points: Values) -> Array:
         total, (_, slope) = log_density(lambda: Unconstrain(points).run(model))()
-        return total + slope
+        found: Array = total + slope
+        return found
 
     def values(points: Values) -> Values:
         found = trace(lambda: Unconstrain(points).run(model))()[1]
@@ -161,7 +162,8 @@ def hmc(
 
     def energy(value: Array, p: Values, inverse_mass: Values) -> Array:
         kinetic: list[Array] = tree.leaves(tree.map(lambda p, m: 0.5 * enp.sum(m * p * p), p, inverse_mass))
-        return sum(kinetic, -value)
+        total: Array = sum(kinetic, -value)
+        return total
 
     def propose(z: Values, key: Array, size: Array, inverse_mass: Values) -> tuple[Values, Array]:
         key, how_far, toss = random.split(key, 3)

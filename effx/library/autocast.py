@@ -1,0 +1,116 @@
+"""Automatic mixed precision: products in few bits, sums and parameters in full.
+
+Operands of matrix products are rounded to a narrow dtype and multiplied there, while the sums are kept in the operands' own
+dtype, which is also that of the result. So types do not change anywhere, and a loop carries what it carried.
+
+Source: Micikevicius et al., "Mixed Precision Training", 2018.
+
+Never: touch integers, reductions, or what is narrow already.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any, ParamSpec, TypeVar, final
+
+import attrs
+
+import effx.numpy as enp
+from effx import Array
+from effx.dtypes import DType
+from effx.errors import DTypeError
+from effx.handling import Elementwise, InterceptHandler, Site
+from effx.ir.ops.compare import Comparison
+from effx.ir.ops.convert import Convert, ReducePrecision
+from effx.ir.ops.elementwise import Select
+from effx.ir.ops.linalg import DotGeneral
+
+__all__ = ["Autocast", "autocast"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@final
+@attrs.frozen
+class Autocast(InterceptHandler[None]):
+    """Rounds what is computed to a narrow dtype.
+
+    Attributes:
+        dtype: the narrow dtype.
+        elementwise: True to round elementwise operations too.
+        full: names of scopes that compute in full.
+    """
+
+    dtype: DType
+    elementwise: bool = False
+    full: frozenset[str] = frozenset()
+
+    def narrows(self, site: Site[Any, Any]) -> bool:
+        """Says whether an operation is to be computed in few bits."""
+        wide = [t for t in site.types if t.kind == "f" and t.dtype.itemsize > self.dtype.itemsize]
+        return bool(wide) and self.full.isdisjoint(site.scope.split("/"))
+
+    def rounded(self, x: Array) -> Array:
+        """Converts an operand that has more bits."""
+        t = x.type
+        return x.astype(self.dtype) if t.kind == "f" and t.dtype.itemsize > self.dtype.itemsize else x
+
+
+@Autocast.rule(DotGeneral)
+def _(site: Site[Autocast, None], op: DotGeneral, x: Array, y: Array) -> Array:
+    handler = site.handler
+    if not handler.narrows(site):
+        return op(x, y)
+    (t,) = site.result_types
+    return attrs.evolve(op, preferred=t.dtype)(handler.rounded(x), handler.rounded(y))
+
+
+@Autocast.rule(Elementwise)
+def _(site: Site[Autocast, None], op: Elementwise, *xs: Array) -> Array:
+    handler = site.handler
+    if not handler.elementwise or not handler.narrows(site):
+        return op(*xs)
+    return op(*map(handler.rounded, xs)).astype(site.result_types[0].dtype)
+
+
+# What compares, chooses or converts computes nothing.
+@Autocast.rule(Comparison, Convert, ReducePrecision, Select)
+def _(site: Site[Autocast, None], op: Elementwise, *xs: Array) -> Array:
+    return op(*xs)
+
+
+def autocast(
+    fun: Callable[P, R],
+    dtype: Any = "bfloat16",
+    *,
+    elementwise: bool = False,
+    full: Collection[str] = (),
+) -> Callable[P, R]:
+    """Returns a function that computes products in few bits.
+
+    Under `grad` of the result the backward products are in few bits too; parameters and gradients keep their dtype.
+
+    Args:
+        fun: any function.
+        dtype: "bfloat16" or another floating dtype.
+        elementwise: True to round elementwise operations too.
+        full: names of `named_scope`s inside which everything is computed in full.
+
+    Raises:
+        DTypeError: the dtype is not a floating one.
+
+    >>> import effx, effx.numpy as enp
+    >>> dot = effx.jit(lambda x: x @ x)
+    >>> x = enp.array([[1.001]])
+    >>> print(dot(x), autocast(dot)(x), autocast(dot)(x).dtype)
+    [[1.002001]] [[1.]] float32
+    """
+    narrow = enp.dtype(dtype)
+    if not enp.issubdtype(narrow, enp.floating):
+        raise DTypeError(f"autocast: the dtype must be a floating one, got {narrow}")
+    handler = Autocast(narrow, elementwise, frozenset(full))
+
+    def cast(*args: P.args, **kwargs: P.kwargs) -> R:
+        found: R = handler.run(fun, *args, **kwargs)
+        return found
+
+    return cast
