@@ -41,6 +41,7 @@ class Place:
         path: names of the programs around, outermost first.
         scopes: names of the `named_scope`s around, outermost first, joined by `/`.
         repeats: how often it is performed when the outermost program runs once; of branches, once each.
+        share: how likely it is performed, if all branches of a cond are equally so.
         unbounded: True inside a while loop, of which `repeats` counts one turn.
     """
 
@@ -48,6 +49,7 @@ class Place:
     path: tuple[str, ...] = ()
     scopes: str = ""
     repeats: int = 1
+    share: float = 1.0
     unbounded: bool = False
 
     @property
@@ -90,6 +92,7 @@ class Place:
             path=(*self.path, program.name),
             repeats=self.repeats
             * (op.length if isinstance(op, Scan) else op.size if isinstance(op, ParallelMap) else 1),
+            share=self.share / (len(op.branches) if isinstance(op, Cond) else 1),
             unbounded=self.unbounded or isinstance(op, While),
         )
 

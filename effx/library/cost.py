@@ -1,0 +1,216 @@
+"""What a function costs before it runs: arithmetic, memory traffic, and how much memory is in use at once.
+
+The function is staged, not run. Every operation counts as often as it is performed: loops by their lengths, the branches
+of a cond as if each were equally likely, a while loop as often as one says. Traffic is that of operations one by one, so
+it bounds what a compiler that fuses them will do from above.
+
+Source of the roofline: Williams, Waterman and Patterson, "Roofline", 2009.
+
+Never: run the function.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, final
+
+import attrs
+
+import effx
+from effx.errors import TransformError
+from effx.handling import ArrayType, Elementwise, Place, Program, Structural, Var, places
+from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.convert import Bitcast, Convert, Copy, OptimizationBarrier, StopGradient
+from effx.ir.ops.index import Scatter
+from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.random import Threefry2x32
+from effx.ir.ops.reduce import ArgReduction, Cumulative, Reduction
+from effx.ir.ops.sort import Sort
+
+__all__ = ["Cost", "Line", "cost"]
+
+FREE = (Structural, Bitcast, Convert, Copy, OptimizationBarrier, StopGradient)
+
+
+def size_of(t: ArrayType) -> int:
+    """Returns the bytes of an array."""
+    return t.dtype.itemsize * math.prod(t.shape)
+
+
+def flops_of(place: Place) -> float:
+    """Returns the arithmetic operations of one equation, performed once: one for each element, two for a product's terms."""
+    op, types, results = place.op, place.types, place.result_types
+    if isinstance(op, FREE):
+        return 0.0
+    if isinstance(op, DotGeneral):
+        contracted = math.prod([types[0].shape[a] for a in op.lhs_contract])
+        return 2.0 * math.prod(results[0].shape) * contracted * (4 if types[0].kind == "c" else 1)
+    if isinstance(op, Reduction | ArgReduction | Cumulative):
+        return float(math.prod(types[0].shape))
+    if isinstance(op, Scatter):
+        return 0.0 if op.combiner == "set" else float(math.prod(types[2].shape))
+    if isinstance(op, Sort):
+        n = types[0].shape[op.axis] if types[0].shape else 1
+        return math.prod(types[0].shape) * max(math.log2(n), 1.0) if n else 0.0
+    if isinstance(op, Threefry2x32):
+        return 100.0 * math.prod(results[0].shape)  # 20 rounds of add, rotate and xor
+    if isinstance(op, Elementwise):
+        return float(math.prod(results[0].shape))
+    return 0.0
+
+
+@final
+@attrs.frozen
+class Line:
+    """What the operations of one scope (or one kind) cost together.
+
+    Attributes:
+        name: of the scope or operation.
+        count: how many operations are performed.
+        flops: arithmetic operations.
+        traffic: bytes read and written.
+    """
+
+    name: str
+    count: float
+    flops: float
+    traffic: float
+
+
+@final
+@attrs.frozen
+class Cost:
+    """What a function costs; prints as a table.
+
+    Attributes:
+        count: how many operations are performed.
+        flops: arithmetic operations.
+        traffic: bytes that operations read and write, one by one.
+        peak: bytes in use at once, arguments included.
+        scopes, operations: the same by scope and by operation, the most arithmetic first.
+        unbounded: True where while loops are counted with a guess.
+    """
+
+    count: float
+    flops: float
+    traffic: float
+    peak: int
+    scopes: tuple[Line, ...]
+    operations: tuple[Line, ...]
+    unbounded: bool
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic operations for each byte of traffic."""
+        return self.flops / self.traffic if self.traffic else 0.0
+
+    def seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
+        """Returns the time that a machine needs at least, by the roofline model, without fusion."""
+        return max(self.flops / flops_per_second, self.traffic / bytes_per_second)
+
+    def __str__(self) -> str:
+        head = f"{'':<24} {'operations':>10} {'flops':>10} {'bytes':>10} {'share':>6}"
+
+        def row(line: Line) -> str:
+            share = line.flops / self.flops if self.flops else 0.0
+            name = line.name if len(line.name) <= 24 else "…" + line.name[-23:]
+            return f"{name:<24} {short(line.count):>10} {short(line.flops):>10} {short(line.traffic):>10} {share:>6.1%}"
+
+        total = Line("total", self.count, self.flops, self.traffic)
+        tail = f"peak memory {short(self.peak)}B" + ("; while loops by guess" if self.unbounded else "")
+        return "\n".join([head, *map(row, self.scopes), "", *map(row, self.operations), "", row(total), tail])
+
+
+def short(x: float) -> str:
+    """Returns a number with three digits and a prefix.
+
+    >>> short(1234567)
+    '1.23M'
+    """
+    for prefix in ("", "k", "M", "G", "T"):
+        if abs(x) < 999.5:
+            return f"{x:.3g}{prefix}"
+        x /= 1000
+    return f"{x:.3g}P"
+
+
+def peak_bytes(program: Program) -> int:
+    """Returns how many bytes are in use at most, if each value lives from where it is made to its last use."""
+    last = {x: i for i, e in enumerate(program.equations) for x in e.inputs if type(x) is Var}
+    forever = {x for x in (*program.inputs, *program.outputs) if type(x) is Var}
+    live = peak = sum([size_of(x.type) for x in program.inputs])
+    for i, e in enumerate(program.equations):
+        inside = 0
+        if isinstance(e.op, HigherOrder):
+            for held in e.op.programs:
+                inside = max(inside, peak_bytes(held) - sum([size_of(x.type) for x in held.inputs]))
+        live += sum([size_of(v.type) for v in e.outputs])
+        peak = max(peak, live + inside)
+        dead = {
+            x for x in (*e.inputs, *e.outputs) if type(x) is Var and last.get(x, i) == i and x not in forever
+        }
+        live -= sum([size_of(x.type) for x in dead])
+    return peak
+
+
+def cost(
+    fun: Callable[..., Any], turns: int = 1, by_scope: Callable[[str], str] | None = None
+) -> Callable[..., Cost]:
+    """Returns a function that tells what `fun` costs for arguments.
+
+    Args:
+        fun: takes and returns pytrees of arrays.
+        turns: how often the body of a while loop is taken to run.
+        by_scope: the name under which a scope is counted; by default its own. `lambda s: s.split("/")[0]`
+            counts by the outermost scope.
+
+    Returns:
+        A function of `fun`'s arguments, or of things with their shapes and dtypes.
+
+    Raises:
+        TransformError: turns is negative.
+
+    >>> import effx, effx.numpy as enp
+    >>> report = cost(effx.jit(lambda x: enp.tanh(x @ x)))(enp.ones((10, 10)))
+    >>> report.flops, report.peak
+    (2100.0, 1200)
+    """
+    if turns < 0:
+        raise TransformError(f"cost: turns must not be negative, got {turns}")
+
+    def priced(*args: Any, **kwargs: Any) -> Cost:
+        program: Program = effx.make_jaxpr(fun)(*args, **kwargs)
+        scopes: dict[str, Line] = {}
+        operations: dict[str, Line] = {}
+        total = Line("total", 0.0, 0.0, 0.0)
+        unbounded = False
+        for place in places(program):
+            if isinstance(place.op, HigherOrder):
+                continue
+            unbounded = unbounded or place.unbounded
+            times = place.repeats * place.share * (turns if place.unbounded else 1)
+            moved = sum(map(size_of, (*place.types, *place.result_types)))
+            one = Line("", times, times * flops_of(place), times * moved)
+            scope = by_scope(place.scopes) if by_scope is not None else place.scopes
+            scopes[scope] = _add(scopes.get(scope, Line(scope or "(no scope)", 0.0, 0.0, 0.0)), one)
+            name = place.op.name
+            operations[name] = _add(operations.get(name, Line(name, 0.0, 0.0, 0.0)), one)
+            total = _add(total, one)
+        return Cost(
+            total.count,
+            total.flops,
+            total.traffic,
+            peak_bytes(program),
+            _sorted(scopes),
+            _sorted(operations),
+            unbounded,
+        )
+
+    return priced
+
+
+def _add(line: Line, other: Line) -> Line:
+    return Line(line.name, line.count + other.count, line.flops + other.flops, line.traffic + other.traffic)
+
+
+def _sorted(lines: dict[str, Line]) -> tuple[Line, ...]:
+    return tuple(sorted(lines.values(), key=lambda line: (-line.flops, -line.traffic)))

@@ -1,0 +1,101 @@
+"""What a gradient keeps, decided where operations are: by their class, their scope, their size.
+
+The handler names the results that shall be kept, and `checkpoint` computes the rest again on the way back. It reads no program and
+changes none of the function's own calls.
+
+Never: change a value.
+"""
+
+from collections.abc import Callable, Collection
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, final
+
+import attrs
+
+import effx
+from effx import Array, checkpoint_policies
+from effx.ad_checkpoint import checkpoint_name
+from effx.errors import TransformError
+from effx.handling import ArrayOperation, InterceptHandler, Operation, Site
+from effx.ir.ops.linalg import DotGeneral
+
+__all__ = ["remat"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+LABEL = "effx.library.remat"
+Kind = type[Operation[Any]]
+
+
+@final
+@attrs.frozen
+class NameKept(InterceptHandler[None]):
+    """Names what shall be kept.
+
+    Attributes:
+        kinds: operation classes or traits whose results are kept.
+        scopes: if not empty, only in these scopes.
+        at_most: results of more bytes than this are not kept.
+    """
+
+    kinds: tuple[Kind, ...]
+    scopes: frozenset[str]
+    at_most: float
+
+
+@NameKept.rule(ArrayOperation)
+def _(site: Site[NameKept, None], op: ArrayOperation, *operands: Array) -> Array:
+    handler, y = site.handler, op(*operands)
+    here = not handler.scopes or not handler.scopes.isdisjoint(site.scope.split("/"))
+    if isinstance(op, handler.kinds) and here and y.nbytes <= handler.at_most:
+        y = checkpoint_name(y, LABEL)
+    return y
+
+
+def remat(
+    fun: Callable[P, R],
+    keep: Collection[Kind] = (DotGeneral,),
+    scopes: Collection[str] = (),
+    at_most: float = float("inf"),
+    offload: bool = False,
+) -> Callable[P, R]:
+    """Returns a function whose gradient keeps few intermediate results.
+
+    Args:
+        fun: takes and returns pytrees of arrays.
+        keep: operation classes or traits whose results are kept; nothing else is.
+        scopes: names of `named_scope`s; if there are any, only results inside them are kept.
+        at_most: results with more bytes are not kept.
+        offload: True to keep results in the host's memory.
+
+    Raises:
+        TransformError: `keep` holds something else than operation classes.
+
+    >>> import effx.numpy as enp
+    >>> f = remat(lambda x: enp.sum(enp.sin(x @ x)))
+    >>> print(effx.grad(f)(enp.eye(2)))
+    [[1.0806046 2.       ]
+     [2.        1.0806046]]
+    """
+    for kind in keep:
+        if not isinstance(kind, type) or not issubclass(kind, Operation):  # type: ignore[redundant-expr]  # unchecked callers
+            raise TransformError(f"remat: keep takes operation classes or traits, got {kind!r}")
+    handler = NameKept(tuple(keep), frozenset(scopes), at_most)
+    policy = (
+        checkpoint_policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=[],
+            names_which_can_be_offloaded=[LABEL],
+            offload_src="device",
+            offload_dst="pinned_host",
+        )
+        if offload
+        else checkpoint_policies.save_only_these_names(LABEL)
+    )
+
+    @wraps(fun)
+    def named(*args: P.args, **kwargs: P.kwargs) -> R:
+        found: R = handler.run(fun, *args, **kwargs)
+        return found
+
+    kept: Callable[P, R] = effx.checkpoint(named, policy=policy)
+    return kept

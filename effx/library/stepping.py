@@ -1,0 +1,153 @@
+"""A log of operations, with values and times, while a function runs step by step on NumPy.
+
+Everything runs: jitted functions, loops and branches, one operation after another on real values. A debugger can
+stop before an operation and walk through the user's function with NumPy arrays in its hands.
+
+Never: be fast.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, ParamSpec, TypeVar, final
+
+import attrs
+
+from effx import Array
+from effx.errors import ConcretizationError
+from effx.handling import Frame, InterceptHandler, Operation, Reference, Site, handle
+
+__all__ = ["Entry", "Log", "step_through"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@final
+@attrs.frozen
+class Entry:
+    """One operation that ran.
+
+    Attributes:
+        op: the operation.
+        operands, results: their values.
+        line: the user's, such as `train.py:12 in loss`.
+        scope: names of the scopes around.
+        seconds: how long it took.
+    """
+
+    op: Operation[Any]
+    operands: tuple[Array, ...]
+    results: tuple[Array, ...]
+    line: str
+    scope: str
+    seconds: float
+
+    def __str__(self) -> str:
+        def short(x: Array) -> str:
+            try:
+                return str(x.host("step_through").tolist()) if x.size <= 3 else repr(x.type)
+            except ConcretizationError:
+                return repr(x.type)
+
+        given = ", ".join(map(short, self.operands))
+        found = ", ".join(map(short, self.results))
+        scope = f" [{self.scope}]" if self.scope else ""
+        return f"{self.seconds * 1e6:8.0f} us  {self.op.name}({given}) = {found}{scope}  {self.line}"
+
+
+@final
+@attrs.frozen
+class Step(InterceptHandler[None]):
+    """Writes down every operation, and stops before some.
+
+    Attributes:
+        log: where entries go.
+        stop: says before which operations to stop.
+        pause: what stopping is: `breakpoint`, say.
+    """
+
+    log: list[Entry]
+    stop: Callable[[Site[Any, Any]], bool] | None
+    pause: Callable[[], object]
+    steps = True
+
+    def returns(self, result: Any, frame: Frame) -> Any:
+        """The result and the log."""
+        return Log(result, tuple(self.log))
+
+
+@Step.rule(Operation)
+def _(site: Site[Step, None], op: Operation[Any], *operands: Array) -> Any:
+    handler = site.handler
+    if handler.stop is not None and handler.stop(site):
+        handler.pause()  # the operation stands in `site`; go up for the user's frame
+    start = time.perf_counter()
+    y = site.forward()
+    seconds = time.perf_counter() - start
+    results = y if isinstance(y, tuple) else (y,)
+    handler.log.append(Entry(op, operands, results, site.line, site.scope, seconds))
+    return y
+
+
+@final
+@attrs.frozen
+class Log(Generic[R]):
+    """What ran, in order; prints a line for each operation.
+
+    Attributes:
+        result: of the function.
+        entries: one for each operation.
+    """
+
+    result: R
+    entries: tuple[Entry, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.entries))
+
+    def by_operation(self) -> dict[str, tuple[int, float]]:
+        """Returns how often each operation ran and for how many seconds, the longest first."""
+        found: dict[str, tuple[int, float]] = {}
+        for entry in self.entries:
+            count, seconds = found.get(entry.op.name, (0, 0.0))
+            found[entry.op.name] = count + 1, seconds + entry.seconds
+        return dict(sorted(found.items(), key=lambda item: -item[1][1]))
+
+
+@contextmanager
+def _reference(on: bool) -> Iterator[None]:
+    if not on:
+        yield
+        return
+    with handle(Reference()):
+        yield
+
+
+def step_through(
+    fun: Callable[P, R],
+    stop: Callable[[Site[Any, Any]], bool] | None = None,
+    pause: Callable[[], object] = breakpoint,
+    reference: bool = True,
+) -> Callable[P, Log[R]]:
+    """Returns a function that runs step by step and gives a log beside its result.
+
+    Args:
+        fun: any function.
+        stop: says before which operations to stop: `lambda site: site.op.name == "log"`, or by `site.line`,
+            `site.scope`, `site.types`.
+        pause: how to stop; by default in the debugger.
+        reference: True to run on NumPy, False to run on XLA.
+
+    >>> import effx, effx.numpy as enp
+    >>> log = step_through(effx.jit(lambda x: enp.sin(x) * 2.0))(0.5)
+    >>> [entry.op.name for entry in log.entries], f"{log.result:.3f}"
+    (['sin', 'mul'], '0.959')
+    """
+
+    def stepped(*args: P.args, **kwargs: P.kwargs) -> Log[R]:
+        with _reference(reference):
+            found: Log[R] = Step([], stop, pause).run(fun, *args, **kwargs)
+        return found
+
+    return stepped
