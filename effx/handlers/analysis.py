@@ -18,8 +18,9 @@ import attrs
 import numpy as np
 
 from effx.array import Array
-from effx.effects import Operation, RuleTable
+from effx.effects import Operation
 from effx.errors import NoRuleError, TransformError, source_of
+from effx.handlers.ruled import Rules
 from effx.ir.ops.control import Cond, HigherOrder, Scan, While
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Literal, Program, Var
@@ -135,12 +136,12 @@ class Analysis(Generic[V]):
     """
 
     height: ClassVar[int] = 64
-    rules: ClassVar["RuleTable[Callable[..., Any]]"] = RuleTable("analysis")
+    rules: ClassVar["Rules[Callable[..., Any]]"] = Rules("analysis")
 
     def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)
         base = next(k for k in cls.__mro__[1:] if issubclass(k, Analysis))
-        cls.rules = RuleTable(cls.__name__, base.rules)
+        cls.rules = Rules(cls.__name__, base.rules)
 
     @classmethod
     def rule(cls, *kinds: type[O]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

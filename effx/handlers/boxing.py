@@ -210,6 +210,8 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             )
         with self.installed() as frame:
             for i, example in zip(places, examples, strict=True):
+                parts, kind = flatten(leaves[i])
+                leaves[i] = kind.unflatten([as_operand(x, self.name) for x in parts])
                 t = self.type_of(leaves[i]) if example is None else as_operand(example, self.name).type
                 leaves[i] = Box(frame, leaves[i], t)
             results, out_tree = flatten(function(*tree.unflatten(leaves)))

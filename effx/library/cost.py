@@ -139,12 +139,15 @@ def peak_bytes(program: Program) -> int:
     forever = {x for x in (*program.inputs, *program.outputs) if type(x) is Var}
     live = peak = sum([size_of(x.type) for x in program.inputs])
     for i, e in enumerate(program.equations):
-        inside = 0
+        made = sum([size_of(v.type) for v in e.outputs])
         if isinstance(e.op, HigherOrder):
             for held in e.op.programs:
-                inside = max(inside, peak_bytes(held) - sum([size_of(x.type) for x in held.inputs]))
-        live += sum([size_of(v.type) for v in e.outputs])
-        peak = max(peak, live + inside)
+                # What a program gives is among its own peak; what a loop stacks is not.
+                given = sum([size_of(x.type) for x in held.outputs])
+                inside = peak_bytes(held) - sum([size_of(x.type) for x in held.inputs])
+                peak = max(peak, live + max(made - given, 0) + inside)
+        live += made
+        peak = max(peak, live)
         dead = {
             x for x in (*e.inputs, *e.outputs) if type(x) is Var and last.get(x, i) == i and x not in forever
         }

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from effx.array import Array, Box, HostArray
-from effx.array.promotion import convert
+from effx.array.promotion import as_operand, convert
 from effx.effects import Frame
 from effx.errors import TransformError
 from effx.handlers.recursion.payloads import PayloadHandler
@@ -60,7 +60,9 @@ def flatten_boxes(frame: Frame, values: Sequence[Array]) -> tuple[list[Array], t
     layouts: list[Layout] = []
     for x in values:
         if type(x) is Box and x.frame is frame:
-            parts, tree = flatten(x.payload)
+            found, tree = flatten(x.payload)
+            # A rule may have put a Python number there.
+            parts = [p if isinstance(p, Array) else as_operand(p, frame.handler.name) for p in found]
             leaves += parts
             layouts.append(Layout(tree, tuple([p.type for p in parts]), x.type))
         else:
