@@ -22,6 +22,7 @@ Attribute = bool | int | float | str | np.generic | Sequence[int]
 
 _CAPSULE = b"xla._CUSTOM_CALL_TARGET"
 _kept: dict[str, object] = {}
+_libraries: list[object] = []
 
 
 def register_ffi_target(name: str, target: object) -> None:
@@ -55,12 +56,22 @@ def register_ffi_target(name: str, target: object) -> None:
             f"register_ffi_target: the target must be a PyCapsule or a function of a ctypes library, got {target!r}"
         )
     known = _kept.get(name)
-    if known is target:
+    if known is not None and _address(known) == _address(capsule):
         return
     if known is not None:
         raise BackendError(f"register_ffi_target: {name!r} is the name of another function already")
     _jax.register_custom_call_target(name, capsule, "cpu", 1)
-    _kept[name] = target  # a library must stay loaded
+    _kept[name] = capsule
+    _libraries.append(target)  # a library must stay loaded
+
+
+def _address(capsule: object) -> int | None:
+    """Returns where a capsule points."""
+    read = ctypes.pythonapi.PyCapsule_GetPointer
+    read.restype = ctypes.c_void_p
+    read.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    found: int | None = read(capsule, _CAPSULE)
+    return found
 
 
 def _attribute(name: str, value: Attribute) -> str:

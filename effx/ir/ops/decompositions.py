@@ -13,8 +13,8 @@ from effx.effects import decomposes
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.compare import Ge, Gt, Le, Lt
 from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.reduce import ReduceSum
-from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.ops.reduce import ReduceOr, ReduceSum
+from effx.ir.ops.shape import BroadcastInDim, Transpose
 
 if TYPE_CHECKING:
     from effx.array import Array
@@ -33,7 +33,8 @@ decomposes(e.Cosh)(lambda op, x: (EXP(x) + EXP(-x)) * 0.5)
 decomposes(e.Tanh)(lambda op, x: 1.0 - 2.0 / (EXP(x * 2.0) + 1.0))
 decomposes(e.Logistic)(lambda op, x: 1.0 / (EXP(-x) + 1.0))
 decomposes(e.Asinh)(lambda op, x: LOG(x + e.Sqrt()(x * x + 1.0)))
-decomposes(e.Acosh)(lambda op, x: LOG(x + e.Sqrt()(x * x - 1.0)))
+# The product of two roots is on the right branch for complex numbers.
+decomposes(e.Acosh)(lambda op, x: LOG(x + e.Sqrt()(x + 1.0) * e.Sqrt()(x - 1.0)))
 decomposes(e.Atanh)(lambda op, x: LOG((x + 1.0) / (1.0 - x)) * 0.5)
 decomposes(e.Acos)(lambda op, x: math.pi / 2 - e.Asin()(x))
 decomposes(e.Erfc)(lambda op, x: 1.0 - e.Erf()(x))
@@ -90,21 +91,16 @@ def _dot_general(op: DotGeneral, x: "Array", y: "Array") -> "Array":
     if op.preferred is not None and op.preferred != x.type.dtype:
         x, y = x.astype(op.preferred), y.astype(op.preferred)
     # Axes: batch, what is left of x, what is left of y, contracted; then a product and a sum over the last.
-    m, n = x.type.ndim, y.type.ndim
-    bx, by = op.lhs_batch, op.rhs_batch
-    cx, cy = op.lhs_contract, op.rhs_contract
-    fx = [i for i in range(m) if i not in (*bx, *cx)]
-    fy = [i for i in range(n) if i not in (*by, *cy)]
-    b, k = len(bx), len(bx) + len(fx) + len(fy)
-    shape = (
-        *[x.type.shape[i] for i in (*bx, *fx)],
-        *[y.type.shape[i] for i in fy],
-        *[x.type.shape[i] for i in cx],
-    )
-    place_x = {**dict(zip(bx, range(b), strict=True)), **{a: b + i for i, a in enumerate(fx)}}
-    place_x |= {a: k + i for i, a in enumerate(cx)}
-    place_y = {**dict(zip(by, range(b), strict=True)), **{a: b + len(fx) + i for i, a in enumerate(fy)}}
-    place_y |= {a: k + i for i, a in enumerate(cy)}
-    wide_x = BroadcastInDim(shape, tuple([place_x[i] for i in range(m)]))(x)
-    wide_y = BroadcastInDim(shape, tuple([place_y[i] for i in range(n)]))(y)
-    return ReduceSum(tuple(range(k, len(shape))))(e.Mul()(wide_x, wide_y))
+    bx, by, cx, cy = op.lhs_batch, op.rhs_batch, op.lhs_contract, op.rhs_contract
+    fx = [i for i in range(x.type.ndim) if i not in (*bx, *cx)]
+    fy = [i for i in range(y.type.ndim) if i not in (*by, *cy)]
+    x, y = Transpose((*bx, *fx, *cx))(x), Transpose((*by, *fy, *cy))(y)
+    b, m, n, c = len(bx), len(fx), len(fy), len(cx)
+    left, right = x.type.shape, y.type.shape
+    shape = (*left[: b + m], *right[b : b + n], *left[b + m :])
+    last = tuple(range(b + m + n, b + m + n + c))
+    wide_x = BroadcastInDim(shape, (*range(b + m), *last))(x)
+    wide_y = BroadcastInDim(shape, (*range(b), *range(b + m, b + m + n), *last))(y)
+    if x.type.kind == "b":
+        return ReduceOr(last)(e.And()(wide_x, wide_y))
+    return ReduceSum(last)(e.Mul()(wide_x, wide_y))

@@ -1,0 +1,237 @@
+"""Operations that a user defines in one file: by decomposition alone, with rules, and by foreign functions.
+
+Never: edits a table of effx's other than through the public decorators.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import Array, lax
+from effx.errors import BackendError, NoRuleError
+from effx.handling import (
+    ArrayOperation,
+    ArrayType,
+    Body,
+    Linear,
+    Reference,
+    TupleOperation,
+    Unary,
+    array_type,
+    decomposes,
+    emits,
+    handle,
+    jvp_tuple_rule,
+    reference_tuple_rule,
+    register_ffi_target,
+    tangent_of,
+    transpose_rule,
+    vmap_tuple_rule,
+)
+
+
+class Cube(Unary):
+    """x³ by decomposition."""
+
+    __slots__ = ()
+    kinds = "f"
+
+    def decompose(self, *operands: Any) -> Array:
+        x: Array = operands[0]
+        return x * x * x
+
+
+@attrs.frozen
+class Weighted(ArrayOperation, Linear):
+    """A linear operation without a transpose: n x + y, by a registered decomposition."""
+
+    n: float
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        return types[0]
+
+
+@decomposes(Weighted)
+def _(op: Weighted, x: Array, y: Array) -> Array:
+    return x * op.n + y
+
+
+@attrs.frozen
+class SumAndDifference(TupleOperation):
+    """Two results, with every rule."""
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        return types
+
+
+@emits(SumAndDifference)
+def _(body: Body, op: SumAndDifference, inputs: Any, outputs: Any) -> tuple[str, ...]:
+    x, y, t = body.name(inputs[0]), body.name(inputs[1]), inputs[0].type
+    return (
+        body.line(f"stablehlo.add {x}, {y} : {t.mlir}"),
+        body.line(f"stablehlo.subtract {x}, {y} : {t.mlir}"),
+    )
+
+
+@jvp_tuple_rule(SumAndDifference)
+def _(op: SumAndDifference, xs: Any, dxs: Any) -> Any:
+    full = [enp.zeros_like(x) if dx is None else dx for x, dx in zip(xs, dxs, strict=True)]
+    return op(*xs), op(*full)
+
+
+@transpose_rule(SumAndDifference)  # type: ignore[type-var]  # one rule serves both kinds of operations
+def _(op: SumAndDifference, cts: Any, operands: Any) -> Any:
+    a, b = [
+        enp.zeros(x.type.shape, x.type.dtype) if ct is None else ct
+        for ct, x in zip(cts, operands, strict=True)
+    ]
+    return list(op(a, b))
+
+
+@vmap_tuple_rule(SumAndDifference)
+def _(handler: Any, op: SumAndDifference, values: Any, axes: Any) -> Any:
+    from effx.handling import materialize
+
+    return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), (0, 0)
+
+
+@reference_tuple_rule(SumAndDifference)
+def _(op: SumAndDifference, x: Any, y: Any) -> Any:
+    return x + y, x - y
+
+
+def test_by_decomposition_alone() -> None:
+    """Eager, compiled, inside loops, differentiated any number of times, batched, and on NumPy."""
+    cube = Cube()
+    assert float(cube(enp.float32(3.0))) == 27.0
+    assert float(effx.jit(lambda x: cube(x) + 1.0)(3.0)) == 28.0
+    f = lambda x: lax.scan(lambda c, _: (cube(c) * 0.5, None), x, None, length=2)[0]  # noqa: E731
+    assert float(effx.jit(f)(2.0)) == 32.0
+    assert float(effx.grad(effx.grad(cube))(3.0)) == 18.0
+    assert effx.jit(effx.vmap(effx.grad(cube)))(enp.arange(3.0)).tolist() == [0.0, 3.0, 12.0]
+    with handle(Reference()):
+        assert float(cube(enp.float32(3.0))) == 27.0
+    assert "stablehlo.multiply" in effx.jit(cube).lower(1.0).as_text()
+
+
+def test_linear_with_a_transpose_by_decomposition() -> None:
+    """What is linear and decomposes needs no transpose."""
+    op = Weighted(3.0)
+    assert effx.grad(lambda x: enp.sum(op(x, 2 * x)))(enp.ones(2)).tolist() == [5.0, 5.0]
+    assert effx.jit(effx.grad(lambda y: enp.sum(op(enp.ones(2), y))))(enp.ones(2)).tolist() == [1.0, 1.0]
+    y, f_t = op(enp.ones(2), enp.ones(2)), effx.linear_transpose(lambda x: op(x, x), enp.ones(2))
+    assert y.tolist() == [4.0, 4.0]
+    assert f_t(enp.ones(2))[0].tolist() == [4.0, 4.0]
+
+
+def test_with_rules_of_every_kind() -> None:
+    """Two results: the sum and the difference, forward, backward, batched, on NumPy."""
+    op = SumAndDifference()
+    x, y = enp.array([3.0, 4.0]), enp.array([1.0, 1.0])
+    assert [z.tolist() for z in effx.jit(lambda x, y: op(x, y))(x, y)] == [[4.0, 5.0], [2.0, 3.0]]
+    f = lambda x, y: enp.sum(op(x, y)[0] * op(x, y)[1])  # noqa: E731  x² - y²
+    gx, gy = effx.jit(effx.grad(f, (0, 1)))(x, y)
+    assert (gx.tolist(), gy.tolist()) == ([6.0, 8.0], [-2.0, -2.0])
+    assert effx.vmap(f, (0, None))(enp.stack([x, y]), y).tolist() == [23.0, 0.0]
+    with handle(Reference()):
+        assert [z.tolist() for z in op(x, y)] == [[4.0, 5.0], [2.0, 3.0]]
+
+
+class Nothing(Unary):
+    """No rule at all."""
+
+    __slots__ = ()
+
+
+class Lies(Unary):
+    """Decomposes into another type than it says."""
+
+    __slots__ = ()
+
+    def decompose(self, *operands: Any) -> Array:
+        return enp.sum(operands[0])
+
+
+def test_without_rules() -> None:
+    """Each missing rule is an error that names the operation and who wanted it."""
+    with pytest.raises(NoRuleError, match="^nothing: has no StableHLO form for cpu"):
+        Nothing()(enp.ones(2))
+    with pytest.raises(NoRuleError, match="^nothing: the handler jvp has no rule"):
+        effx.grad(Nothing())(1.0)
+    with pytest.raises(
+        NoRuleError, match=r"^lies: decomposes into \(f32\[\]\), but its typing rule gives \(f32\[2\]\)"
+    ):
+        Lies()(enp.ones(2))
+
+
+class Potrf(TupleOperation):
+    """LAPACK's Cholesky factorisation: a foreign function that ships with jaxlib."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        return types[0], array_type(np.dtype("int32"), types[0].shape[:-2])
+
+
+@emits(Potrf)
+def _(body: Body, op: Potrf, inputs: Any, outputs: Any) -> tuple[str, ...]:
+    n = inputs[0].type.ndim
+    order = [n - 2, n - 1, *range(n - 3, -1, -1)]
+    return body.custom_call(
+        "effx_test_potrf",
+        inputs,
+        [v.type for v in outputs],
+        {"uplo": np.uint8(ord("L"))},
+        [order],
+        [order, None],
+        aliases={0: 0},
+    )
+
+
+def capsule(name: str) -> object:
+    lapack: Any = pytest.importorskip("jaxlib.cpu._lapack")
+    lapack.initialize()
+    found: object = lapack.registrations()[name]
+    return found
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_foreign_functions(batch: tuple[int, ...]) -> None:
+    """A C function through XLA's typed FFI, with attributes, layouts and an alias, equals NumPy's."""
+    register_ffi_target("effx_test_potrf", capsule("lapack_spotrf_ffi"))
+    a = np.random.default_rng(0).normal(size=(*batch, 4, 4)).astype(np.float32)
+    a = a @ np.swapaxes(a, -1, -2) + 4 * np.eye(4, dtype=np.float32)
+    factor = effx.jit(lambda x: enp.tril(Potrf()(x)[0]) * 1.0)(a)
+    np.testing.assert_allclose(factor, np.linalg.cholesky(a), rtol=1e-5, atol=1e-5)
+
+
+def test_wrong_foreign_functions() -> None:
+    """A target that is no function, a name that is taken, a layout that does not fit."""
+    with pytest.raises(BackendError, match="^register_ffi_target: the target must be a PyCapsule"):
+        register_ffi_target("x", 3)
+    register_ffi_target("effx_test_potrf", capsule("lapack_spotrf_ffi"))
+    with pytest.raises(BackendError, match="^register_ffi_target: 'effx_test_potrf' is the name of another"):
+        register_ffi_target("effx_test_potrf", capsule("lapack_dpotrf_ffi"))
+    from effx.lower.ffi import custom_call_text
+
+    t = array_type(np.dtype("float32"), (2, 3))
+    with pytest.raises(
+        BackendError, match=r"^custom_call: a layout of f32\[2,3\] lists its 2 axes, got \(0, 0\)"
+    ):
+        custom_call_text("f", ["%a"], [t], [t], in_layouts=[(0, 0)])
+    with pytest.raises(BackendError, match="^custom_call: attribute 'a' must be a bool, number, string"):
+        custom_call_text("f", ["%a"], [t], [t], {"a": object()})  # type: ignore[dict-item]  # wrong on purpose
+    assert '{a = true, b = 1.5 : f64, c = "x", d = array<i64: 1, 2>, e = 3 : ui8}' in custom_call_text(
+        "f",
+        ["%a"],
+        [t],
+        [t],
+        {"a": True, "b": 1.5, "c": "x", "d": [1, 2], "e": np.uint8(3)},
+        has_side_effect=True,
+    )
