@@ -165,6 +165,8 @@ def jacrev(
         total = sum(t.size for t in types)
         rows = vmap(lambda *cts: pull(out_tree.unflatten(cts)))(*_basis(types)) if total else pull(y)
         row_leaves = flatten(rows)[0]
+        if not total:  # nothing to pull back: no rows
+            row_leaves = [x.reshape((1, *x.shape))[:0] for x in row_leaves]
         parts, start = [], 0
         for t in types:
             pieces = [x[start : start + t.size].reshape((*t.shape, *x.shape[1:])) for x in row_leaves]

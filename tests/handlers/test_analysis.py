@@ -158,7 +158,7 @@ class Inverse(Backward["Array | None"]):
     """Solves y = f(x), where each operation can be undone; None is what is not known."""
 
     def literal(self, value: object, type: Any) -> Array:
-        return enp.asarray(value, type.dtype)  # type: ignore[arg-type]  # a number
+        return enp.asarray(value, type.dtype)
 
     def unknown(self, type: Any) -> None:
         return None
@@ -206,7 +206,10 @@ def test_inverse() -> None:
 
     x = enp.array([0.1, 0.2, 0.3])
     program = effx.make_jaxpr(f)(x)
-    invert = lambda y: Inverse().run(program, y)[0]  # noqa: E731
+
+    def invert(y: Any) -> Any:
+        return Inverse().run(program, y)[0]
+
     np.testing.assert_allclose(invert(f(x)), x, rtol=1e-4)
     np.testing.assert_allclose(effx.jit(invert)(f(x)), x, rtol=1e-4)
     slopes = effx.vmap(effx.grad(lambda x, w: -x * w), (0, 0))(x, w)

@@ -83,7 +83,10 @@ def test_rules_on_payloads(jitted: bool) -> None:
 
 def test_rules_in_loops() -> None:
     """In a scan the rule answers at each step."""
-    f = lambda x: lax.scan(lambda c, _: (c * pair(c)["s"], None), x, None, length=2)[0]  # noqa: E731
+
+    def f(x: Any) -> Any:
+        return lax.scan(lambda c, _: (c * pair(c)["s"], None), x, None, length=2)[0]
+
     found = Tangents().run(f, Dual(enp.float32(0.5), enp.float32(1.0)))
     x, dx = 0.5, 1.0
     for _ in range(2):

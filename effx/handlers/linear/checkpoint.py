@@ -13,7 +13,7 @@ import attrs
 
 from effx.handlers.linear.control import places
 from effx.handlers.linear.splitting import Parts, Split, split, splitter
-from effx.ir.ops.checkpoint import Checkpoint, Offload, Policy
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Policy
 from effx.ir.ops.control import Call
 from effx.ir.passes import dead_code, inline
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
@@ -69,12 +69,17 @@ def _choose(half: Split, policy: Policy | None) -> tuple[dict[Var, Offload | Non
     """Returns what is saved, with the memory it is saved in, and the equations that are run again."""
     n = len(half.known.outputs) - half.computed
     allowed: dict[Var, Offload | None] = {}
+    # A derivative reads a result before it got its name; that is the same value.
+    names: dict[Atom, Equation] = {}
+    unnamed: list[Equation] = []
     if policy is not None:
         for e in half.known.equations:
             answer = policy(e.op, *[x.type for x in e.inputs])
             if answer:
                 where = answer if isinstance(answer, Offload) else None
                 allowed.update(dict.fromkeys(e.outputs, where))
+                if type(e.op) is CheckpointName:
+                    names[e.inputs[0]] = e
     wanted: set[Atom] = set(half.known.outputs[n:])
     saved: dict[Var, Offload | None] = {}
     again: list[Equation] = []
@@ -83,16 +88,21 @@ def _choose(half: Split, policy: Policy | None) -> tuple[dict[Var, Offload | Non
         for v in asked:
             if v in allowed:
                 saved[v] = allowed[v]
-        if any([v not in allowed for v in asked]):
+            elif v in names:
+                (named,) = names[v].outputs
+                saved[named] = allowed[named]
+                unnamed.append(attrs.evolve(names[v], inputs=(named,), outputs=(v,)))
+        if any([v not in allowed and v not in names for v in asked]):
             again.append(e)
             wanted.update([x for x in e.inputs if type(x) is Var])
     order = [v for e in half.known.equations for v in e.outputs if v in saved]
     # An equation that is run again although one of its results is saved would define that one twice.
+    there = {*saved, *[v for e in unnamed for v in e.outputs]}
     renamed = [
-        attrs.evolve(e, outputs=tuple([Var(v.type) if v in saved else v for v in e.outputs]))
+        attrs.evolve(e, outputs=tuple([Var(v.type) if v in there else v for v in e.outputs]))
         for e in reversed(again)
     ]
-    return {v: saved[v] for v in order}, renamed
+    return {v: saved[v] for v in order}, [*unnamed, *renamed]
 
 
 def _needed(half: Split, recomputed: Sequence[Equation], saved: set[Var]) -> set[Atom]:

@@ -18,6 +18,7 @@ from effx.handlers.linear.splitting import Parts, parts_of
 from effx.handlers.stage import Recorder
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
 __all__ = ["LinearProgram", "Record"]
@@ -54,6 +55,11 @@ class Record(Handler):
             parts = parts_of(op, tuple([x.frame is frame for x in arrays]))
             if parts is not None:
                 return cast("R", self._split(frame, op, parts, arrays))
+        if type(op) is OptimizationBarrier and not all([x.frame is frame for x in arrays]):
+            # Value by value: what is known behind a barrier is known.
+            known = iter(op(*[x for x in arrays if x.frame is not frame]))
+            boxed = iter(self.handle(frame, op, tuple([x for x in arrays if x.frame is frame])))
+            return cast("R", tuple([next(boxed) if x.frame is frame else next(known) for x in arrays]))
         recorder: Recorder = frame.state  # type: ignore[assignment]  # set by who records
         types = [x.type for x in arrays]
         inputs = tuple([x.payload if x.frame is frame else recorder.capture(x) for x in arrays])  # type: ignore[attr-defined]  # a value with a frame is a Box

@@ -12,6 +12,7 @@ from effx.array import Array
 from effx.effects import Operation, RuleTable
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.passes import dead_code
 from effx.ir.program import Equation, Program, Var, effect_row
 
@@ -114,6 +115,15 @@ def _split(program: Program, linear_in: tuple[bool, ...], forced: tuple[bool, ..
         mask = tuple([type(x) is Var and x in linear for x in e.inputs])
         if not any(mask):
             known_equations.append(e)
+            continue
+        if type(e.op) is OptimizationBarrier:
+            # Value by value: what is known behind a barrier is known.
+            for is_linear, found in ((False, known_equations), (True, linear_equations)):
+                own = [i for i, m in enumerate(mask) if m == is_linear]
+                if own:
+                    outs = tuple([e.outputs[i] for i in own])
+                    found.append(attrs.evolve(e, inputs=tuple([e.inputs[i] for i in own]), outputs=outs))
+                    linear.update(outs if is_linear else ())
             continue
         parts = parts_of(e.op, mask) if isinstance(e.op, HigherOrder) else None
         if parts is None:

@@ -117,9 +117,9 @@ class LogNormal(Distribution):
         return enp.exp(Normal(self.loc, self.scale).sample(key))
 
     def log_prob(self, x: Array) -> Array:
-        """The normal density at log x, times 1/x."""
-        log_x = enp.log(x)
-        return Normal(self.loc, self.scale).log_prob(log_x) - log_x
+        """The normal density at log x, times 1/x, and zero at 0 and below."""
+        log_x = enp.log(enp.where(x > 0, x, 1.0))
+        return enp.where(x > 0, Normal(self.loc, self.scale).log_prob(log_x) - log_x, -enp.inf)
 
 
 @attrs.frozen

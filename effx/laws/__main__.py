@@ -1,0 +1,10 @@
+"""Prints the table of laws: `python -m effx.laws > docs/laws.md`.
+
+Never: check a law.
+"""
+
+import sys
+
+from effx.laws.table import render
+
+sys.stdout.write(render())

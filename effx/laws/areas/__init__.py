@@ -1,0 +1,38 @@
+"""The laws, a file for each area; importing this registers them all.
+
+Never: hold a strategy that users need; those stand in `effx.laws`.
+"""
+
+from effx.laws.areas import (
+    backward,
+    batching,
+    calculus,
+    compiled,
+    control,
+    custom,
+    forward,
+    linear,
+    operation,
+    parallel,
+    staging,
+    user_handlers,
+    user_transformations,
+    values,
+)
+
+__all__ = [
+    "backward",
+    "batching",
+    "calculus",
+    "compiled",
+    "control",
+    "custom",
+    "forward",
+    "linear",
+    "operation",
+    "parallel",
+    "staging",
+    "user_handlers",
+    "user_transformations",
+    "values",
+]

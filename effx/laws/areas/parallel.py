@@ -1,0 +1,185 @@
+"""Laws of named axes: collectives under vmap and pmap mean what their NumPy form says.
+
+Laws of pmap need four devices (`EFFX_NUM_CPU_DEVICES=4` makes a CPU pass for four); with fewer they pass unasked.
+
+Never: compare vmap with pmap alone where NumPy can tell.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+import effx
+import effx.numpy as enp
+from effx import lax
+from effx.array import Array
+from effx.laws.areas.subjects import SMALL, Function, Points, batch, loss
+from effx.laws.arrays import arrays
+from effx.laws.comparing import directions, pairing, same
+from effx.laws.registry import law
+
+AREA = "parallel"
+Data = npt.NDArray[np.float64]
+MEMBERS = 4
+
+# What members hold: a row of four numbers each.
+HELD = st.tuples(arrays("float64", (MEMBERS, 4)))
+RING = [(i, (i + 1) % MEMBERS) for i in range(MEMBERS)]
+
+COLLECTIVES: dict[str, tuple[Callable[[Array], Array], Callable[[Data], Data]]] = {
+    "psum": (lambda x: lax.psum(x, "i"), lambda d: np.stack([d.sum(0)] * MEMBERS)),
+    "pmean": (lambda x: lax.pmean(x, "i"), lambda d: np.stack([d.mean(0)] * MEMBERS)),
+    "pmax": (lambda x: lax.pmax(x, "i"), lambda d: np.stack([d.max(0)] * MEMBERS)),
+    "pmin": (lambda x: lax.pmin(x, "i"), lambda d: np.stack([d.min(0)] * MEMBERS)),
+    "all_gather": (lambda x: lax.all_gather(x, "i"), lambda d: np.stack([d] * MEMBERS)),
+    "ppermute": (lambda x: lax.ppermute(x, "i", RING), lambda d: np.roll(d, 1, 0)),
+    "send one": (
+        lambda x: lax.ppermute(x, "i", [(0, 2)]),
+        lambda d: np.stack([0 * d[0], 0 * d[0], d[0], 0 * d[0]]),
+    ),
+    "psum_scatter": (lambda x: lax.psum_scatter(x, "i"), lambda d: d.sum(0)),
+    "all_to_all": (lambda x: lax.all_to_all(x, "i", 0, 0), lambda d: d.T),
+    "axis_index": (lambda x: x + lax.axis_index("i"), lambda d: d + np.arange(MEMBERS)[:, None]),
+    "axis_size": (lambda x: x * lax.axis_size("i"), lambda d: d * MEMBERS),
+    "groups": (
+        lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [2, 3]]),
+        lambda d: np.stack([d[0] + d[1]] * 2 + [d[2] + d[3]] * 2),
+    ),
+}
+NAMES = st.sampled_from(list(COLLECTIVES))
+LINEAR = st.sampled_from([n for n in COLLECTIVES if n not in ("pmax", "pmin", "axis_index")])
+
+
+def over(f: Function) -> Function:
+    """Returns the batched form, which binds the name."""
+    return effx.vmap(f, axis_name="i")
+
+
+@law(
+    AREA,
+    "vmap binding i: a collective over i = its NumPy form",
+    st.tuples(NAMES, arrays("float64", (MEMBERS, 4))),
+)
+def collectives_are_numpy(name: str, x: Array) -> None:
+    collective, want = COLLECTIVES[name]
+    same(over(collective)(x), enp.asarray(want(np.asarray(x))))
+
+
+@law(
+    AREA,
+    "pmap binding i: a collective over i = its NumPy form, with a device for each member",
+    st.tuples(NAMES, arrays("float64", (MEMBERS, 4))),
+    compiles=True,
+)
+def devices_communicate(name: str, x: Array) -> None:
+    if effx.local_device_count() < MEMBERS:
+        return
+    collective, want = COLLECTIVES[name]
+    same(effx.pmap(collective, axis_name="i")(x), enp.asarray(want(np.asarray(x))))
+
+
+@law(
+    AREA,
+    "<ct, C v> = <C^T ct, v> for a linear collective C",
+    st.tuples(LINEAR, arrays("float64", (MEMBERS, 4))),
+)
+def linear_collectives_transpose(name: str, x: Array) -> None:
+    f = over(COLLECTIVES[name][0])
+    (v,) = directions([x])
+    y, pull = effx.vjp(f, x)
+    (ct,) = directions([y], 3)
+    left, right = pairing([ct], [effx.jvp(f, (x,), (v,))[1]]), pairing(pull(ct), [v])
+    assert abs(left - right) <= 1e-9 * max(1.0, abs(left)), (left, right)
+
+
+@law(
+    AREA,
+    "psum over (i, j) = psum over i of psum over j, in either order",
+    st.tuples(arrays("float64", (2, 3, 2))),
+)
+def sums_over_several_axes(x: Array) -> None:
+    def members(f: Function) -> Array:
+        result: Array = effx.vmap(effx.vmap(f, axis_name="j"), axis_name="i")(x)
+        return result
+
+    want = enp.broadcast_to(x.sum((0, 1)), x.shape)
+    same(members(lambda y: lax.psum(y, ("i", "j"))), want)
+    same(members(lambda y: lax.psum(lax.psum(y, "j"), "i")), want)
+    same(members(lambda y: lax.psum(lax.psum(y, "i"), "j")), want)
+
+
+@law(AREA, "ppermute p after ppermute p^-1 = id; all_to_all twice = id", HELD)
+def exchanges_invert(x: Array) -> None:
+    back = [(b, a) for a, b in RING]
+    same(over(lambda y: lax.ppermute(lax.ppermute(y, "i", RING), "i", back))(x), x, 0.0)
+    twice = over(lambda y: lax.all_to_all(lax.all_to_all(y, "i", 0, 0), "i", 0, 0))
+    same(twice(x), x, 0.0)
+
+
+@law(AREA, "psum = all_gather, then sum; psum_scatter = psum, then the own part", HELD)
+def sums_are_gathered(x: Array) -> None:
+    want = over(lambda y: lax.psum(y, "i"))(x)
+    same(over(lambda y: lax.all_gather(y, "i").sum(0))(x), want)
+    own = over(lambda y: enp.asarray(lax.psum(y, "i"))[lax.axis_index("i")])(x)
+    same(over(lambda y: lax.psum_scatter(y, "i"))(x), own)
+    same(over(lambda y: lax.all_gather(lax.psum_scatter(y, "i"), "i"))(x), want)
+
+
+def meeting(f: Function) -> Function:
+    """Returns a function whose members meet after `f`."""
+    return lambda *xs: tuple([lax.pmean(y, "i") * 0.5 + enp.sin(y) for y in f(*xs)])
+
+
+@law(AREA, "vmap(f, then pmean) = loop of f, then the mean", SMALL)
+def members_meet(f: Function, xs: Points) -> None:
+    bs = batch(xs)
+    rows = [f(*[b[m] for b in bs]) for m in range(2)]
+    means = [(a + b) / 2 for a, b in zip(*rows, strict=True)]
+    want = tuple([
+        enp.stack([m * 0.5 + enp.sin(a), m * 0.5 + enp.sin(b)])
+        for m, a, b in zip(means, *rows, strict=True)
+    ])  # fmt: skip
+    same(over(meeting(f))(*bs), want)
+
+
+@law(AREA, "jit, jvp, grad and checkpoint of vmap with a name = of the loop with the mean", SMALL)
+def derivatives_of_meetings(f: Function, xs: Points) -> None:
+    bs, places = batch(xs), tuple(range(len(xs)))
+
+    def plain(*ys: Array) -> object:
+        rows = [f(*[y[m] for y in ys]) for m in range(2)]
+        means = [(a + b) / 2 for a, b in zip(*rows, strict=True)]
+        return tuple([
+            enp.stack([m * 0.5 + enp.sin(a), m * 0.5 + enp.sin(b)])
+            for m, a, b in zip(means, *rows, strict=True)
+        ])  # fmt: skip
+
+    named = over(meeting(f))
+    same(effx.jvp(named, bs, directions(bs)), effx.jvp(plain, bs, directions(bs)))
+    want = effx.grad(loss(plain), places)(*bs)
+    same(effx.grad(loss(named), places)(*bs), want)
+    same(effx.grad(loss(over(effx.checkpoint(effx.jit(meeting(f))))), places)(*bs), want)
+
+
+@law(AREA, "a collective inside scan, cond and jit = outside of them", HELD)
+def collectives_inside_control_flow(x: Array) -> None:
+    def inside(y: Array) -> Array:
+        step = effx.jit(lambda c, _: (enp.sin(c + lax.pmean(c, "i")), None))
+        last = lax.scan(step, y, None, length=2)[0]
+        result: Array = lax.cond(enp.asarray(True), lambda v: v - lax.pmax(v, "i"), lambda v: v, last)
+        return result
+
+    data = np.asarray(x, np.float64)
+    for _ in range(2):
+        data = np.sin(data + data.mean(0))
+    same(over(inside)(x), enp.asarray(data - data.max(0)))
+
+
+@law(AREA, "pmap f = vmap f, in value and gradient, members meeting", SMALL, compiles=True, share=0.08)
+def parallel_maps_are_batches(f: Function, xs: Points) -> None:
+    if effx.local_device_count() < 2 or any([x.type.size == 0 for x in xs]):
+        return
+    bs = batch(xs)
+    same(effx.pmap(meeting(f), axis_name="i")(*bs), effx.jit(over(meeting(f)))(*bs))

@@ -1,0 +1,95 @@
+"""The cases that laws of several areas are checked on.
+
+Never: hold a law.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+import effx.numpy as enp
+from effx import tree
+from effx.array import Array
+from effx.laws.comparing import leaves
+from effx.laws.programs import cases, programs
+from effx.tree.registry import PyTree
+
+__all__ = [
+    "ANY",
+    "COMPILED",
+    "FLAT",
+    "LOOPS",
+    "MEMBERS",
+    "SCALAR",
+    "SMALL",
+    "SMOOTH",
+    "batch",
+    "looped",
+    "loss",
+    "next_of",
+    "raised",
+]
+
+Function = Callable[..., PyTree]
+E = TypeVar("E", bound=BaseException)
+Points = Sequence[Array]
+MEMBERS = 2
+
+FLAT = cases(programs(constructs=(), most_steps=5))
+SMOOTH = cases(programs())
+SMALL = cases(programs(most_steps=3, depth=1))
+ANY = cases(programs(smooth=False))
+LOOPS = cases(programs(constructs=("scan", "while", "fori", "cond", "switch", "map"), most_steps=2))
+# Few shapes and statements, since each operation of a new type is compiled.
+COMPILED = cases(programs(most_steps=2, depth=1, shapes=((3,), (), (2, 3))))
+SCALAR = cases(
+    programs(constructs=("jit", "scan", "cond"), shapes=((), (3,)), most_steps=3, depth=1, results=1)
+)
+SEEDS = st.integers(0, 99)
+
+
+def loss(f: Function) -> Callable[..., Array]:
+    """Returns the sum of all elements of all results, each with a weight of its own."""
+
+    def total(*xs: PyTree) -> Array:
+        result = enp.zeros((), enp.float64)
+        for place, y in enumerate(leaves(f(*xs))):
+            weights = 1.0 + 0.1 * place + 0.3 * enp.arange(float(y.type.size)).reshape(y.type.shape)
+            result = result + enp.sum(weights * y)
+        return result
+
+    return total
+
+
+def next_of(values: PyTree) -> PyTree:
+    """A smooth function to compose with: of a tuple of arrays, to one of the same types."""
+    ys = leaves(values)
+    total = enp.sin(enp.sum(ys[0])) * 0.3
+    return tuple([enp.cos(y) * 0.5 + y * total for y in ys])
+
+
+def raised(kind: type[E], run: Callable[[], object]) -> E:
+    """Returns the error that a function raises.
+
+    Raises:
+        AssertionError: it raises none of that kind.
+    """
+    try:
+        run()
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} was to be raised")
+
+
+def batch(xs: Points, members: int = MEMBERS) -> tuple[Array, ...]:
+    """Returns a batch of points: each argument with an axis of members in front."""
+    weights = (1.0, -0.7, 0.4, 0.9)[:members]
+    return tuple([enp.stack([x * w for w in weights]) for x in xs])
+
+
+def looped(f: Function, batches: Points, axis: int = 0) -> PyTree:
+    """Returns a function's results for all members of a batch, one after the other, stacked."""
+    members = batches[0].type.shape[0]
+    rows = [f(*[b[m] for b in batches]) for m in range(members)]
+    return tree.map(lambda *ys: enp.stack(ys, axis), *rows)

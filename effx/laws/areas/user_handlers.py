@@ -1,0 +1,314 @@
+"""Laws of users' handlers: what `check_handler` checks, here on the handlers of the zoo.
+
+Laws of intercepting handlers, which thread a state, belong here too: `(subject, f, xs)` with a subject of
+their own, in an area of their own.
+
+Never: use what the framework knows of a handler beyond its public methods.
+"""
+
+import copy
+
+import numpy as np
+
+import effx
+import effx.numpy as enp
+from effx import lax, tree
+from effx.array import Array
+from effx.effects import handle
+from effx.errors import EscapedBoxError, NoRuleError
+from effx.handlers.boxing import box, payload
+from effx.handlers.reference import evaluate
+from effx.handlers.stage import run_program
+from effx.ir.ops.control import Cond
+from effx.ir.passes import common_subexpressions, dead_code, inline
+from effx.laws.areas.custom import with_jvp
+from effx.laws.areas.staging import staged
+from effx.laws.areas.subjects import Function, Points, batch, looped, loss, raised
+from effx.laws.comparing import difference, directions, leaves, numbers, pairing, same
+from effx.laws.programs import TypedProgram
+from effx.laws.python_forms import python_form
+from effx.laws.registry import law
+from effx.laws.stacks import LAYERS, Stack
+from effx.laws.subjects import HandlerSubject, handler_cases
+from effx.laws.zoo import Bounds, Depth, DualNumber, DualNumbers, Interval, Magnitude, Size, Tagged
+from effx.tree.registry import PyTree
+
+AREA = "user handlers"
+
+
+def around(x: Array) -> Bounds:
+    """An interval around a value."""
+    return Bounds(x - 0.1, x + 0.2)
+
+
+def contains(p: Bounds, x: Array) -> bool:
+    """Whether a value lies in its interval, up to rounding."""
+    return bool(((p.low - 1e-9 <= x) & (x <= p.high + 1e-9)).all())
+
+
+def moving(x: Array) -> DualNumber:
+    """A value that moves."""
+    return DualNumber(x, enp.ones_like(x) * 0.7)
+
+
+def agrees(p: DualNumber | Tagged, x: Array) -> bool:
+    """Whether the payload's value is the value."""
+    return bool((enp.abs(p.value - x) <= 1e-9).all())
+
+
+def covers(p: Size, x: Array) -> bool:
+    """Whether a value's magnitude is within the bound."""
+    return bool((enp.abs(x) <= p.most + 1e-9).all())
+
+
+SUBJECTS = (
+    HandlerSubject(Interval(), around, contains),
+    HandlerSubject(DualNumbers(), moving, agrees),
+    HandlerSubject(Magnitude(), None, covers, exact=False),  # |x + y| <= |x| + |y|
+    HandlerSubject(Depth(), None, agrees, exact=False),
+)
+CASES = handler_cases(*SUBJECTS)
+
+
+def agree(got: list[PyTree], want: list[PyTree]) -> None:
+    """Compares what two runs carry: structure and leaves."""
+    for a, b in zip(got, want, strict=True):
+        assert tree.structure(a) == tree.structure(b), f"{tree.structure(a)} against {tree.structure(b)}"
+    same(got, want)
+
+
+def flat(subject: HandlerSubject, f: Function) -> Function:
+    """Returns a function from values to the leaves of what the results carry."""
+    return lambda *xs: tuple(leaves(subject.run(f, xs)))
+
+
+@law(AREA, "h = h' and hash h = hash h' for a copy: handlers are values", CASES)
+def handlers_are_values(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    twin = copy.copy(subject.handler)
+    assert twin == subject.handler
+    assert hash(twin) == hash(subject.handler)
+
+
+@law(AREA, "handle h: f(x) = f(x), if nothing is boxed", CASES)
+def handlers_leave_plain_values(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    want = f(*xs)
+    with handle(subject.handler):
+        same(f(*xs), want, 0.0)
+
+
+@law(AREA, "what h f carries holds for f(x): relation(h f(payload x), f x)", CASES, share=0.6)
+def handlers_are_sound(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    if subject.relation is None:
+        return
+    for p, y in zip(subject.run(f, xs), leaves(f(*xs)), strict=True):
+        assert subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+
+
+@law(AREA, "h(jit f) = h(f)", CASES)
+def handlers_enter_calls(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    agree(subject.run(effx.jit(lambda *ys: f(*ys)), xs), subject.run(f, xs))
+
+
+@law(AREA, "jit(h f) = h f", CASES)
+def jit_goes_around_handlers(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    same(effx.jit(flat(subject, f))(*xs), flat(subject, f)(*xs))
+
+
+@law(AREA, "jit(h f) = h f, on XLA", CASES, compiles=True)
+def handlers_compile(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    same(effx.jit(flat(subject, f))(*xs), evaluate(flat(subject, f), *xs))
+
+
+@law(AREA, "h(checkpoint f) = h(f)", CASES)
+def handlers_enter_checkpoints(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    agree(subject.run(effx.checkpoint(lambda *ys: f(*ys)), xs), subject.run(f, xs))
+
+
+@law(AREA, "h(scan, cond, while, switch, map) = h(their Python loops and ifs)", CASES, share=0.6)
+def handlers_enter_control_flow(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    agree(subject.run(f, xs), subject.run(python_form(f), xs))
+
+
+@law(AREA, "h(cond(p, f, g)) = h(f) where the boxed p's plain value is true, else h(g)", CASES)
+def plain_values_decide(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    if not subject.has_primal:
+        return
+    predicate: Function = lambda x: enp.sum(x) > 0.1357  # noqa: E731 - of a boxed value
+
+    def chosen(*ys: Array) -> PyTree:
+        return lax.cond(predicate(ys[0]), lambda: f(*ys), lambda: tree.map(lambda y: -y, f(*ys)))
+
+    def decided(*ys: Array) -> PyTree:
+        return f(*ys) if bool(predicate(xs[0])) else tree.map(lambda y: -y, f(*ys))
+
+    try:
+        got = subject.run(chosen, xs)
+    except NoRuleError:
+        return
+    agree(got, subject.run(decided, xs))
+
+
+@law(AREA, "where nothing decides, h(cond) holds for what either branch gives", CASES)
+def branches_join(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    if subject.has_primal or not subject.has_join:
+        return
+    other: Function = lambda *ys: tree.map(lambda y: -y, f(*ys))  # noqa: E731 - the other branch
+    program = effx.make_jaxpr(lambda taken, *ys: lax.cond(taken, f, other, *ys))(enp.asarray(True), *xs)
+    e = next(e for e in program.equations if isinstance(e.op, Cond))
+    with handle(subject.handler) as frame:
+        # An index that belongs to the handler, as if it had rules for comparisons.
+        index = enp.asarray(1, enp.int32)
+        which = box(frame, subject.handler.lift(index), index)
+        boxed = [box(frame, subject.carry(x), x) for x in xs[:-1]]
+        known = dict(zip(program.inputs, [*program.constants, which, *boxed, xs[-1]], strict=True))
+        results = e.op(which, *[known[v] for v in e.inputs[1:]])
+        carried = [payload(frame, y) for y in results]
+    for branch in (f, other):
+        for p, y in zip(carried, leaves(branch(*xs)), strict=True):
+            assert subject.relation is None or subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+
+
+@law(AREA, "vmap(h f)(xs)[m] = h f(xs[m])", CASES)
+def handlers_batch(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    bs = batch(xs)
+    same(effx.vmap(flat(subject, f))(*bs), looped(flat(subject, f), bs))
+
+
+@law(
+    AREA,
+    "S(h f) = h f for every stack S that changes no value: loops, branches, jvp, vmap around",
+    CASES,
+    share=0.2,
+)
+def stacks_go_around_handlers(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    want = flat(subject, f)(*xs)
+    for name in LAYERS:
+        same(Stack((name, "jit"))(flat(subject, f))(*xs), want, note=name)
+
+
+@law(AREA, "stage(h f) = stage(h f): staging twice gives one program", CASES)
+def handlers_stage_deterministically(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    texts = [str(effx.make_jaxpr(flat(subject, f))(*xs)) for _ in range(2)]
+    assert texts[0] == texts[1]
+
+
+@law(AREA, "h f, again, and by an equal handler = h f: what is kept with a program is right", CASES)
+def handlers_repeat(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    jitted = effx.jit(lambda *ys: f(*ys))
+    want = subject.run(jitted, xs)
+    agree(subject.run(jitted, xs), want)
+    twin = HandlerSubject(copy.copy(subject.handler), subject.payload)
+    agree(twin.run(jitted, xs), want)
+    others = [*directions(xs[:-1], 5), xs[-1]]
+    agree(subject.run(jitted, others), subject.run(f, others))
+
+
+@law(AREA, "the structure of what h f carries depends on types only", CASES)
+def payload_structures_are_stable(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    one = subject.run(f, xs)
+    other = subject.run(f, [*directions(xs[:-1], 5), xs[-1]])
+    for a, b in zip(one, other, strict=True):
+        assert tree.structure(a) == tree.structure(b)
+        assert [x.type for x in leaves(a)] == [x.type for x in leaves(b)]
+
+
+@law(AREA, "h f(lift x) = lift(f x), if h is exact", CASES)
+def lift_is_a_homomorphism(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    if subject.exact:
+        got = HandlerSubject(subject.handler).run(f, xs)
+        agree(got, [subject.handler.lift(y) for y in leaves(f(*xs))])
+
+
+@law(AREA, "h f(x, y) = h f(x, lift y): a plain argument is its lift, if h is exact", CASES)
+def plain_arguments_are_lifted(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    if subject.exact and len(xs) > 2:
+        lift = subject.handler.lift
+        lifting = HandlerSubject(subject.handler, lambda x: lift(x) if x is xs[1] else subject.carry(x))
+        agree(subject.run(f, xs, boxed=lambda i: i != 1), lifting.run(f, xs))
+
+
+@law(AREA, "what h(vmap f) carries holds for vmap f", CASES)
+def handlers_are_sound_over_batches(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    batched: Function = lambda *ys: effx.vmap(lambda *a: f(*a, ys[-1]))(*ys[:-1])  # noqa: E731 - known is shared
+    bs = [*batch(xs[:-1]), xs[-1]]
+    try:
+        carried = subject.run(batched, bs)
+    except NoRuleError:
+        return  # an operation that batching needs is not among the handler's
+    for p, y in zip(carried, leaves(batched(*bs)), strict=True):
+        assert subject.relation is None or subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+
+
+@law(AREA, "what h(Df v) carries holds for Df v", CASES)
+def handlers_are_sound_over_derivatives(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    vs = directions(xs[:-1])
+    slope: Function = lambda *ys: effx.jvp(lambda *a: f(*a, ys[-1]), ys[:-1], vs)[1]  # noqa: E731 - a derivative
+    try:
+        carried = subject.run(slope, xs)
+    except NoRuleError:
+        return
+    for p, y in zip(carried, leaves(slope(*xs)), strict=True):
+        assert subject.relation is None or subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+
+
+@law(AREA, "an idle frame of h inside h leaves the outer boxes alone", CASES)
+def handlers_nest(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    def inside(*ys: Array) -> PyTree:
+        with handle(subject.handler):
+            return f(*ys)
+
+    agree(subject.run(inside, xs), subject.run(f, xs))
+
+
+@law(AREA, "D(h f)(x) v = the slope of h f, and its adjoint is the pull-back", CASES)
+def handlers_differentiate(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    g: Function = lambda *ys: [y for y in flat(subject, f)(*ys, xs[-1]) if y.type.kind == "f"]  # noqa: E731 - floats
+    at = list(xs[:-1])
+    vs = directions(at)
+    moved = leaves(effx.jvp(g, tuple(at), vs)[1])
+    for d, want in zip(moved, difference(g, at, vs), strict=True):
+        size = float(np.abs(want).max(axis=None, initial=1.0))
+        same(d, enp.asarray(want), 1e-5 * size)
+    ys, pull = effx.vjp(g, *at)
+    cts = directions(leaves(ys), 3)
+    left, right = pairing(cts, moved), pairing(pull(list(cts)), vs)
+    assert abs(left - right) <= 1e-8 * max(1.0, abs(left)), (left, right)
+
+
+@law(AREA, "type(h f(x)) = type(f(x)): a box looks like the value that it stands for", CASES)
+def handlers_keep_types(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    want = [y.type for y in leaves(f(*xs))]
+    with handle(subject.handler) as frame:
+        boxed = [box(frame, subject.carry(x), x) for x in xs[:-1]]
+        got = [y.type for y in leaves(f(*boxed, xs[-1]))]
+    assert all([a.matches(b) for a, b in zip(got, want, strict=True)]), (got, want)
+
+
+@law(AREA, "h(pass p) = h(p) for passes that keep values", CASES)
+def handlers_do_not_see_passes(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    program, operands = staged(f, xs)
+    captured = operands[: len(operands) - len(xs)]
+    want = subject.run(f, xs)
+    for each in (dead_code, common_subexpressions, inline):
+        changed = each(program)
+        agree(subject.run(lambda *ys, p=changed: run_program(p, [*captured, *ys]), xs), want)
+
+
+@law(AREA, "h(f with a rule for its derivative) = h(f)", CASES)
+def handlers_enter_functions_with_rules(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    ruled: Function = lambda *ys: with_jvp(lambda *a: f(*a, xs[-1]))(*ys[:-1])  # noqa: E731 - known is closed over
+    agree(subject.run(ruled, xs), subject.run(f, xs))
+
+
+@law(AREA, "grad(jit(h f)) = grad(h f)", CASES)
+def handlers_and_gradients_meet_under_jit(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    g: Function = lambda *ys: [y for y in flat(subject, f)(*ys, xs[-1]) if y.type.kind == "f"]  # noqa: E731 - floats
+    at, places = xs[:-1], tuple(range(len(xs) - 1))
+    same(effx.grad(effx.jit(loss(g)), places)(*at), effx.grad(loss(g), places)(*at))
+
+
+@law(AREA, "a box outside its frame's life is an error", CASES, compiles=True)
+def handlers_keep_their_boxes(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    with handle(subject.handler) as frame:
+        kept = box(frame, subject.carry(xs[0]), xs[0])
+    assert subject.handler.describe() in str(raised(EscapedBoxError, lambda: enp.sin(kept)))

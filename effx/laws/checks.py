@@ -1,0 +1,276 @@
+"""The checks that users run on what they made: operations, handlers, transformations, functions with rules.
+
+Each runs the laws of an area on drawn cases and raises `LawError` with the smallest case that fails.
+
+Never: state a law; `effx.laws.areas` does.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.errors import EffxError, TransformError
+from effx.flags import enable_x64
+from effx.handlers.boxing import BoxHandler
+from effx.handlers.reference import Reference
+from effx.ir.types import ArrayType, Shape
+from effx.laws import areas
+from effx.laws.areas.operation import inferred
+from effx.laws.arrays import array_of
+from effx.laws.operations import AnyOperation, domain_of, operands_of
+from effx.laws.programs import CONSTRUCTS, SHAPES, programs
+from effx.laws.registry import LAWS, Case, Law
+from effx.laws.subjects import HandlerSubject, Oracle, TransformSubject, handler_cases, transform_cases
+from effx.numpy import asarray
+from effx.tree.registry import PyTree
+
+__all__ = ["check_handler", "check_operation", "check_rules", "check_transform", "laws_of"]
+
+OF_DERIVATIVES = frozenset({"operation_tangents_are_slopes", "operations_linearize", "operations_transpose"})
+
+
+def laws_of(area: str, skip: Iterable[str] = ()) -> list[Law]:
+    """Lists the laws of an area but for some.
+
+    Args:
+        area: one of `AREAS`.
+        skip: names of laws to leave out.
+
+    Raises:
+        TransformError: there is no law of a name in `skip`.
+
+    >>> [law.name for law in laws_of("user rules")][0]
+    'forward_rules_give_slopes'
+    """
+    found = [law for law in LAWS.values() if law.area == area]
+    names = [law.name for law in found]
+    for name in skip:
+        if name not in names:
+            raise TransformError(
+                f"laws: there is no law {name!r} in the area {area!r}; it has {', '.join(names)}"
+            )
+    return [law for law in found if law.name not in set(skip)]
+
+
+def _run(laws: Sequence[Law], strategy: st.SearchStrategy[Case], examples: int | None) -> None:
+    for law in laws:
+        law.run(examples, strategy)
+
+
+def _wide(t: ArrayType) -> ArrayType:
+    """Returns the type with 64 bits, which differences need."""
+    return t.with_dtype({"f": dtypes.float64, "c": dtypes.complex128}.get(t.kind, t.dtype))
+
+
+def check_operation(
+    op: AnyOperation,
+    *operands: Array | ArrayType | float,
+    reference: Callable[..., object] | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    smooth: bool = True,
+    skip: Iterable[str] = (),
+    examples: int | None = None,
+) -> None:
+    """Checks the laws of an operation: typing, values, printing, derivatives, transposes, batches, errors.
+
+    Derivatives are checked on operands of 64 bits, where the operation takes them.
+
+    Args:
+        op: the operation.
+        operands: for each operand an array, or the type of arrays to draw.
+        reference: from NumPy arrays to the result, or a tuple of results; needed where neither effx's reference
+            handler has a rule for the operation nor the operation a decomposition.
+        low: the least element of drawn operands; -2 by default.
+        high: the largest.
+        smooth: False for an operation without derivatives.
+        skip: names of laws of the area "operations" to leave out.
+        examples: how many cases of each law; by default its share of what the hypothesis profile says.
+
+    Raises:
+        LawError: a law fails; it names the law and reproduces the failure.
+        TransformError: nothing says what the operation's values are.
+
+    >>> import effx, numpy as np
+    >>> from effx.ir.ops.elementwise import Sin
+    >>> from effx.ir.types import array_type
+    >>> check_operation(Sin(), array_type(effx.dtypes.float32, (3,)), reference=np.sin, examples=2)
+    """
+    kind = type(op)
+    if reference is None and Reference.rules.find(kind) is None and not kind.can_decompose():
+        raise TransformError(
+            f"check_operation: {op.name}: the reference handler has no rule for it; give reference=, a NumPy function"
+        )
+    laws = laws_of(areas.operation.AREA, {*skip, "identities_are_identities"})
+    domain = domain_of(op)
+    domain = (domain[0] if low is None else low, domain[1] if high is None else high)
+
+    def cases(widen: Callable[[ArrayType], ArrayType]) -> st.SearchStrategy[Case]:
+        if all([isinstance(x, ArrayType) for x in operands]):
+            types = [widen(x) for x in operands if isinstance(x, ArrayType)]
+            drawn = st.integers(0, 99).map(lambda seed: operands_of(types, (domain,), seed))
+        else:
+            parts = [_operand(x, widen, domain) for x in operands]
+            drawn = st.tuples(*parts)
+        return drawn.map(lambda xs: (op, xs))
+
+    with enable_x64(True):
+        given = [x if isinstance(x, ArrayType) else as_operand(x, "check_operation").type for x in operands]
+        wide = _takes(op, [_wide(t) for t in given])
+        inferred(op, given)
+    for law in laws:
+        if law.name == "references_agree":
+            if reference is not None:
+                law.run(examples, cases(lambda t: t).map(lambda case: (*case, reference)))
+        elif law.name not in OF_DERIVATIVES:
+            law.run(examples, cases(lambda t: t))
+        elif smooth and wide:
+            law.run(examples, cases(_wide))
+
+
+def _takes(op: AnyOperation, types: list[ArrayType]) -> bool:
+    try:
+        inferred(op, types)
+    except EffxError:
+        return False
+    return True
+
+
+def _operand(
+    x: Array | ArrayType | float, widen: Callable[[ArrayType], ArrayType], domain: tuple[float, float]
+) -> st.SearchStrategy[Array]:
+    if isinstance(x, ArrayType):
+        return array_of(widen(x), *domain)
+    with enable_x64(True):
+        given = as_operand(x, "check_operation")
+        data, t = np.asarray(given), widen(given.type)
+        return st.just(asarray(data, t.dtype))
+
+
+def check_handler(
+    handler: "BoxHandler[Any]",
+    *,
+    payload: Callable[[Array], PyTree] | None = None,
+    relation: Callable[[Any, Array], object] | None = None,
+    exact: bool = True,
+    skip: Iterable[str] = (),
+    examples: int | None = None,
+) -> None:
+    """Checks the laws of a user's handler: calls, control flow, batches and derivatives around and inside it.
+
+    Programs are drawn of the expressions that the handler takes: which these are is tried out.
+
+    Args:
+        handler: the handler.
+        payload: from a value to what its box carries in the programs that are run; by default `handler.lift`.
+        relation: `(payload, value) -> bool`, what a payload says of the value it stands for; it must hold for the
+            results of random programs at random points: that an interval contains the value, say.
+        exact: False where the lift of a result says more than what the rules make of lifted operands.
+        skip: names of laws of the area "user handlers" to leave out.
+        examples: how many cases of each law; by default its share of what the hypothesis profile says.
+
+    Raises:
+        LawError: a law fails; it names the law and reproduces the failure.
+        TransformError: the handler takes no expression that programs are drawn of.
+
+    >>> from effx.laws.zoo import Bounds, Interval
+    >>> check_handler(
+    ...     Interval(),
+    ...     payload=lambda x: Bounds(x - 0.1, x + 0.1),
+    ...     relation=lambda p, x: ((p.low - 1e-9 <= x) & (x <= p.high + 1e-9)).all(),
+    ...     examples=2,
+    ... )
+    """
+    if not isinstance(handler, BoxHandler):
+        raise TransformError(f"check_handler: takes an instance of a BoxHandler, got {handler!r}")
+    subject = HandlerSubject(handler, payload, relation, exact)
+    subject.check_vocabulary()
+    _run(laws_of(areas.user_handlers.AREA, skip), handler_cases(subject), examples)
+
+
+def check_transform(
+    transform: Callable[[Callable[..., PyTree]], Callable[..., PyTree]],
+    oracle: Oracle,
+    *,
+    tolerance: float = 1e-9,
+    constructs: Sequence[str] = CONSTRUCTS,
+    shapes: Sequence[Shape] = SHAPES,
+    smooth: bool = True,
+    most_arguments: int = 2,
+    results: int = 2,
+    supports: Callable[[str, tuple[Shape, ...]], bool] | None = None,
+    skip: Iterable[str] = (),
+    examples: int | None = None,
+) -> None:
+    """Checks the laws of a user's transformation of functions: its values, and that it commutes with others.
+
+    Args:
+        transform: from a function of arrays to a function of the same arguments.
+        oracle: `(f, xs) -> results`, by another way: a difference, a loop, NumPy.
+        tolerance: of the comparison with the oracle, relative.
+        constructs: which of `CONSTRUCTS` occur in the functions.
+        shapes: of their arguments.
+        smooth: True for functions with derivatives only.
+        most_arguments: how many arguments they take.
+        results: 1 for functions that return an array, 2 for functions that return a tuple.
+        supports: `(form, shapes) -> bool` says which forms of expressions occur.
+        skip: names of laws of the area "user transformations" to leave out.
+        examples: how many cases of each law; by default its share of what the hypothesis profile says.
+
+    Raises:
+        LawError: a law fails; it names the law and reproduces the failure.
+
+    >>> import effx
+    >>> double = lambda f: lambda *xs: effx.tree.map(lambda y: 2.0 * y, f(*xs))
+    >>> check_transform(double, lambda f, xs: effx.tree.map(lambda y: y + y, f(*xs)), examples=2)
+    """
+    drawn = programs(
+        constructs=constructs,
+        smooth=smooth,
+        most_steps=3,
+        depth=1,
+        shapes=shapes,
+        most_arguments=most_arguments,
+        results=results,
+        supports=supports,
+    )
+    subject = TransformSubject(transform, oracle, tolerance)
+    _run(laws_of(areas.user_transformations.AREA, skip), transform_cases(subject, programs=drawn), examples)
+
+
+def check_rules(
+    function: Callable[..., PyTree],
+    *arguments: Array | ArrayType | float,
+    low: float = -1.0,
+    high: float = 1.0,
+    skip: Iterable[str] = (),
+    examples: int | None = None,
+) -> None:
+    """Checks a function with rules of its own, of `custom_jvp` or `custom_vjp`: they give its derivative.
+
+    Args:
+        function: of arrays, to arrays or pytrees.
+        arguments: for each argument an array, or the type of arrays to draw; floats of 64 bits are used throughout.
+        low: the least element of drawn arguments.
+        high: the largest.
+        skip: names of laws of the area "user rules" to leave out.
+        examples: how many cases of each law; by default its share of what the hypothesis profile says.
+
+    Raises:
+        LawError: a law fails; it names the law and reproduces the failure.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ir.types import array_type
+    >>> @effx.custom_jvp
+    ... def cube(x): return x * x * x
+    >>> cube.defjvps(lambda dx, y, x: 3.0 * x * x * dx)
+    >>> check_rules(cube, array_type(effx.dtypes.float64, (2,)), examples=2)
+    """
+    parts = [_operand(x, _wide, (low, high)) for x in arguments]
+    drawn = st.tuples(*parts).map(lambda xs: (function, xs))
+    _run(laws_of(areas.user_transformations.RULES, skip), drawn, examples)

@@ -1,0 +1,482 @@
+"""Strategies of whole typed programs: functions of arrays with calls, branches and loops, that shrink.
+
+A drawn program *is* its Python source, so that what a failing law prints is what was run.
+
+Never: draws but through hypothesis.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import final
+
+import attrs
+import numpy as np
+from hypothesis import strategies as st
+
+import effx
+import effx.numpy as enp
+from effx import lax
+from effx.array import Array
+from effx.errors import TransformError
+from effx.ir.types import Shape
+from effx.laws.vocabulary import BINARY, LIMIT, UNARY, Form, Value, joined, moved
+from effx.tree.registry import PyTree
+
+__all__ = ["CONSTRUCTS", "NAMESPACE", "SHAPES", "Options", "TypedProgram", "cases", "points", "programs"]
+
+CONSTRUCTS = ("jit", "cond", "scan", "while", "fori", "switch", "map", "checkpoint", "vmap")
+SHAPES: tuple[Shape, ...] = ((), (3,), (2, 3), (1,), (4,), (0,), (3, 2))
+NAMESPACE: dict[str, object] = {"np": np, "effx": effx, "enp": enp, "lax": lax}
+MOST_ELEMENTS = 12
+CARRIED = 4.0  # the bound of what a loop carries
+
+Supports = Callable[[str, tuple[Shape, ...]], bool]
+
+
+@final
+@attrs.frozen(eq=False)
+class TypedProgram:
+    """A random function of arrays, as source.
+
+    Attributes:
+        source: a Python function `f`, which uses the names `np`, `effx`, `enp` and `lax`.
+        shapes: of its parameters.
+        dtype: of its parameters.
+        known: True where the last parameter decides branches, and is never boxed by a handler under test.
+    """
+
+    source: str
+    shapes: tuple[Shape, ...]
+    dtype: str = "float64"
+    known: bool = False
+    _function: list[Callable[..., PyTree]] = attrs.field(factory=list, init=False, repr=False)
+
+    def compiled(self, namespace: Mapping[str, object]) -> Callable[..., PyTree]:
+        """Returns the function with these globals."""
+        names = dict(namespace)
+        exec(compile(self.source, "<effx.laws>", "exec"), names)
+        function = names["f"]
+        assert callable(function)
+        return function
+
+    def __call__(self, *xs: PyTree) -> PyTree:
+        """Runs the program."""
+        if not self._function:
+            self._function.append(self.compiled(NAMESPACE))
+        return self._function[0](*xs)
+
+    def __repr__(self) -> str:
+        return f"\n{self.source}"
+
+    def at(self, seed: int) -> tuple[Array, ...]:
+        """Returns arguments of three digits between -1 and 1."""
+        rng = np.random.default_rng(seed)
+        with effx.enable_x64(self.dtype in ("float64", "complex128")):
+            return tuple([enp.asarray(np.round(rng.uniform(-1, 1, s), 3), self.dtype) for s in self.shapes])
+
+
+@final
+@attrs.frozen
+class Options:
+    """What may occur in a program.
+
+    Attributes:
+        constructs: the calls, branches and loops.
+        smooth: True for programs with derivatives.
+        most_steps: of statements in the program; bodies have fewer.
+        depth: of nested bodies.
+        shapes: of the arguments.
+        most_arguments: how many arguments, at most.
+        dtype: of the arguments.
+        decided: True where plain values decide branches and ends of loops: a last argument `known`.
+        results: how many results, at most.
+        supports: says whether a form of expression may be used on these shapes; all if None.
+    """
+
+    constructs: tuple[str, ...] = CONSTRUCTS
+    smooth: bool = True
+    most_steps: int = 4
+    depth: int = 2
+    shapes: tuple[Shape, ...] = SHAPES
+    most_arguments: int = 2
+    dtype: str = "float64"
+    decided: bool = False
+    results: int = 2
+    supports: Supports | None = None
+
+    def allows(self, text: str, *shapes: Shape) -> bool:
+        """Says whether a form may be used."""
+        return self.supports is None or self.supports(text, shapes)
+
+
+class Writer:
+    """Writes one program while it is drawn."""
+
+    def __init__(self, draw: st.DrawFn, options: Options) -> None:
+        self.draw, self.options = draw, options
+        self.lines: list[str] = []
+        self.count = 0
+
+    def name(self, prefix: str = "v") -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def line(self, indent: int, text: str) -> None:
+        self.lines.append("    " * indent + text)
+
+    def pick(self, scope: Sequence[Value], fits: Callable[[Value], bool] = lambda v: True) -> Value | None:
+        """Draws a value of the scope, the latest first."""
+        found = [v for v in reversed(scope) if fits(v)]
+        return self.draw(st.sampled_from(found)) if found else None
+
+    def put(self, indent: int, scope: list[Value], text: str, shape: Shape, bound: float) -> Value:
+        """Writes an assignment and returns the new value."""
+        value = Value(self.name(), shape, bound)
+        self.line(indent, f"{value.name} = {text}")
+        scope.append(value)
+        return value
+
+    def steps(self, indent: int, scope: list[Value], depth: int, most: int) -> None:
+        """Writes one or more statements."""
+        self.step(indent, scope, depth)
+        for _ in range(most - 1):
+            # Asked before each, so that a statement can be left out together with its question.
+            if self.draw(st.integers(0, 3)) == 0:
+                return
+            self.step(indent, scope, depth)
+
+    def step(self, indent: int, scope: list[Value], depth: int) -> None:
+        """Writes one statement or construct, if one fits."""
+        kinds = ["unary", "binary", "moved", "joined"]
+        if depth:
+            kinds += self.options.constructs
+        kind = self.draw(st.sampled_from(kinds))
+        if kind == "unary":
+            self.unary(indent, scope)
+        elif kind == "binary":
+            self.binary(indent, scope)
+        elif kind == "moved":
+            self.moved(indent, scope)
+        elif kind == "joined":
+            self.joined(indent, scope)
+        else:
+            WRITERS[kind](self, indent, scope, depth - 1)
+
+    def forms(self, forms: Sequence[Form], *values: Value) -> list[Form]:
+        bounds, shapes = [v.bound for v in values], [v.shape for v in values]
+        return [
+            f
+            for f in forms
+            if (f.smooth or not self.options.smooth)
+            and f.bound(*bounds) <= LIMIT
+            and self.options.allows(f.text, *shapes)
+        ]
+
+    def unary(self, indent: int, scope: list[Value]) -> None:
+        x = self.pick(scope)
+        if x is not None and (found := self.forms(UNARY, x)):
+            form = self.draw(st.sampled_from(found))
+            self.put(indent, scope, form.text.format(x.name), x.shape, form.bound(x.bound))
+
+    def binary(self, indent: int, scope: list[Value]) -> None:
+        x = self.pick(scope)
+        y = x and self.pick(scope, lambda v: v.shape in (x.shape, ()))
+        if x is not None and y is not None and (found := self.forms(BINARY, x, y)):
+            form = self.draw(st.sampled_from(found))
+            self.put(indent, scope, form.text.format(x.name, y.name), x.shape, form.bound(x.bound, y.bound))
+
+    def moved(self, indent: int, scope: list[Value]) -> None:
+        x = self.pick(scope)
+        if x is None:
+            return
+        found = [
+            m
+            for m in moved(x.shape)
+            if len(m.shape) <= 2
+            and int(np.prod(m.shape)) <= MOST_ELEMENTS
+            and (m.smooth or not self.options.smooth)
+            and self.options.allows(m.text, x.shape)
+        ]
+        if found:
+            form = self.draw(st.sampled_from(found))
+            self.put(indent, scope, form.text.format(x.name), form.shape, x.bound * form.factor)
+
+    def joined(self, indent: int, scope: list[Value]) -> None:
+        x = self.pick(scope)
+        y = x and self.pick(scope, lambda v: bool(joined(x, v)))
+        if x is None or y is None:
+            return
+        found = [
+            m
+            for m in joined(x, y)
+            if int(np.prod(m.shape)) <= MOST_ELEMENTS
+            and m.factor <= LIMIT
+            and self.options.allows(m.text, x.shape, y.shape)
+        ]
+        if found:
+            form = self.draw(st.sampled_from(found))
+            self.put(indent, scope, form.text.format(x.name, y.name), form.shape, form.factor)
+
+    def body(
+        self,
+        indent: int,
+        parameters: list[Value],
+        outer: Sequence[Value],
+        depth: int,
+        want: Shape | None = None,
+    ) -> Value:
+        """Writes a function's body, which may read what is outside; returns its result's value."""
+        scope = [*outer, *parameters]
+        start = len(scope)
+        self.steps(indent, scope, depth, 2)
+        latest = scope[-1]
+        if want is not None and len(scope) > start and latest.shape != want:
+            # What was computed last goes into a result of another shape as a sum.
+            text = "{0} + enp.sum({1}) * 0.1"
+            base = next(v for v in reversed([*parameters, *scope[start:]]) if v.shape == want)
+            bound = base.bound + latest.bound * max(int(np.prod(latest.shape)), 1) * 0.1
+            if self.options.allows(text, base.shape, latest.shape):
+                self.put(indent, scope, text.format(base.name, latest.name), want, bound)
+        fitting = [v for v in reversed([*parameters, *scope[start:]]) if want is None or v.shape == want]
+        result = fitting[0]
+        if want is not None and result.bound > CARRIED:
+            for text, bound in (("enp.tanh({0})", 1.0), ("{0} * 0.5", result.bound / 2)):
+                if bound <= CARRIED and self.options.allows(text, result.shape):
+                    return self.put(indent, scope, text.format(result.name), result.shape, bound)
+            return parameters[0]
+        return result
+
+    def predicate(self, scope: Sequence[Value]) -> str:
+        """Returns the source of what decides a branch."""
+        if self.options.decided:
+            return f"known * {self.draw(st.sampled_from([1.0, -1.0, 0.3]))} > 0.1357"
+        x = self.pick(scope)
+        assert x is not None
+        return f"enp.sum({x.name}) > 0.1357"
+
+
+def _function(writer: Writer, indent: int, scope: list[Value], depth: int, decorator: str = "") -> None:
+    """A function of one or two values, called at once."""
+    xs = [x for x in [writer.pick(scope) for _ in range(writer.draw(st.integers(1, 2)))] if x is not None]
+    name = writer.name("g")
+    parameters = [Value(writer.name("p"), x.shape, x.bound) for x in xs]
+    writer.line(indent, decorator)
+    writer.line(indent, f"def {name}({', '.join(p.name for p in parameters)}):")
+    y = writer.body(indent + 1, parameters, scope, depth)
+    writer.line(indent + 1, f"return {y.name}")
+    writer.put(indent, scope, f"{name}({', '.join(x.name for x in xs)})", y.shape, y.bound)
+
+
+def _branches(writer: Writer, indent: int, scope: list[Value], depth: int, count: int) -> None:
+    x = writer.pick(scope, lambda v: v.bound <= CARRIED)
+    assert x is not None
+    names: list[str] = []
+    for _ in range(count):
+        names.append(writer.name("g"))
+        p = Value(writer.name("p"), x.shape, x.bound)
+        writer.line(indent, f"def {names[-1]}({p.name}):")
+        y = writer.body(indent + 1, [p], scope, depth, x.shape)
+        writer.line(indent + 1, f"return {y.name}")
+    if count == 2:
+        text = f"lax.cond({writer.predicate(scope)}, {', '.join(names)}, {x.name})"
+    elif writer.options.decided:
+        index = (
+            f"enp.floor(known * {writer.draw(st.sampled_from([2.0, -1.5]))} + 0.5357).astype(np.int32) + 1"
+        )
+        text = f"lax.switch({index}, [{', '.join(names)}], {x.name})"
+    else:
+        index = f"enp.floor(enp.sin(enp.sum({x.name}) * 3.0) * 2.0 + 0.5357).astype(np.int32) + 1"
+        text = f"lax.switch({index}, [{', '.join(names)}], {x.name})"
+    writer.put(indent, scope, text, x.shape, CARRIED)
+
+
+def _scan(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
+    """A scan with one to three carried values; what becomes of each is drawn, as are the outputs."""
+    draw = writer.draw
+    carried = [writer.pick(scope, lambda v: v.bound <= CARRIED) for _ in range(draw(st.integers(1, 3)))]
+    inits = [v for v in carried if v is not None]
+    rows = writer.pick(scope, lambda v: len(v.shape) > 0 and v.shape[0] > 0) if draw(st.booleans()) else None
+    length = rows.shape[0] if rows is not None else draw(st.integers(1, 3))
+    reverse, unroll = draw(st.booleans()), draw(st.integers(1, 2))
+    name, row = writer.name("g"), writer.name("r")
+    parameters = [Value(writer.name("p"), v.shape, CARRIED) for v in inits]
+    slices = [Value(row, rows.shape[1:], rows.bound)] if rows is not None else []
+    writer.line(indent, f"def {name}(carry, {row}):")
+    writer.line(indent + 1, f"({', '.join(p.name for p in parameters)},) = carry")
+    y = writer.body(indent + 1, [*slices, *parameters], scope, depth, inits[0].shape)
+    inside = [*scope, *slices, *parameters, y]
+    # The first carry becomes what was computed; others stay, are exchanged, or become what is around.
+    following = [y, *[writer.pick(inside, _fits_carry(p)) or p for p in parameters[1:]]]
+    outputs = [
+        v
+        for v in [writer.pick(inside, _fits_output) for _ in range(draw(st.integers(0, 2)))]
+        if v is not None
+    ]
+    returned = f"({', '.join(v.name for v in outputs)},)" if outputs else "None"
+    writer.line(indent + 1, f"return ({', '.join(v.name for v in following)},), {returned}")
+    last, stacked = [writer.name() for _ in inits], [writer.name() for _ in outputs]
+    target = f"({', '.join(stacked)},)" if outputs else "_"
+    writer.line(
+        indent,
+        f"({', '.join(last)},), {target} = lax.scan({name}, ({', '.join(v.name for v in inits)},), "
+        f"{rows.name if rows is not None else 'None'}, length={length}, reverse={reverse}, unroll={unroll})",
+    )
+    scope += [Value(n, (length, *v.shape), v.bound) for n, v in zip(stacked, outputs, strict=True)]
+    scope += [Value(n, v.shape, CARRIED) for n, v in zip(reversed(last), reversed(inits), strict=True)]
+
+
+def _fits_carry(parameter: Value) -> Callable[[Value], bool]:
+    """Says which values a carried one may become."""
+    return lambda v: v.shape == parameter.shape and v.bound <= CARRIED
+
+
+def _fits_output(v: Value) -> bool:
+    """Says which values a loop may stack."""
+    return len(v.shape) < 2 and int(np.prod(v.shape)) <= 4
+
+
+def _while(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
+    x = writer.pick(scope, lambda v: v.bound <= CARRIED)
+    assert x is not None
+    more, turn, p = writer.name("g"), writer.name("g"), Value(writer.name("p"), x.shape, CARRIED)
+    limit, bound = writer.draw(st.integers(0, 3)), writer.draw(st.integers(1, 4))
+    writer.line(indent, f"def {more}(state):")
+    rest = "" if writer.options.decided else " & (enp.sum(state[1]) < 1.1357)"
+    writer.line(indent + 1, f"return (state[0] < {limit}){rest}")
+    writer.line(indent, f"def {turn}(state):")
+    writer.line(indent + 1, f"i, {p.name} = state")
+    y = writer.body(indent + 1, [p], scope, depth, x.shape)
+    writer.line(indent + 1, f"return i + 1, {y.name}")
+    writer.put(
+        indent,
+        scope,
+        f"lax.while_loop({more}, {turn}, (enp.int32(0), {x.name}), max_steps={bound})[1]",
+        x.shape,
+        CARRIED,
+    )
+
+
+def _fori(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
+    x = writer.pick(scope, lambda v: v.bound <= CARRIED)
+    assert x is not None
+    turn, p = writer.name("g"), Value(writer.name("p"), x.shape, CARRIED)
+    i = Value(writer.name("i"), (), 1.5)
+    writer.line(indent, f"def {turn}(i, {p.name}):")
+    writer.line(indent + 1, f"{i.name} = (i * 0.5).astype('{writer.options.dtype}')")
+    y = writer.body(indent + 1, [p], [*scope, i], depth, x.shape)
+    writer.line(indent + 1, f"return {y.name}")
+    steps = writer.draw(st.integers(0, 3))
+    writer.put(indent, scope, f"lax.fori_loop(0, {steps}, {turn}, {x.name})", x.shape, CARRIED)
+
+
+def _map(writer: Writer, indent: int, scope: list[Value], depth: int, text: str) -> None:
+    x = writer.pick(scope, lambda v: len(v.shape) > 0 and v.shape[0] > 0)
+    if x is None:
+        return
+    name, p = writer.name("g"), Value(writer.name("p"), x.shape[1:], x.bound)
+    writer.line(indent, f"def {name}({p.name}):")
+    y = writer.body(indent + 1, [p], scope, depth, p.shape)
+    writer.line(indent + 1, f"return {y.name}")
+    writer.put(indent, scope, text.format(name, x.name), x.shape, max(x.bound, CARRIED))
+
+
+WRITERS: dict[str, Callable[[Writer, int, list[Value], int], None]] = {
+    "jit": lambda w, indent, scope, depth: _function(w, indent, scope, depth, "@effx.jit"),
+    "checkpoint": lambda w, indent, scope, depth: _function(w, indent, scope, depth, "@effx.checkpoint"),
+    "cond": lambda w, indent, scope, depth: _branches(w, indent, scope, depth, 2),
+    "switch": lambda w, indent, scope, depth: _branches(w, indent, scope, depth, 3),
+    "scan": _scan,
+    "while": _while,
+    "fori": _fori,
+    "map": lambda w, indent, scope, depth: _map(w, indent, scope, depth, "lax.map({0}, {1})"),
+    "vmap": lambda w, indent, scope, depth: _map(w, indent, scope, depth, "effx.vmap({0})({1})"),
+}
+
+
+@st.composite
+def _programs(draw: st.DrawFn, options: Options) -> TypedProgram:
+    shapes = draw(st.lists(st.sampled_from(options.shapes), min_size=1, max_size=options.most_arguments))
+    writer = Writer(draw, options)
+    scope = [Value(f"x{i}", s, 1.0) for i, s in enumerate(shapes)]
+    names = [v.name for v in scope]
+    if options.decided:
+        shapes, names = [*shapes, ()], [*names, "known"]
+    writer.line(0, f"def f({', '.join(names)}):")
+    writer.steps(1, scope, options.depth, options.most_steps)
+    results = [scope[-1].name]
+    if options.results > 1 and draw(st.booleans()):
+        results.append(draw(st.sampled_from(scope)).name)
+    writer.line(1, f"return {', '.join(results)}{',' if options.results > 1 else ''}")
+    return TypedProgram("\n".join(writer.lines), tuple(shapes), options.dtype, options.decided)
+
+
+def programs(
+    constructs: Sequence[str] = CONSTRUCTS,
+    smooth: bool = True,
+    most_steps: int = 4,
+    depth: int = 2,
+    shapes: Sequence[Shape] = SHAPES,
+    most_arguments: int = 2,
+    dtype: str = "float64",
+    decided: bool = False,
+    results: int = 2,
+    supports: Supports | None = None,
+) -> st.SearchStrategy[TypedProgram]:
+    """Draws functions of arrays: typed, total on arguments between -1 and 1, and printed as they are run.
+
+    Args:
+        constructs: which of `CONSTRUCTS` may occur; none for straight-line code.
+        smooth: True for programs that can be differentiated.
+        most_steps: how many statements; bodies of loops and branches have one or two.
+        depth: how deep bodies nest.
+        shapes: what shapes arguments have.
+        most_arguments: how many arguments.
+        dtype: a floating dtype, of all values.
+        decided: True where no argument but a last one, `known`, decides branches and ends of loops.
+        results: 1 for functions that return an array, 2 for functions that return a tuple of one or two.
+        supports: `(form, shapes) -> bool` says which forms of expression may occur.
+
+    Raises:
+        TransformError: a construct is unknown.
+
+    >>> import effx
+    >>> from hypothesis import find
+    >>> with effx.enable_x64(True):
+    ...     find(programs(), lambda f: "lax.scan" in f.source).source.splitlines()[0]
+    'def f(x0):'
+    """
+    strange = [c for c in constructs if c not in CONSTRUCTS]
+    if strange:
+        raise TransformError(f"programs: constructs are {', '.join(CONSTRUCTS)}; got {strange[0]!r}")
+    options = Options(
+        tuple(constructs),
+        smooth,
+        most_steps,
+        depth,
+        tuple(shapes),
+        most_arguments,
+        dtype,
+        decided,
+        results,
+        supports,
+    )
+    return _programs(options)
+
+
+def points(program: TypedProgram) -> st.SearchStrategy[tuple[Array, ...]]:
+    """Draws arguments of a program, numbers of three digits between -1 and 1.
+
+    Args:
+        program: drawn by `programs`.
+    """
+    return st.integers(0, 99).map(program.at)
+
+
+@st.composite
+def _cases(draw: st.DrawFn, strategy: st.SearchStrategy[TypedProgram]) -> tuple[object, ...]:
+    program = draw(strategy)
+    return program, draw(points(program))
+
+
+def cases(strategy: st.SearchStrategy[TypedProgram]) -> st.SearchStrategy[tuple[object, ...]]:
+    """Draws a program with a point: the arguments `(f, xs)` of most laws."""
+    return _cases(strategy)

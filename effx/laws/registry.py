@@ -1,0 +1,195 @@
+"""The registry: what a law is, how it is run over drawn cases, and the error that reproduces a failure.
+
+Never: state a law.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar, final
+
+import attrs
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import FlakyFailure, HypothesisException
+from hypothesis.strategies import SearchStrategy
+
+from effx.effects import Frame, Handler, Operation, Value, forward, handle
+from effx.errors import TransformError
+from effx.flags import enable_x64
+from effx.handlers.reference import Reference
+from effx.ir.ops.control import HigherOrder
+from effx.laws.printing import reproduction
+
+__all__ = ["AREAS", "LAWS", "Law", "LawError", "law"]
+
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., None])
+Case = tuple[object, ...]
+"""The arguments of a law, as its strategy draws them."""
+
+AREAS = (
+    "handler calculus",
+    "staging",
+    "jit",
+    "jvp",
+    "linearize and transpose",
+    "vjp",
+    "vmap",
+    "control flow",
+    "custom rules and remat",
+    "parallel",
+    "operations",
+    "trees and arrays",
+    "user handlers",
+    "user transformations",
+    "user rules",
+)
+
+
+class LawError(AssertionError):
+    """A law does not hold.
+
+    Attributes:
+        law: the law's name.
+        reproduction: Python source that fails in the same way when it is run.
+    """
+
+    def __init__(self, law: str, statement: str, cause: BaseException, reproduction: str) -> None:
+        self.law = law
+        self.reproduction = reproduction
+        text = f"{type(cause).__name__}: {str(cause).strip()}".replace("\n", "\n  ")
+        super().__init__(f"{law}: {statement}\n  {text}\n\nreproduce it with:\n\n{reproduction}")
+
+
+@final
+@attrs.frozen(eq=False)
+class Law:
+    """A law: one line of mathematics, a check of one case, and the cases it is checked on.
+
+    Attributes:
+        name: of the function that checks it.
+        statement: what holds, in one line.
+        area: one of `AREAS`.
+        function: checks one case: raises where the law fails.
+        strategy: draws the function's arguments, as a tuple.
+        compiles: True where cases run on XLA; others run on the NumPy reference, which compiles nothing.
+        share: the part of the profile's number of examples that is drawn; compiling is dear.
+    """
+
+    name: str
+    statement: str
+    area: str
+    function: Callable[..., None] = attrs.field(repr=False)
+    strategy: SearchStrategy[Case] = attrs.field(repr=False)
+    compiles: bool = False
+    share: float = 1.0
+
+    def __call__(self, *case: object) -> None:
+        """Checks one case, in 64 bits.
+
+        Raises:
+            LawError: the law fails, or the library does.
+        """
+        try:
+            with self._surroundings():
+                self.function(*case)
+        except (HypothesisException, LawError):
+            raise
+        except Exception as error:
+            raise LawError(self.name, self.statement, error, reproduction(self.name, case)) from error
+
+    @contextlib.contextmanager
+    def _surroundings(self) -> Iterator[None]:
+        with enable_x64(True):
+            if self.compiles:
+                yield
+            else:
+                with handle(NumPyFirst()):
+                    yield
+
+    def run(self, examples: int | None = None, strategy: SearchStrategy[Case] | None = None) -> None:
+        """Checks drawn cases and shrinks the first that fails.
+
+        Args:
+            examples: how many; by default the law's share of what the hypothesis profile says.
+            strategy: draws cases in place of the law's own.
+
+        Raises:
+            LawError: with the smallest failing case that was found.
+        """
+        profile = settings()
+        count = max(3, round(profile.max_examples * self.share)) if examples is None else examples
+
+        @settings(
+            profile,
+            max_examples=count,
+            deadline=None,
+            database=None,
+            phases=(Phase.generate, Phase.shrink),
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=self.strategy if strategy is None else strategy)
+        def attempt(case: Case) -> None:
+            self(*case)
+
+        try:
+            attempt()
+        except FlakyFailure as flaky:
+            # What fails once and not again is a failure all the same: of a cache, say.
+            for error in flaky.exceptions:
+                if isinstance(error, LawError):
+                    error.add_note("The case failed once and did not when it was run again.")
+                    raise error from None
+            raise
+
+
+@final
+class NumPyFirst(Handler):
+    """The reference handler, but that an operation of a user's without a rule there runs on XLA."""
+
+    name = "reference"
+    intercepts = True
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Runs one operation on NumPy, if it is known there."""
+        if isinstance(op, HigherOrder) or Reference.rules.find(type(op)) is not None:
+            return Reference().handle(frame, op, operands)
+        return forward(op, operands)
+
+
+LAWS: dict[str, Law] = {}
+"""All laws by name."""
+
+
+def law(
+    area: str,
+    statement: str,
+    strategy: SearchStrategy[Case],
+    *,
+    compiles: bool = False,
+    share: float | None = None,
+) -> Callable[[F], F]:
+    """Registers the decorated function as a law.
+
+    Args:
+        area: one of `AREAS`.
+        statement: the law in one line.
+        strategy: draws tuples of arguments for the function.
+        compiles: True to run on XLA.
+        share: of the profile's examples; by default 0.36, or 0.1 where cases are compiled.
+
+    Raises:
+        TransformError: the area is unknown, or the name is taken.
+    """
+    if area not in AREAS:
+        raise TransformError(f"law: an area is one of {', '.join(map(repr, AREAS))}, got {area!r}")
+
+    def register(function: F) -> F:
+        name = function.__name__
+        if name in LAWS:
+            raise TransformError(f"law: there is a law {name!r} already: {LAWS[name].statement}")
+        part = (0.1 if compiles else 0.36) if share is None else share
+        LAWS[name] = Law(name, statement, area, function, strategy, compiles, part)
+        return function
+
+    return register

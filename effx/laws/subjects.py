@@ -1,0 +1,185 @@
+"""What users have checked: handlers, transformations and functions with rules, as cases of laws.
+
+Never: state a law.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, final
+
+import attrs
+import numpy as np
+from hypothesis import strategies as st
+
+import effx.numpy as enp
+from effx.array import Array, Box
+from effx.effects import handle
+from effx.errors import EffxError, TransformError
+from effx.flags import enable_x64
+from effx.handlers.boxing import BoxHandler, box, payload
+from effx.handlers.reference import Reference
+from effx.ir.types import Shape
+from effx.laws.comparing import leaves
+from effx.laws.programs import NAMESPACE, TypedProgram, cases, programs
+from effx.laws.vocabulary import BINARY, UNARY
+from effx.tree.registry import PyTree
+
+__all__ = ["HandlerSubject", "Oracle", "TransformSubject", "handler_cases", "transform_cases"]
+
+AnyHandler = BoxHandler[Any]
+CARRYING = ("jit", "checkpoint", "cond", "switch", "while", "fori")
+STACKING = ("scan", "map")
+
+
+@final
+@attrs.frozen(eq=False)
+class HandlerSubject:
+    """A user's handler under test.
+
+    Attributes:
+        handler: the handler.
+        payload: from a value to what its box carries; `handler.lift` if None.
+        relation: `(payload, value) -> bool` must hold for what the handler makes of every value; None for no such.
+        exact: True where what the handler makes of lifted values is the lifted result.
+    """
+
+    handler: AnyHandler
+    payload: Callable[[Array], PyTree] | None = None
+    relation: Callable[[PyTree, Array], object] | None = None
+    exact: bool = True
+    _supported: dict[tuple[str, tuple[Shape, ...]], str | None] = attrs.field(
+        factory=dict, init=False, repr=False
+    )
+
+    def carry(self, x: Array) -> PyTree:
+        """Returns the payload for an argument."""
+        return (self.handler.lift if self.payload is None else self.payload)(x)
+
+    def run(
+        self,
+        f: Callable[..., PyTree],
+        xs: Sequence[Array],
+        known: bool = True,
+        boxed: Callable[[int], bool] = lambda i: True,
+    ) -> list[PyTree]:
+        """Runs a function under the handler and returns what each result carries.
+
+        Args:
+            f: the function.
+            xs: its arguments.
+            known: True where the last argument stays plain.
+            boxed: says which of the others become boxes.
+        """
+        last = len(xs) - 1
+        with handle(self.handler) as frame:
+            given = [
+                x if (known and i == last) or not boxed(i) else box(frame, self.carry(x), x)
+                for i, x in enumerate(xs)
+            ]
+            return [payload(frame, y) for y in leaves(f(*given))]
+
+    def refuses(self, text: str, shapes: tuple[Shape, ...]) -> str | None:
+        """Returns why a form of expression cannot be used under the handler; None where it can."""
+        key = (text, shapes)
+        if key not in self._supported:
+            self._supported[key] = self._try(text, shapes)
+        return self._supported[key]
+
+    def _try(self, text: str, shapes: tuple[Shape, ...]) -> str | None:
+        source = text.format(*[f"a{i}" for i in range(len(shapes))])
+        with enable_x64(True), handle(Reference()), handle(self.handler) as frame:
+            xs = [enp.asarray(np.full(s, 0.3)) for s in shapes]
+            names = {f"a{i}": box(frame, self.carry(x), x) for i, x in enumerate(xs)}
+            try:
+                result = eval(source, NAMESPACE | names)
+            except EffxError as error:
+                return error.message
+            return None if type(result) is Box and result.frame is frame else "the result carries nothing"
+
+    def supports(self, text: str, shapes: tuple[Shape, ...]) -> bool:
+        """Says whether a form of expression can be used under the handler."""
+        return self.refuses(text, shapes) is None
+
+    def constructs(self) -> tuple[str, ...]:
+        """Returns what control flow a Python loop can stand for, under the handler."""
+        rows = self.supports("{0}[0]", ((3,),)) and self.supports("enp.stack([{0}, {0}])", ((3,),))
+        return (*CARRYING, *STACKING) if rows else CARRYING
+
+    def check_vocabulary(self) -> None:
+        """Raises an error unless some expression can be used.
+
+        Raises:
+            TransformError: none can.
+        """
+        reasons = [self.refuses(f.text, ((3,),)) for f in UNARY] + [
+            self.refuses(f.text, ((3,), (3,))) for f in BINARY
+        ]
+        if all(reasons):
+            raise TransformError(
+                f"check_handler: no program can be drawn for {self.handler.describe()}: sin, add, mul and all others "
+                f"are refused; the first with: {reasons[0]}"
+            )
+
+    @property
+    def has_primal(self) -> bool:
+        """True where plain values decide branches."""
+        return self.handler.primal(self.carry(enp.zeros(()))) is not None
+
+    @property
+    def has_join(self) -> bool:
+        """True where branches that were both run can be joined."""
+        return type(self.handler).join is not BoxHandler.join
+
+
+SHAPES: tuple[Shape, ...] = ((3,), (), (2, 3), (1,))
+
+
+@st.composite
+def _handler_cases(draw: st.DrawFn, subjects: tuple[HandlerSubject, ...]) -> tuple[object, ...]:
+    subject = draw(st.sampled_from(subjects))
+    strategy = programs(
+        constructs=subject.constructs(),
+        most_steps=3,
+        depth=1,
+        shapes=SHAPES,
+        decided=True,
+        smooth=True,
+        supports=subject.supports,
+    )
+    f, xs = draw(cases(strategy))
+    return subject, f, xs
+
+
+def handler_cases(*subjects: HandlerSubject) -> st.SearchStrategy[tuple[object, ...]]:
+    """Draws a handler, a program that it can run, and a point; the last argument, `known`, is to stay plain."""
+    return _handler_cases(subjects)
+
+
+class Oracle(Protocol):
+    """What a transformed function must give: computed in another way."""
+
+    def __call__(self, f: Callable[..., PyTree], xs: Sequence[Array]) -> PyTree:
+        """Returns the expected results."""
+        ...
+
+
+@final
+@attrs.frozen(eq=False)
+class TransformSubject:
+    """A user's transformation under test.
+
+    Attributes:
+        transform: from a function of arrays to a function of the same arguments.
+        oracle: what the result must be.
+        tolerance: relative, of the comparison with the oracle.
+    """
+
+    transform: Callable[[Callable[..., PyTree]], Callable[..., PyTree]]
+    oracle: Oracle
+    tolerance: float = 1e-9
+
+
+def transform_cases(
+    *subjects: TransformSubject, programs: st.SearchStrategy[TypedProgram]
+) -> st.SearchStrategy[tuple[object, ...]]:
+    """Draws a transformation, a program and a point."""
+    return st.tuples(st.sampled_from(subjects), cases(programs)).map(lambda pair: (pair[0], *pair[1]))

@@ -1,0 +1,41 @@
+"""The table of laws, docs/laws.md: each with its statement and the test that holds it.
+
+Never: be edited by hand; `python -m effx.laws > docs/laws.md` writes it.
+"""
+
+from effx.laws.registry import AREAS, LAWS
+
+__all__ = ["render"]
+
+TEST = "property_tests/test_laws.py"
+HEAD = """# Laws
+
+Written by `python -m effx.laws > docs/laws.md`; a test fails when it is stale.
+
+{count} laws in {areas} areas. Each is a function of `effx.laws.LAWS` that checks one case; hypothesis draws the
+cases. All run on effx itself, as `{test}::test_law[name]`; the laws of the areas that begin with
+"user", and those of operations, are what `check_handler`, `check_transform`, `check_rules` and `check_operation`
+run on yours. Laws marked *XLA* compile their cases; the others run on the NumPy reference.
+
+`f` is a random program with calls, branches and loops, `x` a random point; `D f(x) v` is the derivative along `v`,
+`<a, b>` the pairing, `h f` what a handler makes of a program.
+"""
+
+
+def render() -> str:
+    """Returns the page.
+
+    >>> render().splitlines()[0]
+    '# Laws'
+    """
+    parts = [HEAD.format(count=len(LAWS), areas=len(AREAS), test=TEST)]
+    for area in AREAS:
+        laws = [law for law in LAWS.values() if law.area == area]
+        rows = [
+            f"| `{law.name}` | {law.statement.replace('|', chr(92) + '|')} | {'XLA' if law.compiles else 'NumPy'} "
+            f"| `test_law[{law.name}]` |"
+            for law in laws
+        ]
+        head = f"\n## {area[0].upper()}{area[1:]}\n\n| law | statement | on | test |\n|---|---|---|---|"
+        parts.append("\n".join([head, *rows]))
+    return "\n".join(parts) + "\n"

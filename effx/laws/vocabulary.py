@@ -1,0 +1,148 @@
+"""What random programs are made of: forms of expressions with the shapes and sizes of what they give.
+
+A form carries a bound of its result's magnitude, so that programs stay away from overflow and from
+differences that lose their digits. Comparisons are with constants that no drawn number equals, so that
+two ways to compute the same take the same branch.
+
+Never: draws.
+"""
+
+from collections.abc import Callable
+from math import exp, prod
+from typing import final
+
+import attrs
+
+from effx.ir.types import Shape
+
+__all__ = ["BINARY", "LIMIT", "UNARY", "Form", "Moved", "Value", "joined", "moved"]
+
+LIMIT = 8.0
+
+
+@final
+@attrs.frozen
+class Value:
+    """A value in the scope of a program.
+
+    Attributes:
+        name: an expression, mostly a name.
+        shape: its shape.
+        bound: what its elements do not exceed in magnitude.
+    """
+
+    name: str
+    shape: Shape
+    bound: float
+
+
+@final
+@attrs.frozen
+class Form:
+    """An expression of values of one shape.
+
+    Attributes:
+        text: with `{0}`, `{1}` for the operands.
+        bound: from the operands' bounds to the result's.
+        smooth: True where it has derivatives everywhere that count.
+    """
+
+    text: str
+    bound: Callable[..., float]
+    smooth: bool = True
+
+
+UNARY = (
+    Form("enp.sin({0})", lambda a: 1.0),
+    Form("-{0}", lambda a: a),
+    Form("{0} * 0.5", lambda a: a / 2),
+    Form("{0} + 0.3", lambda a: a + 0.3),
+    Form("enp.tanh({0})", lambda a: 1.0),
+    Form("enp.cos({0})", lambda a: 1.0),
+    Form("{0} * {0}", lambda a: a * a),
+    Form("enp.exp({0})", lambda a: exp(min(a, 9.0))),
+    Form("lax.logistic({0})", lambda a: 1.0),
+    Form("enp.sqrt({0} * {0} + 0.5)", lambda a: a + 1),
+    Form("enp.log({0} * {0} + 0.5)", lambda a: a + 1),
+    Form("enp.abs({0})", lambda a: a, smooth=False),
+    Form("enp.floor({0} * 3.1 + 0.1357)", lambda a: 3.1 * a + 1, smooth=False),
+    Form("enp.where({0} > 0.1357, enp.sin({0}), {0})", lambda a: max(a, 1.0), smooth=False),
+    Form("enp.maximum({0}, 0.1357)", lambda a: max(a, 0.2), smooth=False),
+    Form("lax.stop_gradient({0})", lambda a: a, smooth=False),
+)
+BINARY = (
+    Form("{0} + {1}", lambda a, b: a + b),
+    Form("{0} * {1}", lambda a, b: a * b),
+    Form("{0} - {1}", lambda a, b: a + b),
+    Form("{0} / ({1} * {1} + 1.5)", lambda a, b: a),
+    # Both cases and their slopes agree where the predicate flips.
+    Form("enp.where({0} - {1} > 0, enp.sin({0} - {1}), {0} - {1})", lambda a, b: a + b),
+    Form("enp.maximum({0}, {1})", lambda a, b: max(a, b), smooth=False),
+    Form("enp.minimum({0}, {1})", lambda a, b: max(a, b), smooth=False),
+)
+
+
+@final
+@attrs.frozen
+class Moved:
+    """An expression that moves or gathers up the elements of one array.
+
+    Attributes:
+        text: with `{0}` for the operand.
+        shape: of the result.
+        factor: how much larger elements may become.
+    """
+
+    text: str
+    shape: Shape
+    factor: float = 1.0
+    smooth: bool = True
+
+
+def moved(shape: Shape) -> list[Moved]:
+    """Lists the expressions that move the elements of an array of a shape."""
+    n, ndim = prod(shape), len(shape)
+    found = [Moved(f"enp.reshape({{0}}, ({n},))", (n,))]
+    if ndim == 2:
+        found.append(Moved("{0}.T", shape[::-1]))
+    if ndim < 2:
+        found.append(Moved(f"enp.broadcast_to({{0}}, {(2, *shape)})", (2, *shape)))
+        found.append(Moved("{0}[None]", (1, *shape)))
+    for axis, size in enumerate(shape):
+        rest = shape[:axis] + shape[axis + 1 :]
+        weight = round(1 / max(size, 1), 4)
+        found.append(Moved(f"enp.sum({{0}}, axis={axis}) * {weight}", rest))
+        found.append(Moved(f"enp.flip({{0}}, {axis})", shape))
+        found.append(Moved(f"enp.cumsum({{0}}, axis={axis}) * {weight}", shape))
+        if size == 0:
+            continue
+        # The last, the first, and the last again.
+        found.append(
+            Moved(
+                f"enp.take({{0}}, np.asarray([{size - 1}, 0, {size - 1}]), axis={axis})",
+                (*shape[:axis], 3, *shape[axis + 1 :]),
+            )
+        )
+        found.append(Moved(f"enp.max({{0}}, axis={axis})", rest, smooth=False))
+        found.append(Moved(f"enp.sort({{0}}, axis={axis})", shape, smooth=False))
+        if axis == 0:
+            found.append(Moved("{0}[0]", rest))
+            found.append(Moved("{0}[1:]", (size - 1, *rest)))
+            found.append(Moved("{0}.at[0].set(0.25)", shape))
+    return found
+
+
+def joined(first: Value, second: Value) -> list[Moved]:
+    """Lists the expressions that join two values of fitting shapes."""
+    a, b = first.shape, second.shape
+    found: list[Moved] = []
+    if len(a) == len(b) >= 1 and a[1:] == b[1:]:
+        found.append(
+            Moved("enp.concatenate([{0}, {1}])", (a[0] + b[0], *a[1:]), max(first.bound, second.bound))
+        )
+    if a and b and a[-1] == b[0]:
+        weight = round(1 / max(b[0], 1), 4)
+        found.append(
+            Moved(f"enp.dot({{0}}, {{1}}) * {weight}", (*a[:-1], *b[1:]), first.bound * second.bound)
+        )
+    return found

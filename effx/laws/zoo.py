@@ -1,0 +1,235 @@
+"""Handlers that the suite is run on, written as a user writes them: intervals, dual numbers, sizes, depths.
+
+Never: use what a user cannot.
+"""
+
+from typing import ClassVar, final
+
+import attrs
+
+import effx.numpy as enp
+from effx.array import Array
+from effx.handlers.boxing import BoxHandler, Default
+from effx.ir.ops.base import Elementwise, Linear, Monotone, Structural
+from effx.ir.ops.elementwise import Add, Cos, Exp, Max, Min, Mul, Neg, Sin, Sub, Tanh
+from effx.ir.ops.reduce import CumSum, ReduceSum
+
+__all__ = ["Bounds", "Depth", "DualNumber", "DualNumbers", "Interval", "Magnitude", "Size", "Tagged"]
+
+
+@final
+@attrs.frozen(eq=False)
+class Bounds:
+    """What a value lies between.
+
+    Attributes:
+        low: the lower bound.
+        high: the upper bound, of the same type.
+    """
+
+    low: Array
+    high: Array
+
+
+@final
+@attrs.frozen
+class Interval(BoxHandler[Bounds]):
+    """Interval arithmetic (Moore, Interval Analysis, 1966), without outward rounding."""
+
+    def lift(self, x: Array) -> Bounds:
+        """A point."""
+        return Bounds(x, x)
+
+    def join(self, a: Bounds, b: Bounds) -> Bounds:
+        """The hull."""
+        return Bounds(enp.minimum(a.low, b.low), enp.maximum(a.high, b.high))
+
+
+@Interval.rule(Add)
+def _(op: Add, x: Bounds, y: Bounds) -> Bounds:
+    return Bounds(x.low + y.low, x.high + y.high)
+
+
+@Interval.rule(Sub)
+def _(op: Sub, x: Bounds, y: Bounds) -> Bounds:
+    return Bounds(x.low - y.high, x.high - y.low)
+
+
+@Interval.rule(Neg)
+def _(op: Neg, x: Bounds) -> Bounds:
+    return Bounds(-x.high, -x.low)
+
+
+@Interval.rule(Mul)
+def _(op: Mul, x: Bounds, y: Bounds) -> Bounds:
+    a, b, c, d = x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high
+    return Bounds(
+        enp.minimum(enp.minimum(a, b), enp.minimum(c, d)), enp.maximum(enp.maximum(a, b), enp.maximum(c, d))
+    )
+
+
+@Interval.rule(Monotone)
+def _(op: Monotone, x: Bounds) -> Bounds:
+    return Bounds(op(x.low), op(x.high))
+
+
+@Interval.rule(Max, Min)
+def _(op: Max | Min, x: Bounds, y: Bounds) -> Bounds:
+    return Bounds(op(x.low, y.low), op(x.high, y.high))
+
+
+@Interval.rule(Sin, Cos)
+def _(op: Sin | Cos, x: Bounds) -> Bounds:
+    # 1-Lipschitz, and at most 1: op(middle) give or take the radius.
+    middle, radius = (x.low + x.high) * 0.5, (x.high - x.low) * 0.5
+    y = op(middle)
+    return Bounds(enp.maximum(y - radius, -1.0), enp.minimum(y + radius, 1.0))
+
+
+@Interval.rule(Structural, ReduceSum, CumSum)
+def _(op: Structural | ReduceSum | CumSum, *xs: Bounds) -> Bounds:
+    return Bounds(op(*[x.low for x in xs]), op(*[x.high for x in xs]))
+
+
+@final
+@attrs.frozen(eq=False)
+class DualNumber:
+    """A value with its derivative.
+
+    Attributes:
+        value: the value.
+        slope: the derivative, of the same type.
+    """
+
+    value: Array
+    slope: Array
+
+
+@final
+@attrs.frozen
+class DualNumbers(BoxHandler[DualNumber]):
+    """Forward-mode differentiation of a few operations (Clifford, 1873)."""
+
+    def lift(self, x: Array) -> DualNumber:
+        """A constant."""
+        return DualNumber(x, enp.zeros_like(x))
+
+    def primal(self, payload: DualNumber) -> Array:
+        """The value."""
+        return payload.value
+
+
+@DualNumbers.rule(Linear)
+def _(op: Linear, *xs: DualNumber) -> DualNumber:
+    return DualNumber(op(*[x.value for x in xs]), op(*[x.slope for x in xs]))
+
+
+@DualNumbers.rule(Mul)
+def _(op: Mul, x: DualNumber, y: DualNumber) -> DualNumber:
+    return DualNumber(x.value * y.value, x.slope * y.value + x.value * y.slope)
+
+
+@DualNumbers.rule(Sin)
+def _(op: Sin, x: DualNumber) -> DualNumber:
+    return DualNumber(op(x.value), x.slope * enp.cos(x.value))
+
+
+@DualNumbers.rule(Tanh)
+def _(op: Tanh, x: DualNumber) -> DualNumber:
+    y = op(x.value)
+    return DualNumber(y, x.slope * (1.0 - y * y))
+
+
+@DualNumbers.rule(Exp)
+def _(op: Exp, x: DualNumber) -> DualNumber:
+    y = op(x.value)
+    return DualNumber(y, x.slope * y)
+
+
+@final
+@attrs.frozen(eq=False)
+class Size:
+    """What a value does not exceed in magnitude.
+
+    Attributes:
+        most: the bound, of the value's type.
+    """
+
+    most: Array
+
+
+@final
+@attrs.frozen
+class Magnitude(BoxHandler[Size]):
+    """Bounds of magnitudes; no plain value decides a branch under it."""
+
+    def lift(self, x: Array) -> Size:
+        """The magnitude itself."""
+        return Size(enp.abs(x))
+
+    def join(self, a: Size, b: Size) -> Size:
+        """The larger."""
+        return Size(enp.maximum(a.most, b.most))
+
+
+@Magnitude.rule(Add, Sub)
+def _(op: Add | Sub, x: Size, y: Size) -> Size:
+    return Size(x.most + y.most)
+
+
+@Magnitude.rule(Mul)
+def _(op: Mul, x: Size, y: Size) -> Size:
+    return Size(x.most * y.most)
+
+
+@Magnitude.rule(Neg)
+def _(op: Neg, x: Size) -> Size:
+    return x
+
+
+@Magnitude.rule(Sin, Tanh)
+def _(op: Sin | Tanh, x: Size) -> Size:
+    return Size(enp.minimum(x.most, 1.0))
+
+
+@Magnitude.rule(Structural, ReduceSum)
+def _(op: Structural | ReduceSum, *xs: Size) -> Size:
+    return Size(op(*[x.most for x in xs]))
+
+
+@final
+@attrs.frozen(eq=False)
+class Tagged:
+    """A value with the number of elementwise operations behind each element.
+
+    Attributes:
+        value: the value.
+        depth: i32, of its shape.
+    """
+
+    value: Array
+    depth: Array
+
+
+@final
+@attrs.frozen
+class Depth(BoxHandler[Tagged]):
+    """Counts how deep a value lies in elementwise operations; others lose the count."""
+
+    default: ClassVar[Default] = "forward"
+
+    def lift(self, x: Array) -> Tagged:
+        """Nothing behind it."""
+        return Tagged(x, enp.zeros(x.shape, enp.int32))
+
+    def primal(self, payload: Tagged) -> Array:
+        """The value."""
+        return payload.value
+
+
+@Depth.rule(Elementwise)
+def _(op: Elementwise, *xs: Tagged) -> Tagged:
+    depth = xs[0].depth
+    for x in xs[1:]:
+        depth = enp.maximum(depth, x.depth)
+    return Tagged(op(*[x.value for x in xs]), depth + 1)

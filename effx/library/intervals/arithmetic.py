@@ -1,0 +1,240 @@
+"""Bounds of arithmetic, powers and elementary functions.
+
+Never: look at more than one operation.
+"""
+
+import math
+
+import effx.numpy as enp
+from effx import Array
+from effx.handling import ArrayOperation, Elementwise, Monotone, Unary
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.checkpoint import Identity
+from effx.ir.ops.convert import Copy, ReducePrecision, StopGradient
+from effx.library.intervals.enclosures import (
+    LIBRARY_ULPS,
+    Here,
+    Interval,
+    Intervals,
+    arithmetic,
+    clipped,
+    exactly,
+    full,
+    increasing,
+    is_plain,
+    is_same,
+    known_or_top,
+    magnitude,
+    outward,
+    where,
+)
+
+__all__ = ["add", "multiplied"]
+
+# What an operation never leaves, however its result is rounded.
+RANGES: dict[type[object], tuple[float, float]] = {
+    e.Exp: (0.0, math.inf),
+    e.Exp2: (0.0, math.inf),
+    e.Expm1: (-1.0, math.inf),
+    e.Tanh: (-1.0, 1.0),
+    e.Logistic: (0.0, 1.0),
+}
+
+
+@Intervals.rule(Elementwise)
+def elementwise(op: Elementwise, *xs: Interval) -> Interval:
+    # Rules of operation classes come first, so this is what has none: an increasing function, or any.
+    if not isinstance(op, Monotone):
+        return known_or_top(op, *xs)
+    y = outward(increasing(op, *xs), LIBRARY_ULPS)
+    return clipped(y, *RANGES[type(op)]) if type(op) in RANGES else y
+
+
+@Intervals.rule(e.Floor, e.Ceil, e.RoundAwayFromZero, e.RoundToEven, ReducePrecision, e.Sign)
+@Intervals.rule(e.Max, e.Min, e.Clamp, StopGradient, Copy, Identity)
+def without_rounding(op: ArrayOperation, *xs: Interval) -> Interval:
+    return increasing(op, *xs)
+
+
+@Intervals.rule(e.Neg)
+def negative(op: e.Neg, x: Interval) -> Interval:
+    return arithmetic(op, lambda op, x: Interval(op(x.high), op(x.low)), x, ulps=0.0)
+
+
+@Intervals.rule(e.Add)
+def add(op: e.Add, x: Interval, y: Interval) -> Interval:
+    return arithmetic(op, increasing, x, y)
+
+
+@Intervals.site_rule(e.Sub)
+def subtract(site: Here, op: e.Sub, x: Interval, y: Interval) -> Interval:
+    if is_same(site):
+        zero = enp.zeros_like(x.low)
+        return Interval(zero, zero)
+    return arithmetic(op, lambda op, x, y: Interval(op(x.low, y.high), op(x.high, y.low)), x, y)
+
+
+def corners(values: list[Array]) -> Interval:
+    """Returns the hull of values, without those that are undefined."""
+    low = high = values[0]
+    for v in values[1:]:
+        low, high = enp.fmin(low, v), enp.fmax(high, v)
+    return Interval(low, high)
+
+
+def _product(x: Array, y: Array) -> Array:
+    # 0 * inf is 0 here: the infinite end is a limit, and the product is 0 on the way.
+    z = x * y
+    return enp.where(z != z, enp.zeros_like(z), z) if z.type.kind == "f" else z
+
+
+def multiplied(op: object, x: Interval, y: Interval) -> Interval:
+    """The exact bounds of products, without rounding."""
+    if is_plain(x):
+        x, y = y, x
+    if is_plain(y):
+        return corners([_product(x.low, y.low), _product(x.high, y.low)])
+    return corners([_product(a, b) for a in (x.low, x.high) for b in (y.low, y.high)])
+
+
+@Intervals.site_rule(e.Mul)
+def multiply(site: Here, op: e.Mul, x: Interval, y: Interval) -> Interval:
+    # One value times itself is a square: it has no other sign.
+    square = is_same(site) and x.low.type.kind != "b"
+    return even(e.Square(), x) if square else arithmetic(op, multiplied, x, y)
+
+
+@Intervals.rule(e.Div)
+def divide(op: e.Div, x: Interval, y: Interval) -> Interval:
+    across = (y.low <= 0) & (y.high >= 0)
+    one = enp.ones_like(y.low)
+    safe = where(across, Interval(one, one), y)
+    result = arithmetic(op, _quotient, x, safe)
+    return where(across, full(op.infer(x.low.type, y.low.type)), result)
+
+
+def _quotient(op: e.Div, x: Interval, y: Interval) -> Interval:
+    return corners([op(a, b) for a in (x.low, x.high) for b in (y.low, y.high)])
+
+
+@Intervals.rule(e.Rem)
+def remainder(op: e.Rem, x: Interval, y: Interval) -> Interval:
+    # x rem y has the sign of x and is smaller than both in size. While x / y stays between two integers it is
+    # x - n y, which grows with x. Of integers, x rem 0 is x; the least one has no size that fits.
+    by, of = magnitude(x).high, magnitude(y).high
+    most = enp.where((y.low <= 0) & (y.high >= 0), by, enp.minimum(by, of))
+    zero = enp.zeros_like(most)
+    wide = Interval(enp.where(x.low < 0, -most, zero), enp.where(x.high > 0, most, zero))
+    a, b, width = op(x.low, y.low), op(x.high, y.low), x.width
+    same = exactly(y) & ((x.low >= 0) | (x.high <= 0)) & (a <= b) & (width >= 0) & (width < of)
+    found = where(same, Interval(a, b), wide)
+    return where((by < 0) | (of < 0), full(a.type), found)
+
+
+@Intervals.rule(e.Abs)
+def absolute(op: e.Abs, x: Interval) -> Interval:
+    return arithmetic(op, lambda op, x: magnitude(x), x, ulps=0.0) if x.low.type.kind == "i" else magnitude(x)
+
+
+@Intervals.rule(e.Square, e.Cosh)
+def even(op: e.Square | e.Cosh, x: Interval) -> Interval:
+    """Functions of |x| that increase with it."""
+    ulps = 1.0 if type(op) is e.Square else LIBRARY_ULPS
+    y = arithmetic(op, lambda op, x: increasing(op, magnitude(x)), x, ulps=ulps)
+    return Interval(enp.maximum(y.low, 0 if type(op) is e.Square else 1), y.high)
+
+
+@Intervals.rule(e.IntegerPow)
+def integer_power(op: e.IntegerPow, x: Interval) -> Interval:
+    n = op.exponent
+    if n < 0:
+        one = enp.ones_like(x.low)
+        return divide(e.Div(), Interval(one, one), integer_power(e.IntegerPow(-n), x))
+    y = arithmetic(
+        op, lambda op, x: increasing(op, x if n % 2 else magnitude(x)), x, ulps=2.0 * n.bit_length() + n
+    )
+    return y if n % 2 else Interval(enp.maximum(y.low, 0), y.high)
+
+
+@Intervals.rule(e.Pow)
+def power(op: e.Pow, x: Interval, y: Interval) -> Interval:
+    # exp(y log |x|): y log |x| is bilinear, so its extremes are at corners. A negative base is defined for
+    # integers only, and has the sign of their parity.
+    broken = exactly(y) & (y.low != enp.floor(y.low))
+    size = where(broken, clipped(x, 0.0, math.inf), magnitude(x))
+    z = outward(corners([op(a, b) for a in (size.low, size.high) for b in (y.low, y.high)]), 4 * LIBRARY_ULPS)
+    z = Interval(enp.maximum(z.low, 0.0), z.high)
+    half = y.low * 0.5
+    sign_known = (x.low >= 0) | broken | (exactly(y) & (half == enp.floor(half)))
+    return where(sign_known, z, Interval(-z.high, z.high))
+
+
+@Intervals.rule(e.Atan2)
+def angle(op: e.Atan2, y: Interval, x: Interval) -> Interval:
+    # Seen from outside, a box shows its extreme angles at corners; across the cut all angles are possible.
+    found = corners([op(a, b) for a in (y.low, y.high) for b in (x.low, x.high)])
+    cut = (y.low <= 0) & (y.high >= 0) & (x.low <= 0)
+    every = Interval(enp.full_like(found.low, -math.pi), enp.full_like(found.low, math.pi))
+    return outward(where(cut, every, found), LIBRARY_ULPS)
+
+
+@Intervals.rule(e.NextAfter)
+def next_after(op: e.NextAfter, x: Interval, y: Interval) -> Interval:
+    return Interval(op(x.low, enp.minimum(x.low, y.low)), op(x.high, enp.maximum(x.high, y.high)))
+
+
+def _limited(kind: type[Unary], low: float, high: float, falls: bool = False) -> None:
+    """Registers the rule of a function that is monotone on its domain."""
+
+    @Intervals.rule(kind)
+    def rule(op: Unary, x: Interval) -> Interval:
+        inside = clipped(x, low, high)
+        y = increasing(op, Interval(inside.high, inside.low) if falls else inside)
+        return outward(y, LIBRARY_ULPS)
+
+
+_limited(e.Log, 0.0, math.inf)
+_limited(e.Log1p, -1.0, math.inf)
+_limited(e.Rsqrt, 0.0, math.inf, falls=True)
+_limited(e.Asin, -1.0, 1.0)
+_limited(e.Acos, -1.0, 1.0, falls=True)
+_limited(e.Acosh, 1.0, math.inf)
+_limited(e.Atanh, -1.0, 1.0)
+_limited(e.ErfInv, -1.0, 1.0)
+_limited(e.Erfc, -math.inf, math.inf, falls=True)
+
+
+@Intervals.rule(e.Sqrt)
+def square_root(op: e.Sqrt, x: Interval) -> Interval:
+    y = outward(increasing(op, clipped(x, 0.0, math.inf)))
+    return Interval(enp.maximum(y.low, 0.0), y.high)
+
+
+def _slack(x: Interval) -> Array:
+    """More than the error of a multiple of pi near x."""
+    return (magnitude(x).high + 8.0) * (8.0 * float(enp.finfo(x.low.dtype).eps))
+
+
+def _meets(x: Interval, place: float, period: float) -> Array:
+    """Says whether x contains, or nearly contains, `place + k period` for an integer k."""
+    slack = _slack(x)
+    k = enp.ceil((x.low - slack - place) / period)
+    return place + k * period <= x.high + slack
+
+
+@Intervals.rule(e.Sin, e.Cos)
+def wave(op: e.Sin | e.Cos, x: Interval) -> Interval:
+    peak = math.pi / 2 if type(op) is e.Sin else 0.0
+    ends = corners([op(x.low), op(x.high)])
+    # Near a zero the error is that of the argument's reduction, which is absolute.
+    y = outward(ends, LIBRARY_ULPS, enp.full_like(ends.low, 4.0 * float(enp.finfo(ends.low.dtype).eps)))
+    low = enp.where(_meets(x, peak + math.pi, 2 * math.pi), -1.0, enp.maximum(y.low, -1.0))
+    return Interval(low, enp.where(_meets(x, peak, 2 * math.pi), 1.0, enp.minimum(y.high, 1.0)))
+
+
+@Intervals.rule(e.Tan)
+def tangent(op: e.Tan, x: Interval) -> Interval:
+    y = outward(
+        increasing(op, x), LIBRARY_ULPS, enp.full_like(x.low, 4.0 * float(enp.finfo(x.low.dtype).eps))
+    )
+    return where(_meets(x, math.pi / 2, math.pi), full(x.low.type), y)

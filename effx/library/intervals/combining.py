@@ -1,0 +1,207 @@
+"""Bounds of matrix products, reductions, cumulative reductions and collectives.
+
+Sums of n terms are computed in an order that nobody knows, with an error of at most n eps times the sum of
+the sizes of the terms (Higham 2002, section 4.2).
+
+Never: move elements for another reason than to combine them.
+"""
+
+import math
+from collections.abc import Callable
+
+import attrs
+
+import effx.numpy as enp
+from effx import Array
+from effx.handling import ArrayOperation, Operation
+from effx.ir.ops import collective as k
+from effx.ir.ops import elementwise as e
+from effx.ir.ops import reduce as r
+from effx.ir.ops.linalg import DotGeneral
+from effx.library.intervals.arithmetic import multiplied
+from effx.library.intervals.enclosures import (
+    Interval,
+    Intervals,
+    arithmetic,
+    exactly,
+    increasing,
+    is_plain,
+    known_or_top,
+    magnitude,
+    outward,
+    top,
+    where,
+)
+from effx.library.intervals.moving import all_exact
+
+# Up to so many products of elements are bounded one by one, which is exact.
+FEW = 1 << 16
+
+
+def _summed(op: Operation[Array], y: Interval, x: Interval, terms: int) -> Interval:
+    """Widens sums by the error of adding up."""
+    if y.low.type.kind != "f":
+        return y
+    size = op(magnitude(x).high)
+    return outward(y, 1.0, size * ((terms + 1) * float(enp.finfo(y.low.dtype).eps)))
+
+
+@Intervals.rule(r.ReduceSum)
+def total(op: r.ReduceSum, x: Interval) -> Interval:
+    terms = math.prod([x.low.shape[i] for i in op.axes])
+    return _summed(op, arithmetic(op, increasing, x, ulps=0.0), x, terms)
+
+
+@Intervals.rule(r.CumSum)
+def running_total(op: r.CumSum, x: Interval) -> Interval:
+    return _summed(op, arithmetic(op, increasing, x, ulps=0.0), x, x.low.shape[op.axis])
+
+
+@Intervals.rule(r.ReduceMax, r.ReduceMin, r.CumMax, r.CumMin, k.PMax, k.PMin)
+def extreme(op: ArrayOperation, x: Interval) -> Interval:
+    return increasing(op, x)
+
+
+@Intervals.rule(r.ReduceAnd, r.ReduceOr, r.ReduceXor)
+def bits(op: r.Reduction, x: Interval) -> Interval:
+    if x.low.type.kind == "b" and type(op) is not r.ReduceXor:
+        return increasing(op, x)
+    known = enp.all(exactly(x), axis=op.axes)
+    return where(known, increasing(op, Interval(x.low, x.low)), top(op, (x,)))
+
+
+def _times(x: Interval, y: Interval) -> Interval:
+    return arithmetic(e.Mul(), multiplied, x, y)
+
+
+@Intervals.rule(r.ReduceProd)
+def product(op: r.ReduceProd, x: Interval) -> Interval:
+    # Halves are multiplied until one element is left.
+    y = _moved_first(x, op.axes)
+    if y.low.shape[0] == 0:
+        return increasing(op, x)
+    while (n := y.low.shape[0]) > 1:
+        half = n // 2
+        z = _times(_part(y, 0, half), _part(y, half, 2 * half))
+        y = _chained(z, _part(y, 2 * half, n))
+    return _map(lambda a: a[0], y)
+
+
+def _part(x: Interval, start: int, stop: int) -> Interval:
+    return Interval(x.low[start:stop], x.high[start:stop])
+
+
+def _chained(x: Interval, y: Interval) -> Interval:
+    return Interval(enp.concatenate([x.low, y.low]), enp.concatenate([x.high, y.high]))
+
+
+def _map(f: Callable[[Array], Array], x: Interval) -> Interval:
+    return Interval(f(x.low), f(x.high))
+
+
+def _moved_first(x: Interval, axes: tuple[int, ...]) -> Interval:
+    """Puts some axes in front as one."""
+    kept = [i for i in range(x.low.ndim) if i not in axes]
+    shape = tuple([x.low.shape[i] for i in kept])
+    size = math.prod([x.low.shape[i] for i in axes])
+    return _map(lambda a: enp.reshape(enp.transpose(a, (*axes, *kept)), (size, *shape)), x)
+
+
+@Intervals.rule(r.CumProd)
+def running_product(op: r.CumProd, x: Interval) -> Interval:
+    # Doubling: after each step an element is the product of twice as many (Hillis & Steele 1986).
+    y = _map(lambda a: enp.moveaxis(enp.flip(a, op.axis) if op.reverse else a, op.axis, 0), x)
+    by, n = 1, y.low.shape[0]
+    while by < n:
+        y = _chained(_part(y, 0, by), _times(_part(y, by, n), _part(y, 0, n - by)))
+        by *= 2
+    y = _map(lambda a: enp.moveaxis(a, 0, op.axis), y)
+    return _map(lambda a: enp.flip(a, op.axis), y) if op.reverse else y
+
+
+@Intervals.rule(r.ArgMax, r.ArgMin)
+def place(op: r.ArgReduction, x: Interval) -> Interval:
+    # Whoever can be the extreme one: from the first of these to the last.
+    if type(op) is r.ArgMax:
+        possible = x.high >= enp.max(x.low, axis=op.axis, keepdims=True)
+    else:
+        possible = x.low <= enp.min(x.high, axis=op.axis, keepdims=True)
+    # Of known values only the first extreme one is it.
+    point = op(x.low)
+    known = enp.all(exactly(x), axis=op.axis)
+    first = r.ArgMax(op.axis, op.index_dtype)
+    last = x.low.shape[op.axis] - 1 - first(enp.flip(possible, op.axis))
+    return where(known, Interval(point, point), Interval(first(possible), last.astype(point.dtype)))
+
+
+@Intervals.rule(DotGeneral)
+def dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
+    if x.low.type.kind != "f":
+        # The real intervals beside integers are computed in floats.
+        return arithmetic(op, _dot, x, y)
+    size = op(magnitude(x).high, magnitude(y).high)
+    terms = math.prod([x.low.shape[i] for i in op.lhs_contract])
+    eps = float(enp.finfo(size.dtype).eps)
+    return outward(_dot(op, x, y), 1.0, size * ((3 * terms + 8) * eps))
+
+
+def _dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
+    if x.low.type.kind == "f" and op.preferred is not None and not enp.issubdtype(op.preferred, enp.floating):
+        op = attrs.evolve(op, preferred=None)
+    if is_plain(y):
+        more, less = enp.maximum(y.low, 0), enp.minimum(y.low, 0)
+        return Interval(op(x.low, more) + op(x.high, less), op(x.high, more) + op(x.low, less))
+    if is_plain(x):
+        more, less = enp.maximum(x.low, 0), enp.minimum(x.low, 0)
+        return Interval(op(more, y.low) + op(less, y.high), op(more, y.high) + op(less, y.low))
+    t = op.infer(x.low.type, y.low.type)
+    inner = math.prod([x.low.shape[i] for i in op.lhs_contract])
+    if t.size * inner <= FEW or x.low.type.kind != "f":
+        return _one_by_one(op, x, y, t.shape)
+    # Midpoints and radii (Rump 1999): at most 1.5 times as wide as need be.
+    (mx, rx), (my, ry) = _ball(x), _ball(y)
+    middle = op(mx, my)
+    radius = op(enp.abs(mx), ry) + op(rx, enp.abs(my) + ry)
+    return Interval(middle - radius, middle + radius)
+
+
+def _ball(x: Interval) -> tuple[Array, Array]:
+    middle = x.low * 0.5 + x.high * 0.5
+    return middle, enp.maximum(middle - x.low, x.high - middle)
+
+
+def _one_by_one(op: DotGeneral, x: Interval, y: Interval, shape: tuple[int, ...]) -> Interval:
+    a = _map(lambda v: _canonical(v, op.lhs_batch, op.lhs_contract)[:, :, None, :], x)
+    b = _map(lambda v: _canonical(v, op.rhs_batch, op.rhs_contract)[:, None, :, :], y)
+    z = multiplied(op, a, b)
+    return _map(lambda v: _accumulated(v, op).reshape(shape), z)
+
+
+def _accumulated(v: Array, op: DotGeneral) -> Array:
+    return r.ReduceSum((3,))(v if op.preferred is None else v.astype(op.preferred))
+
+
+def _canonical(x: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> Array:
+    """Returns x with three axes: batch, free, contracted."""
+    free = tuple([i for i in range(x.ndim) if i not in batch and i not in contract])
+    sizes = [math.prod([x.shape[i] for i in axes]) for axes in (batch, free, contract)]
+    return enp.reshape(enp.transpose(x, (*batch, *free, *contract)), tuple(sizes))
+
+
+@Intervals.rule(k.AllGather, k.AllToAll, k.PPermute)
+def sent(op: k.Collective, x: Interval) -> Interval:
+    return increasing(op, x)
+
+
+@Intervals.rule(k.PSum, k.PSumScatter)
+def sum_over_members(op: k.Grouped, x: Interval) -> Interval:
+    y = increasing(op, x)
+    if y.low.type.kind != "f":
+        return where(all_exact(x), y, top(op, (x,)))
+    members = op(enp.ones_like(x.low)) + 1.0
+    return outward(y, 1.0, op(magnitude(x).high) * members * float(enp.finfo(y.low.dtype).eps))
+
+
+@Intervals.rule(k.PSumShared)
+def sum_if_shared(op: k.PSumShared, y: Interval, x: Interval) -> Interval:
+    return known_or_top(op, y, x)

@@ -1,0 +1,234 @@
+"""What an interval is, how it is rounded outward, and the handler whose boxes carry intervals.
+
+The claim about f and a box X: f(x) lies between the bounds for every x in X at which no operation on the way
+gives NaN, as in IEEE 1788-2015, where a function is evaluated on the part of the box in its domain. It holds
+for the real values and for what XLA computes, because each operation widens its result by more than its error.
+
+Never: know an operation.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, final
+
+import attrs
+
+import effx.numpy as enp
+from effx import Array, lax
+from effx.dtypes import DType
+from effx.errors import DTypeError
+from effx.handling import ArrayOperation, ArrayType, BoxHandler, Operation, Site
+
+__all__ = ["Here", "Interval", "Intervals", "exactly", "hull", "is_plain", "magnitude", "outward", "top"]
+
+# The errors of XLA's elementary functions are below this many units in the last place; tests measure it.
+LIBRARY_ULPS = 16.0
+
+
+@final
+@attrs.frozen
+class Interval:
+    """All values between two bounds, element by element; of booleans, False comes before True.
+
+    The operators + - * / ** give what the operation makes of any two values, independent of one another.
+
+    Attributes:
+        low, high: arrays of one shape and one real dtype, `low <= high`.
+
+    >>> import effx.numpy as enp
+    >>> x = Interval(enp.array(1.0), enp.array(2.0))
+    >>> bool(x.contains(1.5)), bool((x - x).contains(-1.0))
+    (True, True)
+    """
+
+    low: Array
+    high: Array
+
+    def contains(self, x: Array | float) -> Array:
+        """Says for each element whether x lies between the bounds: bool[*shape]."""
+        return (self.low <= x) & (x <= self.high)
+
+    @property
+    def width(self) -> Array:
+        """The distance between the bounds."""
+        return self.high - self.low
+
+    def __neg__(self) -> "Interval":
+        return _computed(operator.neg, self)
+
+    def __abs__(self) -> "Interval":
+        return _computed(abs, self)
+
+    def __add__(self, other: "Interval | Array | float") -> "Interval":
+        return _computed(operator.add, self, other)
+
+    def __radd__(self, other: Array | float) -> "Interval":
+        return _computed(operator.add, other, self)
+
+    def __sub__(self, other: "Interval | Array | float") -> "Interval":
+        return _computed(operator.sub, self, other)
+
+    def __rsub__(self, other: Array | float) -> "Interval":
+        return _computed(operator.sub, other, self)
+
+    def __mul__(self, other: "Interval | Array | float") -> "Interval":
+        return _computed(operator.mul, self, other)
+
+    def __rmul__(self, other: Array | float) -> "Interval":
+        return _computed(operator.mul, other, self)
+
+    def __truediv__(self, other: "Interval | Array | float") -> "Interval":
+        return _computed(operator.truediv, self, other)
+
+    def __rtruediv__(self, other: Array | float) -> "Interval":
+        return _computed(operator.truediv, other, self)
+
+    def __pow__(self, exponent: int) -> "Interval":
+        return _computed(lambda x: x**exponent, self)
+
+
+@final
+@attrs.frozen
+class Intervals(BoxHandler[Interval]):
+    """Runs a function on intervals: interval arithmetic (Moore, Kearfott & Cloud 2009)."""
+
+    name = "intervals"
+
+    def lift(self, x: Array) -> Interval:
+        """A plain value: low and high are the same array, by which rules know it."""
+        if x.type.kind == "c":
+            raise DTypeError(f"intervals: complex numbers have no order, got {x.type!r}")
+        return Interval(x, x)
+
+    def join(self, a: Interval, b: Interval) -> Interval:
+        """The hull, so that an undecided branch gives what either branch may give."""
+        return hull(a, b)
+
+
+def _computed(f: Callable[..., Array], *operands: Interval | Array | float) -> Interval:
+    result: Interval = Intervals().run(f, *operands)
+    return result
+
+
+Here: TypeAlias = Site[Intervals]
+
+
+def is_same(site: Here) -> bool:
+    """Says whether an operation of two operands has got one and the same value twice."""
+    return site.operands[0] is site.operands[1]
+
+
+def is_plain(x: Interval) -> bool:
+    """Says whether x is known to be a single value while staging."""
+    return x.low is x.high
+
+
+def exactly(x: Interval) -> Array:
+    """Says for each element whether x is a single value: bool[*shape]."""
+    return x.low == x.high
+
+
+def hull(*xs: Interval) -> Interval:
+    """Returns the smallest interval around all; shapes broadcast. An undefined (NaN) bound does not count."""
+    low, high = xs[0].low, xs[0].high
+    for x in xs[1:]:
+        low, high = enp.fmin(low, x.low), enp.fmax(high, x.high)
+    return Interval(low, high)
+
+
+def where(condition: Array, x: Interval, y: Interval) -> Interval:
+    """Returns x where the condition holds, else y."""
+    return Interval(enp.where(condition, x.low, y.low), enp.where(condition, x.high, y.high))
+
+
+def magnitude(x: Interval) -> Interval:
+    """Returns the interval of |x|."""
+    low, high = enp.abs(x.low), enp.abs(x.high)
+    across = (x.low <= 0) & (x.high >= 0)
+    return Interval(enp.where(across, enp.zeros_like(low), enp.minimum(low, high)), enp.maximum(low, high))
+
+
+def outward(x: Interval, ulps: float = 1.0, error: Array | None = None) -> Interval:
+    """Widens computed bounds by a relative error, and by an absolute one where it is given.
+
+    The smallest normal number is added too, for results that the processor flushes to zero. A bound that is
+    undefined, such as inf - inf, becomes an infinite one. Derivatives see none of it.
+    """
+    if x.low.type.kind != "f":
+        return x
+    limits = enp.finfo(x.low.dtype)
+    eps, tiny, most = float(limits.eps) * ulps, float(limits.smallest_normal), float(limits.max)
+    # An infinite bound on the inner side stands for a number too large for the dtype.
+    low, high = enp.minimum(x.low, most), enp.maximum(x.high, -most)
+    less, more = enp.abs(low) * eps + tiny, enp.abs(high) * eps + tiny
+    if error is not None:
+        less, more = less + error, more + error
+    low, high = low - lax.stop_gradient(less), high + lax.stop_gradient(more)
+    return Interval(enp.where(low != low, -enp.inf, low), enp.where(high != high, enp.inf, high))
+
+
+def clipped(x: Interval, low: float, high: float) -> Interval:
+    """Returns the part of x between two numbers."""
+    return Interval(enp.clip(x.low, low, high), enp.clip(x.high, low, high))
+
+
+def limits_of(dtype: DType) -> tuple[float, float]:
+    """Returns the least and the greatest value of a real dtype."""
+    if enp.issubdtype(dtype, enp.floating):
+        return -enp.inf, enp.inf
+    if dtype == enp.bool_:
+        return False, True
+    return int(enp.iinfo(dtype).min), int(enp.iinfo(dtype).max)
+
+
+def full(t: ArrayType) -> Interval:
+    """Returns the interval of all values of a type."""
+    if t.kind == "c":
+        raise DTypeError(f"intervals: complex numbers have no order, got {t!r}")
+    low, high = limits_of(t.dtype)
+    return Interval(enp.full(t.shape, low, t.dtype), enp.full(t.shape, high, t.dtype))
+
+
+def top(op: ArrayOperation, xs: Sequence[Interval]) -> Interval:
+    """Returns the interval of all values that the result's type holds."""
+    return full(op.infer(*[x.low.type for x in xs]))
+
+
+def known_or_top(op: ArrayOperation, *xs: Interval) -> Interval:
+    """The rule for an elementwise operation of which nothing is known: exact operands, or anything."""
+    whole = top(op, xs)
+    exact = exactly(xs[0])
+    for x in xs[1:]:
+        exact = exact & exactly(x)
+    point = op(*[x.low for x in xs])
+    return where(exact, outward(Interval(point, point), LIBRARY_ULPS), whole)
+
+
+def increasing(op: Operation[Array], *xs: Interval) -> Interval:
+    """The bounds of an operation without rounding that decreases in none of its operands."""
+    return Interval(op(*[x.low for x in xs]), op(*[x.high for x in xs]))
+
+
+Formula = Callable[..., Interval]
+
+
+def arithmetic(op: ArrayOperation, formula: Formula, *xs: Interval, ulps: float = 1.0) -> Interval:
+    """Applies a formula for real intervals to floats, integers or booleans.
+
+    Integers wrap around where a result does not fit, so the formula is applied to real intervals beside, and
+    where these do not fit, nothing is known.
+    """
+    kind = xs[0].low.type.kind
+    if kind == "f":
+        return outward(formula(op, *xs), ulps)
+    if kind == "b":
+        return increasing(op, *xs)
+    whole = top(op, xs)
+    least, most = limits_of(whole.low.dtype)
+    real = outward(formula(op, *[outward(_real(x)) for x in xs]), 4.0)
+    fits = (real.low >= least - 0.5) & (real.high < most + 0.5)
+    return where(fits, formula(op, *xs), whole)
+
+
+def _real(x: Interval) -> Interval:
+    return Interval(x.low.astype(enp.float32), x.high.astype(enp.float32))

@@ -1,0 +1,139 @@
+"""Bounds of comparisons, choices, bits and conversions.
+
+Never: round.
+"""
+
+from collections.abc import Sequence
+
+import effx.numpy as enp
+from effx.errors import DTypeError
+from effx.handling import ArrayType
+from effx.ir.ops import compare as c
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.convert import Bitcast, Convert, OptimizationBarrier
+from effx.ir.ops.random import Threefry2x32
+from effx.library.intervals.enclosures import (
+    Here,
+    Interval,
+    Intervals,
+    exactly,
+    full,
+    hull,
+    increasing,
+    is_same,
+    known_or_top,
+    limits_of,
+    outward,
+    where,
+)
+
+__all__ = ["convert", "select"]
+
+
+@Intervals.rule(c.Lt, c.Le)
+def less(op: c.Lt | c.Le, x: Interval, y: Interval) -> Interval:
+    return Interval(op(x.high, y.low), op(x.low, y.high))
+
+
+@Intervals.rule(c.Gt, c.Ge)
+def greater(op: c.Gt | c.Ge, x: Interval, y: Interval) -> Interval:
+    return Interval(op(x.low, y.high), op(x.high, y.low))
+
+
+@Intervals.site_rule(c.Eq)
+def equal(site: Here, op: c.Eq, x: Interval, y: Interval) -> Interval:
+    return _equal(site, x, y)
+
+
+def _equal(site: Here, x: Interval, y: Interval) -> Interval:
+    if is_same(site):
+        true = enp.ones_like(exactly(x))
+        return Interval(true, true)
+    return Interval(
+        exactly(x) & exactly(y) & c.Eq()(x.low, y.low),
+        (c.Le()(x.low, y.high)) & (c.Le()(y.low, x.high)),
+    )
+
+
+@Intervals.site_rule(c.Ne)
+def not_equal(site: Here, op: c.Ne, x: Interval, y: Interval) -> Interval:
+    same = _equal(site, x, y)
+    return Interval(~same.high, ~same.low)
+
+
+@Intervals.rule(e.And, e.Or)
+def both(op: e.And | e.Or, x: Interval, y: Interval) -> Interval:
+    return increasing(op, x, y) if x.low.type.kind == "b" else known_or_top(op, x, y)
+
+
+@Intervals.rule(e.Not)
+def opposite(op: e.Not, x: Interval) -> Interval:
+    # The bitwise not of an integer is -x - 1, and of an unsigned one the greatest value less x.
+    return Interval(op(x.high), op(x.low))
+
+
+@Intervals.rule(e.IsFinite)
+def is_finite(op: e.IsFinite, x: Interval) -> Interval:
+    inside = op(x.low) & op(x.high)
+    return Interval(inside, inside | (x.low != x.high))
+
+
+@Intervals.rule(e.Select)
+def select(op: e.Select, which: Interval, *cases: Interval) -> Interval:
+    first, every = hull(*cases), increasing(op, Interval(which.low, which.low), *cases)
+    known, shape = exactly(which), every.low.shape
+    if known.shape != shape:
+        known = enp.broadcast_to(known, shape)
+    return where(known, every, first)
+
+
+@Intervals.rule(Convert)
+def convert(op: Convert, x: Interval) -> Interval:
+    kind = op.infer(x.low.type).kind
+    if kind == "c":
+        raise DTypeError(
+            f"intervals: complex numbers have no order, got a conversion of {x.low.type!r} to {op.dtype}"
+        )
+    if kind == "b":
+        zero = (x.low <= 0) & (x.high >= 0)
+        return Interval(~zero, (x.low != 0) | (x.high != 0)) if x.low.type.kind != "b" else x
+    y = increasing(op, x)
+    if x.low.type.kind == "b":
+        return y
+    if kind == "f":
+        return _rounded(y, x.low.type)
+    # What does not fit into an integer type becomes no number in particular.
+    least, most = limits_of(op.dtype)
+    old_least, old_most = limits_of(x.low.dtype)
+    fits = enp.ones_like(exactly(y))
+    if old_least < least:
+        fits = fits & (x.low >= least)
+    if old_most > most:
+        fits = fits & (x.high <= most if x.low.type.kind != "f" else x.high < most + 0.5)
+    return where(fits, y, full(y.low.type))
+
+
+def _rounded(y: Interval, source: ArrayType) -> Interval:
+    if source.kind == "f" and source.dtype.itemsize <= y.low.dtype.itemsize and source.dtype != enp.float16:
+        return y
+    return outward(y)
+
+
+@Intervals.rule(Bitcast)
+def bitcast(op: Bitcast, x: Interval) -> Interval:
+    t = op.infer(x.low.type)
+    return known_or_top(op, x) if t.shape == x.low.shape else full(t)
+
+
+@Intervals.rule(OptimizationBarrier)
+def barrier(op: OptimizationBarrier, *xs: Interval) -> tuple[Interval, ...]:
+    bounds: Sequence[enp.ndarray] = op(*[x.low for x in xs], *[x.high for x in xs])
+    return tuple([Interval(a, b) for a, b in zip(bounds[: len(xs)], bounds[len(xs) :], strict=True)])
+
+
+@Intervals.rule(Threefry2x32)
+def random_bits(op: Threefry2x32, *xs: Interval) -> tuple[Interval, ...]:
+    known = exactly(xs[0])
+    for x in xs[1:]:
+        known = known & exactly(x)
+    return tuple([where(known, Interval(word, word), full(word.type)) for word in op(*[x.low for x in xs])])

@@ -1,0 +1,217 @@
+"""Recurrences for the Taylor coefficients of results (Griewank & Walther 2008, tables 13.1 and 13.2).
+
+With x = sum of x_k t^k, the coefficient of t^k in each equation gives z_k from earlier ones. What is not
+here has the rule that holds for every operation.
+
+Never: evaluate an operation more than once.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+
+import effx.numpy as enp
+from effx import Array
+from effx.handling import Unary
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.convert import OptimizationBarrier
+from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.random import Threefry2x32
+from effx.ir.ops.sort import Sort
+from effx.library.jets.series import Jet, Jets, padded
+
+__all__ = ["divide", "product"]
+
+Series = Sequence[Array]
+
+
+def total(terms: Sequence[Array]) -> Array:
+    """Returns the sum of one or more terms."""
+    return reduce(add, terms)
+
+
+def _spread(x: Array, like: Array) -> Array:
+    return x if x.shape == like.shape else enp.broadcast_to(x, like.shape)
+
+
+@Jets.rule(e.Add, e.Sub)
+def plus(op: e.Add | e.Sub, x: Jet, y: Jet) -> Jet:
+    z = op(x.primal, y.primal)
+    if x.terms and y.terms:
+        return Jet(z, tuple([op(a, b) for a, b in zip(x.terms, y.terms, strict=True)]))
+    moved = x.terms if x.terms or type(op) is e.Add else [-b for b in y.terms]
+    return Jet(z, tuple([_spread(c, z) for c in moved or y.terms]))
+
+
+@Jets.rule(e.Mul, DotGeneral)
+def product(op: e.Mul | DotGeneral, x: Jet, y: Jet) -> Jet:
+    # z_k = sum_i x_i y_{k-i}
+    if not y.terms:
+        return Jet(op(x.primal, y.primal), tuple([op(c, y.primal) for c in x.terms]))
+    if not x.terms:
+        return Jet(op(x.primal, y.primal), tuple([op(x.primal, c) for c in y.terms]))
+    a, b = x.series, y.series
+    z = [total([op(a[i], b[k - i]) for i in range(k + 1)]) for k in range(len(a))]
+    return Jet(z[0], tuple(z[1:]))
+
+
+@Jets.rule(e.Square)
+def square(op: e.Square, x: Jet) -> Jet:
+    return product(e.Mul(), x, x)
+
+
+@Jets.rule(e.IntegerPow)
+def integer_power(op: e.IntegerPow, x: Jet) -> Jet:
+    # By repeated squaring, so that a base of 0 does no harm.
+    n, y, base = abs(op.exponent), Jet(enp.ones_like(x.primal), ()), x
+    while n:
+        if n % 2:
+            y = product(e.Mul(), y, base)
+        n //= 2
+        base = product(e.Mul(), base, base) if n else base
+    if op.exponent < 0:
+        y = divide(e.Div(), Jet(enp.ones_like(x.primal), ()), y)
+    return Jet(op(x.primal), padded(y, len(x.terms)).terms)
+
+
+@Jets.rule(e.Div)
+def divide(op: e.Div, x: Jet, y: Jet) -> Jet:
+    # z y = x, so z_k y_0 = x_k - sum_{i>0} z_{k-i} y_i
+    z = [op(x.primal, y.primal)]
+    if not y.terms:
+        return Jet(z[0], tuple([_spread(op(c, y.primal), z[0]) for c in x.terms]))
+    for k in range(1, len(y.series)):
+        taken = total([z[k - i] * y.series[i] for i in range(1, k + 1)])
+        z.append(op((x.series[k] - taken) if x.terms else -taken, y.primal))
+    return Jet(z[0], tuple(z[1:]))
+
+
+# Functions with y' = (a + b y + c y^2) x': the operation and (a, b, c).
+FLOWS: dict[type[Unary], tuple[float, float, float]] = {
+    e.Exp: (0.0, 1.0, 0.0),
+    e.Exp2: (0.0, math.log(2.0), 0.0),
+    e.Expm1: (1.0, 1.0, 0.0),
+    e.Tan: (1.0, 0.0, 1.0),
+    e.Tanh: (1.0, 0.0, -1.0),
+    e.Logistic: (0.0, 1.0, -1.0),
+}
+
+
+@Jets.rule(*FLOWS)
+def flow(op: Unary, x: Jet) -> Jet:
+    # k y_k = sum_{i>0} i x_i w_{k-i} with w = a + b y + c y^2
+    a, b, c = FLOWS[type(op)]
+    y = [op(x.primal)]
+    w: list[Array] = []
+    for k in range(1, len(x.series)):
+        parts = [y[k - 1] * b] if b else []
+        if c:
+            parts.append(total([y[i] * y[k - 1 - i] for i in range(k)]) * c)
+        w.append(total(parts) + a if a and k == 1 else total(parts))
+        y.append(total([x.series[i] * w[k - i] * float(i) for i in range(1, k + 1)]) * (1.0 / k))
+    return Jet(y[0], tuple(y[1:]))
+
+
+@Jets.rule(e.Sin, e.Cos, e.Sinh, e.Cosh)
+def wave(op: e.Sin | e.Cos | e.Sinh | e.Cosh, x: Jet) -> Jet:
+    # s' = c x' and c' = -s x', with a plus for the hyperbolic ones
+    circular = isinstance(op, e.Sin | e.Cos)
+    s, c = ([f(x.primal)] for f in ((e.Sin(), e.Cos()) if circular else (e.Sinh(), e.Cosh())))
+    sign = -1.0 if circular else 1.0
+    for k in range(1, len(x.series)):
+        moved = [x.series[i] * float(i) for i in range(1, k + 1)]
+        ds = total([m * c[k - i] for i, m in enumerate(moved, 1)]) * (1.0 / k)
+        dc = total([m * s[k - i] for i, m in enumerate(moved, 1)]) * (sign / k)
+        s.append(ds)
+        c.append(dc)
+    y = s if isinstance(op, e.Sin | e.Sinh) else c
+    return Jet(y[0], tuple(y[1:]))
+
+
+def _logarithm(y: Array, x: Jet) -> Jet:
+    # x y' = x', so k x_0 y_k = k x_k - sum_{0<i<k} i y_i x_{k-i}
+    ys = [y]
+    for k in range(1, len(x.series)):
+        rest = [ys[i] * x.series[k - i] * (i / k) for i in range(1, k)]
+        ys.append((x.series[k] - total(rest) if rest else x.series[k]) / x.primal)
+    return Jet(y, tuple(ys[1:]))
+
+
+@Jets.rule(e.Log)
+def logarithm(op: e.Log, x: Jet) -> Jet:
+    return _logarithm(op(x.primal), x)
+
+
+@Jets.rule(e.Log1p)
+def logarithm_of_one_more(op: e.Log1p, x: Jet) -> Jet:
+    return _logarithm(op(x.primal), Jet(x.primal + 1.0, x.terms))
+
+
+@Jets.rule(e.Sqrt)
+def square_root(op: e.Sqrt, x: Jet) -> Jet:
+    # y y = x, so 2 y_0 y_k = x_k - sum_{0<i<k} y_i y_{k-i}
+    y = [op(x.primal)]
+    for k in range(1, len(x.series)):
+        rest = [y[i] * y[k - i] for i in range(1, k)]
+        y.append((x.series[k] - total(rest) if rest else x.series[k]) * 0.5 / y[0])
+    return Jet(y[0], tuple(y[1:]))
+
+
+@Jets.rule(e.Pow)
+def power(op: e.Pow, x: Jet, y: Jet) -> Jet:
+    z = op(x.primal, y.primal)
+    order = max(len(x.terms), len(y.terms))
+    if not y.terms:
+        # (x_0 + h)^y = sum_j binomial(y, j) x_0^(y-j) h^j, by Horner. Where the binomial is 0, so is the term,
+        # also at x_0 = 0, where the power may be infinite.
+        step = Jet(enp.zeros_like(x.primal), x.terms)
+        factors = [enp.ones_like(y.primal)]
+        for j in range(order):
+            factors.append(factors[-1] * (y.primal - float(j)) / float(j + 1))
+        coefficients = [
+            z,
+            *[_safe(op, f, x.primal, y.primal - float(j)) for j, f in enumerate(factors[1:], 1)],
+        ]
+        w = Jet(coefficients[-1], ())
+        for c in reversed(coefficients[:-1]):
+            w = product(e.Mul(), w, step)
+            w = Jet(_spread(w.primal + c, z), padded(w, order).terms)
+        return Jet(z, tuple([_spread(c, z) for c in w.terms]))
+    w = flow(e.Exp(), product(e.Mul(), y, logarithm(e.Log(), x)))
+    return Jet(z, tuple([_spread(c, z) for c in w.terms]))
+
+
+def _safe(op: e.Pow, factor: Array, x: Array, y: Array) -> Array:
+    zero = factor == 0.0
+    return enp.where(zero, 0.0, factor * op(x, enp.where(zero, 1.0, y)))
+
+
+@Jets.rule(Sort)
+def sort(op: Sort, *xs: Jet) -> tuple[Jet | Array, ...]:
+    places = enp.broadcast_to(
+        enp.expand_dims(
+            enp.arange(xs[0].primal.shape[op.axis]), [i for i in range(xs[0].primal.ndim) if i != op.axis]
+        ),
+        xs[0].primal.shape,
+    )
+    *ys, order = op(*[x.primal for x in xs], places)
+    return tuple(
+        [
+            Jet(y, tuple([enp.take_along_axis(c, order, axis=op.axis) for c in x.terms])) if x.terms else y
+            for x, y in zip(xs, ys, strict=True)
+        ]
+    )
+
+
+@Jets.rule(Threefry2x32)
+def random_bits(op: Threefry2x32, *xs: Jet) -> tuple[Array, ...]:
+    return op(*[x.primal for x in xs])
+
+
+@Jets.rule(OptimizationBarrier)
+def barrier(op: OptimizationBarrier, *xs: Jet) -> tuple[Jet | Array, ...]:
+    flat = iter(op(*[c for x in xs for c in x.series]))
+    return tuple(
+        [Jet(next(flat), tuple([next(flat) for _ in x.terms])) if x.terms else next(flat) for x in xs]
+    )

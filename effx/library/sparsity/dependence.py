@@ -1,0 +1,210 @@
+"""Which inputs an element depends on: the payload, its handlers, and the rule for anything at all.
+
+Sets of inputs are rows of booleans. What they say holds for all values of the inputs: where a value decides,
+all cases are joined. Only arrays that depend on no input have values, so that a product with a zero among
+them is known to be zero.
+
+Never: know a particular operation.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import cast, final
+
+import attrs
+
+import effx.numpy as enp
+from effx import Array, lax
+from effx.errors import TransformError
+from effx.handlers.boxing import box, payload
+from effx.handling import ArrayType, BoxHandler, Frame
+from effx.ir.ops.control import Call, While
+from effx.ir.ops.custom import Rules
+
+__all__ = ["Dependence", "Dependences", "Interactions", "every_one", "spread", "union"]
+
+
+@final
+@attrs.frozen
+class Dependence:
+    """What is known of an array: its value, or which inputs each element depends on.
+
+    Attributes:
+        value: where it depends on no input.
+        on: bool[*shape, n] for n inputs, else.
+    """
+
+    value: Array | None
+    on: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The array's own shape."""
+        if self.on is not None:
+            return self.on.shape[:-1]
+        assert self.value is not None
+        return self.value.shape
+
+
+@attrs.frozen
+class Dependences(BoxHandler[Dependence, Array]):
+    """Runs a function on sets of inputs.
+
+    The state of a subclass that counts interactions is bool[n, n]; here it is bool[0, 0].
+
+    Attributes:
+        size: the number of inputs, n.
+        ruled: whether a derivative that a user gave a function counts; not inside of such a one.
+    """
+
+    name = "dependences"
+
+    size: int
+    ruled: bool = True
+
+    def initial(self) -> Array:
+        """No interactions yet."""
+        return enp.zeros((0, 0), bool)
+
+    def lift(self, x: Array) -> Dependence:
+        """A value that depends on no input."""
+        return Dependence(x)
+
+    def sets(self, x: Dependence) -> Array:
+        """Returns the sets of inputs: bool[*shape, n]."""
+        return enp.zeros((*x.shape, self.size), bool) if x.on is None else x.on
+
+    def widen(self, a: Dependence, b: Dependence) -> Dependence:
+        """Sets of inputs, if either has them."""
+        return a if a.on is not None else b
+
+    def conform(self, payload: Dependence, like: Dependence) -> Dependence:
+        """Forgets the value where only sets are expected."""
+        return payload if like.on is None else Dependence(None, self.sets(payload))
+
+    def join(self, a: Dependence, b: Dependence) -> Dependence:
+        """What either depends on; of two values neither is known."""
+        return Dependence(None, self.sets(a) | self.sets(b))
+
+    def merge_states(self, a: Array, b: Array) -> Array:
+        """The interactions of both."""
+        return a | b
+
+    def uses(self, rules: Rules) -> bool:
+        """What counts is the derivative that a user gave a function, not the function's own."""
+        return self.ruled and (rules.jvp is not None or rules.vjp is not None)
+
+    def apply_custom(
+        self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+    ) -> tuple[Array, ...] | None:
+        """Takes the sets of the user's tangent; of a function with a rule for reverse mode alone, all of them."""
+        with attrs.evolve(self, ruled=False).installed() as inner:
+            inner.state = frame.state
+            known, xs = [
+                [box(inner, payload(frame, x), x) if x.frame is frame else x for x in values]
+                for values in (constants, primals)
+            ]
+            moved = [x if x.frame is inner and x.type.kind in "fc" else None for x in xs]
+            if rules.jvp is not None:
+                ys, tangents = rules.jvp(known, xs, moved)
+                sets = [None if t is None else self.sets(payload(inner, t)) for t in tangents]
+            else:
+                assert rules.vjp is not None
+                ys = rules.vjp(known, xs, [x is not None for x in moved])[0]
+                every = every_one([self.sets(payload(inner, x)) for x in (*known, *xs)])
+                inner.state = self.meeting(cast("Array", inner.state), every, every)
+                sets = [spread(every, y.shape) for y in ys]
+            frame.state = inner.state
+        return tuple(
+            [
+                box(frame, Dependence(None, enp.zeros((*y.shape, self.size), bool) if on is None else on), y)
+                for y, on in zip(ys, sets, strict=True)
+            ]
+        )
+
+    def meeting(self, state: Array, a: Array, b: Array) -> Array:
+        """Returns the state after inputs in corresponding sets have met; nothing here."""
+        return state
+
+    def run_undecided(self, frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
+        """Joins what any number of turns gives: sets grow until one more turn adds nothing."""
+        constants = operands[: op.constants]
+        types = op.body.in_types[op.constants :]
+
+        def turn(state: tuple[Array, list[Array], Array]) -> tuple[Array, list[Array], Array]:
+            _, before, interactions = state
+            with self.installed() as inner:
+                inner.state = interactions
+                known = [box(inner, payload(frame, x), x) if x.frame is frame else x for x in constants]
+                results = Call(op.body)(*known, *_boxes(inner, before, types))
+                after = [on | self.sets(payload(inner, y)) for on, y in zip(before, results, strict=True)]
+                found = interactions | inner.state
+            grows = enp.any(found != interactions)
+            for a, b in zip(after, before, strict=True):
+                grows = grows | enp.any(a != b)
+            return grows, after, found
+
+        start = [self.sets(payload(frame, x)) for x in operands[op.constants :]]
+        last: tuple[Array, list[Array], Array] = lax.while_loop(
+            lambda state: state[0], turn, (enp.array(True), start, frame.state)
+        )
+        frame.state = last[2]
+        return _boxes(frame, last[1], types)
+
+
+def _boxes(frame: Frame, sets: Sequence[Array], types: Sequence[ArrayType]) -> tuple[Array, ...]:
+    """Returns boxes with sets of inputs."""
+    return tuple(
+        [
+            box(frame, Dependence(None, on), enp.zeros(t.shape, t.dtype))
+            for on, t in zip(sets, types, strict=True)
+        ]
+    )
+
+
+@final
+@attrs.frozen
+class Interactions(Dependences):
+    """Also gathers which pairs of inputs meet in an operation with a second derivative: bool[n, n]."""
+
+    name = "interactions"
+
+    def initial(self) -> Array:
+        """No interactions yet."""
+        return enp.zeros((self.size, self.size), bool)
+
+    def meeting(self, state: Array, a: Array, b: Array) -> Array:
+        """Notes all pairs of inputs that are in corresponding sets."""
+        return state | pairs(a, b)
+
+
+def every_one(sets: Sequence[Array]) -> Array:
+    """Returns the union of all elements' sets: bool[n]."""
+    return enp.any(enp.concatenate([on.reshape((-1, on.shape[-1])) for on in sets]), axis=0)
+
+
+def spread(on: Array, shape: tuple[int, ...]) -> Array:
+    """Repeats the set of a scalar for all elements of a shape."""
+    return on if on.shape[:-1] == shape else enp.broadcast_to(on, (*shape, on.shape[-1]))
+
+
+def union(sets: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """Returns the union element by element; scalars broadcast."""
+    result = spread(sets[0], shape)
+    for on in sets[1:]:
+        result = result | spread(on, shape)
+    return result
+
+
+def pairs(a: Array, b: Array) -> Array:
+    """Returns the pairs of inputs that meet in some element of two arrays of sets: bool[n, n]."""
+    rows = math.prod(a.shape[:-1]), a.shape[-1]
+    counts = a.reshape(rows).astype(enp.float32).T @ b.reshape(rows).astype(enp.float32)
+    return (counts > 0) | (counts > 0).T
+
+
+def refuse(name: str) -> TransformError:
+    """Returns the error for an operation that asks other members of an axis."""
+    return TransformError(
+        f"sparsity: {name} communicates along a named axis, which does not belong to the function"
+    )

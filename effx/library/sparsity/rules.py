@@ -1,0 +1,252 @@
+"""What operations do to sets of inputs, and which inputs they make interact.
+
+Never: look at a value that depends on an input.
+"""
+
+import math
+from typing import TypeAlias
+
+import attrs
+
+import effx
+import effx.numpy as enp
+from effx import Array
+from effx.handling import ArrayOperation, Elementwise, Linear, Site, Structural
+from effx.ir.ops import collective as k
+from effx.ir.ops import elementwise as e
+from effx.ir.ops import reduce as r
+from effx.ir.ops import shape as s
+from effx.ir.ops.convert import Convert, OptimizationBarrier, StopGradient
+from effx.ir.ops.index import Gather, Scatter
+from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.random import Threefry2x32
+from effx.ir.ops.sort import Sort
+from effx.library.sparsity.dependence import Dependence, Dependences, every_one, refuse, spread, union
+
+__all__ = ["interact"]
+
+Here: TypeAlias = Site[Dependences, Array]
+
+# Elementwise operations whose derivative is zero almost everywhere, or whose second one is.
+FLAT = (e.Floor, e.Ceil, e.RoundAwayFromZero, e.RoundToEven, StopGradient)
+STRAIGHT = (Linear, Structural, Convert, e.Select, e.Abs, e.Max, e.Min, e.Clamp, e.Rem, e.NextAfter)
+
+
+def interact(site: Here, a: Array, b: Array) -> None:
+    """Notes that inputs in corresponding sets meet."""
+    site.state = site.handler.meeting(site.state, a, b)
+
+
+def _nothing(site: Here) -> tuple[Dependence, ...]:
+    return tuple(
+        [Dependence(None, enp.zeros((*t.shape, site.handler.size), bool)) for t in site.result_types]
+    )
+
+
+def _is_flat(site: Here) -> bool:
+    """Says whether the result has no derivative: integers, booleans, steps."""
+    return (
+        site.result_types[0].kind not in "fc"
+        or isinstance(site.op, FLAT)
+        or (isinstance(site.op, e.Sign) and site.types[0].kind != "c")
+    )
+
+
+@Dependences.site_rule(ArrayOperation)
+def any_operation(site: Here, op: ArrayOperation, *xs: Dependence) -> Dependence:
+    # Nothing is known: each element depends on all of all operands.
+    if _is_flat(site):
+        return _nothing(site)[0]
+    every = every_one([site.handler.sets(x) for x in xs])
+    interact(site, every, every)
+    return Dependence(None, spread(every, site.result_types[0].shape))
+
+
+@Dependences.site_rule(Elementwise)
+def elementwise(site: Here, op: Elementwise, *xs: Dependence) -> Dependence:
+    if _is_flat(site):
+        return _nothing(site)[0]
+    on = union([site.handler.sets(x) for x in xs], site.result_types[0].shape)
+    if not isinstance(op, STRAIGHT) and not (isinstance(op, e.IntegerPow) and op.exponent in (0, 1)):
+        interact(site, on, on)
+    return Dependence(None, on)
+
+
+def _where_nonzero(x: Dependence, on: Array, shape: tuple[int, ...]) -> Array:
+    """Returns the sets of what is multiplied by x: empty where x is known to be zero."""
+    on = spread(on, shape)
+    return on if x.value is None else on & (enp.broadcast_to(x.value, shape) != 0)[..., None]
+
+
+@Dependences.site_rule(e.Mul)
+def product(site: Here, op: e.Mul, x: Dependence, y: Dependence) -> Dependence:
+    shape, sets = site.result_types[0].shape, site.handler.sets
+    if _is_flat(site):
+        return _nothing(site)[0]
+    a, b = _where_nonzero(y, sets(x), shape), _where_nonzero(x, sets(y), shape)
+    interact(site, a, b)
+    return Dependence(None, a | b)
+
+
+@Dependences.site_rule(e.Div)
+def quotient(site: Here, op: e.Div, x: Dependence, y: Dependence) -> Dependence:
+    shape, sets = site.result_types[0].shape, site.handler.sets
+    if _is_flat(site):
+        return _nothing(site)[0]
+    below = _where_nonzero(x, sets(y), shape)
+    whole = spread(sets(x), shape) | below
+    interact(site, whole, below)
+    return Dependence(None, whole)
+
+
+@Dependences.site_rule(e.Select)
+def select(site: Here, op: e.Select, which: Dependence, *cases: Dependence) -> Dependence:
+    if _is_flat(site):
+        return _nothing(site)[0]
+    shape = site.result_types[0].shape
+    sets = [spread(site.handler.sets(x), shape) for x in cases]
+    if which.value is None:
+        return Dependence(None, union(sets, shape))
+    chosen = enp.broadcast_to(enp.expand_dims(enp.broadcast_to(which.value, shape), -1), sets[0].shape)
+    return Dependence(None, op(chosen, *sets))
+
+
+@Dependences.site_rule(s.BroadcastInDim, s.Reshape, s.Transpose, s.Reverse)
+@Dependences.site_rule(s.Concatenate, s.Pad, s.Slice)
+def move(site: Here, op: ArrayOperation, *xs: Dependence) -> Dependence:
+    return Dependence(None, effx.vmap(op, in_axes=-1, out_axes=-1)(*[site.handler.sets(x) for x in xs]))
+
+
+def _anywhere(on: Array, axis: int) -> Array:
+    """Returns the sets of elements whose place along an axis is unknown."""
+    return enp.broadcast_to(enp.any(on, axis=axis, keepdims=True), on.shape)
+
+
+@Dependences.site_rule(Gather)
+def gather(site: Here, op: Gather, x: Dependence, indices: Dependence) -> Dependence:
+    on, places = site.handler.sets(x), indices.value
+    if places is None:
+        places = enp.zeros(indices.shape, site.types[1].dtype)
+        for axis in op.start_index_map:
+            on = _anywhere(on, axis)
+    return Dependence(None, effx.vmap(lambda v: op(v, places), in_axes=-1, out_axes=-1)(on))
+
+
+@Dependences.site_rule(s.DynamicSlice)
+def dynamic_slice(site: Here, op: s.DynamicSlice, x: Dependence, *starts: Dependence) -> Dependence:
+    on = site.handler.sets(x)
+    places: list[Array] = []
+    for axis, (start, t) in enumerate(zip(starts, site.types[1:], strict=True)):
+        if start.value is None:
+            on = _anywhere(on, axis)
+        places.append(enp.zeros((), t.dtype) if start.value is None else start.value)
+    return Dependence(None, effx.vmap(lambda v: op(v, *places), in_axes=-1, out_axes=-1)(on))
+
+
+@Dependences.site_rule(s.DynamicUpdateSlice)
+def dynamic_update_slice(
+    site: Here, op: s.DynamicUpdateSlice, x: Dependence, update: Dependence, *starts: Dependence
+) -> Dependence:
+    on, new = site.handler.sets(x), site.handler.sets(update)
+    places = [start.value for start in starts if start.value is not None]
+    if len(places) < len(starts):
+        return Dependence(None, on | every_one([new]))
+    return Dependence(None, effx.vmap(lambda v, u: op(v, u, *places), in_axes=-1, out_axes=-1)(on, new))
+
+
+@Dependences.site_rule(Scatter)
+def scatter(site: Here, op: Scatter, x: Dependence, indices: Dependence, updates: Dependence) -> Dependence:
+    if _is_flat(site):
+        return _nothing(site)[0]
+    on, new, places = site.handler.sets(x), site.handler.sets(updates), indices.value
+    if op.combiner == "mul":
+        every = every_one([on, new])
+        interact(site, every, every)
+    if places is None:
+        return Dependence(None, on | every_one([new]))
+    put, most = attrs.evolve(op, combiner="set"), attrs.evolve(op, combiner="max")
+
+    def placed(v: Array, u: Array) -> Array:
+        # What is replaced is forgotten; of several updates at one place any may win.
+        v = put(v, places, enp.zeros_like(u)) if op.combiner == "set" else v
+        return most(v, places, u)
+
+    return Dependence(None, effx.vmap(placed, in_axes=-1, out_axes=-1)(on, new))
+
+
+@Dependences.site_rule(r.Reduction)
+def reduction(site: Here, op: r.Reduction, x: Dependence) -> Dependence:
+    if _is_flat(site):
+        return _nothing(site)[0]
+    on = enp.any(site.handler.sets(x), axis=op.axes)
+    if isinstance(op, r.ReduceProd):
+        interact(site, on, on)
+    return Dependence(None, on)
+
+
+@Dependences.site_rule(r.Cumulative)
+def cumulative(site: Here, op: r.Cumulative, x: Dependence) -> Dependence:
+    if _is_flat(site):
+        return _nothing(site)[0]
+    on = site.handler.sets(x)
+    if isinstance(op, r.CumProd):
+        row = enp.any(on, axis=op.axis)
+        interact(site, row, row)
+    return Dependence(None, r.CumMax(op.axis, op.reverse)(on))
+
+
+@Dependences.site_rule(DotGeneral)
+def dot(site: Here, op: DotGeneral, x: Dependence, y: Dependence) -> Dependence:
+    if _is_flat(site):
+        return _nothing(site)[0]
+    counting = attrs.evolve(op, preferred=None)
+    on = enp.zeros((*site.result_types[0].shape, site.handler.size), bool)
+    if x.on is not None:
+        on = on | (effx.vmap(counting, in_axes=(-1, None), out_axes=-1)(_counts(x.on), _nonzero(y)) > 0)
+    if y.on is not None:
+        on = on | (effx.vmap(counting, in_axes=(None, -1), out_axes=-1)(_nonzero(x), _counts(y.on)) > 0)
+    if x.on is not None and y.on is not None:
+        left = _contracted(x.on, op.lhs_batch, op.lhs_contract)
+        interact(site, left, _contracted(y.on, op.rhs_batch, op.rhs_contract))
+    return Dependence(None, on)
+
+
+def _counts(on: Array) -> Array:
+    return on.astype(enp.float32)
+
+
+def _nonzero(x: Dependence) -> Array:
+    return enp.ones(x.shape, enp.float32) if x.value is None else (x.value != 0).astype(enp.float32)
+
+
+def _contracted(on: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> Array:
+    """Returns for each place of a sum the inputs that any factor there depends on."""
+    n = on.ndim - 1
+    free = tuple([i for i in range(n) if i not in batch and i not in contract])
+    rows = enp.transpose(enp.any(on, axis=free, keepdims=True), (*batch, *contract, *free, n))
+    return rows.reshape((math.prod(rows.shape[:-1]), rows.shape[-1]))
+
+
+@Dependences.site_rule(Sort)
+def sort(site: Here, op: Sort, *xs: Dependence) -> tuple[Dependence, ...]:
+    return tuple(
+        [
+            Dependence(None, _anywhere(site.handler.sets(x), op.axis) & (t.kind in "fc"))
+            for x, t in zip(xs, site.types, strict=True)
+        ]
+    )
+
+
+@Dependences.site_rule(OptimizationBarrier)
+def barrier(site: Here, op: OptimizationBarrier, *xs: Dependence) -> tuple[Dependence, ...]:
+    return xs
+
+
+@Dependences.site_rule(Threefry2x32)
+def random_bits(site: Here, op: Threefry2x32, *xs: Dependence) -> tuple[Dependence, ...]:
+    return _nothing(site)
+
+
+@Dependences.site_rule(k.Collective)
+def collective(site: Here, op: k.Collective, *xs: Dependence) -> Dependence:
+    raise refuse(op.name)

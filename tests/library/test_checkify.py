@@ -1,0 +1,166 @@
+"""Errors as values: each kind, inside every kind of program, with the user's line.
+
+Never: runs a program that raises on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import lax
+from effx.errors import TransformError
+from effx.library.checkify import CheckError, check, checkify
+from effx.library.nan_guard import NanError, nan_guard
+
+Model = Callable[..., Any]
+
+
+def log(x: Any) -> Any:
+    return enp.log(x)
+
+
+FORMS: dict[str, Callable[[Model], Model]] = {
+    "plain": lambda f: f,
+    "jit": effx.jit,
+    "scan": lambda f: lambda x: lax.scan(lambda c, _: (c, f(c)), x, None, length=3)[1][-1],
+    "cond": lambda f: lambda x: lax.cond(x < 9, f, lambda y: y, x),
+    "while": lambda f: lambda x: lax.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, f(c[1])), (0, x))[1],
+    "checkpoint": effx.checkpoint,
+    "vmap": lambda f: lambda x: effx.vmap(f)(enp.stack([enp.abs(x), x]))[1],
+    "pmap": lambda f: lambda x: effx.pmap(f)(enp.stack([enp.abs(x), x]))[1],
+    "value and grad": lambda f: lambda x: effx.value_and_grad(f)(x)[0],
+}
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_nan(form: str, jitted: bool) -> None:
+    """A NaN is reported with operation and line, where it is made; without one there is no error."""
+    f = checkify(FORMS[form](log), errors=["nan"])
+    if jitted:
+        f = effx.jit(f)
+    error, y = f(enp.float32(-1.0))
+    text = error.get()
+    assert text is not None
+    assert text.startswith("log: nan in the result f32[")
+    assert " at test_checkify.py:" in text
+    assert text.split("]")[-1].strip(" ~").endswith("in log")
+    assert bool(enp.isnan(y))
+    error, y = f(enp.float32(2.0))
+    assert error.get() is None
+    error.throw()
+    np.testing.assert_allclose(y, np.log(2.0), rtol=1e-6)
+
+
+INDEXING: dict[str, tuple[Model, str]] = {
+    "gather": (lambda x, i: x[i], "dynamic_slice: index 7 is out of bounds, the last is 4"),
+    "gather rows": (lambda x, i: x[enp.stack([0, i])], "gather: index 7 is out of bounds, the last is 4"),
+    "set": (lambda x, i: x.at[i].set(1.0), "scatter: index 7 is out of bounds, the last is 4"),
+    "slice": (
+        lambda x, i: lax.dynamic_slice(x, (i,), (2,)),
+        "dynamic_slice: index 7 is out of bounds, the last is 3",
+    ),
+    "update": (
+        lambda x, i: lax.dynamic_update_slice(x, enp.zeros(2), (i,)),
+        "dynamic_update_slice: index 7 is out of bounds, the last is 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INDEXING)
+def test_indices(name: str) -> None:
+    """An index out of bounds is reported with the index and the last valid one; what is inside is not."""
+    f, text = INDEXING[name]
+    checked = effx.jit(checkify(f))
+    x = enp.arange(5.0)
+    found = checked(x, 7)[0].get()
+    assert found is not None
+    assert found.startswith(text)
+    for i in (0, 3, -1) if name.startswith(("gather", "set")) else (0, 3):
+        assert checked(x, i)[0].get() is None, i
+
+
+def test_division() -> None:
+    """Division by zero, of floats and integers, where it is asked for."""
+    zero = enp.float32(0.0)
+    f = checkify(effx.jit(lambda x, y: x / y))
+    assert (f(1.0, zero)[0].get() or "").startswith("div: division by zero at test_checkify.py:")
+    assert checkify(lambda x, y: x / y, errors=["index"])(1.0, zero)[0].get() is None
+    assert (checkify(lambda x, y: x % y)(enp.int32(3), enp.int32(0))[0].get() or "").startswith("rem: division")
+
+
+def test_user_checks() -> None:
+    """The first check that fails counts, with its numbers; without checkify nothing is checked."""
+
+    def f(x: Any) -> Any:
+        check(x > 0, "x must be positive, got {}", x)
+        check(x < 5, "x must be less than {:.0f}, got {:.2f}", 5, x)
+        return x
+
+    checked = effx.jit(checkify(f, errors=["user"]))
+    assert checked(1.0)[0].get() is None
+    assert (checked(-2.0)[0].get() or "").startswith("x must be positive, got -2.0 at test_checkify.py:")
+    assert (checked(7.25)[0].get() or "").startswith("x must be less than 5, got 7.25 at")
+    assert float(effx.jit(f)(-1.0)) == -1.0
+    with pytest.raises(CheckError, match="^checkify: x must be positive, got -2.0 at test_checkify.py"):
+        checked(-2.0)[0].throw()
+    errors, _ = effx.vmap(checked)(enp.array([1.0, -2.0, -3.0]))
+    assert (errors.get() or "").endswith("(member 1)")
+    inside = checkify(effx.vmap(f))(enp.array([1.0, 8.0]))[0].get()
+    assert (inside or "").startswith("x must be less than 5, got 8.00")
+
+
+def test_branches_not_taken_are_silent() -> None:
+    """What would fail in another branch is not reported."""
+    f = checkify(effx.jit(lambda x: lax.cond(x > 0, log, lambda y: y, x)))
+    assert f(-1.0)[0].get() is None
+
+
+def test_gradients_pass() -> None:
+    """Checking changes neither values nor gradients."""
+    f = lambda x: checkify(log)(x)[1]  # noqa: E731
+    assert float(effx.grad(f)(2.0)) == 0.5
+    assert float(effx.jit(effx.grad(effx.grad(f)))(2.0)) == -0.25
+
+
+def test_wrong_arguments() -> None:
+    """Unknown kinds, and more numbers than a message takes."""
+    with pytest.raises(TransformError, match="^checkify: errors must be among nan, index, div, user, got 'inf'"):
+        checkify(log, errors=["inf"])  # type: ignore[list-item]  # wrong on purpose
+    with pytest.raises(TransformError, match="^check: a message takes at most 2 numbers, got 3"):
+        check(True, "", 1, 2, 3)
+
+
+@pytest.mark.parametrize("form", [f for f in FORMS if f not in ("pmap",)])
+def test_nan_guard(form: str) -> None:
+    """The guard raises at the operation, with its operands and line; without NaN it changes nothing."""
+    f = nan_guard(FORMS[form](log))
+    with pytest.raises(NanError, match=r"^log: nan in the result f32\[2?\]~? of \(.*-1.*\), at test_checkify.py:\d+ in log"):
+        f(enp.float32(-1.0))
+    np.testing.assert_allclose(f(enp.float32(2.0)), np.log(2.0), rtol=1e-6)
+
+
+def test_nan_guard_in_backward_passes() -> None:
+    """A NaN of the gradient alone is found: 0 times infinity."""
+    f = lambda x: enp.sum(enp.where(x > 0, enp.sqrt(x), 0.0))  # noqa: E731
+    x = enp.array([0.0, 1.0])
+    assert bool(enp.isnan(effx.grad(f)(x)[0]))
+    with pytest.raises(NanError, match="nan in the result"):
+        nan_guard(effx.jit(effx.grad(f)))(x)
+
+
+def test_nan_guard_looks_for_infinities() -> None:
+    """On request; a NaN that comes in is no error; low precision is looked at too."""
+    zero = enp.float32(0.0)
+    assert bool(enp.isinf(nan_guard(lambda x: 1.0 / x)(zero)))
+    with pytest.raises(NanError, match="^div: nan or infinity in the result"):
+        nan_guard(lambda x: 1.0 / x, infinities=True)(zero)
+    assert bool(enp.isnan(nan_guard(lambda x: x + 1.0)(enp.float32(enp.nan))))
+    with pytest.raises(NanError, match=r"^log: nan in the result bf16\[\]"):
+        nan_guard(enp.log)(enp.bfloat16(-1.0))

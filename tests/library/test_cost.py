@@ -1,0 +1,132 @@
+"""Costs: arithmetic equals counting by hand and XLA's own count, memory equals what must live at once.
+
+Never: runs what is priced.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import lax
+from effx.errors import TransformError
+from effx.library.cost import cost, short
+
+F32 = 4
+
+
+def spec(*shape: int) -> Any:
+    return effx.ShapeDtypeStruct(shape, "float32")
+
+
+def test_products() -> None:
+    """Two operations for each term, four times as many for complex numbers; traffic is operands and results."""
+    report = cost(lambda x, y: x @ y)(spec(3, 5), spec(5, 7))
+    assert report.flops == 2 * 3 * 5 * 7
+    assert report.traffic == F32 * (15 + 35 + 21)
+    assert report.peak == F32 * (15 + 35 + 21)
+    assert report.intensity == report.flops / report.traffic
+    batched = cost(effx.vmap(lambda x, y: x @ y))(spec(2, 3, 5), spec(2, 5, 7))
+    assert batched.flops == 2 * report.flops
+    z = effx.ShapeDtypeStruct((3, 5), "complex64")
+    w = effx.ShapeDtypeStruct((5, 7), "complex64")
+    assert cost(lambda x, y: x @ y)(z, w).flops == 4 * report.flops
+
+
+@pytest.mark.parametrize("n", [8, 64])
+def test_near_xlas_count(n: int) -> None:
+    """For products and elementwise operations it is XLA's count, up to what XLA fuses or folds."""
+    f = lambda x, w: enp.sum(enp.maximum(x @ w, 0.0) * 2.0)  # noqa: E731
+    x, w = enp.ones((n, n)), enp.ones((n, n))
+    analysis: Any = effx.jit(f).lower(x, w).compile().cost_analysis()
+    if isinstance(analysis, list):
+        analysis = analysis[0]
+    assert cost(f)(x, w).flops == pytest.approx(analysis["flops"], rel=0.1)
+
+
+def test_trip_counts() -> None:
+    """Loops count by their lengths, nested ones by the product; branches by share; while loops by guess."""
+
+    def inner(c: Any, _: None) -> Any:
+        return enp.sin(c), None
+
+    def outer(c: Any, _: None) -> Any:
+        return effx.jit(lambda c: lax.scan(inner, c, None, length=3)[0])(c), None
+
+    x = spec(10)
+    nested = cost(lambda x: lax.scan(outer, x, None, length=4)[0])(x)
+    assert (nested.count, nested.flops) == (12, 120)
+    branches = cost(lambda x: lax.cond(x[0] > 0, enp.sin, lambda y: enp.cos(enp.cos(y)), x))(x)
+    by_name = {line.name: line for line in branches.operations}
+    assert (by_name["sin"].count, by_name["cos"].flops) == (0.5, 10.0)
+    loop = lambda x: lax.while_loop(lambda c: c[0] < 1.0, lambda c: c * 2.0, x)  # noqa: E731
+    assert cost(loop, turns=7)(x).flops - cost(loop, turns=6)(x).flops == 10 + 1
+    assert cost(loop)(x).unbounded
+    members = cost(effx.pmap(enp.sin))(spec(8, 10))
+    assert members.flops == 80
+
+
+def test_gradients_cost() -> None:
+    """The gradient of a product costs two more of it."""
+    f = lambda w, x: enp.sum(enp.tanh(x @ w))  # noqa: E731
+    w, x = spec(16, 16), spec(4, 16)
+    by_name = {line.name: line for line in cost(effx.grad(f, (0, 1)))(w, x).operations}
+    assert by_name["dot_general"].flops == 3 * 2 * 4 * 16 * 16
+
+
+def test_peak_memory() -> None:
+    """A chain keeps two arrays at a time, a fan all of its parts; a checkpointed gradient less than a plain one."""
+    x = spec(1000)
+    chain = cost(lambda x: enp.cos(enp.sin(enp.exp(x))))(x)
+    assert chain.peak == 3 * 1000 * F32  # the argument lives on
+    fan = cost(lambda x: enp.exp(x) + enp.sin(x) + enp.cos(x) * 1.0)(x)
+    assert fan.peak == 4 * 1000 * F32
+
+    def deep(x: Any) -> Any:
+        for _ in range(6):
+            x = enp.sin(enp.sin(enp.sin(x)))
+        return enp.sum(x)
+
+    def thrifty(x: Any) -> Any:
+        for _ in range(6):
+            x = effx.checkpoint(lambda y: enp.sin(enp.sin(enp.sin(y))))(x)
+        return enp.sum(x)
+
+    assert cost(effx.grad(thrifty))(x).peak < 0.6 * cost(effx.grad(deep))(x).peak
+    stacked = cost(lambda x: lax.scan(lambda c, _: (enp.sin(c), c), x, None, length=5))(x)
+    assert stacked.peak >= 7 * 1000 * F32
+
+
+def test_table() -> None:
+    """The table has scopes, operations, shares and a total."""
+
+    def f(x: Any) -> Any:
+        with effx.named_scope("block"):
+            with effx.named_scope("mix"):
+                y = x @ x
+        return effx.jit(enp.tanh)(y)
+
+    report = cost(f)(spec(20, 20))
+    lines = str(report).splitlines()
+    assert lines[0].split() == ["operations", "flops", "bytes", "share"]
+    assert lines[1].split() == ["block/mix", "1", "16k", "4.8k", "97.6%"]
+    assert lines[2].split()[:2] == ["(no", "scope)"]
+    assert lines[-2].split()[0] == "total"
+    assert lines[-1] == "peak memory 4.8kB"
+    outer = cost(f, by_scope=lambda s: s.split("/")[0])(spec(20, 20))
+    assert {line.name for line in outer.scopes} == {"block", "(no scope)"}
+    assert report.seconds(1e9, 1e9) == pytest.approx(max(report.flops, report.traffic) / 1e9)
+    assert [short(x) for x in (0, 999, 1000, 2.5e10, 1e16)] == ["0", "999", "1k", "25G", "10P"]
+
+
+def test_sizes_zero_and_one() -> None:
+    """Empty arrays cost nothing; scalars count."""
+    assert cost(lambda x: enp.sin(x))(spec(0)).flops == 0
+    assert cost(lambda x: enp.sort(x))(spec(0)).flops == 0
+    assert cost(lambda x: enp.sin(x))(np.float32(1)).flops == 1
+    with pytest.raises(TransformError, match="^cost: turns must not be negative, got -1"):
+        cost(enp.sin, turns=-1)

@@ -1,0 +1,113 @@
+"""Parameters made where they are used: init and apply agree, in loops and jitted layers.
+
+Never: passes a parameter by position.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import lax, nn
+from effx.errors import NoRuleError, ShapeError, TransformError
+from effx.library.parameters import param, transform
+
+KEY = effx.random.key(1)
+normal = nn.initializers.normal(0.3)
+
+
+def linear(x: Any, n: int) -> Any:
+    return x @ param("w", (x.shape[-1], n), normal) + param("b", (n,), nn.initializers.zeros)
+
+
+@effx.jit
+def net(x: Any) -> Any:
+    with effx.named_scope("in"):
+        h = enp.tanh(linear(x, 3))
+
+    def layer(h: Any, _: None) -> Any:
+        with effx.named_scope("layer"):
+            return enp.tanh(linear(h, 3)), None
+
+    h, _ = lax.scan(layer, h, None, length=4)
+    with effx.named_scope("out"):
+        return linear(h, 1)
+
+
+X = np.linspace(-1, 1, 10, dtype=np.float32).reshape(5, 2)
+
+
+def by_hand(params: Any, x: Any) -> Any:
+    p = {k: np.asarray(v) for k, v in params.items()}
+    h = np.tanh(x @ p["in/w"] + p["in/b"])
+    for w, b in zip(p["layer/w"], p["layer/b"], strict=True):
+        h = np.tanh(h @ w + b)
+    return h @ p["out/w"] + p["out/b"]
+
+
+def test_init_and_apply() -> None:
+    """Names have scopes, layers of a scan are stacked and differ, and apply equals NumPy."""
+    model = transform(net)
+    params = effx.jit(model.init)(KEY, X)
+    shapes = {k: v.shape for k, v in params.items()}
+    assert shapes == {
+        "in/w": (2, 3), "in/b": (3,), "layer/w": (4, 3, 3), "layer/b": (4, 3), "out/w": (3, 1), "out/b": (1,),
+    }  # fmt: skip
+    assert len({float(w[0, 0]) for w in params["layer/w"]}) == 4
+    for apply in (model.apply, effx.jit(model.apply)):
+        np.testing.assert_allclose(apply(params, X), by_hand(params, X), rtol=1e-4, atol=1e-6)
+
+
+def test_gradients() -> None:
+    """Gradients by parameters, through the scan, equal finite differences; per-example ones by vmap."""
+    model = transform(net)
+    params = model.init(KEY, X)
+    loss = lambda p, x: enp.sum(model.apply(p, x) ** 2)  # noqa: E731
+    gradient = effx.jit(effx.grad(loss))(params, X)
+    with effx.enable_x64():
+        wide = {k: np.asarray(v, np.float64) for k, v in params.items()}
+        for name, at in (("layer/w", (2, 0, 1)), ("in/b", (1,)), ("out/w", (0, 0))):
+            up, down = (dict(wide) for _ in range(2))
+            up[name], down[name] = wide[name].copy(), wide[name].copy()
+            up[name][at] += 1e-6
+            down[name][at] -= 1e-6
+            slope = ((by_hand(up, X) ** 2).sum() - (by_hand(down, X) ** 2).sum()) / 2e-6
+            np.testing.assert_allclose(gradient[name][at], slope, rtol=1e-3)
+    rows = effx.vmap(effx.grad(loss), (None, 0))(params, X[:, None])
+    np.testing.assert_allclose(rows["in/w"].sum(0), gradient["in/w"], rtol=1e-3, atol=1e-5)
+
+
+def test_sharing() -> None:
+    """A name asked for twice in one program is one parameter; under vmap members share it."""
+
+    def f(x: Any) -> Any:
+        return linear(linear(x, 2), 2)
+
+    model = transform(f)
+    params = model.init(KEY, X)
+    w, b = np.asarray(params["w"]), np.asarray(params["b"])
+    np.testing.assert_allclose(model.apply(params, X), (X @ w + b) @ w + b, rtol=1e-5)
+    batched = transform(effx.vmap(f))
+    assert {k: v.shape for k, v in batched.init(KEY, X).items()} == {"w": (2, 2), "b": (2,)}
+    np.testing.assert_allclose(batched.apply(params, X), (X @ w + b) @ w + b, rtol=1e-5)
+
+
+def test_errors() -> None:
+    """No handler; a missing parameter; another shape; one made twice in programs apart; an initialiser's shape."""
+    with pytest.raises(NoRuleError, match="^param: no handler takes the effect 'param'"):
+        param("w", (2,), normal)
+    model = transform(lambda x: linear(x, 2))
+    params = model.init(KEY, X)
+    with pytest.raises(TransformError, match="^param: there is no parameter 'b'; known are 'w'"):
+        model.apply({"w": params["w"]}, X)
+    with pytest.raises(ShapeError, match=r"^param: the value for 'w' is f32\[3,3\], but f32\[2,2\] is wanted"):
+        model.apply({**params, "w": enp.zeros((3, 3))}, X)
+    layer = effx.jit(lambda x: linear(x, 2))
+    with pytest.raises(TransformError, match="^param: 'w' is made twice, in programs"):
+        transform(lambda x: layer(layer(x))).init(KEY, X)
+    with pytest.raises(TransformError, match=r"^param: 'w' shall be f32\[2\], but init gives f32\[3\]"):
+        transform(lambda: param("w", (2,), lambda key, shape, dtype: enp.zeros(3))).init(KEY)

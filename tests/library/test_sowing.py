@@ -1,0 +1,153 @@
+"""Sow, reap and plant: what is sown comes out of every kind of program, and goes in again.
+
+Never: looks into a handler's frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import lax
+from effx.errors import ShapeError, TransformError
+from effx.library.sowing import plant, reap, sow, sow_cotangent
+
+Model = Callable[..., Any]
+
+
+def step(c: Any, v: Any) -> Any:
+    c = sow(enp.sin(c * v), tag="t", name="c")
+    return c, c + 1
+
+
+def scanned(x: Any) -> Any:
+    return lax.scan(step, x, enp.arange(1.0, 4.0))[0]
+
+
+def by_hand(x: float) -> list[float]:
+    found = []
+    for v in (1, 2, 3):
+        x = float(np.sin(x * v))
+        found.append(x)
+    return found
+
+
+FORMS: dict[str, Callable[[Model], Model]] = {
+    "plain": lambda f: f,
+    "jit": effx.jit,
+    "checkpoint": effx.checkpoint,
+    "checkpoint in jit": lambda f: effx.jit(effx.checkpoint(f)),
+    "branch": lambda f: lambda x: lax.cond(x > 0, f, lambda y: y, x),
+    "jvp": lambda f: lambda x: effx.jvp(f, (x,), (1.0,))[0],
+    "value of grad": lambda f: lambda x: effx.value_and_grad(f)(x)[0],
+}
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_reap(form: str, outside: bool) -> None:
+    """A scan's values come out stacked, in every form, with jit inside or outside of reaping."""
+    f = reap(FORMS[form](scanned), tag="t")
+    result, found = (effx.jit(f) if outside else f)(0.5)
+    np.testing.assert_allclose(found["c"], by_hand(0.5), rtol=1e-5)
+    np.testing.assert_allclose(result, by_hand(0.5)[-1], rtol=1e-5)
+
+
+def test_without_reaping_it_is_the_identity() -> None:
+    """Eagerly, compiled, differentiated and batched."""
+    np.testing.assert_allclose(effx.jit(scanned)(0.5), by_hand(0.5)[-1], rtol=1e-5)
+    slope = (by_hand(0.5 + 1e-6)[-1] - by_hand(0.5 - 1e-6)[-1]) / 2e-6
+    np.testing.assert_allclose(effx.grad(scanned)(0.5), slope, rtol=1e-4)
+    np.testing.assert_allclose(effx.vmap(scanned)(enp.array([0.5, 0.7])), [by_hand(0.5)[-1], by_hand(0.7)[-1]], rtol=1e-5)
+
+
+def test_trees_dtypes_and_tags() -> None:
+    """A value may be a pytree of any dtypes, and a tag reaps only its own."""
+
+    def f(x: Any) -> Any:
+        y = sow({"i": enp.int32(3), "b": enp.array([True]), "e": enp.zeros((0, 2))}, tag="a", name="tree")
+        return sow(x, tag="b", name="other") + y["i"]
+
+    result, found = effx.jit(reap(f, "a"))(1.0)
+    assert set(found) == {"tree"}
+    assert (int(found["tree"]["i"]), found["tree"]["b"].dtype.name, found["tree"]["e"].shape) == (3, "bool", (0, 2))
+    assert float(result) == 4.0
+    (inner, b), a = reap(reap(f, "b"), "a")(1.0)
+    assert (float(inner), set(b), set(a)) == (4.0, {"other"}, {"tree"})
+
+
+def test_members() -> None:
+    """vmap inside and outside, and pmap: one row for each member."""
+    xs = enp.array([0.5, 0.7])
+    rows = np.array([by_hand(0.5), by_hand(0.7)])
+    np.testing.assert_allclose(effx.vmap(reap(scanned, "t"))(xs)[1]["c"], rows, rtol=1e-5)
+    np.testing.assert_allclose(reap(effx.pmap(scanned), "t")(xs)[1]["c"], rows, rtol=1e-5)
+    # Inside, the scan is outermost: its steps come first.
+    np.testing.assert_allclose(reap(effx.vmap(effx.jit(scanned)), "t")(xs)[1]["c"], rows.T, rtol=1e-5)
+
+
+def test_while_and_branches() -> None:
+    """A while loop gives its last turn, a branch not taken zeros."""
+
+    def f(x: Any) -> Any:
+        y = lax.while_loop(lambda c: c < 10, lambda c: sow(c * 2, tag="t", name="w"), x)
+        return lax.switch(1, [lambda y: sow(y, tag="t", name="a"), lambda y: sow(-y, tag="t", name="b")], y)
+
+    found = effx.jit(reap(f, "t"))(1.0)[1]
+    assert (float(found["w"]), float(found["a"]), float(found["b"])) == (16.0, 0.0, -16.0)
+
+
+def test_cotangents() -> None:
+    """What flows back through a scan comes out stacked: at each step the derivative of the rest."""
+
+    def f(x: Any) -> Any:
+        def step(c: Any, v: Any) -> Any:
+            return sow_cotangent(c * v, tag="g", name="ct"), None
+
+        return lax.scan(step, x, enp.arange(1.0, 5.0))[0]
+
+    gradient, found = reap(effx.jit(effx.grad(f)), "g")(2.0)
+    assert float(gradient) == 24.0
+    assert found["ct"].tolist() == [24.0, 12.0, 4.0, 1.0]
+    ws = enp.array([[1.0, 2.0], [3.0, 4.0]])
+    loss = lambda w: enp.sum(sow_cotangent(w, tag="g", name="w") ** 2)  # noqa: E731
+    np.testing.assert_allclose(reap(effx.vmap(effx.grad(loss)), "g")(ws)[1]["w"], 2 * ws)
+
+
+def test_plant_what_was_reaped() -> None:
+    """Planting what was reaped changes nothing; planting something else changes what depends on it."""
+    result, found = reap(scanned, "t")(0.5)
+    np.testing.assert_allclose(plant(effx.jit(scanned), "t", found)(0.9), result)
+    planted = effx.jit(lambda c: plant(scanned, "t", {"c": c})(0.5))
+    assert float(planted(enp.array([1.0, 2.0, 7.0]))) == 7.0
+    assert effx.grad(planted)(enp.array([1.0, 2.0, 7.0])).tolist() == [0.0, 0.0, 1.0]
+    assert float(plant(scanned, "t", {"nothing": 1.0})(0.5)) == float(scanned(0.5))
+
+
+def test_plant_in_nested_scans() -> None:
+    """Rows are taken in the order of the visits."""
+
+    def f(x: Any) -> Any:
+        inner = lambda c, v: (c + sow(v, tag="t", name="v"), None)  # noqa: E731
+        return lax.scan(lambda c, r: (lax.scan(inner, c, r)[0], c), x, enp.zeros((2, 3)))
+
+    _, starts = plant(f, "t", {"v": enp.arange(6.0).reshape(2, 3)})(0.0)
+    assert starts.tolist() == [0.0, 3.0]
+
+
+def test_errors() -> None:
+    """A name sown twice, a planted value of another shape or structure."""
+    twice = lambda x: sow(sow(x, tag="t", name="x") + 1, tag="t", name="x")  # noqa: E731
+    with pytest.raises(TransformError, match="^reap: two values are collected under the name 'x'"):
+        reap(twice, "t")(1.0)
+    assert float(reap(twice, "t", clobber=True)(1.0)[1]["x"]) == 2.0
+    three = lambda x: sow(enp.stack([x, x, x]), tag="t", name="c")  # noqa: E731
+    with pytest.raises(ShapeError, match=r"^plant: the value for 'c' is f32\[3,2\], but f32\[3\] is wanted"):
+        plant(three, "t", {"c": enp.zeros((3, 2))})(enp.float32(1.0))
+    with pytest.raises(TransformError, match="^plant: the value for 'c' has the structure"):
+        plant(three, "t", {"c": (1.0, 2.0)})(1.0)

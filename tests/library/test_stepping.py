@@ -1,0 +1,80 @@
+"""Stepping: every operation runs on NumPy in turn, and a debugger can stop at it.
+
+Never: opens a real debugger.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import lax
+from effx.handling import Site
+from effx.library.stepping import step_through
+
+
+def f(x: Any) -> Any:
+    def step(c: Any, v: Any) -> Any:
+        return effx.jit(lambda c: c * v)(c), c
+
+    with effx.named_scope("loop"):
+        c, ys = lax.scan(step, x, enp.arange(1.0, 4.0))
+    return lax.cond(c > 0, enp.log, lambda y: y, c), ys
+
+
+@pytest.mark.parametrize("reference", [True, False])
+def test_log(reference: bool) -> None:
+    """The log has every operation in the order in which it ran, with values, scope and line."""
+    log = step_through(effx.jit(f), reference=reference)(2.0)
+    names = [e.op.name for e in log.entries]
+    assert names.count("mul") == 3
+    products = [float(e.results[0]) for e in log.entries if e.op.name == "mul"]
+    assert products == [2.0, 4.0, 12.0]
+    y, ys = log.result
+    np.testing.assert_allclose(y, np.log(12.0), rtol=1e-6)
+    assert np.asarray(ys).tolist() == [2.0, 2.0, 4.0]
+    entry = next(e for e in log.entries if e.op.name == "mul")
+    assert entry.scope == "loop"
+    assert entry.line.startswith("test_stepping.py:")
+    assert entry.seconds > 0
+    assert "mul(2.0, 1.0) = 2.0 [loop]" in str(log)
+    assert str(log).count("\n") == len(log.entries) - 1
+    assert log.by_operation()["mul"][0] == 3
+
+
+def test_stopping() -> None:
+    """Before an operation that is asked for, with its operands as NumPy values in hand."""
+    seen: list[Any] = []
+    sites: list[Any] = []
+
+    def stop(site: Site[Any, Any]) -> bool:
+        if site.op.name == "log":
+            sites.append([np.asarray(x).item() for x in site.operands])
+            return True
+        return False
+
+    step_through(f, stop=stop, pause=lambda: seen.append(len(sites)))(2.0)
+    assert seen == [1]
+    assert sites == [[12.0]]
+
+
+def test_values_are_known_while_stepping() -> None:
+    """Python may branch on what jit would not show, and gradients step too."""
+    looked: list[float] = []
+
+    def g(x: Any) -> Any:
+        y = enp.sin(x)
+        looked.append(float(y))
+        return y * y
+
+    step_through(g)(0.5)
+    assert looked == [pytest.approx(np.sin(0.5))]
+    log = step_through(effx.grad(effx.jit(enp.sin)))(0.5)
+    np.testing.assert_allclose(log.result, np.cos(0.5), rtol=1e-6)
+    assert "cos" in [e.op.name for e in log.entries]
+    batch = step_through(effx.vmap(lambda x: lax.while_loop(lambda c: c < 10, lambda c: c * 2, x)))(enp.array([1.0, 3.0]))
+    assert np.asarray(batch.result).tolist() == [16.0, 12.0]
