@@ -14,6 +14,7 @@ from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle, no_
 from effx.errors import TransformError
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.handlers.stepping import step_through
+from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, TupleOperation, Unary
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import Named
 from effx.ir.ops.custom import Rules as CustomRules
@@ -30,21 +31,24 @@ values, whose result is plain; or the operation expressed by others, which are h
 
 
 F = TypeVar("F")
+# What nearly every operation is: a rule for one of these comes after those for traits.
+GENERAL: frozenset[type] = frozenset({Unary, Binary, Elementwise, ArrayOperation, TupleOperation, Operation, object})
 
 
 class Rules(RuleTable[F]):
-    """A table in which what holds programs is served by rules for such operations only.
+    """A table for rules of users': by class, family and trait before what says only how results look.
 
-    So a rule for all operations leaves control flow to the framework.
+    What holds programs is served by rules for such operations alone, so that a rule for all operations leaves
+    control flow to the framework.
     """
 
     __slots__ = ()
 
     def lineage(self, kind: type[Operation[object]]) -> tuple[type, ...]:
-        """The classes down to HigherOrder, for one of those."""
-        if not issubclass(kind, HigherOrder):
-            return kind.__mro__
-        return kind.__mro__[: kind.__mro__.index(HigherOrder) + 1]
+        """The classes down to HigherOrder, for one of those; else traits before the general bases."""
+        if issubclass(kind, HigherOrder):
+            return kind.__mro__[: kind.__mro__.index(HigherOrder) + 1]
+        return tuple(sorted(kind.__mro__, key=GENERAL.__contains__))
 
 
 class RuledHandler(PayloadHandler, Generic[S]):

@@ -57,22 +57,23 @@ class Unit:
         """
         powers: dict[str, Fraction] = {}
         sign = 1
-        for part in re.split(r"([*/])", text.replace(" ", "")):
-            if part in "*/" and part:
+        tight = text.replace(" ", "")
+        parts = re.findall(r"[*/]|1|[A-Za-z_]+(?:\^(?:-?\d+|\(-?\d+/\d+\)))?", tight)
+        if "".join(parts) != tight:
+            raise UnitError(f"units: {text!r} is no unit; write products and quotients such as 'kg*m/s^2'")
+        for part in parts:
+            if part in "*/":
                 sign = 1 if part == "*" else -1
-            elif part not in ("", "1"):
-                found = re.fullmatch(r"([A-Za-z_]+)(?:\^(-?\d+(?:/\d+)?))?", part)
-                if found is None:
-                    raise UnitError(
-                        f"units: {text!r} is no unit; write products and quotients such as 'kg*m/s^2'"
-                    )
-                powers[found[1]] = powers.get(found[1], Fraction(0)) + sign * Fraction(found[2] or 1)
+            elif part != "1":
+                name, _, power = part.partition("^")
+                powers[name] = powers.get(name, Fraction(0)) + sign * Fraction(power.strip("()") or 1)
         return cls(tuple(sorted([(k, p) for k, p in powers.items() if p])))
 
     def __repr__(self) -> str:
         if self.powers is None:
             return "any"
-        return "*".join([k if p == 1 else f"{k}^{p}" for k, p in self.powers]) or "1"
+        texts = {k: f"({p})" if p.denominator > 1 else str(p) for k, p in self.powers}
+        return "*".join([k if p == 1 else f"{k}^{texts[k]}" for k, p in self.powers]) or "1"
 
     def times(self, other: Self, power: int = 1) -> Self:
         """Returns the unit of a product (or quotient, for power -1)."""
@@ -124,6 +125,8 @@ def quantity(value: Operand, unit: str) -> Quantity:
 @attrs.frozen
 class Units(BoxHandler[Quantity]):
     """Computes with quantities."""
+
+    lifts_carries = True
 
     def lift(self, x: Array) -> Quantity:
         """A plain number; a written zero has any unit."""

@@ -140,7 +140,10 @@ def stacked(frame: Frame, leaves: Sequence[Array], layouts: Layouts, length: int
 def carried(frame: Frame, values: Sequence[Array], types: Sequence[ArrayType]) -> Layouts:
     """Returns how a carry starts; it is as weak as the loop says, not as what comes in."""
     layouts: list[Layout] = []
-    for layout, t in zip(flatten_boxes(frame, values)[1], types, strict=True):
+    found = list(flatten_boxes(frame, values)[1])
+    if isinstance(frame.handler, PayloadHandler) and frame.handler.lifts_carries:
+        found = [layout_of(payload_of(frame, x), t) for x, t in zip(values, types, strict=True)]
+    for layout, t in zip(found, types, strict=True):
         parts = layout.types if t.weak else tuple([p.strong() for p in layout.types])
         layouts.append(Layout(layout.tree, (t,) if layout.tree is None else parts, t))
     return tuple(layouts)

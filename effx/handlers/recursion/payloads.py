@@ -32,6 +32,8 @@ class PayloadHandler(Handler):
         keeps_rules: True where the handler does to a derivative what it does to the function, as batching
             does. Then rules for differentiation that a user gave a function stay in force under it; else what
             the handler makes of the function is differentiated.
+        lifts_carries: True to lift the plain values with which a loop starts before its body is looked at: where what
+            a payload says of a known value, such as a zero, is lost inside.
         collects: True where the handler gathers values by name (`collect`). They are handed out of programs:
             stacked by scan and by parallel maps, of a while loop those of the last turn.
     """
@@ -41,6 +43,7 @@ class PayloadHandler(Handler):
     threads_state: ClassVar[bool] = False
     keeps_rules: ClassVar[bool] = False
     collects: ClassVar[bool] = False
+    lifts_carries: ClassVar[bool] = False
 
     def lift(self, x: Array) -> PyTree:
         """Turns a plain value into the payload that stands for it.
