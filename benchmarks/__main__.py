@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import loops, operations, peers, programs, report, startup
+from benchmarks import handlers, loops, operations, peers, programs, report, startup
 from benchmarks.cases import Case
 from benchmarks.peers import Peer
 from benchmarks.timing import Effort, Sample, Thunk, interleave
@@ -63,9 +63,9 @@ def main() -> int:
     names = [options.only] if options.only else ["effx", "jax"]
     rows: list[report.Row] = []
 
-    def show(row: report.Row) -> None:
+    def show(row: report.Row, columns: Sequence[str] = names) -> None:
         rows.append(row)
-        print(report.line(row, names), flush=True)
+        print(report.line(row, columns), flush=True)
 
     def wanted(title: str) -> bool:
         return re.search(options.filter, title) is not None
@@ -95,6 +95,14 @@ def main() -> int:
     for title, peak in loops.memory():
         if wanted(title):
             show(memory_row(title, libraries, peak))
+
+    if "effx" in names:
+        print(f"\nTable 4: handlers, against effx without\n{report.header(['handled', 'plain'])}")
+        for pair in handlers.pairs(peers.load("effx"), options.quick):
+            if wanted(pair.title):
+                thunks = {"effx": pair.handled, "jax": pair.plain}
+                samples = interleave(thunks, dict.fromkeys(thunks, lambda _: None), fast)
+                show(report.Row(pair.title, pair.budget, pair.units, samples, {}), ["effx", "jax"])
 
     report.write(rows, names)
     print(f"\n{report.closing(rows)}")
