@@ -149,7 +149,7 @@ class Frame:
         memory: what a handler remembers in Python while it is installed; programs do not carry it.
     """
 
-    __slots__ = ("collected", "handler", "intercepts", "live", "memory", "origin", "outer", "state")
+    __slots__ = ("_collected", "_memory", "handler", "intercepts", "live", "origin", "outer", "state")
 
     def __init__(self, handler: Handler, outer: "Frame | None", origin: str = "") -> None:
         self.handler = handler
@@ -158,8 +158,27 @@ class Frame:
         self.live = True
         self.origin = origin
         self.state: object = None
-        self.collected: dict[str, object] = {}
-        self.memory: dict[Hashable, object] = {}
+        # Made when asked for: a frame is made for each eager derivative.
+        self._collected: dict[str, object] | None = None
+        self._memory: dict[Hashable, object] | None = None
+
+    @property
+    def collected(self) -> dict[str, object]:
+        """What has been collected, by name."""
+        if self._collected is None:
+            self._collected = {}
+        return self._collected
+
+    @collected.setter
+    def collected(self, values: dict[str, object]) -> None:
+        self._collected = values
+
+    @property
+    def memory(self) -> dict[Hashable, object]:
+        """What is remembered, by any key."""
+        if self._memory is None:
+            self._memory = {}
+        return self._memory
 
     def outward(self) -> Iterator["Frame"]:
         """Yields this frame and those around it, innermost first."""
