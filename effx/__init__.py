@@ -4,7 +4,10 @@ Never: load a submodule before it is used (PEP 562).
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before anything loads jaxlib: no start-up chatter
 
 if TYPE_CHECKING:
     from effx import ad_checkpoint as ad_checkpoint

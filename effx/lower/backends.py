@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import final
 
 import attrs
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before jaxlib loads: no start-up chatter
-
 from jaxlib import _jax
 
 from effx.errors import BackendError

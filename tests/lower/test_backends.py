@@ -90,3 +90,16 @@ print(x, effx.default_backend())
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout == "[2. 2.] cpu\n"
+
+
+def test_nothing_is_said_at_the_start() -> None:
+    """A first array in a fresh process prints what was asked for, and XLA says nothing on the error stream."""
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import effx.numpy as enp; print(enp.ones(2))"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("[1. 1.]\n", "")
