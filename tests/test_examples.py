@@ -29,3 +29,12 @@ def test_digits() -> None:
     picture = re.search(r"^picture: (.+)$", output, re.MULTILINE)
     assert picture is not None
     assert (ROOT / picture[1]).stat().st_size > 10_000
+
+
+def test_eight_schools() -> None:
+    """Posterior means by Hamiltonian Monte Carlo are those of a sum over a grid."""
+    output = run("examples/eight_schools.py", "--draws", "3000")
+    for name, tolerance in (("mu", 0.4), ("tau", 0.5)):
+        found = re.search(rf"^{name} +([\d.]+), on a grid +([\d.]+)$", output, re.MULTILINE)
+        assert found is not None
+        assert abs(float(found[1]) - float(found[2])) < tolerance, name
