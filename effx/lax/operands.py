@@ -11,8 +11,9 @@ from typing_extensions import Unpack
 
 from effx import dtypes
 from effx.array import Array, Operand
+from effx.array.parameters import DT, Dims
 from effx.array.promotion import as_operand, broadcast_to, scalar
-from effx.array.values import DT, Dims, Number
+from effx.array.values import Number
 from effx.effects import perform
 from effx.errors import ShapeError
 from effx.ir.ops.base import ArrayOperation, Elementwise
