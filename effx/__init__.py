@@ -36,11 +36,9 @@ if TYPE_CHECKING:
     from effx.flags import threefry_partitionable as threefry_partitionable
     from effx.lower.backends import default_backend as default_backend
     from effx.lower.sharding import Device as Device
-    from effx.transforms.autodiff import grad as grad
     from effx.transforms.autodiff import jvp as jvp
     from effx.transforms.autodiff import linear_transpose as linear_transpose
     from effx.transforms.autodiff import linearize as linearize
-    from effx.transforms.autodiff import value_and_grad as value_and_grad
     from effx.transforms.autodiff import vjp as vjp
     from effx.transforms.checkpoint import checkpoint as checkpoint
     from effx.transforms.checkpoint import remat as remat
@@ -49,6 +47,8 @@ if TYPE_CHECKING:
     from effx.transforms.custom_derivatives import custom_jvp as custom_jvp
     from effx.transforms.custom_derivatives import custom_vjp as custom_vjp
     from effx.transforms.forward_backward import fwd_and_bwd as fwd_and_bwd
+    from effx.transforms.gradients import grad as grad
+    from effx.transforms.gradients import value_and_grad as value_and_grad
     from effx.transforms.jacobians import hessian as hessian
     from effx.transforms.jacobians import jacfwd as jacfwd
     from effx.transforms.jacobians import jacobian as jacobian
@@ -101,7 +101,7 @@ _HOME = {
     "enable_x64": "effx.flags",
     "eval_shape": "effx.transforms.staging",
     "fwd_and_bwd": "effx.transforms.forward_backward",
-    "grad": "effx.transforms.autodiff",
+    "grad": "effx.transforms.gradients",
     "hessian": "effx.transforms.jacobians",
     "jacfwd": "effx.transforms.jacobians",
     "jacobian": "effx.transforms.jacobians",
@@ -122,7 +122,7 @@ _HOME = {
     "remat": "effx.transforms.checkpoint",
     "stage": "effx.transforms.staging",
     "threefry_partitionable": "effx.flags",
-    "value_and_grad": "effx.transforms.autodiff",
+    "value_and_grad": "effx.transforms.gradients",
     "vjp": "effx.transforms.autodiff",
     "vmap": "effx.transforms.vmap",
 }

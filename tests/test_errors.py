@@ -118,7 +118,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ),
     (
         "jvp not tuples",
-        lambda: effx.jvp(identity, 1.0, 1.0),  # type: ignore[arg-type]  # the error is the point
+        lambda: effx.jvp(identity, 1.0, 1.0),  # type: ignore[call-overload]  # the error is the point
         errors.TransformError,
         "jvp: primals and tangents must be tuples or lists of arguments, got float and float",
         "",

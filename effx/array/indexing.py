@@ -19,6 +19,7 @@ from effx import dtypes
 from effx.array import arithmetic
 from effx.array.parameters import DT, Dims
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, host_array
+
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
 from effx.errors import ConcretizationError, IndexingError, ShapeError

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from effx.array.scalars import bool_
     from effx.array.transposed import MatrixTransposed, Transposed
 
-__all__ = ["Array", "HostData", "Number", "Operand", "Scalar", "SupportsArray"]
+__all__ = ["Array", "HostData", "Number", "Operand", "Other", "Scalar", "SupportsArray"]
 
 
 class _Unknown:
