@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from effx import test_util as test_util
     from effx import tree as tree
     from effx import tree_util as tree_util
+    from effx.array.parameters import Size as Size
     from effx.array.values import Array as Array
+    from effx.array.values import Scalar as Scalar
     from effx.flags import config as config
     from effx.flags import default_matmul_precision as default_matmul_precision
     from effx.flags import disable_jit as disable_jit
@@ -80,7 +82,9 @@ _HOME = {
     "Array": "effx.array.values",
     "Device": "effx.lower.sharding",
     "Jitted": "effx.transforms.jit",
+    "Scalar": "effx.array.values",
     "ShapeDtypeStruct": "effx.transforms.stages",
+    "Size": "effx.array.parameters",
     "block_until_ready": "effx.transforms.placement",
     "checkpoint": "effx.transforms.checkpoint",
     "closure_convert": "effx.transforms.closures",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from effx.array.scalars import bool_
     from effx.array.transposed import MatrixTransposed, Transposed
 
-__all__ = ["Array", "HostData", "Number", "Operand", "Other", "Scalar", "SupportsArray"]
+__all__ = ["Array", "HostData", "Number", "Numeric", "Operand", "Other", "Scalar", "SupportsArray"]
 
 
 class _Unknown:
@@ -182,7 +182,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __matmul__(self: Array[DT, K], other: Array[DT, K]) -> Scalar[DT]: ...
     @overload
-    def __matmul__(self, other: _AnyRank | HostData | SupportsArray) -> Array: ...
+    def __matmul__(self, other: _AnyRank | HostData) -> Array: ...
     def __matmul__(self, other: Operand) -> Array:
         return operator(arithmetic.matmul, self, other)
 
@@ -587,9 +587,10 @@ Scalar: TypeAlias = Array[DT, Unpack[tuple[()]]]
 _AnyRank: TypeAlias = Array[
     Any, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown
 ]
-Other: TypeAlias = Number | HostData | np.generic | SupportsArray
-"""What stands for an array without being one."""
+Numeric: TypeAlias = Number | HostData | np.generic
+"""Numbers and NumPy data. Not what only has `__array__`: to type checkers arrays are among that."""
 
+Other: TypeAlias = Numeric | SupportsArray
 Operand: TypeAlias = Array | Other
 Axis: TypeAlias = int | Sequence[int] | None
 

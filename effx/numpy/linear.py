@@ -6,12 +6,13 @@ Never: decompose or solve; `effx.numpy.linalg` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.arithmetic import precision_of, preferred_of
+from effx.array.parameters import DT, K, M, N
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
@@ -19,9 +20,29 @@ from effx.errors import ShapeError
 from effx.ir.ops.linalg import DotGeneral
 
 if TYPE_CHECKING:
-    from effx.array import Operand
+    from effx.array import Operand, Scalar
 
 
+@overload
+def dot(
+    a: Array[DT, N], b: Array[DT, N], *, precision: Any = None, preferred_element_type: None = None
+) -> Scalar[DT]: ...
+@overload
+def dot(
+    a: Array[DT, N, K], b: Array[DT, K, M], *, precision: Any = None, preferred_element_type: None = None
+) -> Array[DT, N, M]: ...
+@overload
+def dot(
+    a: Array[DT, N, K], b: Array[DT, K], *, precision: Any = None, preferred_element_type: None = None
+) -> Array[DT, N]: ...
+@overload
+def dot(
+    a: Array[DT, K], b: Array[DT, K, M], *, precision: Any = None, preferred_element_type: None = None
+) -> Array[DT, M]: ...
+@overload
+def dot(
+    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+) -> Array: ...
 def dot(
     a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
@@ -38,6 +59,26 @@ def dot(
     return arithmetic.dot(as_operand(a, "dot"), as_operand(b, "dot"), precision, preferred_element_type)
 
 
+@overload
+def matmul(
+    a: Array[DT, N], b: Array[DT, N], *, precision: Any = None, preferred_element_type: None = None
+) -> Scalar[DT]: ...
+@overload
+def matmul(
+    a: Array[DT, N, K], b: Array[DT, K, M], *, precision: Any = None, preferred_element_type: None = None
+) -> Array[DT, N, M]: ...
+@overload
+def matmul(
+    a: Array[DT, N, K], b: Array[DT, K], *, precision: Any = None, preferred_element_type: None = None
+) -> Array[DT, N]: ...
+@overload
+def matmul(
+    a: Array[DT, K], b: Array[DT, K, M], *, precision: Any = None, preferred_element_type: None = None
+) -> Array[DT, M]: ...
+@overload
+def matmul(
+    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+) -> Array: ...
 def matmul(
     a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:

@@ -28,7 +28,7 @@ from effx.transforms.arguments import (
     origin_of,
     plain,
 )
-from effx.transforms.signatures import Pullback, Pushforward
+from effx.transforms.signatures import OfOperand, Pullback, Pushforward
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -124,6 +124,10 @@ class _Flat:
         return self.aux.unflatten([plain(v) for v in values[self.out_count :]])
 
 
+@overload
+def jvp(
+    fun: OfOperand, primals: Sequence[Other], tangents: Sequence[PyTree], has_aux: Literal[False] = False
+) -> tuple[Array, Array]: ...
 @overload
 def jvp(
     fun: Callable[[Unpack[Ts]], R],

@@ -4,12 +4,13 @@ Never: differentiate.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from effx.array import Array, Box
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.stage import run_program, stage
 from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of
+from effx.transforms.signatures import OfOperand
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["closure_convert"]
@@ -17,6 +18,10 @@ __all__ = ["closure_convert"]
 R = TypeVar("R")
 
 
+@overload
+def closure_convert(fun: OfOperand, *example_args: PyTree) -> tuple[Callable[..., Array], list[Array]]: ...
+@overload
+def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Callable[..., R], list[Array]]: ...
 def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Callable[..., R], list[Array]]:
     """Turns what a function closes over into arguments, for rules that must know of it.
 

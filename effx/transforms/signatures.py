@@ -59,6 +59,14 @@ ScalarResult = Scalar | bool | int | float | complex
 """What a function that `grad` takes may return: an array without axes, or a number."""
 
 
+class OfOperand(Protocol):
+    """A function of one array or number, such as `effx.numpy.sin`, however it is overloaded."""
+
+    __name__: str
+
+    def __call__(self, x: Operand, /) -> Array: ...
+
+
 @final
 class Private:
     """A type that no function names: one that takes it takes anything, and nothing is known of what it gives."""

@@ -4,7 +4,7 @@ Never: perform a control-flow operation.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import final
+from typing import TypeAlias, final
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -12,6 +12,7 @@ import attrs
 from effx import dtypes
 from effx.array import Array, Box
 from effx.array.promotion import as_operand, convert
+from effx.array.values import Other
 from effx.effects import Frame, is_in_scope
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.handlers.stage import stage
@@ -23,9 +24,22 @@ from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["Closed", "arrays_of", "check_callable", "closed", "converted", "decided", "settled", "types_of"]
+__all__ = [
+    "Closed",
+    "Loose",
+    "arrays_of",
+    "check_callable",
+    "closed",
+    "converted",
+    "decided",
+    "settled",
+    "types_of",
+]
 
 Types = tuple[ArrayType, ...]
+Loose: TypeAlias = Other | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
+"""What may be given for arrays that a function names: numbers, NumPy data, and containers in which there are some."""
+
 Function = Callable[..., PyTree]
 
 
