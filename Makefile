@@ -73,6 +73,7 @@ layers:
 
 types:
 	$(VENV)/bin/python -m mypy --strict $(CHECKED)
+	$(VENV)/bin/python -m pytest tests/typing -q -n 0
 
 stubs:
 	$(VENV)/bin/python -m tools.check_stubs

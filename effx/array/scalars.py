@@ -108,6 +108,8 @@ class ScalarType(type):
 if TYPE_CHECKING:
 
     class _Scalar(Array[DT, *tuple[()]], metaclass=ScalarType):
+        dtype: DType  # of the class too
+
         def __init__(self, x: Operand = 0) -> None: ...
 
     class bool_(_Scalar["bool_"], Real, Narrow): ...

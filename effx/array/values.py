@@ -186,7 +186,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     def __matmul__(self, other: Operand) -> Array:
         return operator(arithmetic.matmul, self, other)
 
-    def __rmatmul__(self, other: Operand) -> Array:
+    def __rmatmul__(self, other: Numeric) -> Array:
         return operator(arithmetic.matmul, other, self)
 
     @overload

@@ -6,7 +6,7 @@ Never: decompose or solve; `effx.numpy.linalg` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 @overload
 def dot(
-    a: Array[DT, N], b: Array[DT, N], *, precision: Any = None, preferred_element_type: None = None
+    a: Array[DT, N], b: Array[DT, N], *, precision: object = None, preferred_element_type: None = None
 ) -> Scalar[DT]: ...
 @overload
 def dot(
-    a: Array[DT, N, K], b: Array[DT, K, M], *, precision: Any = None, preferred_element_type: None = None
+    a: Array[DT, N, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
 ) -> Array[DT, N, M]: ...
 @overload
 def dot(
-    a: Array[DT, N, K], b: Array[DT, K], *, precision: Any = None, preferred_element_type: None = None
+    a: Array[DT, N, K], b: Array[DT, K], *, precision: object = None, preferred_element_type: None = None
 ) -> Array[DT, N]: ...
 @overload
 def dot(
-    a: Array[DT, K], b: Array[DT, K, M], *, precision: Any = None, preferred_element_type: None = None
+    a: Array[DT, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
 ) -> Array[DT, M]: ...
 @overload
 def dot(
-    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
 ) -> Array: ...
 def dot(
-    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """NumPy's dot: sums over the last axis of a and the second to last (or only) axis of b.
 
@@ -61,26 +61,26 @@ def dot(
 
 @overload
 def matmul(
-    a: Array[DT, N], b: Array[DT, N], *, precision: Any = None, preferred_element_type: None = None
+    a: Array[DT, N], b: Array[DT, N], *, precision: object = None, preferred_element_type: None = None
 ) -> Scalar[DT]: ...
 @overload
 def matmul(
-    a: Array[DT, N, K], b: Array[DT, K, M], *, precision: Any = None, preferred_element_type: None = None
+    a: Array[DT, N, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
 ) -> Array[DT, N, M]: ...
 @overload
 def matmul(
-    a: Array[DT, N, K], b: Array[DT, K], *, precision: Any = None, preferred_element_type: None = None
+    a: Array[DT, N, K], b: Array[DT, K], *, precision: object = None, preferred_element_type: None = None
 ) -> Array[DT, N]: ...
 @overload
 def matmul(
-    a: Array[DT, K], b: Array[DT, K, M], *, precision: Any = None, preferred_element_type: None = None
+    a: Array[DT, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
 ) -> Array[DT, M]: ...
 @overload
 def matmul(
-    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
 ) -> Array: ...
 def matmul(
-    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """The matrix product `a @ b` over the last two axes; further axes broadcast. Options as for `dot`.
 
@@ -93,7 +93,7 @@ def matmul(
 
 
 def vdot(
-    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """The sum of products of all elements, those of a conjugated. Options as for `dot`.
 
@@ -110,7 +110,7 @@ def vecdot(
     /,
     *,
     axis: int = -1,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Sums of products along an axis, the first conjugated; other axes broadcast. Options as for `dot`.
@@ -151,7 +151,7 @@ def vecmat(x1: Operand, x2: Operand, /) -> Array:
 
 
 def inner(
-    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """Sums of products over the last axes of both; scalars multiply. Options as for `dot`.
 
@@ -181,7 +181,7 @@ def tensordot(
     b: Operand,
     axes: int | Sequence[int | Sequence[int]] = 2,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Sums of products over pairs of axes.

@@ -19,7 +19,7 @@ from effx.errors import ShapeError
 from effx.numpy.indexing import no_out
 
 if TYPE_CHECKING:
-    from effx.array import Operand
+    from effx.array import Number, Operand
     from effx.array.scalars import bool_
     from effx.array.values import Axis, Numeric, Scalar
 
@@ -115,7 +115,7 @@ def max(
     axis: None = None,
     out: None = None,
     keepdims: Literal[False] = False,
-    initial: Any = None,
+    initial: Number | None = None,
     where: Operand | None = None,
 ) -> Scalar[DT]: ...
 @overload
@@ -124,7 +124,7 @@ def max(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
+    initial: Number | None = None,
     where: Operand | None = None,
 ) -> Array: ...
 def max(
@@ -132,7 +132,7 @@ def max(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
+    initial: Number | None = None,
     where: Operand | None = None,
 ) -> Array:
     """The largest element over axes; NaN if there is one. Arguments as for `sum`.
@@ -153,7 +153,7 @@ def min(
     axis: None = None,
     out: None = None,
     keepdims: Literal[False] = False,
-    initial: Any = None,
+    initial: Number | None = None,
     where: Operand | None = None,
 ) -> Scalar[DT]: ...
 @overload
@@ -162,7 +162,7 @@ def min(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
+    initial: Number | None = None,
     where: Operand | None = None,
 ) -> Array: ...
 def min(
@@ -170,7 +170,7 @@ def min(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
+    initial: Number | None = None,
     where: Operand | None = None,
 ) -> Array:
     """The smallest element over axes; NaN if there is one. Arguments as for `sum`.

@@ -99,7 +99,7 @@ class Creates(Protocol):
         self, shape: tuple[int, int, int], dtype: type[D], *, device: object = None
     ) -> Array[D, Any, Any, Any]: ...
     @overload
-    def __call__(self, shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array: ...
+    def __call__(self, shape: object, dtype: DTypeLike | None = None, *, device: object = None) -> Array: ...
 
 
 class Resembles(Protocol):
@@ -115,7 +115,7 @@ class Resembles(Protocol):
     ) -> Array[D, *Dims]: ...
     @overload
     def __call__(
-        self, a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+        self, a: object, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
     ) -> Array: ...
 
 

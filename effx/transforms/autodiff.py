@@ -13,7 +13,7 @@ from typing_extensions import TypeVarTuple, Unpack
 from effx import dtypes, handlers
 from effx.array import Array
 from effx.array.promotion import as_operand, convert, zeros
-from effx.array.values import Other
+from effx.array.values import Numeric
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
@@ -126,7 +126,7 @@ class _Flat:
 
 @overload
 def jvp(
-    fun: OfOperand, primals: Sequence[Other], tangents: Sequence[PyTree], has_aux: Literal[False] = False
+    fun: OfOperand, primals: Sequence[Numeric], tangents: Sequence[PyTree], has_aux: Literal[False] = False
 ) -> tuple[Array, Array]: ...
 @overload
 def jvp(
@@ -138,7 +138,7 @@ def jvp(
 @overload
 def jvp(  # numbers, NumPy data, and lists of arguments
     fun: Callable[..., R],
-    primals: Sequence[Other] | list[PyTree],
+    primals: Sequence[Numeric] | list[PyTree],
     tangents: Sequence[PyTree],
     has_aux: Literal[False] = False,
 ) -> tuple[R, R]: ...
@@ -149,10 +149,6 @@ def jvp(
     tangents: tuple[Unpack[Ts]],
     has_aux: Literal[True],
 ) -> tuple[R, R, Aux]: ...
-@overload
-def jvp(
-    fun: Callable[..., PyTree], primals: Sequence[PyTree], tangents: Sequence[PyTree], has_aux: bool
-) -> tuple[PyTree, ...]: ...
 def jvp(
     fun: Callable[..., PyTree], primals: Sequence[PyTree], tangents: Sequence[PyTree], has_aux: bool = False
 ) -> tuple[PyTree, ...]:
@@ -330,10 +326,6 @@ def linearize(
 def linearize(
     fun: Callable[[Unpack[Ts]], tuple[R, Aux]], *primals: Unpack[Ts], has_aux: Literal[True]
 ) -> tuple[R, Pushforward[R, Unpack[Ts]], Aux]: ...
-@overload
-def linearize(
-    fun: Callable[[Unpack[Ts]], PyTree], *primals: Unpack[Ts], has_aux: bool
-) -> tuple[PyTree, ...]: ...
 def linearize(
     fun: Callable[[Unpack[Ts]], PyTree], *primals: Unpack[Ts], has_aux: bool = False
 ) -> tuple[PyTree, ...]:
@@ -391,13 +383,6 @@ def vjp(
     has_aux: Literal[True],
     reduce_axes: "Hashable | Sequence[Hashable]" = (),
 ) -> tuple[R, Pullback[R, Unpack[Ts]], Aux]: ...
-@overload
-def vjp(
-    fun: Callable[[Unpack[Ts]], PyTree],
-    *primals: Unpack[Ts],
-    has_aux: bool,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
-) -> tuple[PyTree, ...]: ...
 def vjp(
     fun: Callable[[Unpack[Ts]], PyTree],
     *primals: Unpack[Ts],

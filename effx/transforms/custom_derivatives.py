@@ -5,7 +5,7 @@ Never: look inside a function that has rules.
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, final, overload
+from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, final, overload
 
 from effx import dtypes
 from effx.array import Array
@@ -194,7 +194,7 @@ class _Custom(Generic[P, R]):
     def defvjp(  # with one argument that is not differentiated by
         self,
         fwd: Callable[..., tuple[R, S]],
-        bwd: Callable[[Any, S, R], PyTree],
+        bwd: Callable[[PyTree, S, R], PyTree],
         symbolic_zeros: Literal[False] = False,
         optimize_remat: bool = False,
     ) -> None: ...
@@ -202,7 +202,7 @@ class _Custom(Generic[P, R]):
     def defvjp(  # with two
         self,
         fwd: Callable[..., tuple[R, S]],
-        bwd: Callable[[Any, Any, S, R], PyTree],
+        bwd: Callable[[PyTree, PyTree, S, R], PyTree],
         symbolic_zeros: Literal[False] = False,
         optimize_remat: bool = False,
     ) -> None: ...

@@ -26,6 +26,10 @@ __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# What they return depends on has_aux, whose value is not known here.
+_jvp: Callable[..., PyTree] = jvp
+_vjp: Callable[..., PyTree] = vjp
+
 
 def _basis(types: Sequence[ArrayType]) -> list[Array]:
     """Returns for each type a stack of tangents: together the standard basis of all elements."""
@@ -126,7 +130,7 @@ def jacfwd(
         types = [x.type for x in arrays]
 
         def push(*tangents: Array) -> Any:
-            return jvp(selected, tree.unflatten(arrays), tree.unflatten(tangents), has_aux=has_aux)[1:]
+            return _jvp(selected, tree.unflatten(arrays), tree.unflatten(tangents), has_aux=has_aux)[1:]
 
         columns, *aux = vmap(push, out_axes=(0, None) if has_aux else (0,))(*_basis(types))
         out_leaves, out_tree = flatten(columns)
@@ -189,7 +193,7 @@ def jacrev(
         arrays = as_arrays("jacrev", leaves, (chosen, {}))
         for x in arrays:
             _check_argument("jacrev", name, x.type, holomorphic, allow_int)
-        y, pull, *aux = vjp(selected, *chosen, has_aux=has_aux)
+        y, pull, *aux = _vjp(selected, *chosen, has_aux=has_aux)
         out_leaves, out_tree = flatten(y)
         types = [x.type for x in out_leaves]
         for t in types:

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar, TypeVarTuple, Unpack
 
 from effx.array import Array, Operand, Scalar
 from effx.array.parameters import F, M, N
-from effx.array.values import HostData, Other
+from effx.array.values import HostData, Numeric
 from effx.tree.registry import PyTree
 
 __all__ = [
@@ -306,12 +306,16 @@ class Batched(Protocol[P, R_co]):
     @overload
     def __call__(self: First[Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
-    def __call__(self: Two[Any, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self: Two[A, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
-    def __call__(self: Three[Any, Any, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self: Three[A, B, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
     def __call__(
         self: Of1[Array[X, *Xs], Array[V, *Vs]], x: Array[X, Size, *Xs] | HostData, /
+    ) -> Array[V, Size, *Vs]: ...
+    @overload
+    def __call__(  # the same again: pyright sees this one where the function is passed on
+        self: "Batched[[Array[X, *Xs]], Array[V, *Vs]]", x: Array[X, Size, *Xs] | HostData, /
     ) -> Array[V, Size, *Vs]: ...
     @overload
     def __call__(
@@ -360,26 +364,26 @@ class Mapped(Protocol[P, R_co]):
     @overload
     def __call__(self: First[Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
-    def __call__(self: Two[Any, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self: Two[A, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
-    def __call__(self: Three[Any, Any, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self: Three[A, B, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
     def __call__(
-        self: Of1[Array[X, *Xs], Array[V, *Vs]], x: Array[X, *tuple[Any, ...]] | Other, /
+        self: Of1[Array[X, *Xs], Array[V, *Vs]], x: Array[X, *tuple[Any, ...]] | Numeric, /
     ) -> Array[V, *tuple[Any, ...]]: ...
     @overload
     def __call__(
         self: Of2[Array[X, *Xs], Array[Y, *Ys], Array[V, *Vs]],
-        x: Array[X, *tuple[Any, ...]] | Other,
-        y: Array[Y, *tuple[Any, ...]] | Other,
+        x: Array[X, *tuple[Any, ...]] | Numeric,
+        y: Array[Y, *tuple[Any, ...]] | Numeric,
         /,
     ) -> Array[V, *tuple[Any, ...]]: ...
     @overload
     def __call__(
         self: Of3[Array[X, *Xs], Array[Y, *Ys], Array[Z, *Zs], Array[V, *Vs]],
-        x: Array[X, *tuple[Any, ...]] | Other,
-        y: Array[Y, *tuple[Any, ...]] | Other,
-        z: Array[Z, *tuple[Any, ...]] | Other,
+        x: Array[X, *tuple[Any, ...]] | Numeric,
+        y: Array[Y, *tuple[Any, ...]] | Numeric,
+        z: Array[Z, *tuple[Any, ...]] | Numeric,
         /,
     ) -> Array[V, *tuple[Any, ...]]: ...
     @overload
@@ -392,7 +396,7 @@ class Pushforward(Protocol[R_co, *Ts]):
     @overload
     def __call__(self, *tangents: Unpack[Ts]) -> R_co: ...
     @overload
-    def __call__(self, *tangents: Other) -> R_co: ...
+    def __call__(self, *tangents: Numeric) -> R_co: ...
 
 
 class Pullback(Protocol[R_contra, *Ts]):
@@ -404,7 +408,7 @@ class Pullback(Protocol[R_contra, *Ts]):
     @overload
     def __call__(self, cotangent: R_contra, /) -> tuple[Unpack[Ts]]: ...
     @overload
-    def __call__(self: "Pullback[Scalar, *Ts]", cotangent: Other, /) -> tuple[Unpack[Ts]]: ...
+    def __call__(self: "Pullback[Scalar, *Ts]", cotangent: Numeric, /) -> tuple[Unpack[Ts]]: ...
     @overload
     def __call__(
         self: "Pullback[tuple[Scalar, Scalar], *Ts]", cotangent: tuple[Operand, Operand], /

@@ -35,12 +35,12 @@ def _is_axis(x: object) -> bool:
 
 @overload
 def vmap(
-    fun: Batched[..., Any],
+    fun: Batched[..., PyTree],
     in_axes: Literal[0] = 0,
     out_axes: Literal[0] = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
-) -> Batched[..., Any]: ...
+) -> Batched[..., PyTree]: ...
 @overload
 def vmap(
     fun: Callable[P, R],
@@ -63,7 +63,7 @@ def vmap(
     out_axes: AxisTree = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
-) -> Any:
+) -> PyTree:
     """Returns a function that does for a whole batch what `fun` does for one member.
 
     Args:

@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from effx import dtypes
-from effx.array import Array, Box
+from effx.array import Array, Box, Scalar
 from effx.array.promotion import as_operand, convert
-from effx.array.values import Other
+from effx.array.values import Numeric
 from effx.effects import Frame, is_in_scope
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.handlers.stage import stage
@@ -37,8 +37,8 @@ __all__ = [
 ]
 
 Types = tuple[ArrayType, ...]
-Loose: TypeAlias = Other | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
-"""What may be given for arrays that a function names: numbers, NumPy data, and containers in which there are some."""
+Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
+"""What may be given for the arrays that a function names: numbers, NumPy data, scalars, containers of such."""
 
 Function = Callable[..., PyTree]
 
