@@ -1,18 +1,16 @@
 """`Array`, the nominal class of every value, generic in dtype and sizes: its methods and operators.
 
-Methods and operators live here as one-liners; what they do stands in the sibling modules. Where an
-overload names no dtype or size, none is promised. Overloads tell apart what `self` is only by type
-variables: a bare `Array` matches the first overload, whatever that says.
+Methods and operators live here as one-liners; what they do stands in the sibling modules. Overloads tell
+apart what `self` is by type variables only: a bare `Array` matches the first one, whatever that says.
 
 Never: import jaxlib; arrays on devices are `effx.lower.concrete`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-import numpy as np
 from typing_extensions import Unpack
 
 from effx.array.described import Described, HostData, Number, SupportsArray
@@ -23,13 +21,13 @@ from effx.errors import ShapeError
 if TYPE_CHECKING:
     from effx.array.indexing import IndexUpdater
     from effx.array.scalars import bool_
-    from effx.array.transposed import MatrixTransposed, Transposed
 
-__all__ = ["Array", "HostData", "Number", "Numeric", "Operand", "Other", "Scalar", "SupportsArray"]
+__all__ = [
+    "AnyRank", "Array", "Axis", "HostData", "Number", "Numeric", "Operand", "Other", "Scalar", "SupportsArray",
+]  # fmt: skip
 
 
-class _Unknown:
-    """A size that nothing has: only arrays whose rank is unknown match `_AnyRank`."""
+A = TypeVar("A")
 
 
 class Array(Described, Generic[DT, Unpack[Dims]]):
@@ -172,7 +170,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         return arithmetic.floor_divide(other, self), arithmetic.remainder(other, self)
 
     @overload
-    def __matmul__(self: _AnyRank, other: Operand) -> Array: ...
+    def __matmul__(self: AnyRank, other: Operand) -> Array: ...
     @overload
     def __matmul__(self: Array[DT, N, K], other: Array[DT, K, M]) -> Array[DT, N, M]: ...
     @overload
@@ -182,7 +180,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __matmul__(self: Array[DT, K], other: Array[DT, K]) -> Scalar[DT]: ...
     @overload
-    def __matmul__(self, other: _AnyRank | HostData) -> Array: ...
+    def __matmul__(self, other: AnyRank | HostData) -> Array: ...
     def __matmul__(self, other: Operand) -> Array:
         return operator(arithmetic.matmul, self, other)
 
@@ -301,21 +299,35 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         return indexing.IndexUpdater(self)
 
     # Shape
-    if TYPE_CHECKING:
-        # Properties cannot be overloaded; descriptors can.
-        T = Transposed()
-        mT = MatrixTransposed()  # noqa: N815 - NumPy's name
-    else:
+    if TYPE_CHECKING:  # for effx.array.holding, and for the properties below, which cannot be overloaded
 
-        @property
-        def T(self):
-            """The array with its axes reversed."""
-            return shaping.transpose(self, None)
+        def _element(self) -> DT: ...
+        @overload
+        def _turned(self: AnyRank) -> Array: ...
+        @overload
+        def _turned(self: Array[DT, N]) -> Array[DT, N]: ...
+        @overload
+        def _turned(self: Array[DT, N, M]) -> Array[DT, M, N]: ...
+        @overload
+        def _turned(self: Array[DT, *tuple[Any, ...]]) -> Array[DT, *tuple[Any, ...]]: ...
+        def _turned(self) -> Array: ...
+        @overload
+        def _matrix_turned(self: AnyRank) -> Array: ...
+        @overload
+        def _matrix_turned(self: Array[DT, N, M]) -> Array[DT, M, N]: ...
+        @overload
+        def _matrix_turned(self: Array[DT, *tuple[Any, ...]]) -> Array[DT, *tuple[Any, ...]]: ...
+        def _matrix_turned(self) -> Array: ...
 
-        @property
-        def mT(self):
-            """The array with its last two axes exchanged."""
-            return shaping.matrix_transpose(self)
+    @property
+    def T(self: Turns[A]) -> A:
+        """The array with its axes reversed."""
+        return shaping.transpose(self, None)  # type: ignore[arg-type, return-value]  # `self` is an array
+
+    @property
+    def mT(self: MatrixTurns[A]) -> A:
+        """The array with its last two axes exchanged."""
+        return shaping.matrix_transpose(self)  # type: ignore[arg-type, return-value]  # as above
 
     @property
     def real(self: Array[DT, *Dims]) -> Array[Any, *Dims]:
@@ -581,19 +593,8 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         raise self._abstract("x.to_device()")
 
 
-Scalar: TypeAlias = Array[DT, Unpack[tuple[()]]]
-"""An array of rank 0."""
-
-_AnyRank: TypeAlias = Array[
-    Any, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown
-]
-Numeric: TypeAlias = Number | HostData | np.generic
-"""Numbers and NumPy data. Not what only has `__array__`: to type checkers arrays are among that."""
-
-Other: TypeAlias = Numeric | SupportsArray
-Operand: TypeAlias = Array | Other
-Axis: TypeAlias = int | Sequence[int] | None
-
 # The siblings need the classes above, and the methods above need the siblings.
+# isort: off
+from effx.array.aliases import AnyRank, Axis, MatrixTurns, Numeric, Operand, Other, Scalar, Turns  # noqa: E402
 from effx.array import arithmetic, indexing, reducing, shaping  # noqa: E402
 from effx.array.operators import binary, operator  # noqa: E402

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import Protocol, cast, overload
 
-from typing_extensions import Unpack
-
 from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.parameters import DT, Dims
+from effx.array.holding import A
 from effx.array.promotion import as_operand, broadcast_to, scalar
 from effx.array.values import Number, Numeric
 from effx.effects import perform
@@ -30,7 +28,7 @@ class UnaryFunction(OfOperand, Protocol):
 
     # Where the function is passed on, to vmap say, checkers take this one.
     @overload
-    def __call__(self, x: Array[DT, Unpack[Dims]] | Numeric, /) -> Array[DT, Unpack[Dims]]: ...
+    def __call__(self, x: A | Numeric, /) -> A: ...
     @overload
     def __call__(self, x: Operand, /) -> Array: ...
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, reducing
-from effx.array.parameters import Dims, F
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
@@ -327,10 +326,6 @@ def array_equiv(a: Operand, b: Operand) -> Array:
     return reducing.all(perform(arithmetic.EQ, (x, y)))
 
 
-@overload
-def where(
-    condition: Array[Any, *Dims] | bool, x: Array[F, *Dims], y: Array[F, *Dims] | float, /
-) -> Array[F, *Dims]: ...
 @overload
 def where(condition: Operand, x: Operand, y: Operand, /) -> Array: ...
 @overload

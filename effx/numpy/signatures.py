@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast, overload
 
 from effx.array import Array, Scalar
-from effx.array.parameters import DT, S1, S2, S3, D, Dims, F, Nu, R
+from effx.array.holding import AF, AN, AR, A
+from effx.array.parameters import S1, S2, S3, D, Dims
 from effx.array.scalars import bool_
 from effx.array.values import Numeric, Operand
 from effx.dtypes import DTypeLike
@@ -24,9 +25,7 @@ class OfInexact(OfOperand, Protocol):
     """A function that keeps floating and complex dtypes, and turns integers into floats."""
 
     @overload
-    def __call__(self, x: Array[F, *Dims] | Numeric, /) -> Array[F, *Dims]: ...
-    @overload
-    def __call__(self, x: Array[Any, *Dims], /) -> Array[Any, *Dims]: ...
+    def __call__(self, x: AF | Numeric, /) -> AF: ...  # type: ignore[overload-overlap]  # only arrays hold dtypes
     @overload
     def __call__(self, x: Operand, /) -> Array: ...
 
@@ -35,9 +34,7 @@ class OfNumbers(OfOperand, Protocol):
     """A function that keeps every dtype but bool."""
 
     @overload
-    def __call__(self, x: Array[Nu, *Dims] | Numeric, /) -> Array[Nu, *Dims]: ...
-    @overload
-    def __call__(self, x: Array[Any, *Dims], /) -> Array[Any, *Dims]: ...
+    def __call__(self, x: AN | Numeric, /) -> AN: ...  # type: ignore[overload-overlap]  # only arrays hold dtypes
     @overload
     def __call__(self, x: Operand, /) -> Array: ...
 
@@ -46,9 +43,7 @@ class OfReal(OfOperand, Protocol):
     """A function that keeps real dtypes, and makes complex numbers real."""
 
     @overload
-    def __call__(self, x: Array[R, *Dims] | Numeric, /) -> Array[R, *Dims]: ...
-    @overload
-    def __call__(self, x: Array[Any, *Dims], /) -> Array[Any, *Dims]: ...
+    def __call__(self, x: AR | Numeric, /) -> AR: ...  # type: ignore[overload-overlap]  # only arrays hold dtypes
     @overload
     def __call__(self, x: Operand, /) -> Array: ...
 
@@ -57,7 +52,7 @@ class KeepsType(OfOperand, Protocol):
     """A function that keeps dtype and shape."""
 
     @overload
-    def __call__(self, x: Array[DT, *Dims] | Numeric, /) -> Array[DT, *Dims]: ...
+    def __call__(self, x: A | Numeric, /) -> A: ...
     @overload
     def __call__(self, x: Operand, /) -> Array: ...
 
@@ -66,7 +61,7 @@ class Predicate(OfOperand, Protocol):
     """A function that says true or false of each element."""
 
     @overload
-    def __call__(self, x: Array[Any, *Dims] | Numeric, /) -> Array[bool_, *Dims]: ...
+    def __call__(self, x: Array | Numeric, /) -> Array[bool_, *tuple[Any, ...]]: ...
     @overload
     def __call__(self, x: Operand, /) -> Array[bool_, *tuple[Any, ...]]: ...
 
@@ -106,9 +101,7 @@ class Resembles(Protocol):
     """`zeros_like`, `ones_like`, `empty_like`: of the given array's dtype and shape."""
 
     @overload
-    def __call__(
-        self, a: Array[DT, *Dims], dtype: None = None, shape: None = None, *, device: object = None
-    ) -> Array[DT, *Dims]: ...
+    def __call__(self, a: A, dtype: None = None, shape: None = None, *, device: object = None) -> A: ...
     @overload
     def __call__(
         self, a: Array[Any, *Dims], dtype: type[D], shape: None = None, *, device: object = None

@@ -13,7 +13,7 @@ from typing_extensions import TypeVarTuple, Unpack
 from effx import dtypes, handlers
 from effx.array import Array
 from effx.array.promotion import as_operand, convert, zeros
-from effx.array.values import Numeric
+from effx.array.values import AnyRank, Numeric
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
@@ -138,7 +138,7 @@ def jvp(
 @overload
 def jvp(  # numbers, NumPy data, and lists of arguments
     fun: Callable[..., R],
-    primals: Sequence[Numeric] | list[PyTree],
+    primals: Sequence[Numeric | AnyRank] | list[PyTree],
     tangents: Sequence[PyTree],
     has_aux: Literal[False] = False,
 ) -> tuple[R, R]: ...

@@ -18,14 +18,14 @@ def sizes(x: Array[enp.float32, M, N], v: Array[enp.float32, N], u: Array[enp.fl
     x @ u  # expect: operator
     v @ u  # expect: operator
     u @ x  # expect: operator
-    turned = x.T
-    turned @ turned  # expect: operator
+    x.T @ x.T  # expect: operator
     a: Array[enp.float32, N] = x  # expect: assignment "Array[float32, M, N]"
     b: Array[enp.float32, N, M] = x  # expect: assignment
     c: Array[enp.float32, N, M] = x.T
     d: Array[enp.float32, N] = u  # expect: assignment
     e: Scalar[enp.float32] = v  # expect: assignment
-    f: Array[enp.float32, N, N] = x @ x.T  # expect: assignment
+    gram = x @ x.T
+    f: Array[enp.float32, N, N] = gram  # expect: assignment "Array[float32, M, M]"
     for row in v.sum():  # expect: misc
         print(row)
     print(a, b, c, d, e, f)
