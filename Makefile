@@ -12,7 +12,8 @@ comma := ,
 GUARDED_PACKAGES := $(subst $(empty) ,$(comma),$(addprefix effx., \
   array dtypes effects errors flags handlers handling ir lax library lower nn numpy random \
   $(addprefix transforms.,arguments checkpoint closures custom_batching custom_call custom_derivatives \
-    custom_rules forward_backward jacobians jit named_functions naming placement pmap stages staging vmap)))
+    custom_rules forward_backward gradients jacobians jit named_functions naming placement pmap signatures stages \
+    staging vmap)))
 
 SOURCES := effx tests property_tests benchmarks examples tools stubs
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
@@ -73,6 +74,7 @@ layers:
 
 types:
 	$(VENV)/bin/python -m mypy --strict $(CHECKED)
+	$(VENV)/bin/python -m pytest tests/typing -q -n 0
 
 stubs:
 	$(VENV)/bin/python -m tools.check_stubs

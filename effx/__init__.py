@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from effx import test_util as test_util
     from effx import tree as tree
     from effx import tree_util as tree_util
+    from effx.array.parameters import Size as Size
     from effx.array.values import Array as Array
+    from effx.array.values import Scalar as Scalar
     from effx.flags import config as config
     from effx.flags import default_matmul_precision as default_matmul_precision
     from effx.flags import disable_jit as disable_jit
@@ -39,11 +41,9 @@ if TYPE_CHECKING:
     from effx.flags import threefry_partitionable as threefry_partitionable
     from effx.lower.backends import default_backend as default_backend
     from effx.lower.sharding import Device as Device
-    from effx.transforms.autodiff import grad as grad
     from effx.transforms.autodiff import jvp as jvp
     from effx.transforms.autodiff import linear_transpose as linear_transpose
     from effx.transforms.autodiff import linearize as linearize
-    from effx.transforms.autodiff import value_and_grad as value_and_grad
     from effx.transforms.autodiff import vjp as vjp
     from effx.transforms.checkpoint import checkpoint as checkpoint
     from effx.transforms.checkpoint import remat as remat
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from effx.transforms.custom_derivatives import custom_jvp as custom_jvp
     from effx.transforms.custom_derivatives import custom_vjp as custom_vjp
     from effx.transforms.forward_backward import fwd_and_bwd as fwd_and_bwd
+    from effx.transforms.gradients import grad as grad
+    from effx.transforms.gradients import value_and_grad as value_and_grad
     from effx.transforms.jacobians import hessian as hessian
     from effx.transforms.jacobians import jacfwd as jacfwd
     from effx.transforms.jacobians import jacobian as jacobian
@@ -83,7 +85,9 @@ _HOME = {
     "Array": "effx.array.values",
     "Device": "effx.lower.sharding",
     "Jitted": "effx.transforms.jit",
+    "Scalar": "effx.array.values",
     "ShapeDtypeStruct": "effx.transforms.stages",
+    "Size": "effx.array.parameters",
     "block_until_ready": "effx.transforms.placement",
     "checkpoint": "effx.transforms.checkpoint",
     "closure_convert": "effx.transforms.closures",
@@ -104,7 +108,7 @@ _HOME = {
     "enable_x64": "effx.flags",
     "eval_shape": "effx.transforms.staging",
     "fwd_and_bwd": "effx.transforms.forward_backward",
-    "grad": "effx.transforms.autodiff",
+    "grad": "effx.transforms.gradients",
     "hessian": "effx.transforms.jacobians",
     "jacfwd": "effx.transforms.jacobians",
     "jacobian": "effx.transforms.jacobians",
@@ -125,7 +129,7 @@ _HOME = {
     "remat": "effx.transforms.checkpoint",
     "stage": "effx.transforms.staging",
     "threefry_partitionable": "effx.flags",
-    "value_and_grad": "effx.transforms.autodiff",
+    "value_and_grad": "effx.transforms.gradients",
     "vjp": "effx.transforms.autodiff",
     "vmap": "effx.transforms.vmap",
 }

@@ -25,6 +25,34 @@ class SupportsDType(Protocol):
     def dtype(self) -> DType: ...
 
 
+class Scalar:
+    """What the classes of `effx.numpy` that stand for dtypes (`float32` …) have as a base, for annotations."""
+
+
+class Narrow(Scalar):
+    """A dtype that does not depend on the `enable_x64` flag: no component has 64 bits."""
+
+
+class Real(Scalar):
+    """A dtype of real numbers, bool included."""
+
+
+class Integer(Real):
+    """A signed or unsigned integer."""
+
+
+class Inexact(Scalar):
+    """A floating or complex dtype."""
+
+
+class Floating(Real, Inexact):
+    """A real floating dtype, those of ml_dtypes included."""
+
+
+class ComplexFloating(Inexact):
+    """A complex dtype."""
+
+
 DTypeLike: TypeAlias = DType | type[object] | str | SupportsDType
 
 

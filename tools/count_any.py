@@ -1,5 +1,7 @@
 """Count explicit uses of `Any` in each module of effx and refuse growth over the committed baseline.
 
+An unknown dtype or size of an array, `Array[Any, N]`, is no missing type, and not counted.
+
 Never: counts what mypy infers; only what somebody wrote.
 """
 
@@ -19,9 +21,15 @@ def count(source: str) -> int:
 
     >>> count("from typing import Any\\ndef f(x: Any) -> 'list[Any]': ...")
     2
+    >>> count("def f(x: Array[Any, *tuple[Any, ...]]) -> Scalar[Any]: ...")
+    0
     """
     total = 0
-    for node in ast.walk(ast.parse(source)):
+    module = ast.parse(source)
+    unknown = _parameters_of_arrays(module)
+    for node in ast.walk(module):
+        if node in unknown:
+            continue
         match node:
             case ast.Name(id="Any") | ast.Attribute(value=ast.Name(id="typing" | "t"), attr="Any"):
                 total += 1
@@ -34,6 +42,23 @@ def count(source: str) -> int:
             case _:
                 pass
     return total
+
+
+def _parameters_of_arrays(module: ast.Module) -> set[ast.AST]:
+    """The names `Any` that stand for a dtype, a size or a shape, and the defaults of type variables for these."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(module):
+        match node:
+            case ast.Subscript(value=ast.Name(id="Array" | "Scalar"), slice=inside):
+                found.update(ast.walk(inside))
+            case ast.Call(
+                func=ast.Name(id="TypeVar" | "TypeVarTuple"),
+                keywords=[*_, ast.keyword(arg="default", value=inside)],
+            ):
+                found.update(ast.walk(inside))
+            case _:
+                pass
+    return found
 
 
 def _quoted(annotation: str) -> int:

@@ -10,22 +10,17 @@ Never: wait for a device, except for boolean masks, whose number of true element
 
 from collections.abc import Callable, Sequence
 from operator import index as as_int
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Generic, final
 
 import attrs
 import numpy as np
 
 from effx import dtypes
 from effx.array import arithmetic
-from effx.array.promotion import (
-    as_operand,
-    broadcast_shapes,
-    broadcast_to,
-    convert,
-    host_array,
-    promote_dtypes,
-    scalar,
-)
+from effx.array.parameters import DT, Dims
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, host_array
+
+from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
 from effx.errors import ConcretizationError, IndexingError, ShapeError
 from effx.ir.ops.index import Gather, Scatter
@@ -270,7 +265,7 @@ def _read_block(x: "Array", advanced: list[int], arrays: "list[Array]") -> "Arra
 
 def _index_array(entry: Any, n: int, mode: str) -> "Array":
     """Returns an index as a signed array in which negative places have been counted from the end."""
-    from effx.array.values import HostArray
+    from effx.array.boxes import HostArray
 
     array: Array = as_operand(entry)
     t = array.type
@@ -417,22 +412,22 @@ def _write_mask(x: "Array", index: Any, value: "Operand", combiner: str) -> "Arr
     return arithmetic.where(broadcast_to(mask, t.shape), _COMBINE[combiner](x, update), x)
 
 
-class IndexUpdater:
+class IndexUpdater(Generic[DT, *Dims]):
     """`x.at`: index it, then choose what to do with the elements."""
 
     __slots__ = ("array",)
 
-    def __init__(self, array: "Array") -> None:
+    def __init__(self, array: "Array[DT, *Dims]") -> None:
         self.array = array
 
-    def __getitem__(self, index: Any) -> "IndexUpdate":
+    def __getitem__(self, index: Any) -> "IndexUpdate[DT, *Dims]":
         return IndexUpdate(self.array, index)
 
     def __repr__(self) -> str:
         return f"{self.array!r}.at"
 
 
-class IndexUpdate:
+class IndexUpdate(Generic[DT, *Dims]):
     """`x.at[i]`: each method returns a new array; x stays.
 
     Every method takes `mode` ("drop", "clip", "wrap", "fill", "promise_in_bounds"; what to do with
@@ -441,7 +436,7 @@ class IndexUpdate:
 
     __slots__ = ("array", "index")
 
-    def __init__(self, array: "Array", index: Any) -> None:
+    def __init__(self, array: "Array[DT, *Dims]", index: Any) -> None:
         self.array = array
         self.index = index
 
@@ -457,7 +452,7 @@ class IndexUpdate:
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
-    ) -> "Array":
+    ) -> "Array[DT, *Dims]":
         """Returns x with the elements replaced; of equal indices an unspecified one wins."""
         return self._write(value, "set", mode, indices_are_sorted, unique_indices)
 
@@ -468,7 +463,7 @@ class IndexUpdate:
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
-    ) -> "Array":
+    ) -> "Array[DT, *Dims]":
         """Returns x with the values added; equal indices add up."""
         return self._write(value, "add", mode, indices_are_sorted, unique_indices)
 
@@ -483,7 +478,7 @@ class IndexUpdate:
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
-    ) -> "Array":
+    ) -> "Array[DT, *Dims]":
         """Returns x with the values multiplied in."""
         return self._write(value, "mul", mode, indices_are_sorted, unique_indices)
 
@@ -505,7 +500,7 @@ class IndexUpdate:
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
-    ) -> "Array":
+    ) -> "Array[DT, *Dims]":
         """Returns x with the smaller of element and value."""
         return self._write(value, "min", mode, indices_are_sorted, unique_indices)
 
@@ -516,7 +511,7 @@ class IndexUpdate:
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
-    ) -> "Array":
+    ) -> "Array[DT, *Dims]":
         """Returns x with the larger of element and value."""
         return self._write(value, "max", mode, indices_are_sorted, unique_indices)
 

@@ -9,7 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from effx.array import promotion
-from effx.array.values import Array, HostArray, Operand
+from effx.array.boxes import HostArray
+from effx.array.values import Array, Operand
 from effx.effects import perform
 from effx.ir.ops.base import Elementwise
 from effx.ir.types import array_type

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from effx import dtypes
-from effx.array.values import Array, HostArray, Number, Operand
+from effx.array.boxes import HostArray
+from effx.array.values import Array, Number, Operand
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
 from effx.flags import numpy_rank_promotion

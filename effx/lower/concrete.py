@@ -7,7 +7,7 @@ Never: compile.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast, final
 
 import numpy as np
 from jaxlib import _jax
@@ -16,9 +16,10 @@ from typing_extensions import Unpack
 
 from effx import dtypes
 from effx.array import Array, Box, HostArray, Operand
+from effx.array.parameters import DT, Dims
 from effx.array.printing import array_repr, host_text
 from effx.array.promotion import as_operand
-from effx.array.values import DT, Dims, HostData, Number
+from effx.array.values import HostData, Number
 from effx.effects import isolated, perform
 from effx.errors import BackendError, DonatedArrayError, DTypeError
 from effx.ir.ops.convert import Bitcast
@@ -134,7 +135,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         """Whether the user chose the device, so that computations follow the array there."""
         return self.buffer._committed
 
-    def block_until_ready(self) -> "Array[DT, Unpack[Dims]]":
+    def block_until_ready(self) -> Self:
         """Waits until the value has been computed; returns the array."""
         self._check_alive("x.block_until_ready()")
         self.buffer.block_until_ready()
@@ -171,7 +172,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         """Returns the address of the elements on the device."""
         return self.buffer.unsafe_buffer_pointer()
 
-    def to_device(self, device: object, *, stream: object = None) -> "Array":
+    def to_device(self, device: object, *, stream: object = None) -> "Array[DT, Unpack[Dims]]":
         """Copies the array to another device."""
         return device_put(self, device)
 

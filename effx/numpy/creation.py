@@ -20,6 +20,7 @@ from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
 from effx.lower.concrete import device_put, put
+from effx.numpy.signatures import creates, resembles
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
@@ -248,6 +249,7 @@ def _placed(x: Array, device: object) -> Array:
     return x if device is None else device_put(x, device)
 
 
+@creates
 def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
     """Zeros of a shape; f32 by default.
 
@@ -258,6 +260,7 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) 
     return _placed(filled(_sizes("zeros", shape), 0, found), device)
 
 
+@creates
 def ones(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
     """Ones of a shape; f32 by default.
 
@@ -268,6 +271,7 @@ def ones(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -
     return _placed(filled(_sizes("ones", shape), 1, found), device)
 
 
+@creates
 def empty(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
     """Zeros of a shape: memory is never left as it was found.
 
@@ -307,6 +311,7 @@ def _like(
     return sizes, dtypes.canonicalize(dtype), False
 
 
+@resembles
 def zeros_like(
     a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:
@@ -319,6 +324,7 @@ def zeros_like(
     return _placed(filled(sizes, 0, found, weak), device)
 
 
+@resembles
 def ones_like(
     a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:
@@ -331,6 +337,7 @@ def ones_like(
     return _placed(filled(sizes, 1, found, weak), device)
 
 
+@resembles
 def empty_like(
     a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:

@@ -19,6 +19,7 @@ from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
 from effx.numpy.creation import operand
+from effx.numpy.signatures import keeps_type, of_inexact, of_numbers, of_real
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -44,6 +45,7 @@ _ACOSH = e.Acosh()
 _ATANH = e.Atanh()
 
 
+@of_inexact
 def sqrt(x: Operand, /) -> Array:
     """The square root; NaN below 0 for real numbers.
 
@@ -53,6 +55,7 @@ def sqrt(x: Operand, /) -> Array:
     return arithmetic.unary(_SQRT, x)
 
 
+@of_inexact
 def cbrt(x: Operand, /) -> Array:
     """The real cube root.
 
@@ -62,6 +65,7 @@ def cbrt(x: Operand, /) -> Array:
     return arithmetic.unary(_CBRT, x)
 
 
+@of_inexact
 def exp(x: Operand, /) -> Array:
     """Returns e to the power x.
 
@@ -71,6 +75,7 @@ def exp(x: Operand, /) -> Array:
     return arithmetic.unary(_EXP, x)
 
 
+@of_inexact
 def exp2(x: Operand, /) -> Array:
     """2 to the power x.
 
@@ -80,6 +85,7 @@ def exp2(x: Operand, /) -> Array:
     return arithmetic.unary(_EXP2, x)
 
 
+@of_inexact
 def expm1(x: Operand, /) -> Array:
     """Returns exp(x) - 1, exact near 0.
 
@@ -89,6 +95,7 @@ def expm1(x: Operand, /) -> Array:
     return arithmetic.unary(_EXPM1, x)
 
 
+@of_inexact
 def log(x: Operand, /) -> Array:
     """The natural logarithm.
 
@@ -98,6 +105,7 @@ def log(x: Operand, /) -> Array:
     return arithmetic.unary(_LOG, x)
 
 
+@of_inexact
 def log1p(x: Operand, /) -> Array:
     """Returns log(1 + x), exact near 0.
 
@@ -107,6 +115,7 @@ def log1p(x: Operand, /) -> Array:
     return arithmetic.unary(_LOG1P, x)
 
 
+@of_inexact
 def sin(x: Operand, /) -> Array:
     """The sine of x radians.
 
@@ -116,6 +125,7 @@ def sin(x: Operand, /) -> Array:
     return arithmetic.unary(_SIN, x)
 
 
+@of_inexact
 def cos(x: Operand, /) -> Array:
     """The cosine of x radians.
 
@@ -125,6 +135,7 @@ def cos(x: Operand, /) -> Array:
     return arithmetic.unary(_COS, x)
 
 
+@of_inexact
 def tan(x: Operand, /) -> Array:
     """The tangent of x radians.
 
@@ -134,6 +145,7 @@ def tan(x: Operand, /) -> Array:
     return arithmetic.unary(_TAN, x)
 
 
+@of_inexact
 def arcsin(x: Operand, /) -> Array:
     """The inverse sine, in radians from -pi/2 to pi/2.
 
@@ -143,6 +155,7 @@ def arcsin(x: Operand, /) -> Array:
     return arithmetic.unary(_ASIN, x)
 
 
+@of_inexact
 def arccos(x: Operand, /) -> Array:
     """The inverse cosine, in radians from 0 to pi.
 
@@ -152,6 +165,7 @@ def arccos(x: Operand, /) -> Array:
     return arithmetic.unary(_ACOS, x)
 
 
+@of_inexact
 def arctan(x: Operand, /) -> Array:
     """The inverse tangent, in radians from -pi/2 to pi/2.
 
@@ -161,6 +175,7 @@ def arctan(x: Operand, /) -> Array:
     return arithmetic.unary(_ATAN, x)
 
 
+@of_inexact
 def sinh(x: Operand, /) -> Array:
     """The hyperbolic sine.
 
@@ -170,6 +185,7 @@ def sinh(x: Operand, /) -> Array:
     return arithmetic.unary(_SINH, x)
 
 
+@of_inexact
 def cosh(x: Operand, /) -> Array:
     """The hyperbolic cosine.
 
@@ -179,6 +195,7 @@ def cosh(x: Operand, /) -> Array:
     return arithmetic.unary(_COSH, x)
 
 
+@of_inexact
 def tanh(x: Operand, /) -> Array:
     """The hyperbolic tangent.
 
@@ -188,6 +205,7 @@ def tanh(x: Operand, /) -> Array:
     return arithmetic.unary(_TANH, x)
 
 
+@of_inexact
 def arcsinh(x: Operand, /) -> Array:
     """The inverse hyperbolic sine.
 
@@ -197,6 +215,7 @@ def arcsinh(x: Operand, /) -> Array:
     return arithmetic.unary(_ASINH, x)
 
 
+@of_inexact
 def arccosh(x: Operand, /) -> Array:
     """The inverse hyperbolic cosine; NaN below 1 for real numbers.
 
@@ -206,6 +225,7 @@ def arccosh(x: Operand, /) -> Array:
     return arithmetic.unary(_ACOSH, x)
 
 
+@of_inexact
 def arctanh(x: Operand, /) -> Array:
     """The inverse hyperbolic tangent.
 
@@ -219,6 +239,7 @@ asin, acos, atan = arcsin, arccos, arctan
 asinh, acosh, atanh = arcsinh, arccosh, arctanh
 
 
+@of_inexact
 def log2(x: Operand, /) -> Array:
     """The logarithm to base 2.
 
@@ -228,6 +249,7 @@ def log2(x: Operand, /) -> Array:
     return arithmetic.unary(_LOG, x) * (1 / math.log(2))
 
 
+@of_inexact
 def log10(x: Operand, /) -> Array:
     """The logarithm to base 10.
 
@@ -237,6 +259,7 @@ def log10(x: Operand, /) -> Array:
     return arithmetic.unary(_LOG, x) * (1 / math.log(10))
 
 
+@of_real
 def absolute(x: Operand, /) -> Array:
     """The absolute value `|x|`; of complex numbers the modulus, a real number.
 
@@ -264,6 +287,7 @@ def fabs(x: Operand, /) -> Array:
     return perform(arithmetic.ABS, (a,))
 
 
+@of_numbers
 def negative(x: Operand, /) -> Array:
     """The negative `-x`; unsigned integers wrap.
 
@@ -273,6 +297,7 @@ def negative(x: Operand, /) -> Array:
     return arithmetic.negative(as_operand(x, "negative"))
 
 
+@keeps_type
 def positive(x: Operand, /) -> Array:
     """The operand itself, as an array.
 
@@ -282,6 +307,7 @@ def positive(x: Operand, /) -> Array:
     return perform(arithmetic.COPY, (operand(x, "positive"),))
 
 
+@keeps_type
 def sign(x: Operand, /) -> Array:
     """-1, 0 or 1 by sign; x / |x| for complex numbers; NaN stays.
 
@@ -294,6 +320,7 @@ def sign(x: Operand, /) -> Array:
 _SQUARE = e.Square()
 
 
+@of_numbers
 def square(x: Operand, /) -> Array:
     """The square `x * x`; of booleans as integers.
 
@@ -304,6 +331,7 @@ def square(x: Operand, /) -> Array:
     return perform(_SQUARE, (convert(a, dtypes.int32) if a.type.kind == "b" else a,))
 
 
+@of_inexact
 def reciprocal(x: Operand, /) -> Array:
     """Returns `1 / x` as a float.
 
@@ -313,6 +341,7 @@ def reciprocal(x: Operand, /) -> Array:
     return arithmetic.integer_power(arithmetic.to_inexact(as_operand(x, "reciprocal")), -1)
 
 
+@of_inexact
 def degrees(x: Operand, /) -> Array:
     """Radians to degrees.
 
@@ -322,6 +351,7 @@ def degrees(x: Operand, /) -> Array:
     return arithmetic.to_inexact(as_operand(x, "degrees")) * (180 / math.pi)
 
 
+@of_inexact
 def radians(x: Operand, /) -> Array:
     """Degrees to radians.
 
@@ -342,6 +372,7 @@ def _rounded(op: e.Floor | e.Ceil, x: Operand, what: str) -> Array:
 _CEIL = e.Ceil()
 
 
+@keeps_type
 def floor(x: Operand, /) -> Array:
     """The largest integer not above x; integers stay.
 
@@ -351,6 +382,7 @@ def floor(x: Operand, /) -> Array:
     return _rounded(arithmetic.FLOOR, x, "floor")
 
 
+@keeps_type
 def ceil(x: Operand, /) -> Array:
     """The smallest integer not below x; integers stay.
 
@@ -360,6 +392,7 @@ def ceil(x: Operand, /) -> Array:
     return _rounded(_CEIL, x, "ceil")
 
 
+@keeps_type
 def trunc(x: Operand, /) -> Array:
     """The integer part: rounded toward zero; integers stay.
 
@@ -376,6 +409,7 @@ def trunc(x: Operand, /) -> Array:
 fix = trunc
 
 
+@of_inexact
 def rint(x: Operand, /) -> Array:
     """The nearest integer as a float, halves to even.
 
@@ -398,6 +432,7 @@ def round(x: Operand, decimals: int = 0) -> Array:
 around = round
 
 
+@of_real
 def real(x: Operand, /) -> Array:
     """The real part.
 
@@ -419,6 +454,7 @@ def imag(x: Operand, /) -> Array:
     return BroadcastInDim(a.type.shape, ())(scalar(0, a.type.dtype, a.type.weak))
 
 
+@keeps_type
 def conj(x: Operand, /) -> Array:
     """The complex conjugate; real numbers stay.
 
@@ -450,6 +486,7 @@ def angle(z: Operand, deg: bool = False) -> Array:
     return degrees(result) if deg else result
 
 
+@of_inexact
 def sinc(x: Operand, /) -> Array:
     """sin(pi x) / (pi x), and 1 at 0.
 

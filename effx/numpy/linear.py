@@ -6,12 +6,13 @@ Never: decompose or solve; `effx.numpy.linalg` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.arithmetic import precision_of, preferred_of
+from effx.array.parameters import DT, K, M, N
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
@@ -19,11 +20,31 @@ from effx.errors import ShapeError
 from effx.ir.ops.linalg import DotGeneral
 
 if TYPE_CHECKING:
-    from effx.array import Operand
+    from effx.array import Operand, Scalar
 
 
+@overload
 def dot(
-    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: Array[DT, N], b: Array[DT, N], *, precision: object = None, preferred_element_type: None = None
+) -> Scalar[DT]: ...
+@overload
+def dot(
+    a: Array[DT, N, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
+) -> Array[DT, N, M]: ...
+@overload
+def dot(
+    a: Array[DT, N, K], b: Array[DT, K], *, precision: object = None, preferred_element_type: None = None
+) -> Array[DT, N]: ...
+@overload
+def dot(
+    a: Array[DT, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
+) -> Array[DT, M]: ...
+@overload
+def dot(
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
+) -> Array: ...
+def dot(
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """NumPy's dot: sums over the last axis of a and the second to last (or only) axis of b.
 
@@ -38,8 +59,28 @@ def dot(
     return arithmetic.dot(as_operand(a, "dot"), as_operand(b, "dot"), precision, preferred_element_type)
 
 
+@overload
 def matmul(
-    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: Array[DT, N], b: Array[DT, N], *, precision: object = None, preferred_element_type: None = None
+) -> Scalar[DT]: ...
+@overload
+def matmul(
+    a: Array[DT, N, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
+) -> Array[DT, N, M]: ...
+@overload
+def matmul(
+    a: Array[DT, N, K], b: Array[DT, K], *, precision: object = None, preferred_element_type: None = None
+) -> Array[DT, N]: ...
+@overload
+def matmul(
+    a: Array[DT, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
+) -> Array[DT, M]: ...
+@overload
+def matmul(
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
+) -> Array: ...
+def matmul(
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """The matrix product `a @ b` over the last two axes; further axes broadcast. Options as for `dot`.
 
@@ -52,7 +93,7 @@ def matmul(
 
 
 def vdot(
-    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """The sum of products of all elements, those of a conjugated. Options as for `dot`.
 
@@ -69,7 +110,7 @@ def vecdot(
     /,
     *,
     axis: int = -1,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Sums of products along an axis, the first conjugated; other axes broadcast. Options as for `dot`.
@@ -110,7 +151,7 @@ def vecmat(x1: Operand, x2: Operand, /) -> Array:
 
 
 def inner(
-    a: Operand, b: Operand, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """Sums of products over the last axes of both; scalars multiply. Options as for `dot`.
 
@@ -140,7 +181,7 @@ def tensordot(
     b: Operand,
     axes: int | Sequence[int | Sequence[int]] = 2,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Sums of products over pairs of axes.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -20,12 +20,14 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
 from effx.numpy.binary import apply, is_negative
 from effx.numpy.indexing import nonzero
+from effx.numpy.signatures import predicate
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
+    from effx.array.scalars import bool_
 
 
-def equal(x: Operand, y: Operand, /) -> Array:
+def equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether `x == y`, element by element.
 
     >>> bool(equal(1, 1.0))
@@ -34,7 +36,7 @@ def equal(x: Operand, y: Operand, /) -> Array:
     return apply(arithmetic.EQ, x, y)
 
 
-def not_equal(x: Operand, y: Operand, /) -> Array:
+def not_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether `x != y`, element by element.
 
     >>> bool(not_equal(1, 2))
@@ -43,7 +45,7 @@ def not_equal(x: Operand, y: Operand, /) -> Array:
     return apply(arithmetic.NE, x, y)
 
 
-def less(x: Operand, y: Operand, /) -> Array:
+def less(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether `x < y`, element by element.
 
     >>> bool(less(1, 2))
@@ -52,7 +54,7 @@ def less(x: Operand, y: Operand, /) -> Array:
     return apply(arithmetic.LT, x, y)
 
 
-def less_equal(x: Operand, y: Operand, /) -> Array:
+def less_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether `x <= y`, element by element.
 
     >>> bool(less_equal(1, 1))
@@ -61,7 +63,7 @@ def less_equal(x: Operand, y: Operand, /) -> Array:
     return apply(arithmetic.LE, x, y)
 
 
-def greater(x: Operand, y: Operand, /) -> Array:
+def greater(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether `x > y`, element by element.
 
     >>> bool(greater(1, 2))
@@ -70,7 +72,7 @@ def greater(x: Operand, y: Operand, /) -> Array:
     return apply(arithmetic.GT, x, y)
 
 
-def greater_equal(x: Operand, y: Operand, /) -> Array:
+def greater_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether `x >= y`, element by element.
 
     >>> bool(greater_equal(1, 1))
@@ -89,7 +91,7 @@ def _logical(op: e.And | e.Or | e.Xor, x: Operand, y: Operand, what: str) -> Arr
     return perform(op, tuple(broadcast_arrays([truth(x, what), truth(y, what)])))
 
 
-def logical_and(x: Operand, y: Operand, /) -> Array:
+def logical_and(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether both are true; numbers are true unless 0.
 
     >>> bool(logical_and(2, 0))
@@ -98,7 +100,7 @@ def logical_and(x: Operand, y: Operand, /) -> Array:
     return _logical(arithmetic.AND, x, y, "logical_and")
 
 
-def logical_or(x: Operand, y: Operand, /) -> Array:
+def logical_or(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether one is true; numbers are true unless 0.
 
     >>> bool(logical_or(2, 0))
@@ -107,7 +109,7 @@ def logical_or(x: Operand, y: Operand, /) -> Array:
     return _logical(arithmetic.OR, x, y, "logical_or")
 
 
-def logical_xor(x: Operand, y: Operand, /) -> Array:
+def logical_xor(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether exactly one is true; numbers are true unless 0.
 
     >>> bool(logical_xor(2, 3))
@@ -116,6 +118,7 @@ def logical_xor(x: Operand, y: Operand, /) -> Array:
     return _logical(arithmetic.XOR, x, y, "logical_xor")
 
 
+@predicate
 def logical_not(x: Operand, /) -> Array:
     """Whether it is false; numbers are true unless 0.
 
@@ -132,6 +135,7 @@ def _everywhere(value: bool, a: Array) -> Array:
 _IS_FINITE = e.IsFinite()
 
 
+@predicate
 def isfinite(x: Operand, /) -> Array:
     """Whether it is neither NaN nor infinite.
 
@@ -147,6 +151,7 @@ def isfinite(x: Operand, /) -> Array:
     return _everywhere(True, a)
 
 
+@predicate
 def isinf(x: Operand, /) -> Array:
     """Whether it is infinite; for complex numbers, whether one part is.
 
@@ -162,6 +167,7 @@ def isinf(x: Operand, /) -> Array:
     return _everywhere(False, a)
 
 
+@predicate
 def isnan(x: Operand, /) -> Array:
     """Whether it is NaN.
 
@@ -181,6 +187,7 @@ def _infinity(x: Operand, value: float, what: str) -> Array:
     return perform(arithmetic.EQ, (a, scalar(value, a.type.dtype)))
 
 
+@predicate
 def isposinf(x: Operand, /) -> Array:
     """Whether it is positive infinity.
 
@@ -190,6 +197,7 @@ def isposinf(x: Operand, /) -> Array:
     return _infinity(x, math.inf, "isposinf")
 
 
+@predicate
 def isneginf(x: Operand, /) -> Array:
     """Whether it is negative infinity.
 
@@ -199,6 +207,7 @@ def isneginf(x: Operand, /) -> Array:
     return _infinity(x, -math.inf, "isneginf")
 
 
+@predicate
 def signbit(x: Operand, /) -> Array:
     """Whether the sign bit is set: of -0.0 it is.
 
@@ -211,6 +220,7 @@ def signbit(x: Operand, /) -> Array:
     return is_negative(a)
 
 
+@predicate
 def isreal(x: Operand, /) -> Array:
     """Whether the imaginary part is 0, element by element.
 
@@ -221,6 +231,7 @@ def isreal(x: Operand, /) -> Array:
     return arithmetic.imag(a) == 0 if a.type.kind == "c" else _everywhere(True, a)
 
 
+@predicate
 def iscomplex(x: Operand, /) -> Array:
     """Whether the imaginary part is not 0, element by element.
 

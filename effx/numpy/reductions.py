@@ -5,12 +5,13 @@ Never: skip NaN; `effx.numpy.nanreductions` does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from effx import dtypes
 from effx.array import Array, reducing, shaping
+from effx.array.parameters import DT, Dims, F
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
@@ -18,10 +19,31 @@ from effx.errors import ShapeError
 from effx.numpy.indexing import no_out
 
 if TYPE_CHECKING:
-    from effx.array import Operand
-    from effx.array.values import Axis
+    from effx.array import Number, Operand
+    from effx.array.scalars import bool_
+    from effx.array.values import Axis, Numeric, Scalar
 
 
+@overload
+def sum(
+    a: Array[F, *Dims] | Numeric,
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = False,
+    initial: Operand | None = None,
+    where: Operand | None = None,
+) -> Scalar[F]: ...
+@overload
+def sum(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Operand | None = None,
+    where: Operand | None = None,
+) -> Array: ...
 def sum(
     a: Operand,
     axis: Axis = None,
@@ -49,6 +71,26 @@ def sum(
     return reducing.sum(as_operand(a, "sum"), axis, dtype, keepdims, initial, where)
 
 
+@overload
+def prod(
+    a: Array[F, *Dims] | Numeric,
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = False,
+    initial: Operand | None = None,
+    where: Operand | None = None,
+) -> Scalar[F]: ...
+@overload
+def prod(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Operand | None = None,
+    where: Operand | None = None,
+) -> Array: ...
 def prod(
     a: Operand,
     axis: Axis = None,
@@ -67,12 +109,30 @@ def prod(
     return reducing.prod(as_operand(a, "prod"), axis, dtype, keepdims, initial, where)
 
 
+@overload
+def max(
+    a: Array[DT, *Dims] | Numeric,
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = False,
+    initial: Number | None = None,
+    where: Operand | None = None,
+) -> Scalar[DT]: ...
+@overload
 def max(
     a: Operand,
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
+    initial: Number | None = None,
+    where: Operand | None = None,
+) -> Array: ...
+def max(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Number | None = None,
     where: Operand | None = None,
 ) -> Array:
     """The largest element over axes; NaN if there is one. Arguments as for `sum`.
@@ -87,12 +147,30 @@ def max(
     return reducing.max(as_operand(a, "max"), axis, keepdims, initial, where)
 
 
+@overload
+def min(
+    a: Array[DT, *Dims] | Numeric,
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = False,
+    initial: Number | None = None,
+    where: Operand | None = None,
+) -> Scalar[DT]: ...
+@overload
 def min(
     a: Operand,
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
+    initial: Number | None = None,
+    where: Operand | None = None,
+) -> Array: ...
+def min(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Number | None = None,
     where: Operand | None = None,
 ) -> Array:
     """The smallest element over axes; NaN if there is one. Arguments as for `sum`.
@@ -121,6 +199,26 @@ def ptp(a: Operand, axis: Axis = None, out: None = None, keepdims: bool = False)
     return reducing.max(x, axis, keepdims) - reducing.min(x, axis, keepdims)
 
 
+@overload
+def mean(
+    a: Array[F, *Dims] | Numeric,
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = False,
+    *,
+    where: Operand | None = None,
+) -> Scalar[F]: ...
+@overload
+def mean(
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Operand | None = None,
+) -> Array: ...
 def mean(
     a: Operand,
     axis: Axis = None,
@@ -197,6 +295,24 @@ def _ddof(what: str, ddof: float, correction: float | None) -> float:
     return correction
 
 
+@overload
+def all(
+    a: Operand,
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = False,
+    *,
+    where: Operand | None = None,
+) -> Scalar[bool_]: ...
+@overload
+def all(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Operand | None = None,
+) -> Array[bool_, *tuple[Any, ...]]: ...
 def all(
     a: Operand,
     axis: Axis = None,
@@ -214,6 +330,24 @@ def all(
     return reducing.all(as_operand(a, "all"), axis, keepdims, where)
 
 
+@overload
+def any(
+    a: Operand,
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = False,
+    *,
+    where: Operand | None = None,
+) -> Scalar[bool_]: ...
+@overload
+def any(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Operand | None = None,
+) -> Array[bool_, *tuple[Any, ...]]: ...
 def any(
     a: Operand,
     axis: Axis = None,

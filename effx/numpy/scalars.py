@@ -1,85 +1,40 @@
-"""Dtype objects such as `float32`: callable like NumPy's scalar types, usable wherever a dtype is taken.
+"""Dtypes such as `float32`, which `effx.array.scalars` defines, constants, and questions about dtypes.
 
-Never: subclass NumPy's scalar types; effx has arrays of rank 0 instead.
+Never: define a function of arrays.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, final
+from typing import Final
 
 import numpy as np
 
 from effx import dtypes
 from effx.array import Array
+
+# Each of these names would get lines of its own.
+# fmt: off
+# isort: off
+from effx.array.scalars import (
+    bool_ as bool_, int2 as int2, int4 as int4, int8 as int8, int16 as int16, int32 as int32,
+    int64 as int64, uint2 as uint2, uint4 as uint4, uint8 as uint8, uint16 as uint16, uint32 as uint32,
+    uint64 as uint64, float8_e3m4 as float8_e3m4, float8_e4m3 as float8_e4m3,
+    float8_e4m3b11fnuz as float8_e4m3b11fnuz, float8_e4m3fn as float8_e4m3fn,
+    float8_e4m3fnuz as float8_e4m3fnuz, float8_e5m2 as float8_e5m2, float8_e5m2fnuz as float8_e5m2fnuz,
+    float8_e8m0fnu as float8_e8m0fnu, bfloat16 as bfloat16, float16 as float16, float32 as float32,
+    float64 as float64, complex64 as complex64, complex128 as complex128,
+    ScalarType as ScalarType,
+)
+# isort: on
+# fmt: on
 from effx.dtypes import DType
 from effx.numpy.creation import array
 
-if TYPE_CHECKING:
-    from effx.array import Operand
+# The dtypes make arrays when called, which lies above their layer.
+ScalarType.make = staticmethod(array)
 
-
-@final
-class ScalarType:
-    """A dtype that makes arrays of itself when called.
-
-    Attributes:
-        dtype: the NumPy dtype.
-
-    >>> float32(3), float32 == np.dtype("float32")
-    (Array(3., dtype=float32), True)
-    """
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, dtype: DType) -> None:
-        self.dtype = dtype
-
-    @property
-    def __name__(self) -> str:
-        return self.dtype.name
-
-    def __call__(self, x: Operand = 0) -> Array:
-        """Converts a number or an array to this dtype."""
-        return array(x, dtype=self.dtype)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, ScalarType):
-            return bool(self.dtype == other.dtype)
-        try:
-            return bool(self.dtype == other)
-        except TypeError:
-            return False
-
-    def __hash__(self) -> int:
-        return hash(self.dtype)
-
-    def __repr__(self) -> str:
-        return f"effx.numpy.{'bool_' if self.dtype.kind == 'b' else self.dtype.name}"
-
-    def __reduce__(self) -> tuple[type[ScalarType], tuple[DType]]:
-        return ScalarType, (self.dtype,)
-
-
-bool_ = ScalarType(dtypes.bool_)
-int2, uint2 = ScalarType(dtypes.int2), ScalarType(dtypes.uint2)
-int4, uint4 = ScalarType(dtypes.int4), ScalarType(dtypes.uint4)
-int8, uint8 = ScalarType(dtypes.int8), ScalarType(dtypes.uint8)
-int16, uint16 = ScalarType(dtypes.int16), ScalarType(dtypes.uint16)
-int32, uint32 = ScalarType(dtypes.int32), ScalarType(dtypes.uint32)
-int64, uint64 = ScalarType(dtypes.int64), ScalarType(dtypes.uint64)
-float8_e3m4 = ScalarType(dtypes.float8_e3m4)
-float8_e4m3 = ScalarType(dtypes.float8_e4m3)
-float8_e4m3b11fnuz = ScalarType(dtypes.float8_e4m3b11fnuz)
-float8_e4m3fn = ScalarType(dtypes.float8_e4m3fn)
-float8_e4m3fnuz = ScalarType(dtypes.float8_e4m3fnuz)
-float8_e5m2 = ScalarType(dtypes.float8_e5m2)
-float8_e5m2fnuz = ScalarType(dtypes.float8_e5m2fnuz)
-float8_e8m0fnu = ScalarType(dtypes.float8_e8m0fnu)
-bfloat16, float16 = ScalarType(dtypes.bfloat16), ScalarType(dtypes.float16)
-float32, float64 = ScalarType(dtypes.float32), ScalarType(dtypes.float64)
-complex64, complex128 = ScalarType(dtypes.complex64), ScalarType(dtypes.complex128)
 # The default dtypes: 64 bits, which become 32 unless enable_x64 is on.
 int_, uint, float_, complex_ = int64, uint64, float64, complex128
 single, double, csingle, cdouble = float32, float64, complex64, complex128

@@ -1,11 +1,10 @@
-"""Differentiation: `jvp`, `linearize`, `vjp`, `linear_transpose`, `grad`, `value_and_grad`.
+"""Differentiation: `jvp`, `linearize`, `vjp`, `linear_transpose`.
 
 Never: know the derivative of one operation.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar, final
+from typing import Any, Literal, TypeVar, final, overload
 
 import attrs
 import numpy as np
@@ -13,7 +12,8 @@ from typing_extensions import TypeVarTuple, Unpack
 
 from effx import dtypes, handlers
 from effx.array import Array
-from effx.array.promotion import as_operand, convert, scalar, zeros
+from effx.array.promotion import as_operand, convert, zeros
+from effx.array.values import AnyRank, Numeric
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
@@ -22,19 +22,18 @@ from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import (
     abstract,
-    argument_numbers,
     as_arrays,
     flatten_output,
     name_of,
     origin_of,
     plain,
 )
+from effx.transforms.signatures import OfOperand, Pullback, Pushforward
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["grad", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp"]
+__all__ = ["jvp", "linear_transpose", "linearize", "vjp"]
 
-P = ParamSpec("P")
 R = TypeVar("R")
 Aux = TypeVar("Aux")
 Ts = TypeVarTuple("Ts")
@@ -45,7 +44,7 @@ def float0_zeros(t: ArrayType) -> PyTree:
     return np.zeros(t.shape, dtypes.float0)
 
 
-def _as_function(what: str, fun: Callable[..., object]) -> None:
+def as_function(what: str, fun: Callable[..., object]) -> None:
     if not callable(fun):
         raise TransformError(f"{what}: expected a function, got {fun!r} of type {type(fun).__name__}")
 
@@ -125,9 +124,34 @@ class _Flat:
         return self.aux.unflatten([plain(v) for v in values[self.out_count :]])
 
 
+@overload
 def jvp(
-    fun: Callable[..., Any], primals: Sequence[PyTree], tangents: Sequence[PyTree], has_aux: bool = False
-) -> tuple[Any, ...]:
+    fun: OfOperand, primals: Sequence[Numeric], tangents: Sequence[PyTree], has_aux: Literal[False] = False
+) -> tuple[Array, Array]: ...
+@overload
+def jvp(
+    fun: Callable[[Unpack[Ts]], R],
+    primals: tuple[Unpack[Ts]],
+    tangents: tuple[Unpack[Ts]],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(  # numbers, NumPy data, and lists of arguments
+    fun: Callable[..., R],
+    primals: Sequence[Numeric | AnyRank] | list[PyTree],
+    tangents: Sequence[PyTree],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[[Unpack[Ts]], tuple[R, Aux]],
+    primals: tuple[Unpack[Ts]],
+    tangents: tuple[Unpack[Ts]],
+    has_aux: Literal[True],
+) -> tuple[R, R, Aux]: ...
+def jvp(
+    fun: Callable[..., PyTree], primals: Sequence[PyTree], tangents: Sequence[PyTree], has_aux: bool = False
+) -> tuple[PyTree, ...]:
     """Evaluates a function together with its derivative along tangents: forward mode.
 
     Args:
@@ -148,7 +172,7 @@ def jvp(
     >>> print(f"{y:.6f} {dy:.6f}")
     0.099833 0.199001
     """
-    _as_function("jvp", fun)
+    as_function("jvp", fun)
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise TransformError(
             f"jvp: primals and tangents must be tuples or lists of arguments, "
@@ -274,7 +298,7 @@ class Shared:
         return ct
 
 
-def _axis_names(what: str, names: "Hashable | Sequence[Hashable]") -> tuple[Hashable, ...]:
+def axis_names(what: str, names: "Hashable | Sequence[Hashable]") -> tuple[Hashable, ...]:
     found: tuple[Hashable, ...] = tuple(names) if isinstance(names, tuple | list) else (names,)
     for name in found:
         try:
@@ -294,7 +318,17 @@ def _first(linear: LinearProgram, dependent: Sequence[bool], count: int) -> Line
     )
 
 
-def linearize(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: bool = False) -> tuple[Any, ...]:
+@overload
+def linearize(
+    fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: Literal[False] = False
+) -> tuple[R, Pushforward[R, Unpack[Ts]]]: ...
+@overload
+def linearize(
+    fun: Callable[[Unpack[Ts]], tuple[R, Aux]], *primals: Unpack[Ts], has_aux: Literal[True]
+) -> tuple[R, Pushforward[R, Unpack[Ts]], Aux]: ...
+def linearize(
+    fun: Callable[[Unpack[Ts]], PyTree], *primals: Unpack[Ts], has_aux: bool = False
+) -> tuple[PyTree, ...]:
     """Evaluates a function and gives its derivative at that point as a function of tangents.
 
     Evaluating the derivative many times costs only its linear part each time.
@@ -313,7 +347,7 @@ def linearize(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: boo
     >>> print(f"{y:.4f} {f_jvp(3.):.4f} {f_jvp(4.):.4f}")
     3.2682 -5.0075 -6.6767
     """
-    _as_function("linearize", fun)
+    as_function("linearize", fun)
     leaves, tree = flatten(primals)
     arrays = as_arrays("linearize", leaves, (primals, {}))
     flat = _Flat("linearize", fun, tree, has_aux)
@@ -335,12 +369,26 @@ def types_of(arrays: Sequence[Array]) -> tuple[ArrayType, ...]:
     return tuple([x.type for x in arrays])
 
 
+@overload
 def vjp(
     fun: Callable[[Unpack[Ts]], R],
     *primals: Unpack[Ts],
+    has_aux: Literal[False] = False,
+    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+) -> tuple[R, Pullback[R, Unpack[Ts]]]: ...
+@overload
+def vjp(
+    fun: Callable[[Unpack[Ts]], tuple[R, Aux]],
+    *primals: Unpack[Ts],
+    has_aux: Literal[True],
+    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+) -> tuple[R, Pullback[R, Unpack[Ts]], Aux]: ...
+def vjp(
+    fun: Callable[[Unpack[Ts]], PyTree],
+    *primals: Unpack[Ts],
     has_aux: bool = False,
     reduce_axes: "Hashable | Sequence[Hashable]" = (),
-) -> tuple[Any, ...]:
+) -> tuple[PyTree, ...]:
     """Evaluates a function and gives the transpose of its derivative: reverse mode.
 
     Args:
@@ -361,17 +409,17 @@ def vjp(
     >>> print(f"{xbar:.6f} {ybar:.6f}")
     0.614308 -0.252441
     """
-    _as_function("vjp", fun)
+    as_function("vjp", fun)
     leaves, tree = flatten(primals)
     arrays = as_arrays("vjp", leaves, (primals, {}))
-    flat, outputs, linear, dependent = _record("vjp", fun, arrays, tree, [True] * len(arrays), has_aux)
+    flat, outputs, linear, dependent = record("vjp", fun, arrays, tree, [True] * len(arrays), has_aux)
     n = flat.out_count
     assert flat.tree is not None
     pull = PullBack(
         "vjp", linear.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, flat.tree
     )
     results = flat.result(outputs)
-    axes = _axis_names("vjp", reduce_axes)
+    axes = axis_names("vjp", reduce_axes)
     f_vjp = (
         Partial(Shared(pull, axes), linear.residuals, tuple(arrays))
         if axes
@@ -380,7 +428,7 @@ def vjp(
     return (results, f_vjp, flat.auxiliary(outputs)) if has_aux else (results, f_vjp)
 
 
-def _record(
+def record(
     what: str,
     fun: Callable[..., object],
     arrays: list[Array],
@@ -394,7 +442,13 @@ def _record(
     return flat, outputs, _first(linear, dependent, flat.out_count), dependent
 
 
-def linear_transpose(fun: Callable[..., Any], *primals: PyTree) -> Callable[[PyTree], Any]:
+@overload
+def linear_transpose(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts]) -> Pullback[R, Unpack[Ts]]: ...
+@overload
+def linear_transpose(fun: Callable[..., R], *primals: PyTree) -> Callable[[R], PyTree]: ...
+def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] with PyTree
+    fun: Callable[..., PyTree], *primals: PyTree
+) -> PyTree:
     """Transposes a function that is promised to be linear.
 
     Costs no evaluation: only shapes and dtypes of the primals are read.
@@ -415,7 +469,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: PyTree) -> Callable[[PyT
     >>> f_transpose(1.0)
     (Array(0.5, dtype=float32, weak_type=True), Array(-0.5, dtype=float32, weak_type=True))
     """
-    _as_function("linear_transpose", fun)
+    as_function("linear_transpose", fun)
     leaves, tree = flatten(primals)
     types = [abstract("linear_transpose", x) for x in leaves]
     for t in types:
@@ -434,129 +488,3 @@ def linear_transpose(fun: Callable[..., Any], *primals: PyTree) -> Callable[[PyT
         "linear_transpose", linear.program, tuple(types), types_of(results), tuple(dependent), tree, flat.tree
     )
     return Partial(pull, linear.residuals)
-
-
-def value_and_grad(
-    fun: Callable[P, Any],
-    argnums: "int | Sequence[int]" = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
-) -> Callable[P, tuple[Any, Any]]:
-    """Returns a function that gives `fun`'s value and its gradient.
-
-    Args:
-        fun: returns a scalar (with has_aux a pair of a scalar and anything).
-        argnums: which positional argument or arguments to differentiate by.
-        has_aux: whether `fun` returns a pair `(value, aux)`.
-        holomorphic: whether `fun` is promised to be holomorphic; its arguments and result are complex.
-        allow_int: whether arguments may be integers, whose gradients have dtype float0.
-        reduce_axes: names of axes of vmap or pmap around. The gradient by an argument that all members of
-            such an axis share is the sum of the members' ones; without it each member has its own.
-
-    Returns:
-        A function giving `(value, gradient)`, or `((value, aux), gradient)`. The gradient has the
-        structure of the argument, and is a tuple if `argnums` is one.
-
-    Raises:
-        ShapeError, DTypeError: the result is no real scalar, or an argument is an integer.
-
-    >>> import effx
-    >>> print(*effx.value_and_grad(lambda x: x ** 3)(2.0))
-    8.0 12.0
-    """
-    _as_function("grad", fun)
-    name, axes = name_of(fun), _axis_names("grad", reduce_axes)
-
-    @wraps(fun)
-    def value_and_gradient(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any]:
-        places = argument_numbers("grad", argnums, len(args))
-        chosen = [args[i] for i in places]
-        leaves, tree = flatten(tuple(chosen))
-        arrays = as_arrays("grad", leaves, (chosen, {}))
-        for x in arrays:
-            _check_input(name, x.type, holomorphic, allow_int)
-
-        def function(*selected: PyTree) -> object:
-            all_args: list[PyTree] = list(args)
-            for i, value in zip(places, selected, strict=True):
-                all_args[i] = value
-            return fun(*all_args, **kwargs)
-
-        function.__name__ = name
-        function.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does: for the origin in errors
-        flat, outputs, linear, dependent = _record(
-            "grad", function, arrays, tree, [True] * len(arrays), has_aux
-        )
-        if flat.out_count != 1 or outputs[0].type.shape:
-            got = ", ".join(repr(y.type) for y in outputs[: flat.out_count])
-            raise ShapeError(f"grad: {name} must return a scalar, got {got or 'nothing'}; use vjp or jacrev")
-        y = outputs[0]
-        _check_output(name, y.type, holomorphic)
-        one = scalar(1, y.type.dtype, y.type.weak)
-        pull = PullBack(
-            "grad", linear.program, types_of(arrays), (y.type,), tuple(dependent[:1]), tree, leaf_structure
-        )
-        gradients = (
-            Shared(pull, axes)(linear.residuals, tuple(arrays), one) if axes else pull(linear.residuals, one)
-        )
-        result = gradients if isinstance(argnums, Sequence) else gradients[0]
-        value = flat.result(outputs)
-        return ((value, flat.auxiliary(outputs)) if has_aux else value), result
-
-    return value_and_gradient
-
-
-leaf_structure = flatten(0)[1]
-
-
-def _check_input(name: str, t: ArrayType, holomorphic: bool, allow_int: bool) -> None:
-    if holomorphic:
-        if t.kind != "c":
-            raise DTypeError(f"grad: with holomorphic=True arguments of {name} must be complex, got {t!r}")
-    elif t.kind not in "fc" and not allow_int:
-        raise DTypeError(
-            f"grad: {name} must be differentiated by floating or complex arguments, got {t!r}; "
-            f"convert it, or pass allow_int=True for a float0 gradient"
-        )
-
-
-def _check_output(name: str, t: ArrayType, holomorphic: bool) -> None:
-    if holomorphic:
-        if t.kind != "c":
-            raise DTypeError(f"grad: with holomorphic=True {name} must return a complex scalar, got {t!r}")
-    elif t.kind == "c":
-        raise DTypeError(
-            f"grad: {name} must return a real scalar, got {t!r}; pass holomorphic=True, or use vjp"
-        )
-    elif t.kind != "f":
-        raise DTypeError(f"grad: {name} must return a floating scalar, got {t!r}")
-
-
-def grad(
-    fun: Callable[P, Any],
-    argnums: "int | Sequence[int]" = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
-) -> Callable[P, Any]:
-    """Returns a function that gives `fun`'s gradient, in the structure of the argument.
-
-    For arguments and errors see `value_and_grad`. With has_aux the result is `(gradient, aux)`.
-    The gradient of a real function of complex arguments is the conjugate of the direction of
-    steepest ascent, as the pairing of cotangents has no conjugation.
-
-    >>> import effx, effx.numpy as enp
-    >>> print(f"{effx.grad(enp.tanh)(0.2):.6f}")
-    0.961043
-    """
-    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
-
-    @wraps(fun)
-    def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
-        value, result = both(*args, **kwargs)
-        return (result, value[1]) if has_aux else result
-
-    return gradient

@@ -4,19 +4,25 @@ Never: differentiate.
 """
 
 from collections.abc import Callable
+from typing import TypeVar, overload
 
 from effx.array import Array, Box
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.stage import run_program, stage
 from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of
+from effx.transforms.signatures import OfOperand
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["closure_convert"]
 
+R = TypeVar("R")
 
-def closure_convert(
-    fun: Callable[..., PyTree], *example_args: PyTree
-) -> tuple[Callable[..., PyTree], list[Array]]:
+
+@overload
+def closure_convert(fun: OfOperand, *example_args: PyTree) -> tuple[Callable[..., Array], list[Array]]: ...
+@overload
+def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Callable[..., R], list[Array]]: ...
+def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Callable[..., R], list[Array]]:
     """Turns what a function closes over into arguments, for rules that must know of it.
 
     Only values that may be differentiated are hoisted: floating and complex values that belong to a
@@ -59,7 +65,7 @@ def closure_convert(
     hoisted = [type(x) is Box and x.type.kind in "fc" for x in staged.captured]
     consts = [x for x, h in zip(staged.captured, hoisted, strict=True) if h]
 
-    def converted(*args: PyTree) -> PyTree:
+    def converted(*args: PyTree) -> R:
         """Gives what the function gives, whose hoisted values are the last arguments."""
         n = len(args) - len(consts)
         if n < 0:
@@ -83,7 +89,8 @@ def closure_convert(
         captured = [next(values) if h else x for x, h in zip(staged.captured, hoisted, strict=True)]
         results = run_program(staged.program, [*captured, *arrays])
         assert out_tree is not None
-        return out_tree.unflatten(results)
+        result: R = out_tree.unflatten(results)
+        return result
 
     converted.__name__ = name
     return converted, consts

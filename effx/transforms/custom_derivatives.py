@@ -5,7 +5,7 @@ Never: look inside a function that has rules.
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from typing import Concatenate, Generic, ParamSpec, TypeVar, final, overload
+from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, final, overload
 
 from effx import dtypes
 from effx.array import Array
@@ -115,7 +115,7 @@ class _Custom(Generic[P, R]):
         function: Callable[..., R] = self
         return self if instance is None else partial(function, instance)
 
-    def defjvp(self, jvp: F, symbolic_zeros: bool = False) -> F:
+    def defjvp(self, jvp: Callable[Q, tuple[R, R]], symbolic_zeros: bool = False) -> Callable[Q, tuple[R, R]]:
         """Gives the function a rule for forward mode, which serves reverse mode too if there is no other.
 
         Args:
@@ -182,6 +182,38 @@ class _Custom(Generic[P, R]):
             )
         self._forward = Forward(jvp, True)
 
+    @overload
+    def defvjp(
+        self,
+        fwd: Callable[..., tuple[R, S]],
+        bwd: Callable[[S, R], PyTree],
+        symbolic_zeros: Literal[False] = False,
+        optimize_remat: bool = False,
+    ) -> None: ...
+    @overload
+    def defvjp(  # with one argument that is not differentiated by
+        self,
+        fwd: Callable[..., tuple[R, S]],
+        bwd: Callable[[PyTree, S, R], PyTree],
+        symbolic_zeros: Literal[False] = False,
+        optimize_remat: bool = False,
+    ) -> None: ...
+    @overload
+    def defvjp(  # with two
+        self,
+        fwd: Callable[..., tuple[R, S]],
+        bwd: Callable[[PyTree, PyTree, S, R], PyTree],
+        symbolic_zeros: Literal[False] = False,
+        optimize_remat: bool = False,
+    ) -> None: ...
+    @overload
+    def defvjp(  # cotangents of integers and symbolic zeros are not what the function returns
+        self,
+        fwd: Callable[..., tuple[R, PyTree]],
+        bwd: Callable[..., PyTree],
+        symbolic_zeros: Literal[True],
+        optimize_remat: bool = False,
+    ) -> None: ...
     def defvjp(
         self,
         fwd: Callable[..., tuple[R, PyTree]],
@@ -299,7 +331,7 @@ class custom_vjp(_Custom[P, R]):
     what = "custom_vjp"
 
 
-def custom_gradient(fun: Callable[P, tuple[R, Callable[..., PyTree]]]) -> Callable[P, R]:
+def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callable[P, R]:
     """Makes a function from one that also gives its derivative's transpose.
 
     Args:

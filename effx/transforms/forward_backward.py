@@ -48,7 +48,9 @@ def fwd_and_bwd(
                 inner[i] = x
             return fun(*inner, **kwargs)
 
-        return vjp(function, *[args[i] for i in places], has_aux=has_aux)
+        # What it returns depends on has_aux, whose value is not known here.
+        untyped: Callable[..., tuple[PyTree, ...]] = vjp
+        return untyped(function, *[args[i] for i in places], has_aux=has_aux)
 
     def bwd(residuals: PyTree, cotangent: PyTree) -> PyTree:
         cotangents = residuals(cotangent)

@@ -5,7 +5,7 @@ Never: differentiate; `jvp` and `vjp` do.
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from effx import dtypes
 from effx.array import Array
@@ -17,12 +17,18 @@ from effx.ir.ops.shape import Iota
 from effx.ir.types import ArrayType, array_type
 from effx.transforms.arguments import argument_numbers, as_arrays, name_of
 from effx.transforms.autodiff import jvp, vjp
+from effx.transforms.signatures import HessianOf, JacobianOf
 from effx.transforms.vmap import vmap
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
 P = ParamSpec("P")
+R = TypeVar("R")
+
+# What they return depends on has_aux, whose value is not known here.
+_jvp: Callable[..., PyTree] = jvp
+_vjp: Callable[..., PyTree] = vjp
 
 
 def _basis(types: Sequence[ArrayType]) -> list[Array]:
@@ -74,12 +80,26 @@ def _select(
     return selected, tuple([args[i] for i in places])
 
 
+@overload
 def jacfwd(
-    fun: Callable[P, Any],
+    fun: Callable[P, R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> JacobianOf[P, R]: ...
+@overload
+def jacfwd(
+    fun: Callable[P, PyTree],
     argnums: "int | Sequence[int]" = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[P, Any]:
+) -> JacobianOf[P, object]: ...
+def jacfwd(
+    fun: Callable[..., PyTree],
+    argnums: "int | Sequence[int]" = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> PyTree:
     """Returns a function that gives `fun`'s Jacobian, column by column in forward mode: best for tall ones.
 
     Args:
@@ -101,7 +121,7 @@ def jacfwd(
     name = name_of(fun)
 
     @wraps(fun)
-    def jacobian_of(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def jacobian_of(*args: PyTree, **kwargs: PyTree) -> PyTree:
         selected, chosen = _select(fun, argnums, args, kwargs, "jacfwd")
         leaves, tree = flatten(chosen)
         arrays = as_arrays("jacfwd", leaves, (chosen, {}))
@@ -110,7 +130,7 @@ def jacfwd(
         types = [x.type for x in arrays]
 
         def push(*tangents: Array) -> Any:
-            return jvp(selected, tree.unflatten(arrays), tree.unflatten(tangents), has_aux=has_aux)[1:]
+            return _jvp(selected, tree.unflatten(arrays), tree.unflatten(tangents), has_aux=has_aux)[1:]
 
         columns, *aux = vmap(push, out_axes=(0, None) if has_aux else (0,))(*_basis(types))
         out_leaves, out_tree = flatten(columns)
@@ -131,13 +151,29 @@ def jacfwd(
     return jacobian_of
 
 
+@overload
 def jacrev(
-    fun: Callable[P, Any],
+    fun: Callable[P, R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: Literal[False] = False,
+) -> JacobianOf[P, R]: ...
+@overload
+def jacrev(
+    fun: Callable[P, PyTree],
     argnums: "int | Sequence[int]" = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[P, Any]:
+) -> JacobianOf[P, object]: ...
+def jacrev(
+    fun: Callable[..., PyTree],
+    argnums: "int | Sequence[int]" = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> PyTree:
     """Returns a function that gives `fun`'s Jacobian, row by row in reverse mode: best for wide ones.
 
     For arguments and the result see `jacfwd`; `allow_int` admits integer arguments, whose
@@ -151,13 +187,13 @@ def jacrev(
     name = name_of(fun)
 
     @wraps(fun)
-    def jacobian_of(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def jacobian_of(*args: PyTree, **kwargs: PyTree) -> PyTree:
         selected, chosen = _select(fun, argnums, args, kwargs, "jacrev")
         leaves, tree = flatten(chosen)
         arrays = as_arrays("jacrev", leaves, (chosen, {}))
         for x in arrays:
             _check_argument("jacrev", name, x.type, holomorphic, allow_int)
-        y, pull, *aux = vjp(selected, *chosen, has_aux=has_aux)
+        y, pull, *aux = _vjp(selected, *chosen, has_aux=has_aux)
         out_leaves, out_tree = flatten(y)
         types = [x.type for x in out_leaves]
         for t in types:
@@ -182,12 +218,26 @@ def jacrev(
 jacobian = jacrev
 
 
+@overload
 def hessian(
-    fun: Callable[P, Any],
+    fun: Callable[P, R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> HessianOf[P, R]: ...
+@overload
+def hessian(
+    fun: Callable[P, PyTree],
     argnums: "int | Sequence[int]" = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[P, Any]:
+) -> HessianOf[P, object]: ...
+def hessian(
+    fun: Callable[..., PyTree],
+    argnums: "int | Sequence[int]" = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> PyTree:
     """Returns a function that gives the second derivatives: forward mode over reverse mode.
 
     For arguments see `jacfwd`.

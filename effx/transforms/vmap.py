@@ -6,7 +6,7 @@ Never: know how one operation is batched.
 from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from operator import index
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from effx import handlers
 from effx.array import Array
@@ -15,6 +15,7 @@ from effx.array.shaping import moveaxis
 from effx.errors import ShapeError, TransformError, TreeError
 from effx.ir.ops.shape import BroadcastInDim
 from effx.transforms.arguments import argument_place, as_results, name_of, origin_of, plain
+from effx.transforms.signatures import Batched, Mapped
 from effx.tree import unflatten
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -32,13 +33,37 @@ def _is_axis(x: object) -> bool:
     return x is None
 
 
+@overload
+def vmap(
+    fun: Batched[..., PyTree],
+    in_axes: Literal[0] = 0,
+    out_axes: Literal[0] = 0,
+    axis_name: Hashable = None,
+    axis_size: int | None = None,
+) -> Batched[..., PyTree]: ...
+@overload
+def vmap(
+    fun: Callable[P, R],
+    in_axes: Literal[0] = 0,
+    out_axes: Literal[0] = 0,
+    axis_name: Hashable = None,
+    axis_size: int | None = None,
+) -> Batched[P, R]: ...
+@overload
 def vmap(
     fun: Callable[P, R],
     in_axes: AxisTree = 0,
     out_axes: AxisTree = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
-) -> Callable[P, R]:
+) -> Mapped[P, R]: ...
+def vmap(
+    fun: Callable[P, R],
+    in_axes: AxisTree = 0,
+    out_axes: AxisTree = 0,
+    axis_name: Hashable = None,
+    axis_size: int | None = None,
+) -> PyTree:
     """Returns a function that does for a whole batch what `fun` does for one member.
 
     Args:

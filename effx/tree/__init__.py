@@ -11,8 +11,9 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
+from effx.effects import Value
 from effx.errors import TreeError
 from effx.tree.partial import Partial
 from effx.tree.prefixes import broadcast_prefix, flatten_up_to, keystr, prefix_errors, up_to
@@ -38,6 +39,10 @@ from effx.tree.registry import (
     tuple_structure,
     users,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+    from attrs import AttrsInstance
 
 __all__ = [
     "DictKey",
@@ -83,6 +88,10 @@ __all__ = [
 
 T = TypeVar("T")
 R = TypeVar("R")
+K = TypeVar("K")
+# Values are the leaves of arrays, which lie above this layer.
+L = TypeVar("L", bound=Value)
+D = TypeVar("D", bound="DataclassInstance | AttrsInstance")
 
 
 def unflatten(treedef: PyTreeDef, leaves: Iterable[PyTree]) -> PyTree:
@@ -121,6 +130,14 @@ def structure(tree: PyTree, is_leaf: IsLeaf | None = None) -> PyTreeDef:
     return flatten(tree, is_leaf)[1]
 
 
+@overload
+def map(f: Callable[..., L], tree: D, *rest: PyTree, is_leaf: None = None) -> D: ...
+@overload
+def map(f: Callable[..., R], tree: list[L], *rest: PyTree, is_leaf: None = None) -> list[R]: ...
+@overload
+def map(f: Callable[..., R], tree: dict[K, L], *rest: PyTree, is_leaf: None = None) -> dict[K, R]: ...
+@overload
+def map(f: Callable[..., R], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None = None) -> PyTree: ...
 def map(f: Callable[..., R], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None = None) -> PyTree:
     """Apply a function to the leaves of one or more trees.
 

@@ -92,7 +92,7 @@ def test_lists_are_refused(name: str) -> None:
         (lambda: enp.sum(A, 2), ShapeError, "sum: axis 2 is out of range for the 2 axes of f32[2,3]"),
         (lambda: enp.sum(A, (0, 0)), ShapeError, "sum: axes (0, 0) repeat an axis of f32[2,3]"),
         (
-            lambda: enp.sum(A, out=A),  # type: ignore[arg-type]  # wrong on purpose
+            lambda: enp.sum(A, out=A),  # type: ignore[call-overload]  # wrong on purpose
             ShapeError,
             "sum: arrays are immutable, so out= is not supported; use the result",
         ),

@@ -65,12 +65,13 @@ def test_derivatives_are_those_of_the_function(name: str) -> None:
     w, x = enp.asarray(W), enp.asarray(X)
     xs = enp.stack([x, -x, 2 * x])
     close(f(w, x), network(w, x))
-    for g, reference in [
+    pairs: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
         (effx.grad(f, (0, 1)), effx.grad(network, (0, 1))),
         (lambda w, x: effx.jvp(f, (w, x), (w, x)), lambda w, x: effx.jvp(network, (w, x), (w, x))),
         (effx.hessian(f, 1), effx.hessian(network, 1)),
         (effx.jacrev(effx.jacrev(f, 1), 1), effx.hessian(network, 1)),
-    ]:
+    ]
+    for g, reference in pairs:
         for h in twice(g):
             close(h(w, x), reference(w, x), 1e-4)
     batched = effx.vmap(effx.grad(network, 1), in_axes=(None, 0))(w, xs)

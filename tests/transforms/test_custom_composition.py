@@ -173,7 +173,8 @@ def test_forward_mode_uses_its_own_rule(name: str, kind: str, factor: float) -> 
 
 def test_order_of_the_two_kinds_does_not_matter() -> None:
     """custom_jvp around custom_vjp has both rules too, also when they are defined afterwards."""
-    inner = custom_vjp(enp.sin)
+    sine: Callable[[Any], effx.Array] = enp.sin
+    inner = custom_vjp(sine)
     f = custom_jvp(inner)
     inner.defvjp(lambda x: (enp.sin(x), None), lambda _, ct: (7.0 * ct,))
     f.defjvp(lambda p, t: (f(*p), 5.0 * t[0]))

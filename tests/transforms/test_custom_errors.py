@@ -100,7 +100,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[EffxError], str]] = {
         "custom_vmap: expected a function, got () of type tuple",
     ),
     "closure of no function": (
-        lambda: effx.closure_convert(1),  # type: ignore[arg-type]  # on purpose
+        lambda: effx.closure_convert(1),  # type: ignore[call-overload]  # on purpose
         TransformError,
         "closure_convert: expected a function, got 1 of type int",
     ),
@@ -120,12 +120,12 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[EffxError], str]] = {
         "custom_vmap: f was called before its rule was defined with def_vmap",
     ),
     "a rule that is no function": (
-        lambda: custom_jvp(f).defjvp(3),  # type: ignore[type-var]  # on purpose
+        lambda: custom_jvp(f).defjvp(3),  # type: ignore[arg-type]  # on purpose
         TransformError,
         "custom_jvp: defjvp takes functions, got 3 of type int",
     ),
     "a backward rule that is no function": (
-        lambda: custom_vjp(f).defvjp(f, None),  # type: ignore[arg-type]  # on purpose
+        lambda: custom_vjp(f).defvjp(f, None),  # type: ignore[call-overload]  # on purpose
         TransformError,
         "custom_vjp: defvjp takes functions, got None of type NoneType",
     ),

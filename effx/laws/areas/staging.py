@@ -137,7 +137,8 @@ def effect_rows_are_unions(f: Function, xs: Points) -> None:
     def communicating(*ys: Array) -> object:
         return effx.lax.psum(f(*ys), "i")
 
-    named = effx.make_jaxpr(effx.vmap(communicating, axis_name="i"))(*[x[None] for x in xs])
+    members = effx.vmap(communicating, axis_name="i")
+    named = effx.make_jaxpr(members)(*[x[None] for x in xs])
     assert check(named).effects == frozenset(), "vmap takes the effect of the name that it binds"
 
 

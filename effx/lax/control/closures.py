@@ -4,14 +4,15 @@ Never: perform a control-flow operation.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import final
+from typing import TypeAlias, final
 from weakref import WeakKeyDictionary
 
 import attrs
 
 from effx import dtypes
-from effx.array import Array, Box
+from effx.array import Array, Box, Scalar
 from effx.array.promotion import as_operand, convert
+from effx.array.values import Numeric
 from effx.effects import Frame, is_in_scope
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.handlers.stage import stage
@@ -23,9 +24,22 @@ from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["Closed", "arrays_of", "check_callable", "closed", "converted", "decided", "settled", "types_of"]
+__all__ = [
+    "Closed",
+    "Loose",
+    "arrays_of",
+    "check_callable",
+    "closed",
+    "converted",
+    "decided",
+    "settled",
+    "types_of",
+]
 
 Types = tuple[ArrayType, ...]
+Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
+"""What may be given for the arrays that a function names: numbers, NumPy data, scalars, containers of such."""
+
 Function = Callable[..., PyTree]
 
 

@@ -19,6 +19,7 @@ from effx.ir.ops.control import Call, Cond, Scan, While
 from effx.ir.program import Program
 from effx.ir.types import array_type
 from effx.lax.control.closures import (
+    Loose,
     Types,
     arrays_of,
     check_callable,
@@ -47,7 +48,7 @@ def while_loop(
 def while_loop(  # for functions of arrays that get numbers or NumPy arrays
     cond_fun: Callable[[C], Operand],
     body_fun: Callable[[C], C],
-    init_val: PyTree,
+    init_val: Loose,
     *,
     max_steps: int | None = None,
 ) -> C: ...
@@ -230,7 +231,7 @@ def fori_loop(  # for functions of arrays that get numbers or NumPy arrays
     lower: Operand,
     upper: Operand,
     body_fun: Callable[[Array, C], C],
-    init_val: PyTree,
+    init_val: Loose,
     *,
     unroll: int | bool | None = None,
     max_steps: int | None = None,

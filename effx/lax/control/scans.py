@@ -5,14 +5,18 @@ Never: unroll in Python, unless jit is disabled; the operation holds the body on
 
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
+
+from typing_extensions import TypeVarTuple
 
 from effx import flags
 from effx.array import Array
+from effx.array.parameters import DT, Dims, N
 from effx.array.shaping import concatenate, reshape, stack
 from effx.errors import ShapeError, TransformError, TreeError
 from effx.ir.ops.control import Scan
 from effx.lax.control.closures import (
+    Loose,
     Types,
     arrays_of,
     check_callable,
@@ -32,10 +36,21 @@ from effx.tree.registry import PyTree, PyTreeDef, flatten
 __all__ = ["map", "scan"]
 
 C = TypeVar("C")
+V = TypeVar("V")
+Vs = TypeVarTuple("Vs")
 X = TypeVar("X")
 Y = TypeVar("Y")
 
 
+@overload
+def scan(
+    f: Callable[[C, Array[DT, *Dims]], tuple[C, Array[V, *Vs]]],
+    init: C,
+    xs: Array[DT, N, *Dims],
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[C, Array[V, *tuple[Any, ...]]]: ...
 @overload
 def scan(
     f: Callable[[C, X], tuple[C, Y]],
@@ -57,7 +72,7 @@ def scan(
 @overload
 def scan(  # for functions of arrays that get numbers or NumPy arrays
     f: Callable[[C, X], tuple[C, Y]],
-    init: PyTree,
+    init: Loose,
     xs: PyTree = None,
     length: int | None = None,
     reverse: bool = False,
@@ -226,6 +241,10 @@ def _in_python(
     return carry, _stacked("scan", name, outputs)
 
 
+@overload
+def map(
+    f: Callable[[Array[DT, *Dims]], Array[V, *Vs]], xs: Array[DT, N, *Dims], *, batch_size: int | None = None
+) -> Array[V, N, *Vs]: ...
 @overload
 def map(f: Callable[[X], Y], xs: X, *, batch_size: int | None = None) -> Y: ...
 @overload

@@ -1,0 +1,50 @@
+"""Names for what functions of arrays take and give: operands, scalars, arrays of unknown rank.
+
+Never: exist at run time but as names.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from typing_extensions import TypeVar, Unpack
+
+from effx.array.described import HostData, Number, SupportsArray
+from effx.array.parameters import DT
+from effx.array.values import Array
+
+__all__ = ["AnyRank", "Axis", "MatrixTurns", "Numeric", "Operand", "Other", "Scalar", "Turns"]
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Unknown:
+    """A size that nothing has: only arrays of unknown rank match `AnyRank`."""
+
+
+Scalar: TypeAlias = Array[DT, Unpack[tuple[()]]]
+"""An array of rank 0."""
+
+AnyRank: TypeAlias = Array[
+    Any, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown
+]
+"""Arrays of unknown rank. An overload for it stands before those for ranks, all of which a bare `Array` matches."""
+
+Numeric: TypeAlias = Number | HostData | np.generic
+"""Numbers and NumPy data. Not what only has `__array__`: to type checkers arrays are among that."""
+
+Other: TypeAlias = Numeric | SupportsArray
+Operand: TypeAlias = Array | Other
+Axis: TypeAlias = int | Sequence[int] | None
+
+
+class Turns(Protocol[R_co]):
+    """What `x.T` is for an array: a property cannot be overloaded, the method that it stands for can."""
+
+    def _turned(self) -> R_co: ...
+
+
+class MatrixTurns(Protocol[R_co]):
+    """What `x.mT` is for an array."""
+
+    def _matrix_turned(self) -> R_co: ...

@@ -1,0 +1,99 @@
+"""Arrays without memory on a device: boxes of handlers, and constants that are still on the host.
+
+Never: know what a handler keeps in a box.
+"""
+
+from typing import Any, ClassVar, final
+
+import numpy as np
+from typing_extensions import Unpack
+
+from effx.array.described import HostData, Number
+from effx.array.parameters import DT, Dims
+from effx.array.printing import array_repr, host_text
+from effx.array.values import Array
+from effx.effects import Frame, current_frame, is_in_scope, stack_of
+from effx.errors import ConcretizationError, EscapedBoxError
+from effx.ir.types import ArrayType
+
+__all__ = ["Box", "HostArray"]
+
+
+@final
+class Box(Array[DT, Unpack[Dims]]):
+    """An array that belongs to one installed handler.
+
+    Attributes:
+        frame: the handler's frame.
+        payload: what the handler keeps for it: a dual number, a batched value, a variable.
+        type: the type that the user's function sees.
+    """
+
+    __slots__ = ("frame", "payload", "type")
+    frame: Frame  # type: ignore[mutable-override]  # never None in a box, and never assigned again
+
+    def __init__(self, frame: Frame, payload: Any, type: ArrayType) -> None:
+        self.frame = frame
+        self.payload = payload
+        self.type = type
+
+    def __bool__(self) -> bool:
+        # Only the truth value may be taken from a box: it chooses a path through the
+        # program, and the handler says which plain value decides.
+        decide = getattr(self.frame.handler, "primal", None)
+        plain = decide(self.payload) if decide is not None and self.type.size == 1 else None
+        if plain is not None:
+            return bool(plain)
+        return super().__bool__()
+
+    def host(self, asked: str) -> HostData:
+        handlers = stack_of(current_frame())
+        error = ConcretizationError(
+            f"{asked}: needs a concrete value, but x is an abstract {self.type!r} under {self.frame.handler.describe()}"
+            f"{f' ({self.frame.origin})' if self.frame.origin else ''}; use effx.numpy.where or effx.lax control flow, "
+            f"or mark the argument static"
+        )
+        error.handlers = handlers
+        raise error
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.type!r}>with<{self.frame.handler.describe()}>"
+
+    def escaped(self) -> EscapedBoxError:
+        """Returns the error for the box where its handler is not at work."""
+        origin = f" of {self.frame.origin}" if self.frame.origin else ""
+        handler = f"{self.frame.handler.describe()}{origin}"
+        error = EscapedBoxError(
+            f"escaped box: a value {self.type!r} that belongs to {handler} was used after that "
+            f"handler had ended; return it from the function instead of keeping it in a variable outside"
+            if not self.frame.live or not is_in_scope(self.frame)
+            else f"escaped box: a value {self.type!r} of {handler} was used outside that handler"
+        )
+        error.frame = self.frame
+        return error
+
+
+@final
+class HostArray(Array[DT, Unpack[Dims]]):
+    """A constant whose data is still on the host: a Python number or NumPy data.
+
+    Attributes:
+        value: a Python number for rank 0, or a NumPy array of the type's dtype and shape.
+        type: the array type; a number is read as its dtype.
+    """
+
+    __slots__ = ("type", "value")
+    frame: ClassVar[None] = None  # type: ignore[misc, mutable-override]  # an instance slot in boxes
+
+    def __init__(self, value: Number | HostData, type: ArrayType) -> None:
+        self.value = value
+        self.type = type
+
+    def host(self, asked: str) -> HostData:
+        return np.asarray(self.value, self.type.dtype)
+
+    def __str__(self) -> str:
+        return host_text(self)
+
+    def __repr__(self) -> str:
+        return array_repr(self)

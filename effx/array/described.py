@@ -1,0 +1,200 @@
+"""What an array says of itself, and how it becomes Python or NumPy data.
+
+Never: know an operator or a function; `effx.array.values` adds them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+
+from effx.effects import Value
+from effx.errors import ConcretizationError, ShapeError
+from effx.ir.types import ArrayType, Shape
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
+
+__all__ = ["Described", "HostData", "Number", "SupportsArray"]
+
+Number = bool | int | float | complex
+HostData = np.ndarray[Any, Any]
+
+
+class SupportsArray(Protocol):
+    """Anything that converts itself to a NumPy array."""
+
+    def __array__(self) -> HostData:
+        """Returns the NumPy array."""
+        ...
+
+
+class Described(Value):
+    """The part of `Array` that does not compute: its type, its memory, conversions to Python.
+
+    Attributes:
+        type: dtype, shape and weakness.
+    """
+
+    __slots__ = ()
+    type: ArrayType
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes, outermost first."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.type.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def weak_type(self) -> bool:
+        """True where the dtype came from a bare Python number."""
+        return self.type.weak
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.type.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.type.dtype.itemsize * self.type.size
+
+    def host(self, asked: str) -> HostData:
+        """Returns the value as a NumPy array.
+
+        Args:
+            asked: what Python wanted, for the error.
+
+        Raises:
+            ConcretizationError: the value is abstract.
+        """
+        raise self._abstract(asked)
+
+    # Python conversions
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> HostData:
+        data = self.host("numpy.asarray(x)")
+        if dtype is not None and data.dtype != dtype:
+            return data.astype(dtype)
+        return data.copy() if copy else data
+
+    def _scalar(self, asked: str) -> HostData:
+        if self.type.size != 1:
+            raise ShapeError(
+                f"{asked}: only arrays of one element convert to Python scalars, got {self.type!r}"
+            )
+        return self.host(asked).reshape(())
+
+    def __bool__(self) -> bool:
+        if self.type.size != 1:
+            raise ShapeError(
+                f"bool(x): the truth value of {self.type!r} is ambiguous; use x.any() or x.all()"
+            )
+        return bool(self._scalar("bool(x)"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int(x)"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float(x)"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex(x)"))
+
+    def __index__(self) -> int:
+        if self.type.ndim or self.type.kind not in "iu":
+            raise ShapeError(f"index(x): only integer arrays of rank 0 serve as an index, got {self.type!r}")
+        return int(self.host("index(x)"))
+
+    def __hash__(self) -> int:
+        raise TypeError(f"unhashable type: arrays compare by elements, got {self.type!r}")
+
+    def __len__(self) -> int:
+        if not self.type.shape:
+            raise ShapeError(f"len(x): a scalar has no length, got {self.type!r}")
+        return self.type.shape[0]
+
+    def __format__(self, spec: str) -> str:
+        if self.type.ndim == 0 and spec:
+            return format(self.host("format(x)").item(), spec)
+        return format(str(self), spec)
+
+    def item(self, *index: int) -> Number:
+        """Returns one element as a Python number; without an index the array must hold just one."""
+        data = self.host("x.item()")
+        result: Number = data.item(*index)
+        return result
+
+    def tolist(self) -> Any:
+        """Returns nested lists of Python numbers."""
+        return self.host("x.tolist()").tolist()
+
+    # What concrete arrays do; a box has no memory of its own
+    def block_until_ready(self) -> Self:
+        """Waits until the value has been computed; a box passes."""
+        return self
+
+    @property
+    def device(self) -> Any:
+        """The device that holds the array."""
+        raise self._abstract("x.device")
+
+    @property
+    def sharding(self) -> Any:
+        """How the array lies on devices."""
+        raise self._abstract("x.sharding")
+
+    def devices(self) -> set[Any]:
+        """The devices that hold the array."""
+        raise self._abstract("x.devices()")
+
+    def is_ready(self) -> bool:
+        """Says whether the value has been computed."""
+        raise self._abstract("x.is_ready()")
+
+    def is_deleted(self) -> bool:
+        """Says whether the memory was given away or freed."""
+        raise self._abstract("x.is_deleted()")
+
+    def delete(self) -> None:
+        """Frees the memory at once."""
+        raise self._abstract("x.delete()")
+
+    def copy_to_host_async(self) -> None:
+        """Starts the copy to the host that a later conversion needs."""
+        raise self._abstract("x.copy_to_host_async()")
+
+    def unsafe_buffer_pointer(self) -> int:
+        """Returns the address of the elements on the device."""
+        raise self._abstract("x.unsafe_buffer_pointer()")
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> CapsuleType:
+        raise self._abstract("x.__dlpack__()")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        raise self._abstract("x.__dlpack_device__()")
+
+    def _abstract(self, asked: str) -> ConcretizationError:
+        return ConcretizationError(f"{asked}: only arrays on a device have this, got {self!r}")

@@ -1,0 +1,32 @@
+"""Type variables for whole arrays, by the kind of their dtype: for functions that give back what they take.
+
+They serve where `Array[DT, *Dims]` would do but for mypy 2.4, which ends with an internal error where a function
+that returns such an array stands in a conditional expression beside something of type Any.
+
+Never: hold anything that exists at run time only.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from typing_extensions import TypeVar
+
+from effx import dtypes
+from effx.array.values import Array
+
+__all__ = ["AF", "AN", "AR", "A", "Holds"]
+
+K_co = TypeVar("K_co", covariant=True)
+
+
+class Holds(Protocol[K_co]):
+    """An array whose dtype is of a kind."""
+
+    def _element(self) -> K_co: ...
+
+
+A = TypeVar("A", bound=Array, default=Array)
+AF = TypeVar("AF", bound=Holds[dtypes.Inexact], default=Array)
+AR = TypeVar("AR", bound=Holds[dtypes.Real], default=Array)
+AN = TypeVar("AN", bound=Holds[dtypes.Integer | dtypes.Inexact], default=Array)

@@ -1,0 +1,415 @@
+"""What transformed functions take and give, by what the given function does: protocols for type checkers.
+
+A transformation keeps the function's signature in `P` and `R`. Where the transformed one differs (vmap adds an
+axis, a gradient has the argument's type), the overloads of `__call__` say so, and look at the function
+through its `__wrapped__`. The last overload of each serves every other function.
+
+Never: exist at run time but as names; functions are returned.
+"""
+
+from collections.abc import Callable
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, final, overload
+
+from typing_extensions import TypeVar, TypeVarTuple, Unpack
+
+from effx.array import Array, Operand, Scalar
+from effx.array.parameters import F, M, N
+from effx.array.values import HostData, Numeric
+from effx.tree.registry import PyTree
+
+__all__ = [
+    "Batched",
+    "Gradient",
+    "GradientAndAux",
+    "HessianOf",
+    "JacobianOf",
+    "Mapped",
+    "Pullback",
+    "Pushforward",
+    "ScalarResult",
+    "ValueAndGradient",
+]  # fmt: skip
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+A = TypeVar("A")
+B = TypeVar("B")
+A_contra = TypeVar("A_contra", contravariant=True)
+B_contra = TypeVar("B_contra", contravariant=True)
+C_contra = TypeVar("C_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+R_contra = TypeVar("R_contra", contravariant=True)
+Ts = TypeVarTuple("Ts")
+K_co = TypeVar("K_co", covariant=True)  # the numbers of arguments; object where unknown
+Aux_co = TypeVar("Aux_co", covariant=True)
+Size = TypeVar("Size", default=Any)
+# Dtypes of arguments and results; sizes of members.
+X = TypeVar("X", default=Any)
+Y = TypeVar("Y", default=Any)
+Z = TypeVar("Z", default=Any)
+V = TypeVar("V", default=Any)
+W = TypeVar("W", default=Any)
+Xs = TypeVarTuple("Xs", default=Unpack[tuple[Any, ...]])
+Ys = TypeVarTuple("Ys", default=Unpack[tuple[Any, ...]])
+Zs = TypeVarTuple("Zs", default=Unpack[tuple[Any, ...]])
+Vs = TypeVarTuple("Vs", default=Unpack[tuple[Any, ...]])
+Ws = TypeVarTuple("Ws", default=Unpack[tuple[Any, ...]])
+
+ScalarResult = Scalar | bool | int | float | complex
+"""What a function that `grad` takes may return: an array without axes, or a number."""
+
+
+class OfOperand(Protocol):
+    """A function of one array or number, such as `effx.numpy.sin`, however it is overloaded."""
+
+    __name__: str
+
+    def __call__(self, x: Operand, /) -> Array: ...
+
+
+@final
+class Private:
+    """A type that no function names: one that takes it takes anything, and nothing is known of what it gives."""
+
+
+class First(Protocol[A_contra, Q, R_co]):
+    """A function's first argument apart from the others."""
+
+    @property
+    def __wrapped__(self) -> Callable[Concatenate[A_contra, Q], R_co]: ...
+
+
+class Two(Protocol[A_contra, B_contra, Q, R_co]):
+    """A function's first two arguments apart from the others."""
+
+    @property
+    def __wrapped__(self) -> Callable[Concatenate[A_contra, B_contra, Q], R_co]: ...
+
+
+class Three(Protocol[A_contra, B_contra, C_contra, Q, R_co]):
+    """A function's first three arguments apart from the others."""
+
+    @property
+    def __wrapped__(self) -> Callable[Concatenate[A_contra, B_contra, C_contra, Q], R_co]: ...
+
+
+class Of1(Protocol[A_contra, R_co]):
+    """A function of one argument."""
+
+    @property
+    def __wrapped__(self) -> Callable[[A_contra], R_co]: ...
+
+
+class Of2(Protocol[A_contra, B_contra, R_co]):
+    """A function of two arguments."""
+
+    @property
+    def __wrapped__(self) -> Callable[[A_contra, B_contra], R_co]: ...
+
+
+class Of3(Protocol[A_contra, B_contra, C_contra, R_co]):
+    """A function of three arguments."""
+
+    @property
+    def __wrapped__(self) -> Callable[[A_contra, B_contra, C_contra], R_co]: ...
+
+
+class ByFirst(Protocol[A_contra, Q]):
+    """A gradient by the first argument."""
+
+    @property
+    def __wrapped__(self) -> Callable[Concatenate[A_contra, Q], object]: ...
+    @property
+    def argnums(self) -> Literal[0]: ...
+
+
+class BySecond(Protocol[A_contra, B_contra, Q]):
+    """A gradient by the second argument."""
+
+    @property
+    def __wrapped__(self) -> Callable[Concatenate[A_contra, B_contra, Q], object]: ...
+    @property
+    def argnums(self) -> Literal[1]: ...
+
+
+class ByBoth(Protocol[A_contra, B_contra, Q]):
+    """A gradient by the first two arguments."""
+
+    @property
+    def __wrapped__(self) -> Callable[Concatenate[A_contra, B_contra, Q], object]: ...
+    @property
+    def argnums(self) -> tuple[Literal[0], Literal[1]]: ...
+
+
+class Gradient(Protocol[P, K_co]):
+    """What `grad(f)` gives: an argument's type, or an array where `f` takes a Python number."""
+
+    @property
+    def __wrapped__(self) -> Callable[P, object]: ...
+    @property
+    def argnums(self) -> K_co: ...
+
+    @overload
+    def __call__(self: ByFirst[Private, Q], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+    @overload
+    def __call__(self: ByFirst[float, Q], x: Operand, /, *args: Q.args, **kwargs: Q.kwargs) -> Array: ...
+    @overload
+    def __call__(self: ByFirst[A, Q], x: A, /, *args: Q.args, **kwargs: Q.kwargs) -> A: ...
+    @overload
+    def __call__(self: BySecond[A, Private, Q], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+    @overload
+    def __call__(
+        self: BySecond[A, float, Q], x: A, y: Operand, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> Array: ...
+    @overload
+    def __call__(self: BySecond[A, B, Q], x: A, y: B, /, *args: Q.args, **kwargs: Q.kwargs) -> B: ...
+    @overload
+    def __call__(self: ByBoth[Private, Private, Q], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+    @overload
+    def __call__(
+        self: ByBoth[float, float, Q], x: Operand, y: Operand, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def __call__(self: ByBoth[A, B, Q], x: A, y: B, /, *args: Q.args, **kwargs: Q.kwargs) -> tuple[A, B]: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+
+
+class GradientAndAux(Protocol[P, Aux_co, K_co]):
+    """What `grad(f, has_aux=True)` gives."""
+
+    @property
+    def __wrapped__(self) -> Callable[P, tuple[object, Aux_co]]: ...
+    @property
+    def argnums(self) -> K_co: ...
+
+    @overload
+    def __call__(self: ByFirst[Private, Q], *args: P.args, **kwargs: P.kwargs) -> tuple[PyTree, Aux_co]: ...
+    @overload
+    def __call__(
+        self: ByFirst[float, Q], x: Operand, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[Array, Aux_co]: ...
+    @overload
+    def __call__(self: ByFirst[A, Q], x: A, /, *args: Q.args, **kwargs: Q.kwargs) -> tuple[A, Aux_co]: ...
+    @overload
+    def __call__(
+        self: BySecond[A, Private, Q], *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[PyTree, Aux_co]: ...
+    @overload
+    def __call__(
+        self: BySecond[A, float, Q], x: A, y: Operand, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[Array, Aux_co]: ...
+    @overload
+    def __call__(
+        self: BySecond[A, B, Q], x: A, y: B, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[B, Aux_co]: ...
+    @overload
+    def __call__(
+        self: ByBoth[Private, Private, Q], *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[PyTree, Aux_co]: ...
+    @overload
+    def __call__(
+        self: ByBoth[float, float, Q], x: Operand, y: Operand, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[tuple[Array, Array], Aux_co]: ...
+    @overload
+    def __call__(
+        self: ByBoth[A, B, Q], x: A, y: B, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[tuple[A, B], Aux_co]: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> tuple[PyTree, Aux_co]: ...
+
+
+class ValueAndGradient(Protocol[P, R_co, K_co]):
+    """What `value_and_grad(f)` gives: the value (with has_aux the pair that `f` returns) and the gradient."""
+
+    @property
+    def __wrapped__(self) -> Callable[P, R_co]: ...
+    @property
+    def argnums(self) -> K_co: ...
+
+    @overload
+    def __call__(self: ByFirst[Private, Q], *args: P.args, **kwargs: P.kwargs) -> tuple[R_co, PyTree]: ...
+    @overload
+    def __call__(
+        self: ByFirst[float, Q], x: Operand, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[R_co, Array]: ...
+    @overload
+    def __call__(self: ByFirst[A, Q], x: A, /, *args: Q.args, **kwargs: Q.kwargs) -> tuple[R_co, A]: ...
+    @overload
+    def __call__(self: BySecond[A, Private, Q], *args: P.args, **kwargs: P.kwargs) -> tuple[R_co, PyTree]: ...
+    @overload
+    def __call__(
+        self: BySecond[A, float, Q], x: A, y: Operand, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[R_co, Array]: ...
+    @overload
+    def __call__(
+        self: BySecond[A, B, Q], x: A, y: B, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[R_co, B]: ...
+    @overload
+    def __call__(
+        self: ByBoth[Private, Private, Q], *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[R_co, PyTree]: ...
+    @overload
+    def __call__(
+        self: ByBoth[float, float, Q], x: Operand, y: Operand, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[R_co, tuple[Array, Array]]: ...
+    @overload
+    def __call__(
+        self: ByBoth[A, B, Q], x: A, y: B, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> tuple[R_co, tuple[A, B]]: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> tuple[R_co, PyTree]: ...
+
+
+class JacobianOf(Protocol[P, R_co]):
+    """What `jacfwd(f)` and `jacrev(f)` give: the result's axes before the argument's."""
+
+    @property
+    def __wrapped__(self) -> Callable[P, R_co]: ...
+
+    @overload
+    def __call__(self: First[Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+    @overload
+    def __call__(self: Of1[Array[F, *Xs], Scalar[F]], x: Array[F, *Xs], /) -> Array[F, *Xs]: ...
+    @overload
+    def __call__(self: Of1[Scalar[F], Array[F, *Ys]], x: Scalar[F], /) -> Array[F, *Ys]: ...
+    @overload
+    def __call__(self: Of1[Array[F, N], Array[F, M]], x: Array[F, N], /) -> Array[F, M, N]: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+
+
+class HessianOf(Protocol[P, R_co]):
+    """What `hessian(f)` gives: the result's axes before the argument's, twice."""
+
+    @property
+    def __wrapped__(self) -> Callable[P, R_co]: ...
+
+    @overload
+    def __call__(self: First[Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+    @overload
+    def __call__(self: Of1[Scalar[F], Array[F, *Ys]], x: Scalar[F], /) -> Array[F, *Ys]: ...
+    @overload
+    def __call__(self: Of1[Array[F, N], Scalar[F]], x: Array[F, N], /) -> Array[F, N, N]: ...
+    @overload
+    def __call__(self: Of1[Array[F, N], Array[F, M]], x: Array[F, N], /) -> Array[F, M, N, N]: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+
+
+class Batched(Protocol[P, R_co]):
+    """What `vmap(f)` gives: one axis more in front, of arguments and results."""
+
+    @property
+    def __wrapped__(self) -> Callable[P, R_co]: ...
+
+    @overload
+    def __call__(self: First[Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self: Two[A, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self: Three[A, B, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(
+        self: Of1[Array[X, *Xs], Array[V, *Vs]], x: Array[X, Size, *Xs] | HostData, /
+    ) -> Array[V, Size, *Vs]: ...
+    @overload
+    def __call__(  # the same again: pyright sees this one where the function is passed on
+        self: "Batched[[Array[X, *Xs]], Array[V, *Vs]]", x: Array[X, Size, *Xs] | HostData, /
+    ) -> Array[V, Size, *Vs]: ...
+    @overload
+    def __call__(
+        self: Of1[Array[X, *Xs], tuple[Array[V, *Vs], Array[W, *Ws]]], x: Array[X, Size, *Xs] | HostData, /
+    ) -> tuple[Array[V, Size, *Vs], Array[W, Size, *Ws]]: ...
+    @overload
+    def __call__(
+        self: Of2[Array[X, *Xs], Array[Y, *Ys], Array[V, *Vs]],
+        x: Array[X, Size, *Xs] | HostData,
+        y: Array[Y, Size, *Ys] | HostData,
+        /,
+    ) -> Array[V, Size, *Vs]: ...
+    @overload
+    def __call__(
+        self: Of2[Array[X, *Xs], Array[Y, *Ys], tuple[Array[V, *Vs], Array[W, *Ws]]],
+        x: Array[X, Size, *Xs] | HostData,
+        y: Array[Y, Size, *Ys] | HostData,
+        /,
+    ) -> tuple[Array[V, Size, *Vs], Array[W, Size, *Ws]]: ...
+    @overload
+    def __call__(
+        self: Of3[Array[X, *Xs], Array[Y, *Ys], Array[Z, *Zs], Array[V, *Vs]],
+        x: Array[X, Size, *Xs] | HostData,
+        y: Array[Y, Size, *Ys] | HostData,
+        z: Array[Z, Size, *Zs] | HostData,
+        /,
+    ) -> Array[V, Size, *Vs]: ...
+    @overload
+    def __call__(
+        self: Of3[Array[X, *Xs], Array[Y, *Ys], Array[Z, *Zs], tuple[Array[V, *Vs], Array[W, *Ws]]],
+        x: Array[X, Size, *Xs] | HostData,
+        y: Array[Y, Size, *Ys] | HostData,
+        z: Array[Z, Size, *Zs] | HostData,
+        /,
+    ) -> tuple[Array[V, Size, *Vs], Array[W, Size, *Ws]]: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class Mapped(Protocol[P, R_co]):
+    """What `vmap(f, in_axes=...)` gives: nothing is known of sizes."""
+
+    @property
+    def __wrapped__(self) -> Callable[P, R_co]: ...
+
+    @overload
+    def __call__(self: First[Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self: Two[A, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self: Three[A, B, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(
+        self: Of1[Array[X, *Xs], Array[V, *Vs]], x: Array[X, *tuple[Any, ...]] | Numeric, /
+    ) -> Array[V, *tuple[Any, ...]]: ...
+    @overload
+    def __call__(
+        self: Of2[Array[X, *Xs], Array[Y, *Ys], Array[V, *Vs]],
+        x: Array[X, *tuple[Any, ...]] | Numeric,
+        y: Array[Y, *tuple[Any, ...]] | Numeric,
+        /,
+    ) -> Array[V, *tuple[Any, ...]]: ...
+    @overload
+    def __call__(
+        self: Of3[Array[X, *Xs], Array[Y, *Ys], Array[Z, *Zs], Array[V, *Vs]],
+        x: Array[X, *tuple[Any, ...]] | Numeric,
+        y: Array[Y, *tuple[Any, ...]] | Numeric,
+        z: Array[Z, *tuple[Any, ...]] | Numeric,
+        /,
+    ) -> Array[V, *tuple[Any, ...]]: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class Pushforward(Protocol[R_co, *Ts]):
+    """What `linearize(f, x)` gives: tangents of the arguments' types, or numbers, to one of the result's."""
+
+    @overload
+    def __call__(self, *tangents: Unpack[Ts]) -> R_co: ...
+    @overload
+    def __call__(self, *tangents: Numeric) -> R_co: ...
+
+
+class Pullback(Protocol[R_contra, *Ts]):
+    """What `vjp(f, x)` gives: a cotangent of the result's type to a tuple of the arguments' types.
+
+    A number serves for an array of rank 0.
+    """
+
+    @overload
+    def __call__(self, cotangent: R_contra, /) -> tuple[Unpack[Ts]]: ...
+    @overload
+    def __call__(self: "Pullback[Scalar, *Ts]", cotangent: Numeric, /) -> tuple[Unpack[Ts]]: ...
+    @overload
+    def __call__(
+        self: "Pullback[tuple[Scalar, Scalar], *Ts]", cotangent: tuple[Operand, Operand], /
+    ) -> tuple[Unpack[Ts]]: ...
