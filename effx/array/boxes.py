@@ -40,6 +40,8 @@ class Box(Array[DT, Unpack[Dims]]):
     def __bool__(self) -> bool:
         # Only the truth value may be taken from a box: it chooses a path through the
         # program, and the handler says which plain value decides.
+        if not self.frame.live:
+            raise self.escaped()
         decide = getattr(self.frame.handler, "primal", None)
         plain = decide(self.payload) if decide is not None and self.type.size == 1 else None
         if plain is not None:
@@ -47,6 +49,8 @@ class Box(Array[DT, Unpack[Dims]]):
         return super().__bool__()
 
     def host(self, asked: str) -> HostData:
+        if not self.frame.live:
+            raise self.escaped()
         handlers = stack_of(current_frame())
         error = ConcretizationError(
             f"{asked}: needs a concrete value, but x is an abstract {self.type!r} under {self.frame.handler.describe()}"
