@@ -161,7 +161,8 @@ def test_rule_under_a_users_handler(wrap: Any) -> None:
     f = wrap(ten_times())
 
     def bounds(x: Any) -> Bounds:
-        return Interval().run(lambda x: f(x, 2.0), Bounds(x, x + 1.0), like=1.0)
+        found: Bounds = Interval().run(lambda x: f(x, 2.0), Bounds(x, x + 1.0), like=1.0)
+        return found
 
     got = vmap(bounds)(XS)
     close(got.low, E)

@@ -19,6 +19,7 @@ ROOT = HERE.parent.parent
 ACCEPTED = sorted((HERE / "accepted").glob("*.py"))
 REJECTED = sorted((HERE / "rejected").glob("*.py"))
 DOCUMENT = ROOT / "docs" / "typing.md"
+GUIDE = ROOT / "docs" / "handlers.md"
 
 EXPECTED = re.compile(r"# expect: (?P<codes>[a-z -]*[a-z])(?: \"(?P<text>.*)\")?$")
 ERROR = re.compile(r"^(?P<path>.+?):(?P<line>\d+): error: (?P<text>.*)  \[(?P<code>[\w-]+)\]$")
@@ -43,7 +44,19 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(document: Path) -> Found:
+def guide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that the handlers' guide has its readers save."""
+    program = re.search(
+        r"^```python\n(import.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert program is not None
+    path = tmp_path_factory.mktemp("guide") / "bounds.py"
+    path.write_text(program[1], encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(document: Path, guide: Path) -> Found:
     """What one run of mypy says of all files, by name and line."""
     # The cache of `make types` serves here: the same options, the same effx.
     arguments = ["--strict", "--no-error-summary", "--hide-error-context", "--no-pretty", "--no-color-output"]
@@ -51,7 +64,7 @@ def found(document: Path) -> Found:
     here = Path.cwd()
     os.chdir(ROOT)
     try:
-        out, err, _ = api.run([*arguments, *map(str, [*ACCEPTED, *REJECTED, document])])
+        out, err, _ = api.run([*arguments, *map(str, [*ACCEPTED, *REJECTED, document, guide])])
     finally:
         os.chdir(here)
     assert not err, err
@@ -110,6 +123,17 @@ def test_document_is_checked(found: Found, document: Path) -> None:
     assert len(snippets()) >= 5
     assert wrong
     assert {line for (name, line) in found if name == document.name} == wrong
+
+
+def test_guide_keeps_its_promises(found: Found, guide: Path) -> None:
+    """The guide's first transformation type-checks, and prints what the guide says."""
+    assert not [line for (name, line) in found if name.endswith(guide.name)]
+    said = re.search(
+        r"^\$ python bounds.py\n(.*?)^\$ mypy", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert said is not None
+    done = subprocess.run([sys.executable, str(guide)], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == said[1]
 
 
 def load(path: Path) -> ModuleType:

@@ -1,0 +1,113 @@
+"""Handlers and their rules: payloads, sites, states and operations are typed."""
+
+from typing import assert_type
+
+import attrs
+
+import effx
+import effx.numpy as enp
+from effx import Array
+from effx.handling import (
+    BoxHandler,
+    Coverage,
+    Elementwise,
+    Frame,
+    InterceptHandler,
+    Monotone,
+    Site,
+    coverage,
+    decompose,
+    named_function,
+)
+from effx.ir.ops.elementwise import Add, Cos, Mul, Sin
+from effx.ir.ops.shape import Concatenate
+from effx.ir.ops.sort import Sort
+
+
+@attrs.frozen
+class Bounds:
+    low: Array
+    high: Array
+
+
+@attrs.frozen
+class Interval(BoxHandler[Bounds]):
+    slack: float = 0.0
+
+    def lift(self, x: Array) -> Bounds:
+        return Bounds(x, x)
+
+
+@Interval.rule(Monotone)
+def monotone(op: Monotone, x: Bounds) -> Bounds:
+    return Bounds(op(x.low), op(x.high))
+
+
+@Interval.rule(Add, Mul)
+def binary(op: Add | Mul, x: Bounds, y: Bounds) -> Bounds:
+    return Bounds(op(x.low, y.low), op(x.high, y.high))
+
+
+@Interval.rule(Concatenate)
+def joined(op: Concatenate, *xs: Bounds) -> Bounds:
+    return Bounds(op(*[x.low for x in xs]), op(*[x.high for x in xs]))
+
+
+@Interval.rule(Sort)
+def ordered(op: Sort, *xs: Bounds) -> tuple[Bounds, ...]:
+    return tuple([Bounds(a, b) for a, b in zip(op(*[x.low for x in xs]), op(*[x.high for x in xs]), strict=True)])
+
+
+@Interval.site_rule(Sin)
+def sine(site: Site[Interval, None], op: Sin, x: Bounds) -> Bounds:
+    assert_type(site.handler, Interval)
+    assert_type(site.handler.slack, float)
+    assert_type(site.state, None)
+    assert_type(site.line, str)
+    return Bounds(op(x.low) - site.handler.slack, op(x.high) + site.handler.slack)
+
+
+@attrs.frozen
+class Count(InterceptHandler[Array]):
+    def initial(self) -> Array:
+        return enp.zeros((), enp.int32)
+
+    def returns(self, result: object, frame: Frame) -> object:
+        return frame.state
+
+
+@Count.rule(Sin, Cos)
+def counted(site: Site[Count, Array], op: Sin | Cos, x: Array) -> Array:
+    assert_type(site.handler, Count)
+    site.state = site.state + 1
+    return op(x)
+
+
+@Count.rule(Elementwise)
+def others(site: Site[Count, Array], op: Elementwise, *xs: Array) -> Array:
+    return op(*xs)
+
+
+@named_function
+def step(x: Array, scale: float = 1.0) -> Array:
+    return enp.where(x > 0, scale, 0.0)
+
+
+def test_bounds() -> None:
+    def f(x: Array) -> Array:
+        return enp.exp(x) + x
+
+    found: Bounds = Interval().run(f, Bounds(enp.float32(0.0), enp.float32(1.0)))
+    # A rule is still the function that it was.
+    assert_type(binary(Add(), found, found), Bounds)
+    assert_type(coverage(Interval), Coverage)
+    assert float(found.low) == 1.0
+
+
+def test_functions_keep_their_types() -> None:
+    assert_type(step(enp.float32(1.0), scale=2.0), Array)
+    few = decompose(step.fun, to=[Add])
+    assert callable(few)
+    jitted = effx.jit(step)
+    assert_type(jitted(enp.float32(1.0)), Array)
+    assert int(Count().run(lambda x: enp.sin(enp.cos(x)), enp.float32(0.0))) == 2
