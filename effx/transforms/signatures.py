@@ -7,6 +7,8 @@ through its `__wrapped__`. The last overload of each serves every other function
 Never: exist at run time but as names; functions are returned.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, final, overload
 
@@ -315,7 +317,7 @@ class Batched(Protocol[P, R_co]):
     ) -> Array[V, Size, *Vs]: ...
     @overload
     def __call__(  # the same again: pyright sees this one where the function is passed on
-        self: "Batched[[Array[X, *Xs]], Array[V, *Vs]]", x: Array[X, Size, *Xs] | HostData, /
+        self: Batched[[Array[X, *Xs]], Array[V, *Vs]], x: Array[X, Size, *Xs] | HostData, /
     ) -> Array[V, Size, *Vs]: ...
     @overload
     def __call__(
@@ -408,8 +410,8 @@ class Pullback(Protocol[R_contra, *Ts]):
     @overload
     def __call__(self, cotangent: R_contra, /) -> tuple[Unpack[Ts]]: ...
     @overload
-    def __call__(self: "Pullback[Scalar, *Ts]", cotangent: Numeric, /) -> tuple[Unpack[Ts]]: ...
+    def __call__(self: Pullback[Scalar, *Ts], cotangent: Numeric, /) -> tuple[Unpack[Ts]]: ...
     @overload
     def __call__(
-        self: "Pullback[tuple[Scalar, Scalar], *Ts]", cotangent: tuple[Operand, Operand], /
+        self: Pullback[tuple[Scalar, Scalar], *Ts], cotangent: tuple[Operand, Operand], /
     ) -> tuple[Unpack[Ts]]: ...
