@@ -5,10 +5,11 @@ Never: promote one array's dtype to another's; effx.numpy does.
 
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast, overload
 
 from effx import dtypes
 from effx.array import Array, Operand
+from effx.array.holding import A, OfOperand
 from effx.array.promotion import as_operand, broadcast_to, scalar
 from effx.array.values import Number, Numeric
 from effx.effects import perform
@@ -16,28 +17,22 @@ from effx.errors import ShapeError
 from effx.ir.ops.base import ArrayOperation, Elementwise
 from effx.ir.types import ArrayType, Shape
 
-if TYPE_CHECKING:
-    from typing import Protocol, overload
-
-    from effx.array.holding import A
-    from effx.transforms.signatures import OfOperand
-
-    class UnaryFunction(OfOperand, Protocol):
-        """A function of one operand that keeps dtype and shape."""
-
-        # Where the function is passed on, to vmap say, checkers take this one.
-        @overload
-        def __call__(self, x: A | Numeric, /) -> A: ...
-        @overload
-        def __call__(self, x: Operand, /) -> Array: ...
-
-
 # What a number may become: an int any number, a float only a floating or complex one.
 _NUMBERS: dict[type[object], int] = {bool: 0, int: 1, float: 2, complex: 3}
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
-def keeps_type(function: Callable[[Operand], Array]) -> "UnaryFunction":
+class UnaryFunction(OfOperand, Protocol):
+    """A function of one operand that keeps dtype and shape."""
+
+    # Where the function is passed on, to vmap say, checkers take this one.
+    @overload
+    def __call__(self, x: A | Numeric, /) -> A: ...
+    @overload
+    def __call__(self, x: Operand, /) -> Array: ...
+
+
+def keeps_type(function: Callable[[Operand], Array]) -> UnaryFunction:
     """Says to type checkers that a function of one operand keeps its dtype and shape."""
     return cast("UnaryFunction", function)
 

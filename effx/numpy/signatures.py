@@ -8,109 +8,107 @@ Never: exist at run time but as names; functions are returned.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from typing import Any, Protocol, cast, overload
 
-if TYPE_CHECKING:
-    from effx.array import Array, Scalar
-    from effx.array.holding import AF, AN, AR, A
-    from effx.array.parameters import S1, S2, S3, D, Dims
-    from effx.array.scalars import bool_
-    from effx.array.values import Numeric, Operand
-    from effx.dtypes import DTypeLike
-    from effx.transforms.signatures import OfOperand
+from effx.array import Array, Scalar
+from effx.array.holding import AF, AN, AR, A, OfOperand
+from effx.array.parameters import S1, S2, S3, D, Dims
+from effx.array.scalars import bool_
+from effx.array.values import Numeric, Operand
+from effx.dtypes import DTypeLike
 
 __all__ = ["creates", "keeps_type", "of_inexact", "of_numbers", "of_real", "predicate", "resembles"]
 
 
-if TYPE_CHECKING:
+class OfInexact(OfOperand, Protocol):
+    """A function that keeps floating and complex dtypes, and turns integers into floats."""
 
-    class OfInexact(OfOperand, Protocol):
-        """A function that keeps floating and complex dtypes, and turns integers into floats."""
+    @overload
+    def __call__(self, x: AF | Numeric, /) -> AF: ...  # type: ignore[overload-overlap]  # only arrays hold dtypes
+    @overload
+    def __call__(self, x: Operand, /) -> Array: ...
 
-        @overload
-        def __call__(self, x: AF | Numeric, /) -> AF: ...  # type: ignore[overload-overlap]  # only arrays hold dtypes
-        @overload
-        def __call__(self, x: Operand, /) -> Array: ...
 
-    class OfNumbers(OfOperand, Protocol):
-        """A function that keeps every dtype but bool."""
+class OfNumbers(OfOperand, Protocol):
+    """A function that keeps every dtype but bool."""
 
-        @overload
-        def __call__(self, x: AN | Numeric, /) -> AN: ...  # type: ignore[overload-overlap]  # only arrays hold dtypes
-        @overload
-        def __call__(self, x: Operand, /) -> Array: ...
+    @overload
+    def __call__(self, x: AN | Numeric, /) -> AN: ...  # type: ignore[overload-overlap]  # only arrays hold dtypes
+    @overload
+    def __call__(self, x: Operand, /) -> Array: ...
 
-    class OfReal(OfOperand, Protocol):
-        """A function that keeps real dtypes, and makes complex numbers real."""
 
-        @overload
-        def __call__(self, x: AR | Numeric, /) -> AR: ...  # type: ignore[overload-overlap]  # only arrays hold dtypes
-        @overload
-        def __call__(self, x: Operand, /) -> Array: ...
+class OfReal(OfOperand, Protocol):
+    """A function that keeps real dtypes, and makes complex numbers real."""
 
-    class KeepsType(OfOperand, Protocol):
-        """A function that keeps dtype and shape."""
+    @overload
+    def __call__(self, x: AR | Numeric, /) -> AR: ...  # type: ignore[overload-overlap]  # only arrays hold dtypes
+    @overload
+    def __call__(self, x: Operand, /) -> Array: ...
 
-        @overload
-        def __call__(self, x: A | Numeric, /) -> A: ...
-        @overload
-        def __call__(self, x: Operand, /) -> Array: ...
 
-    class Predicate(OfOperand, Protocol):
-        """A function that says true or false of each element."""
+class KeepsType(OfOperand, Protocol):
+    """A function that keeps dtype and shape."""
 
-        @overload
-        def __call__(self, x: Array | Numeric, /) -> Array[bool_, *tuple[Any, ...]]: ...
-        @overload
-        def __call__(self, x: Operand, /) -> Array[bool_, *tuple[Any, ...]]: ...
+    @overload
+    def __call__(self, x: A | Numeric, /) -> A: ...
+    @overload
+    def __call__(self, x: Operand, /) -> Array: ...
 
-    class Creates(Protocol):
-        """`zeros`, `ones`, `empty`: sizes are known where they have names, the rank where the shape is written out."""
 
-        @overload
-        def __call__(self, shape: tuple[()], dtype: type[D], *, device: object = None) -> Scalar[D]: ...
-        @overload
-        def __call__(
-            self, shape: S1 | tuple[S1], dtype: type[D], *, device: object = None
-        ) -> Array[D, S1]: ...
-        @overload
-        def __call__(
-            self, shape: tuple[S1, S2], dtype: type[D], *, device: object = None
-        ) -> Array[D, S1, S2]: ...
-        @overload
-        def __call__(
-            self, shape: tuple[S1, S2, S3], dtype: type[D], *, device: object = None
-        ) -> Array[D, S1, S2, S3]: ...
-        @overload
-        def __call__(
-            self, shape: int | tuple[int], dtype: type[D], *, device: object = None
-        ) -> Array[D, Any]: ...
-        @overload
-        def __call__(
-            self, shape: tuple[int, int], dtype: type[D], *, device: object = None
-        ) -> Array[D, Any, Any]: ...
-        @overload
-        def __call__(
-            self, shape: tuple[int, int, int], dtype: type[D], *, device: object = None
-        ) -> Array[D, Any, Any, Any]: ...
-        @overload
-        def __call__(
-            self, shape: object, dtype: DTypeLike | None = None, *, device: object = None
-        ) -> Array: ...
+class Predicate(OfOperand, Protocol):
+    """A function that says true or false of each element."""
 
-    class Resembles(Protocol):
-        """`zeros_like`, `ones_like`, `empty_like`: of the given array's dtype and shape."""
+    @overload
+    def __call__(self, x: Array | Numeric, /) -> Array[bool_, *tuple[Any, ...]]: ...
+    @overload
+    def __call__(self, x: Operand, /) -> Array[bool_, *tuple[Any, ...]]: ...
 
-        @overload
-        def __call__(self, a: A, dtype: None = None, shape: None = None, *, device: object = None) -> A: ...
-        @overload
-        def __call__(
-            self, a: Array[Any, *Dims], dtype: type[D], shape: None = None, *, device: object = None
-        ) -> Array[D, *Dims]: ...
-        @overload
-        def __call__(
-            self, a: object, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
-        ) -> Array: ...
+
+class Creates(Protocol):
+    """`zeros`, `ones`, `empty`: sizes are known where they have names, the rank where the shape is written out."""
+
+    @overload
+    def __call__(self, shape: tuple[()], dtype: type[D], *, device: object = None) -> Scalar[D]: ...
+    @overload
+    def __call__(self, shape: S1 | tuple[S1], dtype: type[D], *, device: object = None) -> Array[D, S1]: ...
+    @overload
+    def __call__(
+        self, shape: tuple[S1, S2], dtype: type[D], *, device: object = None
+    ) -> Array[D, S1, S2]: ...
+    @overload
+    def __call__(
+        self, shape: tuple[S1, S2, S3], dtype: type[D], *, device: object = None
+    ) -> Array[D, S1, S2, S3]: ...
+    @overload
+    def __call__(
+        self, shape: int | tuple[int], dtype: type[D], *, device: object = None
+    ) -> Array[D, Any]: ...
+    @overload
+    def __call__(
+        self, shape: tuple[int, int], dtype: type[D], *, device: object = None
+    ) -> Array[D, Any, Any]: ...
+    @overload
+    def __call__(
+        self, shape: tuple[int, int, int], dtype: type[D], *, device: object = None
+    ) -> Array[D, Any, Any, Any]: ...
+    @overload
+    def __call__(self, shape: object, dtype: DTypeLike | None = None, *, device: object = None) -> Array: ...
+
+
+class Resembles(Protocol):
+    """`zeros_like`, `ones_like`, `empty_like`: of the given array's dtype and shape."""
+
+    @overload
+    def __call__(self, a: A, dtype: None = None, shape: None = None, *, device: object = None) -> A: ...
+    @overload
+    def __call__(
+        self, a: Array[Any, *Dims], dtype: type[D], shape: None = None, *, device: object = None
+    ) -> Array[D, *Dims]: ...
+    @overload
+    def __call__(
+        self, a: object, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
+    ) -> Array: ...
 
 
 def creates(function: Callable[..., Array]) -> Creates:

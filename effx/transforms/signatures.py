@@ -15,6 +15,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, final, overlo
 from typing_extensions import TypeVar, TypeVarTuple, Unpack
 
 from effx.array import Array, Operand, Scalar
+from effx.array.holding import OfOperand as OfOperand
 from effx.array.parameters import F, M, N
 from effx.array.values import HostData, Numeric
 from effx.tree.registry import PyTree
@@ -59,14 +60,6 @@ Ws = TypeVarTuple("Ws", default=Unpack[tuple[Any, ...]])
 
 ScalarResult = Scalar | bool | int | float | complex
 """What a function that `grad` takes may return: an array without axes, or a number."""
-
-
-class OfOperand(Protocol):
-    """A function of one array or number, such as `effx.numpy.sin`, however it is overloaded."""
-
-    __name__: str
-
-    def __call__(self, x: Operand, /) -> Array: ...
 
 
 @final
