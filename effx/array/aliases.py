@@ -4,7 +4,7 @@ Never: exist at run time but as names.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from typing_extensions import TypeVar, Unpack
@@ -41,10 +41,14 @@ Axis: TypeAlias = int | Sequence[int] | None
 class Turns(Protocol[R_co]):
     """What `x.T` is for an array: a property cannot be overloaded, the method that it stands for can."""
 
-    def _turned(self) -> R_co: ...
+    if TYPE_CHECKING:  # at run time there is no such method to look for
+
+        def _turned(self) -> R_co: ...
 
 
 class MatrixTurns(Protocol[R_co]):
     """What `x.mT` is for an array."""
 
-    def _matrix_turned(self) -> R_co: ...
+    if TYPE_CHECKING:
+
+        def _matrix_turned(self) -> R_co: ...

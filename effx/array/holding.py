@@ -1,4 +1,4 @@
-"""Type variables for whole arrays, by the kind of their dtype: for functions that give back what they take.
+"""Type variables for whole arrays, by the kind of their dtype, and what functions of one array have in common.
 
 They serve where `Array[DT, *Dims]` would do but for mypy 2.4, which ends with an internal error where a function
 that returns such an array stands in a conditional expression beside something of type Any.
@@ -13,9 +13,9 @@ from typing import Protocol
 from typing_extensions import TypeVar
 
 from effx import dtypes
-from effx.array.values import Array
+from effx.array.values import Array, Operand
 
-__all__ = ["AF", "AN", "AR", "A", "Holds"]
+__all__ = ["AF", "AN", "AR", "A", "Holds", "OfOperand"]
 
 K_co = TypeVar("K_co", covariant=True)
 
@@ -24,6 +24,14 @@ class Holds(Protocol[K_co]):
     """An array whose dtype is of a kind."""
 
     def _element(self) -> K_co: ...
+
+
+class OfOperand(Protocol):
+    """A function of one array or number, such as `effx.numpy.sin`, however it is overloaded."""
+
+    __name__: str
+
+    def __call__(self, x: Operand, /) -> Array: ...
 
 
 A = TypeVar("A", bound=Array, default=Array)

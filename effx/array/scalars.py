@@ -66,6 +66,7 @@ class ScalarType(type):
     Attributes:
         dtype: the NumPy dtype.
 
+    >>> import numpy as np
     >>> from effx.numpy import float32
     >>> float32(3), float32 == np.dtype("float32"), isinstance(float32(3), float32)
     (Array(3., dtype=float32), True, True)

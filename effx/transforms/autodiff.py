@@ -3,8 +3,10 @@
 Never: know the derivative of one operation.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Literal, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, final, overload
 
 import attrs
 import numpy as np
@@ -28,9 +30,11 @@ from effx.transforms.arguments import (
     origin_of,
     plain,
 )
-from effx.transforms.signatures import OfOperand, Pullback, Pushforward
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+if TYPE_CHECKING:
+    from effx.transforms.signatures import OfOperand, Pullback, Pushforward
 
 __all__ = ["jvp", "linear_transpose", "linearize", "vjp"]
 
@@ -298,7 +302,7 @@ class Shared:
         return ct
 
 
-def axis_names(what: str, names: "Hashable | Sequence[Hashable]") -> tuple[Hashable, ...]:
+def axis_names(what: str, names: Hashable | Sequence[Hashable]) -> tuple[Hashable, ...]:
     found: tuple[Hashable, ...] = tuple(names) if isinstance(names, tuple | list) else (names,)
     for name in found:
         try:
@@ -374,20 +378,20 @@ def vjp(
     fun: Callable[[Unpack[Ts]], R],
     *primals: Unpack[Ts],
     has_aux: Literal[False] = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> tuple[R, Pullback[R, Unpack[Ts]]]: ...
 @overload
 def vjp(
     fun: Callable[[Unpack[Ts]], tuple[R, Aux]],
     *primals: Unpack[Ts],
     has_aux: Literal[True],
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> tuple[R, Pullback[R, Unpack[Ts]], Aux]: ...
 def vjp(
     fun: Callable[[Unpack[Ts]], PyTree],
     *primals: Unpack[Ts],
     has_aux: bool = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> tuple[PyTree, ...]:
     """Evaluates a function and gives the transpose of its derivative: reverse mode.
 

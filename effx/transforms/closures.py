@@ -3,15 +3,19 @@
 Never: differentiate.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from effx.array import Array, Box
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.stage import run_program, stage
 from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of
-from effx.transforms.signatures import OfOperand
 from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+if TYPE_CHECKING:
+    from effx.transforms.signatures import OfOperand
 
 __all__ = ["closure_convert"]
 

@@ -3,22 +3,26 @@
 Never: know the derivative of one operation.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
-from typing import Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
 
 from effx.array.promotion import scalar
 from effx.errors import DTypeError, ShapeError
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import argument_numbers, as_arrays, name_of
 from effx.transforms.autodiff import PullBack, Shared, as_function, axis_names, record, types_of
-from effx.transforms.signatures import Gradient, GradientAndAux, ScalarResult, ValueAndGradient
 from effx.tree.registry import PyTree, flatten
+
+if TYPE_CHECKING:
+    from effx.transforms.signatures import Gradient, GradientAndAux, ScalarResult, ValueAndGradient
 
 __all__ = ["grad", "value_and_grad"]
 
 P = ParamSpec("P")
-R = TypeVar("R", bound=ScalarResult)
+R = TypeVar("R", bound="ScalarResult")
 Aux = TypeVar("Aux")
 
 
@@ -29,7 +33,7 @@ def value_and_grad(
     has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: Literal[False] = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> ValueAndGradient[P, R, Literal[0]]: ...
 @overload
 def value_and_grad(
@@ -38,7 +42,7 @@ def value_and_grad(
     has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: Literal[False] = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> ValueAndGradient[P, R, Literal[1]]: ...
 @overload
 def value_and_grad(
@@ -47,16 +51,16 @@ def value_and_grad(
     has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: Literal[False] = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> ValueAndGradient[P, R, tuple[Literal[0], Literal[1]]]: ...
 @overload
 def value_and_grad(
     fun: Callable[P, R],
-    argnums: "int | Sequence[int]",
+    argnums: int | Sequence[int],
     has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> ValueAndGradient[P, R, object]: ...
 @overload
 def value_and_grad(
@@ -66,7 +70,7 @@ def value_and_grad(
     *,
     holomorphic: bool = False,
     allow_int: Literal[True],
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> ValueAndGradient[P, R, object]: ...
 @overload
 def value_and_grad(
@@ -76,25 +80,25 @@ def value_and_grad(
     has_aux: Literal[True],
     holomorphic: bool = False,
     allow_int: Literal[False] = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> ValueAndGradient[P, tuple[R, Aux], Literal[0]]: ...
 @overload
 def value_and_grad(
     fun: Callable[P, tuple[R, Aux]],
-    argnums: "int | Sequence[int]" = 0,
+    argnums: int | Sequence[int] = 0,
     *,
     has_aux: Literal[True],
     holomorphic: bool = False,
     allow_int: bool = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> ValueAndGradient[P, tuple[R, Aux], object]: ...
 def value_and_grad(
     fun: Callable[..., PyTree],
-    argnums: "int | Sequence[int]" = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> PyTree:
     """Returns a function that gives `fun`'s value and its gradient.
 
@@ -123,11 +127,11 @@ def value_and_grad(
 
 def _value_and_grad(
     fun: Callable[..., PyTree],
-    argnums: "int | Sequence[int]",
+    argnums: int | Sequence[int],
     has_aux: bool,
     holomorphic: bool,
     allow_int: bool,
-    reduce_axes: "Hashable | Sequence[Hashable]",
+    reduce_axes: Hashable | Sequence[Hashable],
 ) -> Callable[..., tuple[PyTree, PyTree]]:
     as_function("grad", fun)
     name, axes = name_of(fun), axis_names("grad", reduce_axes)
@@ -205,7 +209,7 @@ def grad(
     has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: Literal[False] = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> Gradient[P, Literal[0]]: ...
 @overload
 def grad(
@@ -214,7 +218,7 @@ def grad(
     has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: Literal[False] = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> Gradient[P, Literal[1]]: ...
 @overload
 def grad(
@@ -223,16 +227,16 @@ def grad(
     has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: Literal[False] = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> Gradient[P, tuple[Literal[0], Literal[1]]]: ...
 @overload
 def grad(
     fun: Callable[P, ScalarResult],
-    argnums: "int | Sequence[int]",
+    argnums: int | Sequence[int],
     has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> Gradient[P, object]: ...
 @overload
 def grad(
@@ -242,7 +246,7 @@ def grad(
     *,
     holomorphic: bool = False,
     allow_int: Literal[True],
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> Gradient[P, object]: ...
 @overload
 def grad(
@@ -252,25 +256,25 @@ def grad(
     has_aux: Literal[True],
     holomorphic: bool = False,
     allow_int: Literal[False] = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> GradientAndAux[P, Aux, Literal[0]]: ...
 @overload
 def grad(
     fun: Callable[P, tuple[ScalarResult, Aux]],
-    argnums: "int | Sequence[int]" = 0,
+    argnums: int | Sequence[int] = 0,
     *,
     has_aux: Literal[True],
     holomorphic: bool = False,
     allow_int: bool = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> GradientAndAux[P, Aux, object]: ...
 def grad(
     fun: Callable[..., PyTree],
-    argnums: "int | Sequence[int]" = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    reduce_axes: "Hashable | Sequence[Hashable]" = (),
+    reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> PyTree:
     """Returns a function that gives `fun`'s gradient, in the structure of the argument.
 

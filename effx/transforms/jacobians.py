@@ -3,9 +3,11 @@
 Never: differentiate; `jvp` and `vjp` do.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from effx import dtypes
 from effx.array import Array
@@ -17,9 +19,11 @@ from effx.ir.ops.shape import Iota
 from effx.ir.types import ArrayType, array_type
 from effx.transforms.arguments import argument_numbers, as_arrays, name_of
 from effx.transforms.autodiff import jvp, vjp
-from effx.transforms.signatures import HessianOf, JacobianOf
 from effx.transforms.vmap import vmap
 from effx.tree.registry import PyTree, flatten
+
+if TYPE_CHECKING:
+    from effx.transforms.signatures import HessianOf, JacobianOf
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
@@ -63,7 +67,7 @@ def _check_result(what: str, name: str, t: ArrayType, holomorphic: bool) -> None
 
 def _select(
     fun: Callable[..., Any],
-    argnums: "int | Sequence[int]",
+    argnums: int | Sequence[int],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     what: str,
@@ -90,13 +94,13 @@ def jacfwd(
 @overload
 def jacfwd(
     fun: Callable[P, PyTree],
-    argnums: "int | Sequence[int]" = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> JacobianOf[P, object]: ...
 def jacfwd(
     fun: Callable[..., PyTree],
-    argnums: "int | Sequence[int]" = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> PyTree:
@@ -162,14 +166,14 @@ def jacrev(
 @overload
 def jacrev(
     fun: Callable[P, PyTree],
-    argnums: "int | Sequence[int]" = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> JacobianOf[P, object]: ...
 def jacrev(
     fun: Callable[..., PyTree],
-    argnums: "int | Sequence[int]" = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
@@ -228,13 +232,13 @@ def hessian(
 @overload
 def hessian(
     fun: Callable[P, PyTree],
-    argnums: "int | Sequence[int]" = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> HessianOf[P, object]: ...
 def hessian(
     fun: Callable[..., PyTree],
-    argnums: "int | Sequence[int]" = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> PyTree:

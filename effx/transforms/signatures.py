@@ -7,12 +7,15 @@ through its `__wrapped__`. The last overload of each serves every other function
 Never: exist at run time but as names; functions are returned.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, final, overload
 
 from typing_extensions import TypeVar, TypeVarTuple, Unpack
 
 from effx.array import Array, Operand, Scalar
+from effx.array.holding import OfOperand as OfOperand
 from effx.array.parameters import F, M, N
 from effx.array.values import HostData, Numeric
 from effx.tree.registry import PyTree
@@ -57,14 +60,6 @@ Ws = TypeVarTuple("Ws", default=Unpack[tuple[Any, ...]])
 
 ScalarResult = Scalar | bool | int | float | complex
 """What a function that `grad` takes may return: an array without axes, or a number."""
-
-
-class OfOperand(Protocol):
-    """A function of one array or number, such as `effx.numpy.sin`, however it is overloaded."""
-
-    __name__: str
-
-    def __call__(self, x: Operand, /) -> Array: ...
 
 
 @final
@@ -315,7 +310,7 @@ class Batched(Protocol[P, R_co]):
     ) -> Array[V, Size, *Vs]: ...
     @overload
     def __call__(  # the same again: pyright sees this one where the function is passed on
-        self: "Batched[[Array[X, *Xs]], Array[V, *Vs]]", x: Array[X, Size, *Xs] | HostData, /
+        self: Batched[[Array[X, *Xs]], Array[V, *Vs]], x: Array[X, Size, *Xs] | HostData, /
     ) -> Array[V, Size, *Vs]: ...
     @overload
     def __call__(
@@ -408,8 +403,8 @@ class Pullback(Protocol[R_contra, *Ts]):
     @overload
     def __call__(self, cotangent: R_contra, /) -> tuple[Unpack[Ts]]: ...
     @overload
-    def __call__(self: "Pullback[Scalar, *Ts]", cotangent: Numeric, /) -> tuple[Unpack[Ts]]: ...
+    def __call__(self: Pullback[Scalar, *Ts], cotangent: Numeric, /) -> tuple[Unpack[Ts]]: ...
     @overload
     def __call__(
-        self: "Pullback[tuple[Scalar, Scalar], *Ts]", cotangent: tuple[Operand, Operand], /
+        self: Pullback[tuple[Scalar, Scalar], *Ts], cotangent: tuple[Operand, Operand], /
     ) -> tuple[Unpack[Ts]]: ...

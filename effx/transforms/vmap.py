@@ -3,10 +3,12 @@
 Never: know how one operation is batched.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from operator import index
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from effx import handlers
 from effx.array import Array
@@ -15,10 +17,12 @@ from effx.array.shaping import moveaxis
 from effx.errors import ShapeError, TransformError, TreeError
 from effx.ir.ops.shape import BroadcastInDim
 from effx.transforms.arguments import argument_place, as_results, name_of, origin_of, plain
-from effx.transforms.signatures import Batched, Mapped
 from effx.tree import unflatten
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+if TYPE_CHECKING:
+    from effx.transforms.signatures import Batched, Mapped
 
 __all__ = ["vmap"]
 
