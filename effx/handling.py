@@ -6,23 +6,10 @@ here may not.
 Never: define anything; these are names of things that live elsewhere.
 """
 
-from effx.effects import Effect
-from effx.effects import Frame
-from effx.effects import Handler
-from effx.effects import Label
-from effx.effects import Operation
-from effx.effects import decomposes
-from effx.effects import forward
-from effx.effects import handle
-from effx.effects import perform
-from effx.handlers.analysis import Backward
-from effx.handlers.analysis import Forward
-from effx.handlers.analysis import Place
-from effx.handlers.analysis import places
+from effx.effects import Effect, Frame, Handler, Label, Operation, decomposes, forward, handle, perform
+from effx.handlers.analysis import Backward, Forward, Place, places
 from effx.handlers.boxing import BoxHandler
-from effx.handlers.coverage import Coverage
-from effx.handlers.coverage import coverage
-from effx.handlers.coverage import operation_classes
+from effx.handlers.coverage import Coverage, coverage, operation_classes
 from effx.handlers.decomposing import decompose
 from effx.handlers.intercepting import InterceptHandler
 from effx.handlers.jvp.handler import rule as jvp_rule
@@ -39,22 +26,19 @@ from effx.handlers.transpose.handler import tuple_rule as transpose_tuple_rule
 from effx.handlers.vmap.handler import materialize
 from effx.handlers.vmap.handler import rule as vmap_rule
 from effx.handlers.vmap.handler import tuple_rule as vmap_tuple_rule
-from effx.ir.ops.base import ArrayOperation
-from effx.ir.ops.base import Binary
-from effx.ir.ops.base import Elementwise
-from effx.ir.ops.base import Linear
-from effx.ir.ops.base import Monotone
-from effx.ir.ops.base import Structural
-from effx.ir.ops.base import TupleOperation
-from effx.ir.ops.base import Unary
-from effx.ir.program import Equation
-from effx.ir.program import Literal
-from effx.ir.program import Program
-from effx.ir.program import Var
-from effx.ir.types import ArrayType
-from effx.ir.types import array_type
-from effx.lower.emit import Body
-from effx.lower.emit import emits
+from effx.ir.ops.base import (
+    ArrayOperation,
+    Binary,
+    Elementwise,
+    Linear,
+    Monotone,
+    Structural,
+    TupleOperation,
+    Unary,
+)
+from effx.ir.program import Equation, Literal, Program, Var
+from effx.ir.types import ArrayType, array_type
+from effx.lower.emit import Body, emits
 from effx.lower.ffi import register_ffi_target
 from effx.transforms.named_functions import named_function
 

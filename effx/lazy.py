@@ -13,7 +13,7 @@ __all__ = ["lazy"]
 def lazy(
     package: str, modules: Mapping[str, str], public: Sequence[str] = ()
 ) -> tuple[Callable[[str], object], list[str]]:
-    """Returns a module `__getattr__` and `__all__` for a package.
+    """Returns a module `__getattr__` and `__all__` for a package, and makes `dir` list all names.
 
     Args:
         package: its full name.
@@ -36,4 +36,8 @@ def lazy(
         setattr(sys.modules[package], name, value)  # found without this function from now on
         return value
 
-    return find, sorted([*home, *public])
+    names = sorted([*home, *public])
+    module = sys.modules.get(package)
+    if module is not None:
+        setattr(module, "__dir__", lambda: sorted({*vars(module), *names}))  # noqa: B010 - a module's attribute
+    return find, names

@@ -46,7 +46,7 @@ def on_a_grid() -> tuple[float, float]:
     variance = ERRORS.astype(float) ** 2 + tau**2
     log = -0.5 * ((EFFECTS - mu) ** 2 / variance + np.log(variance)).sum(-1)
     log += -0.5 * (mu[..., 0] / 5) ** 2 - np.log1p((tau[..., 0] / 5) ** 2)
-    weight = np.exp(log - log.max())
+    weight = np.exp(log - np.max(log))
     weight /= weight.sum()
     return float((weight * mu[..., 0]).sum()), float((weight * tau[..., 0]).sum())
 

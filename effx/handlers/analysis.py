@@ -20,7 +20,7 @@ import numpy as np
 from effx.array import Array
 from effx.effects import Operation
 from effx.errors import NoRuleError, TransformError, source_of
-from effx.handlers.ruled import Rules
+from effx.handlers.ruled import Rules, check_classes
 from effx.ir.ops.control import Cond, HigherOrder, Scan, While
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Literal, Program, Var
@@ -106,7 +106,14 @@ def places(program: Program) -> list[Place]:
     >>> program = effx.make_jaxpr(lambda x: effx.lax.scan(step, 1.0, x))(enp.ones(3))
     >>> [(p.op.name, p.repeats) for p in places(program)]
     [('scan', 1), ('mul', 3), ('sin', 3)]
+
+    Raises:
+        TransformError: it is no program.
     """
+    if not isinstance(program, Program):
+        raise TransformError(
+            f"places: expected a staged program, got {program!r}; effx.make_jaxpr(f)(*args) gives one"
+        )
     return _listed(Place(Equation(_NOTHING, (), ()), (program.name,)), program)
 
 
@@ -145,7 +152,12 @@ class Analysis(Generic[V]):
 
     @classmethod
     def rule(cls, *kinds: type[O]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Registers a rule for operation classes, base classes or traits."""
+        """Registers a rule for operation classes, base classes or traits.
+
+        Raises:
+            TransformError: there are no classes, or something is no operation class.
+        """
+        check_classes(cls.__name__, kinds)
         return cls.rules.register(*kinds)
 
     def literal(self, value: object, type: ArrayType) -> V:

@@ -9,7 +9,10 @@ Never: know an operation.
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, Self, cast, get_args, overload
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import Any, ClassVar, Generic, Self, Union, cast, get_args, get_origin, overload
 
 from typing_extensions import TypeVar
 
@@ -25,6 +28,7 @@ from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.custom import Named
 from effx.ir.types import ArrayType
 from effx.tree import flatten as flatten_until
+from effx.tree import flatten_up_to
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["BoxHandler", "Default"]
@@ -46,7 +50,8 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
 
     Attributes:
         default: what happens to an operation without a rule.
-        payload_type: the class of payloads, as the subclass names it: `BoxHandler[Bounds]`.
+        payload_type: the class of payloads, as the subclass names it: `BoxHandler[Bounds]`; a union of classes
+            where there are several.
 
     >>> import attrs, effx
     >>> from effx.ir.ops.elementwise import Add, Mul
@@ -62,15 +67,23 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
     Array(False, dtype=bool)
     """
 
-    payload_type: ClassVar[type[Any]] = object
+    payload_type: ClassVar[type[Any] | UnionType] = object
+    # As the subclass writes it; a TypeVar until a class below says what it stands for.
+    _payload_form: ClassVar[Any] = P  # type: ignore[misc]  # the TypeVar as a value
+    # True where an array is itself a payload, so that no result of a rule is plain.
+    _carries_arrays: ClassVar[bool] = False
 
     def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)
         for base in cls.__dict__.get("__orig_bases__", ()):
-            found = get_args(base)
-            # `from __future__ import annotations` leaves bases alone, so this is the class itself.
-            if found and isinstance(found[0], type):
-                cls.payload_type = found[0]
+            origin = get_origin(base)
+            if isinstance(origin, type) and issubclass(origin, BoxHandler):
+                # `from __future__ import annotations` leaves bases alone, so this is the class itself.
+                given = dict(zip(origin.__parameters__, get_args(base), strict=False))  # type: ignore[attr-defined]  # of a generic class
+                cls._payload_form = given.get(origin._payload_form, origin._payload_form)
+                cls.payload_type = _class_of(cls._payload_form) or cls.payload_type
+        kind = cls.payload_type
+        cls._carries_arrays = isinstance(kind, type) and issubclass(kind, Array)
 
     @overload
     @classmethod
@@ -124,11 +137,13 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             cls.function_rules[function] = rule
             return rule
 
+        cls._check_named(function)
         return register
 
     @abstractmethod
     def lift(self, x: Array) -> P:
         """Turns a plain value into the payload that stands for it."""
+        return cast("P", super().lift(x))
 
     def type_of(self, payload: P) -> ArrayType:
         """Returns the type of the array that a payload stands for; by default that of its first leaf."""
@@ -155,18 +170,29 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             source_in_force.reset(token)
         types = [x.type for x in arrays]
         if op.multiple:
+            expected = cast("TupleOperation", op).infer(*types)
+            self.check_count(op.name, result, len(expected))
             return cast(
                 "R",
-                tuple(
-                    [
-                        y if isinstance(y, Array) else Box(frame, y, t)
-                        for y, t in zip(result, cast("TupleOperation", op).infer(*types), strict=True)
-                    ]
-                ),
+                tuple([self._result(frame, op.name, y, t) for y, t in zip(result, expected, strict=True)]),
             )
-        if isinstance(result, Array):
-            return result  # type: ignore[return-value]  # R is Array for an ArrayOperation
-        return Box(frame, result, cast("ArrayOperation", op).infer(*types))  # type: ignore[return-value]  # as above
+        return self._result(frame, op.name, result, cast("ArrayOperation", op).infer(*types))  # type: ignore[return-value]  # R is Array for an ArrayOperation
+
+    def _result(self, frame: Frame, what: str, y: object, t: ArrayType) -> Array:
+        """Boxes what a rule gives for a result of type `t`; a plain array stays plain."""
+        if isinstance(y, Array) and not self._carries_arrays:
+            if y.type is not t and not y.type.matches(t):
+                raise TransformError(
+                    f"{self.name}: the rule for {what} gives a plain array {y.type!r}, but the result is {t!r}"
+                )
+            return y
+        if y is None or not isinstance(y, self.payload_type):
+            raise TransformError(
+                f"{self.name}: the rule for {what} must give a payload of type "
+                f"{getattr(self.payload_type, '__name__', self.payload_type)} or an array, got {y!r} of type "
+                f"{type(y).__name__}"
+            )
+        return Box(frame, y, t)
 
     def forward(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
         """Performs an operation outward on the plain values behind its operands."""
@@ -179,11 +205,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             raise TransformError(f"{self.name}: default = 'forward' needs a method primal(payload)")
         return plain
 
-    @overload
-    def run(self, function: Callable[..., Array], *args: PyTree, like: PyTree = None) -> P: ...
-    @overload
-    def run(self, function: Callable[..., Any], *args: PyTree, like: PyTree = None) -> Any: ...
-    def run(self, function: Callable[..., Any], *args: PyTree, like: PyTree = None) -> Any:
+    def run(self, function: Callable[..., PyTree], *args: PyTree, like: PyTree = None) -> PyTree:
         """Runs a function on payloads.
 
         Args:
@@ -196,8 +218,10 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         Returns:
             The function's result with payloads for its arrays, plain ones lifted, after `returns`.
         """
+        self.check_function(function)
         is_payload = self._is_payload
-        leaves, tree = flatten_until(args, is_leaf=is_payload)
+        # The arguments are a tuple; payloads may be tuples.
+        leaves, tree = flatten_until(args, is_leaf=lambda x: x is not args and is_payload(x))
         places = [i for i, x in enumerate(leaves) if is_payload(x)]
         examples: Sequence[Operand | None]
         if like is None:
@@ -210,17 +234,32 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             )
         with self.installed() as frame:
             for i, example in zip(places, examples, strict=True):
-                parts, kind = flatten(leaves[i])
-                leaves[i] = kind.unflatten([as_operand(x, self.name) for x in parts])
+                leaves[i] = self._of_arrays(leaves[i])
                 t = self.type_of(leaves[i]) if example is None else as_operand(example, self.name).type
                 leaves[i] = Box(frame, leaves[i], t)
             results, out_tree = flatten(function(*tree.unflatten(leaves)))
-            found = out_tree.unflatten([payload(frame, as_operand(y, self.name)) for y in results])
+            found = out_tree.unflatten(
+                [self._of_arrays(payload(frame, as_operand(y, self.name))) for y in results]
+            )
         return self.returns(found, frame)
 
+    def _of_arrays(self, payload: PyTree) -> PyTree:
+        """Returns a payload with arrays for the numbers and NumPy arrays in it."""
+        parts, tree = flatten(payload)
+        if all([isinstance(x, Array) for x in parts]):
+            return payload
+        return tree.unflatten([as_operand(x, self.name) for x in parts])
+
     def _is_payload(self, x: object) -> bool:
-        kind = self.payload_type
-        return isinstance(x, kind) and (kind is not object or not isinstance(x, tuple | list | dict | Array))
+        if self.payload_type is not object:
+            return isinstance(x, self.payload_type)
+        # No class is named: whatever holds arrays and is no container of Python's.
+        parts = flatten(x)[0]
+        return (
+            x is not None
+            and not isinstance(x, tuple | list | dict)
+            and not (len(parts) == 1 and parts[0] is x)
+        )
 
     def apply_function(
         self, frame: Frame, function: Named, rule: Callable[..., Any], primals: Sequence[Array]
@@ -228,16 +267,18 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         """Applies a rule for a named function to payloads."""
         carried = [cast("Box", x).payload if x.frame is frame else self.lift(x) for x in primals]
         result = rule(*function.in_tree.unflatten(carried))
-        found, tree = flatten_until(result, is_leaf=self._is_payload)
         out_tree, types = function.result()
-        if tree != out_tree:
+        name = getattr(function.base, "__name__", "f")
+        try:
+            found = flatten_up_to(out_tree, result)
+        except TreeError:
+            found = [None]
+        if not all([isinstance(y, Array) or self._is_payload(y) for y in found]):
             raise TreeError(
-                f"{self.name}: the rule for {getattr(function.base, '__name__', 'f')} gives a result of structure "
-                f"{tree}, but the function gives {out_tree}"
+                f"{self.name}: the rule for {name} gives a result of structure "
+                f"{flatten_until(result, is_leaf=self._is_payload)[1]}, but the function gives {out_tree}"
             )
-        return tuple(
-            [y if isinstance(y, Array) else Box(frame, y, t) for y, t in zip(found, types, strict=True)]
-        )
+        return tuple([self._result(frame, name, y, t) for y, t in zip(found, types, strict=True)])
 
 
 def box(frame: Frame, value: object, like: Array) -> Box:
@@ -260,3 +301,12 @@ def payload(frame: Frame, x: Array) -> Any:
             )
     handler = cast("BoxHandler[Any]", frame.handler)
     return handler.lift(x)
+
+
+def _class_of(kind: object) -> type[Any] | UnionType | None:
+    """Returns the class of values of a type, for `isinstance`; None where there is none."""
+    if get_origin(kind) in (Union, UnionType):
+        parts = [_class_of(part) for part in get_args(kind)]
+        return None if None in parts else reduce(or_, parts)
+    kind = get_origin(kind) or kind
+    return kind if isinstance(kind, type) else None

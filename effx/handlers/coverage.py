@@ -13,6 +13,7 @@ import attrs
 from effx.effects import Operation
 from effx.errors import TransformError
 from effx.handlers.recursion import staging
+from effx.handlers.recursion.marks import MARKS
 from effx.handlers.ruled import RuledHandler
 from effx.ir import ops
 from effx.ir.ops.base import ArrayOperation, TupleOperation
@@ -30,8 +31,8 @@ class Treatment:
 
     Attributes:
         operation: the class.
-        how: by a rule of its own; by the rule of a trait or base class; by going into the programs that it holds; by
-            what it decomposes into; by forwarding it outward on plain values; or not at all.
+        how: by a rule of its own; by the rule of a trait or base class; by going into the programs that it holds, or
+            the payloads that it marks; by what it decomposes into; by forwarding it outward on plain values; or not at all.
         by: the trait or base class whose rule it is.
     """
 
@@ -141,7 +142,7 @@ def _treatment(handler: type[RuledHandler[Any]], op: Kind) -> Treatment:
     origin = handler.rules.origin(op)
     if origin is not None:
         return Treatment(op, "rule") if origin is op else Treatment(op, "trait", origin)
-    if staging.rules.origin(op) is not None:
+    if staging.rules.origin(op) is not None or issubclass(op, MARKS):
         return Treatment(op, "recursion")
     if handler.default == "forward":
         return Treatment(op, "forward")

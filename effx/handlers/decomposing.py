@@ -77,6 +77,10 @@ def decompose(fun: Callable[P, R], to: Iterable[Kind]) -> Callable[P, R]:
       return f
     }
     """
+    if not callable(fun):
+        raise TransformError(f"decompose: expected a function, got {fun!r} of type {type(fun).__name__}")
+    if not isinstance(to, Iterable):
+        raise TransformError(f"decompose: to must list operation classes or traits, got {to!r}")
     kept = tuple(to)
     for kind in kept:
         if not isinstance(kind, type) or not issubclass(kind, Operation):  # type: ignore[redundant-expr]  # unchecked callers

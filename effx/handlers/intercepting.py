@@ -8,7 +8,7 @@ Never: know an operation.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Self, overload
+from typing import Any, Generic, Self, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -19,8 +19,9 @@ from effx.errors import TransformError, TreeError, current_source, source_in_for
 from effx.handlers.ruled import Default, RuledHandler
 from effx.handlers.signatures import Answers
 from effx.handlers.sites import Site
+from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.custom import Named
-from effx.tree.registry import flatten
+from effx.tree.registry import PyTree, flatten
 
 __all__ = ["InterceptHandler"]
 
@@ -30,6 +31,7 @@ A = TypeVar("A")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
 O1 = TypeVar("O1", bound=Operation[Any])
 O2 = TypeVar("O2", bound=Operation[Any])
+O3 = TypeVar("O3", bound=Operation[Any])
 
 
 class InterceptHandler(RuledHandler[S], Generic[S]):
@@ -74,6 +76,11 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
     ) -> Answers[Site[Self, S], O | O1 | O2]: ...
     @overload
     @classmethod
+    def rule(
+        cls, kind: type[O], kind1: type[O1], kind2: type[O2], kind3: type[O3], /
+    ) -> Answers[Site[Self, S], O | O1 | O2 | O3]: ...
+    @overload
+    @classmethod
     def rule(cls, *kinds: type[O]) -> Answers[Site[Self, S], O]: ...
     @classmethod
     def rule(cls, *kinds: type[Operation[Any]]) -> Any:
@@ -96,6 +103,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
             cls.function_rules[function] = rule
             return rule
 
+        cls._check_named(function)
         return register
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
@@ -107,17 +115,27 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         # A rule is the handler's author's: all that it performs stands at the user's line.
         token = source_in_force.set(current_source())
         try:
-            result: R = found[0](Site(frame, op, arrays), op, *arrays)
+            result = found[0](Site(frame, op, arrays), op, *arrays)
         finally:
             source_in_force.reset(token)
-        return result
+        if op.multiple:
+            self.check_count(
+                op.name, result, len(cast("TupleOperation", op).infer(*[x.type for x in arrays]))
+            )
+            return cast("R", tuple([self._result(op.name, y) for y in result]))
+        return result if isinstance(result, Array) else cast("R", self._result(op.name, result))  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _result(self, what: str, y: object) -> Array:
+        """Returns what a rule gives, which may be a number, as an array."""
+        return as_operand(y, f"{self.name}: the rule for {what}")  # type: ignore[arg-type]  # checked there
+
+    def run(self, function: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
         """Runs a function under the handler.
 
         Returns:
             The function's result, after `returns`.
         """
+        self.check_function(function)
         with self.installed() as frame:
             result = function(*args, **kwargs)
         return self.returns(result, frame)

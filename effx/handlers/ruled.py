@@ -3,9 +3,9 @@
 Never: say what a rule is given; the kinds of handlers do.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Generic, Literal, cast
+from typing import Any, ClassVar, Generic, Literal, cast, get_args
 
 from typing_extensions import TypeVar
 
@@ -13,6 +13,7 @@ from effx.array import Array
 from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle, no_rule, resumed
 from effx.errors import TransformError
 from effx.handlers.recursion import PayloadHandler, recur
+from effx.handlers.recursion.marks import MARKS, marked
 from effx.handlers.stepping import step_through
 from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, TupleOperation, Unary
 from effx.ir.ops.control import HigherOrder
@@ -20,7 +21,7 @@ from effx.ir.ops.custom import Named
 from effx.ir.ops.custom import Rules as CustomRules
 from effx.tree.registry import PyTree
 
-__all__ = ["Default", "RuledHandler"]
+__all__ = ["Default", "NamedFunction", "RuledHandler", "check_classes"]
 
 R = TypeVar("R")
 S = TypeVar("S", default=None)
@@ -32,7 +33,9 @@ values, whose result is plain; or the operation expressed by others, which are h
 
 F = TypeVar("F")
 # What nearly every operation is: a rule for one of these comes after those for traits.
-GENERAL: frozenset[type] = frozenset({Unary, Binary, Elementwise, ArrayOperation, TupleOperation, Operation, object})
+GENERAL: frozenset[type] = frozenset(
+    {Unary, Binary, Elementwise, ArrayOperation, TupleOperation, Operation, object}
+)
 
 
 class Rules(RuleTable[F]):
@@ -49,6 +52,26 @@ class Rules(RuleTable[F]):
         if issubclass(kind, HigherOrder):
             return kind.__mro__[: kind.__mro__.index(HigherOrder) + 1]
         return tuple(sorted(kind.__mro__, key=GENERAL.__contains__))
+
+
+class NamedFunction:
+    """What `named_function` makes: a function that handlers may have rules for."""
+
+    __slots__ = ()
+
+
+def check_classes(what: str, kinds: Iterable[object]) -> None:
+    """Checks what rules are to be registered for.
+
+    Raises:
+        TransformError: there are no classes, or something is no operation class.
+    """
+    kinds = tuple(kinds)
+    for kind in kinds:
+        if not isinstance(kind, type) or not issubclass(kind, Operation):
+            raise TransformError(f"{what}: rules are for classes of operations or traits, got {kind!r}")
+    if not kinds:
+        raise TransformError(f"{what}: a rule needs the classes of operations that it is for")
 
 
 class RuledHandler(PayloadHandler, Generic[S]):
@@ -75,12 +98,20 @@ class RuledHandler(PayloadHandler, Generic[S]):
         base = next(k for k in cls.__mro__[1:] if issubclass(k, RuledHandler))
         cls.rules = Rules(cls.name, base.rules)
         cls.function_rules = {}
+        if cls.default not in get_args(Default):
+            raise TransformError(
+                f"{cls.name}: default is 'error', 'forward' or 'derive', got {cls.default!r}"
+            )
         if "threads_state" not in cls.__dict__:
             cls.threads_state = cls.initial is not RuledHandler.initial
         if "watches" not in cls.__dict__:
-            # Of a property only instances know the labels, so they may be optional.
             labels: object = cls.handles
-            cls.watches = isinstance(labels, property) or any([label.optional for label in cls.handles])
+            if isinstance(labels, list | tuple | set | dict | str | Label) or (
+                isinstance(labels, frozenset) and not all([isinstance(label, Label) for label in labels])
+            ):
+                raise TransformError(f"{cls.name}: handles must be a frozenset of labels, got {labels!r}")
+            # Of a property or field only instances know the labels, so they may be optional.
+            cls.watches = not isinstance(labels, frozenset) or any([label.optional for label in labels])
 
     def initial(self) -> S:
         """Returns the state with which the handler is installed: a pytree of arrays.
@@ -116,6 +147,8 @@ class RuledHandler(PayloadHandler, Generic[S]):
         inside = recur(frame, op, operands)
         if inside is not None:
             return cast("R", inside)
+        if isinstance(op, MARKS):
+            return cast("R", marked(frame, op, operands))
         if self.default == "derive" and op.can_decompose():
             with resumed(frame):
                 return op.decompose(*operands)
@@ -139,13 +172,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
         Raises:
             TransformError: there are no classes, or something is no operation class.
         """
-        for kind in kinds:
-            if not isinstance(kind, type) or not issubclass(kind, Operation):  # type: ignore[redundant-expr]  # unchecked callers
-                raise TransformError(
-                    f"{cls.name}: rules are for classes of operations or traits, got {kind!r}"
-                )
-        if not kinds:
-            raise TransformError(f"{cls.name}: a rule needs the classes of operations that it is for")
+        check_classes(cls.name, kinds)
 
         def register(rule: Callable[..., Any]) -> Callable[..., Any]:
             cls.rules.register(*kinds)((rule, wants_site))
@@ -153,7 +180,36 @@ class RuledHandler(PayloadHandler, Generic[S]):
 
         return register
 
+    # What users give
+
+    def check_function(self, function: object) -> None:
+        """Checks what is to be run.
+
+        Raises:
+            TransformError: it is no function.
+        """
+        if not callable(function):
+            raise TransformError(f"{self.name}: run takes a function and its arguments, got {function!r}")
+
+    def check_count(self, what: str, results: object, expected: int) -> None:
+        """Checks what a rule gives for an operation with several results.
+
+        Raises:
+            TransformError: it is no tuple of them.
+        """
+        if type(results) not in (tuple, list) or len(cast("tuple[object, ...]", results)) != expected:
+            raise TransformError(
+                f"{self.name}: the rule for {what} must give a tuple of {expected} results, got {results!r}"
+            )
+
     # Named functions
+
+    @classmethod
+    def _check_named(cls, function: object) -> None:
+        if not isinstance(function, NamedFunction):
+            raise TransformError(
+                f"{cls.name}: function rules are for functions that named_function made, got {function!r}"
+            )
 
     @classmethod
     def rule_of(cls, function: object) -> Callable[..., Any] | None:

@@ -130,11 +130,13 @@ class Site(Generic[H, S]):
             value: a pytree of arrays, and no boxes of the handler.
 
         Raises:
-            TransformError: the name is taken, or the handler does not collect.
+            TransformError: the name is taken or no string, or the handler does not collect.
         """
         handler = self.frame.handler
         if not isinstance(handler, PayloadHandler) or not handler.collects:
             raise TransformError(
                 f"{handler.name}: site.collect({name!r}, ...) needs a handler with collects = True"
             )
+        if not isinstance(name, str):
+            raise TransformError(f"{handler.name}: values are collected under names, got {name!r}")
         handler.collect(self.frame, name, value)

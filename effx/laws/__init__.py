@@ -17,12 +17,12 @@ except ImportError as error:
 
 import effx.handlers.evaluate  # noqa: F401 - the outermost handler
 from effx.laws.arrays import array_of, array_shapes, array_types, arrays, pytrees
-from effx.laws.checks import check_handler, check_operation, check_rules, check_transform, laws_of
+from effx.laws.checks import Report, check_handler, check_operation, check_rules, check_transform, laws_of
 from effx.laws.comparing import same
 from effx.laws.operations import operations, register
 from effx.laws.programs import CONSTRUCTS, TypedProgram, cases, points, programs
 from effx.laws.python_forms import python_form
-from effx.laws.registry import AREAS, LAWS, Law, LawError, law
+from effx.laws.registry import AREAS, LAWS, Law, LawError, NotApplicable, Outcome, law
 from effx.laws.stacks import LAYERS, Stack, handlers
 
 __all__ = [
@@ -32,6 +32,9 @@ __all__ = [
     "LAYERS",
     "Law",
     "LawError",
+    "NotApplicable",
+    "Outcome",
+    "Report",
     "Stack",
     "TypedProgram",
     "array_of",

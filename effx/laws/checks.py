@@ -6,8 +6,9 @@ Never: state a law; `effx.laws.areas` does.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, final
 
+import attrs
 import numpy as np
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from effx.array.promotion import as_operand
 from effx.errors import EffxError, TransformError
 from effx.flags import enable_x64
 from effx.handlers.boxing import BoxHandler
+from effx.handlers.intercepting import InterceptHandler
 from effx.handlers.reference import Reference
 from effx.ir.types import ArrayType, Shape
 from effx.laws import areas
@@ -24,12 +26,20 @@ from effx.laws.areas.operation import inferred
 from effx.laws.arrays import array_of
 from effx.laws.operations import AnyOperation, domain_of, operands_of
 from effx.laws.programs import CONSTRUCTS, SHAPES, programs
-from effx.laws.registry import LAWS, Case, Law
-from effx.laws.subjects import HandlerSubject, Oracle, TransformSubject, handler_cases, transform_cases
+from effx.laws.registry import LAWS, Case, Law, Outcome
+from effx.laws.subjects import (
+    HandlerSubject,
+    InterceptSubject,
+    Oracle,
+    TransformSubject,
+    handler_cases,
+    intercept_cases,
+    transform_cases,
+)
 from effx.numpy import asarray
 from effx.tree.registry import PyTree
 
-__all__ = ["check_handler", "check_operation", "check_rules", "check_transform", "laws_of"]
+__all__ = ["Report", "check_handler", "check_operation", "check_rules", "check_transform", "laws_of"]
 
 OF_DERIVATIVES = frozenset({"operation_tangents_are_slopes", "operations_linearize", "operations_transpose"})
 
@@ -57,9 +67,37 @@ def laws_of(area: str, skip: Iterable[str] = ()) -> list[Law]:
     return [law for law in found if law.name not in set(skip)]
 
 
-def _run(laws: Sequence[Law], strategy: st.SearchStrategy[Case], examples: int | None) -> None:
-    for law in laws:
-        law.run(examples, strategy)
+def _run(laws: Sequence[Law], strategy: st.SearchStrategy[Case], examples: int | None) -> tuple[Outcome, ...]:
+    return tuple([law.run(examples, strategy) for law in laws])
+
+
+@final
+@attrs.frozen
+class Report:
+    """What a check found: which laws hold, and which say nothing of what was checked. Prints as a list.
+
+    Attributes:
+        outcomes: one for each law.
+    """
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """The laws that held in no case, because they say nothing of any; and why."""
+        return {o.law: o.reason for o in self.outcomes if not o.held and o.skipped}
+
+    def __str__(self) -> str:
+        skipped = self.skipped
+        lines = [f"{len(self.outcomes) - len(skipped)} laws hold, {len(skipped)} do not apply"]
+        for o in self.outcomes:
+            if o.law in skipped:
+                lines.append(f"  {o.law}: does not apply: {o.reason}")
+            elif o.skipped:
+                lines.append(f"  {o.law}: in {o.held} of {o.held + o.skipped} cases; else: {o.reason}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def _wide(t: ArrayType) -> ArrayType:
@@ -153,17 +191,18 @@ def _operand(
 
 
 def check_handler(
-    handler: "BoxHandler[Any]",
+    handler: "BoxHandler[Any] | InterceptHandler[PyTree]",
     *,
     payload: Callable[[Array], PyTree] | None = None,
     relation: Callable[[Any, Array], object] | None = None,
     exact: bool = True,
+    neutral: bool = False,
     skip: Iterable[str] = (),
     examples: int | None = None,
-) -> None:
+) -> Report:
     """Checks the laws of a user's handler: calls, control flow, batches and derivatives around and inside it.
 
-    Programs are drawn of the expressions that the handler takes: which these are is tried out.
+    For a handler with boxes, programs are drawn of the expressions that it takes: which these are is tried out.
 
     Args:
         handler: the handler.
@@ -171,12 +210,16 @@ def check_handler(
         relation: `(payload, value) -> bool`, what a payload says of the value it stands for; it must hold for the
             results of random programs at random points: that an interval contains the value, say.
         exact: False where the lift of a result says more than what the rules make of lifted operands.
-        skip: names of laws of the area "user handlers" to leave out.
+        neutral: True for an intercepting handler that leaves results as they are.
+        skip: names of laws of the area "user handlers", or "user interceptors", to leave out.
         examples: how many cases of each law; by default its share of what the hypothesis profile says.
+
+    Returns:
+        Which laws were held, and which say nothing of this handler, and why.
 
     Raises:
         LawError: a law fails; it names the law and reproduces the failure.
-        TransformError: the handler takes no expression that programs are drawn of.
+        TransformError: the handler takes no expression that programs are drawn of, or an argument is not for its kind.
 
     >>> from effx.laws.zoo import Bounds, Interval
     >>> check_handler(
@@ -184,13 +227,27 @@ def check_handler(
     ...     payload=lambda x: Bounds(x - 0.1, x + 0.1),
     ...     relation=lambda p, x: ((p.low - 1e-9 <= x) & (x <= p.high + 1e-9)).all(),
     ...     examples=2,
-    ... )
+    ...     skip=["handlers_compile"],
+    ... ).skipped["plain_values_decide"]
+    'the handler has no primal, so that no plain value decides'
     """
+    if isinstance(handler, InterceptHandler):
+        if payload is not None or relation is not None:
+            raise TransformError(
+                f"check_handler: {handler.name} has no boxes, so payload and relation say nothing of it"
+            )
+        watching = InterceptSubject(handler, neutral)
+        laws = laws_of(areas.interceptors.AREA, skip)
+        return Report(_run(laws, intercept_cases(watching), examples))
     if not isinstance(handler, BoxHandler):
-        raise TransformError(f"check_handler: takes an instance of a BoxHandler, got {handler!r}")
+        raise TransformError(
+            f"check_handler: takes an instance of a BoxHandler or InterceptHandler, got {handler!r}"
+        )
+    if neutral:
+        raise TransformError(f"check_handler: {handler.name} has boxes; neutral is for intercepting handlers")
     subject = HandlerSubject(handler, payload, relation, exact)
     subject.check_vocabulary()
-    _run(laws_of(areas.user_handlers.AREA, skip), handler_cases(subject), examples)
+    return Report(_run(laws_of(areas.user_handlers.AREA, skip), handler_cases(subject), examples))
 
 
 def check_transform(

@@ -19,7 +19,7 @@ from effx.handlers.reference import Reference
 from effx.ir.ops.control import HigherOrder
 from effx.laws.printing import reproduction
 
-__all__ = ["AREAS", "LAWS", "Law", "LawError", "law"]
+__all__ = ["AREAS", "LAWS", "Law", "LawError", "NotApplicable", "Outcome", "law"]
 
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., None])
@@ -39,7 +39,10 @@ AREAS = (
     "parallel",
     "operations",
     "trees and arrays",
+    "states and effects",
+    "masks, functions and programs",
     "user handlers",
+    "user interceptors",
     "user transformations",
     "user rules",
 )
@@ -58,6 +61,29 @@ class LawError(AssertionError):
         self.reproduction = reproduction
         text = f"{type(cause).__name__}: {str(cause).strip()}".replace("\n", "\n  ")
         super().__init__(f"{law}: {statement}\n  {text}\n\nreproduce it with:\n\n{reproduction}")
+
+
+@final
+class NotApplicable(Exception):  # noqa: N818 - no error: the law says nothing of the case
+    """A law says nothing of a case; why, stands in the text."""
+
+
+@final
+@attrs.frozen
+class Outcome:
+    """What became of a law that was run and did not fail.
+
+    Attributes:
+        law: its name.
+        held: in how many cases it held.
+        skipped: of how many cases it says nothing.
+        reason: why, of the last such case.
+    """
+
+    law: str
+    held: int
+    skipped: int = 0
+    reason: str = ""
 
 
 @final
@@ -84,7 +110,15 @@ class Law:
     share: float = 1.0
 
     def __call__(self, *case: object) -> None:
-        """Checks one case, in 64 bits.
+        """Checks one case, in 64 bits; one of which the law says nothing passes.
+
+        Raises:
+            LawError: the law fails, or the library does.
+        """
+        self.check(case)
+
+    def check(self, case: Case) -> str | None:
+        """Checks one case; returns why the law says nothing of it, None where it holds.
 
         Raises:
             LawError: the law fails, or the library does.
@@ -92,6 +126,9 @@ class Law:
         try:
             with self._surroundings():
                 self.function(*case)
+            return None
+        except NotApplicable as reason:
+            return str(reason)
         except (HypothesisException, LawError):
             raise
         except Exception as error:
@@ -106,17 +143,21 @@ class Law:
                 with handle(NumPyFirst()):
                     yield
 
-    def run(self, examples: int | None = None, strategy: SearchStrategy[Case] | None = None) -> None:
+    def run(self, examples: int | None = None, strategy: SearchStrategy[Case] | None = None) -> Outcome:
         """Checks drawn cases and shrinks the first that fails.
 
         Args:
             examples: how many; by default the law's share of what the hypothesis profile says.
             strategy: draws cases in place of the law's own.
 
+        Returns:
+            In how many cases the law held, and of how many it says nothing.
+
         Raises:
             LawError: with the smallest failing case that was found.
         """
         profile = settings()
+        reasons: list[str | None] = []
         count = max(3, round(profile.max_examples * self.share)) if examples is None else examples
 
         @settings(
@@ -130,7 +171,7 @@ class Law:
         )
         @given(case=self.strategy if strategy is None else strategy)
         def attempt(case: Case) -> None:
-            self(*case)
+            reasons.append(self.check(case))
 
         try:
             attempt()
@@ -141,6 +182,8 @@ class Law:
                     error.add_note("The case failed once and did not when it was run again.")
                     raise error from None
             raise
+        skipped = [reason for reason in reasons if reason is not None]
+        return Outcome(self.name, len(reasons) - len(skipped), len(skipped), skipped[-1] if skipped else "")
 
 
 @final

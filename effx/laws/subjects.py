@@ -4,7 +4,7 @@ Never: state a law.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, final
+from typing import Any, Protocol, TypeVar, final
 
 import attrs
 import numpy as np
@@ -16,14 +16,26 @@ from effx.effects import handle
 from effx.errors import EffxError, TransformError
 from effx.flags import enable_x64
 from effx.handlers.boxing import BoxHandler, box, payload
+from effx.handlers.intercepting import InterceptHandler
 from effx.handlers.reference import Reference
+from effx.handlers.ruled import RuledHandler
 from effx.ir.types import Shape
 from effx.laws.comparing import leaves
-from effx.laws.programs import NAMESPACE, TypedProgram, cases, programs
+from effx.laws.programs import CONSTRUCTS, NAMESPACE, TypedProgram, cases, programs
+from effx.laws.registry import NotApplicable
 from effx.laws.vocabulary import BINARY, UNARY
 from effx.tree.registry import PyTree
 
-__all__ = ["HandlerSubject", "Oracle", "TransformSubject", "handler_cases", "transform_cases"]
+__all__ = [
+    "HandlerSubject",
+    "InterceptSubject",
+    "Oracle",
+    "TransformSubject",
+    "handler_cases",
+    "intercept_cases",
+    "stepping",
+    "transform_cases",
+]
 
 AnyHandler = BoxHandler[Any]
 CARRYING = ("jit", "checkpoint", "cond", "switch", "while", "fori")
@@ -152,6 +164,76 @@ def _handler_cases(draw: st.DrawFn, subjects: tuple[HandlerSubject, ...]) -> tup
 def handler_cases(*subjects: HandlerSubject) -> st.SearchStrategy[tuple[object, ...]]:
     """Draws a handler, a program that it can run, and a point; the last argument, `known`, is to stay plain."""
     return _handler_cases(subjects)
+
+
+@final
+@attrs.frozen(eq=False)
+class InterceptSubject:
+    """A user's intercepting handler under test.
+
+    Attributes:
+        handler: the handler.
+        neutral: True where it leaves a function's results as they are.
+    """
+
+    handler: InterceptHandler[PyTree]
+    neutral: bool = False
+
+    def run(self, f: Callable[..., PyTree], xs: Sequence[Array]) -> PyTree:
+        """Returns what the handler's return clause gives: the result, a state, what was collected.
+
+        Raises:
+            NotApplicable: the handler collects values, and refuses the program, for a name that is taken twice say.
+        """
+        try:
+            return self.handler.run(f, *xs)
+        except TransformError as error:
+            if not self.handler.collects:
+                raise
+            raise NotApplicable(f"the handler refuses a program: {error.message}") from None
+
+    def running(self, f: Callable[..., PyTree]) -> Callable[..., PyTree]:
+        """Returns the function that runs a function under the handler."""
+        return lambda *xs: self.run(lambda *ys: f(*ys), xs)
+
+    def results(self, f: Callable[..., PyTree], xs: Sequence[Array]) -> list[Array]:
+        """Returns a function's own results under the handler, without its return clause."""
+        kept: list[PyTree] = []
+
+        def watched(*ys: PyTree) -> PyTree:
+            kept.append(f(*ys))
+            return kept[0]
+
+        self.run(watched, xs)
+        return leaves(kept[0])
+
+
+@st.composite
+def _intercept_cases(draw: st.DrawFn, subjects: tuple[InterceptSubject, ...]) -> tuple[object, ...]:
+    subject = draw(st.sampled_from(subjects))
+    # A vmap inside chooses what it does once for all members; branches must collect alike, which random ones do not.
+    left_out = ("vmap", "cond", "switch") if subject.handler.collects else ("vmap",)
+    constructs = [c for c in CONSTRUCTS if c not in left_out]
+    f, xs = draw(cases(programs(constructs=constructs, most_steps=3)))
+    return subject, f, xs
+
+
+def intercept_cases(*subjects: InterceptSubject) -> st.SearchStrategy[tuple[object, ...]]:
+    """Draws an intercepting handler, a program, and a point."""
+    return _intercept_cases(subjects)
+
+
+H = TypeVar("H", bound=RuledHandler[PyTree])
+
+
+def stepping(handler: H) -> H:
+    """Returns the handler with `steps = True`: a copy, of a class that derives from its own."""
+    kind = type(handler)
+    stepped: type[H] = type(kind.__name__, (kind,), {"__slots__": (), "steps": True})
+    twin = object.__new__(stepped)
+    for field in attrs.fields(kind):  # type: ignore[arg-type]  # handlers are attrs classes
+        object.__setattr__(twin, field.name, getattr(handler, field.name))
+    return twin
 
 
 class Oracle(Protocol):

@@ -18,10 +18,12 @@ from effx import Array
 from effx.dtypes import DType
 from effx.errors import DTypeError
 from effx.handling import Elementwise, InterceptHandler, Site
+from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.compare import Comparison
-from effx.ir.ops.convert import Convert, ReducePrecision
-from effx.ir.ops.elementwise import Select
+from effx.ir.ops.convert import Convert, Copy, ReducePrecision, StopGradient
+from effx.ir.ops.elementwise import Clamp, Complex, IsFinite, Max, Min, NextAfter, Select, Sign
 from effx.ir.ops.linalg import DotGeneral
+from effx.library.wrapping import under
 
 __all__ = ["Autocast", "autocast"]
 
@@ -72,8 +74,11 @@ def _(site: Site[Autocast, None], op: Elementwise, *xs: Array) -> Array:
     return op(*map(handler.rounded, xs)).astype(site.result_types[0].dtype)
 
 
-# What compares, chooses or converts computes nothing.
-@Autocast.rule(Comparison, Convert, ReducePrecision, Select)
+# What compares, chooses, copies or converts computes nothing.
+@Autocast.rule(
+    *(Comparison, Select, Clamp, Max, Min, Sign, IsFinite, Convert, ReducePrecision, Copy, StopGradient),
+    *(Identity, NextAfter, Complex),
+)
 def _(site: Site[Autocast, None], op: Elementwise, *xs: Array) -> Array:
     return op(*xs)
 
@@ -93,7 +98,7 @@ def autocast(
         fun: any function.
         dtype: "bfloat16" or another floating dtype.
         elementwise: True to round elementwise operations too.
-        full: names of `named_scope`s inside which everything is computed in full.
+        full: names of `named_scope`s inside which everything is computed in full; one, or several.
 
     Raises:
         DTypeError: the dtype is not a floating one.
@@ -104,13 +109,11 @@ def autocast(
     >>> print(dot(x), autocast(dot)(x), autocast(dot)(x).dtype)
     [[1.002001]] [[1.]] float32
     """
-    narrow = enp.dtype(dtype)
-    if not enp.issubdtype(narrow, enp.floating):
-        raise DTypeError(f"autocast: the dtype must be a floating one, got {narrow}")
-    handler = Autocast(narrow, elementwise, frozenset(full))
-
-    def cast(*args: P.args, **kwargs: P.kwargs) -> R:
-        found: R = handler.run(fun, *args, **kwargs)
-        return found
-
-    return cast
+    try:
+        narrow = enp.dtype(dtype) if dtype is not None else None
+    except TypeError:
+        narrow = None
+    if narrow is None or not enp.issubdtype(narrow, enp.floating):
+        raise DTypeError(f"autocast: the dtype must be a floating one, got {narrow or repr(dtype)}")
+    scopes = frozenset({full} if isinstance(full, str) else full)
+    return under(Autocast(narrow, elementwise, scopes), fun)

@@ -1,38 +1,32 @@
 """Errors as values: what goes wrong inside compiled code is carried out of it, with the user's line.
 
-The handler's state is the first error: a number that stands for its message, and up to two numbers that belong to it. Programs
-carry it along, so that checks work inside jit and loops; of a branch that is not taken nothing is reported.
+The handler's state is the first error: a number that stands for its message, and up to two numbers that belong to it.
+Programs carry it along, so that checks work inside jit and loops; of a branch that is not taken nothing is reported.
+What a `vmap` inside does is looked at for all members at once, branches that only some take included;
+`vmap(checkify(f))` tells members apart.
 
 Never: stop a computation: after the first error it goes on with what it has.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar, final
 
 import attrs
+import numpy as np
 
 import effx.numpy as enp
 from effx import Array
-from effx.array.values import Operand
 from effx.errors import EffxError, TransformError
-from effx.handling import (
-    ArrayOperation,
-    Elementwise,
-    Frame,
-    InterceptHandler,
-    Label,
-    Operation,
-    Site,
-    array_type,
-    jvp_rule,
-    materialize,
-    vmap_rule,
-)
-from effx.ir.ops.elementwise import Div, Rem
+from effx.handling import ArrayOperation, Elementwise, Frame, InterceptHandler, Operation, Site
+from effx.ir.ops.checkpoint import Identity
+from effx.ir.ops.convert import Convert, Copy, StopGradient
+from effx.ir.ops.elementwise import Div, IntegerPow, Pow, Rem, Select
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.reduce import Cumulative, Reduction
 from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice
+from effx.library.checks import Check, as_bits, check, from_bits
+from effx.library.wrapping import under
 
 __all__ = ["CheckError", "Error", "ErrorKind", "check", "checkify"]
 
@@ -40,7 +34,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 ErrorKind = Literal["nan", "index", "div", "user"]
 KINDS: tuple[ErrorKind, ...] = ("nan", "index", "div", "user")
-CHECK = Label("check", optional=True)
 
 
 class CheckError(EffxError, ValueError):
@@ -50,20 +43,20 @@ class CheckError(EffxError, ValueError):
 @final
 @attrs.frozen
 class Message:
-    """What one check says, and where it stands."""
+    """What one check says: a text with `{}` for its numbers, their kinds, and where the check stands."""
 
     text: str
+    kinds: str
     line: str
 
 
-# Numbers of messages, from 1; 0 is no error. A check keeps its number as long as the process lives.
-_messages: list[Message] = [Message("", "")]
+# Numbers of messages, from 1; 0 is no error. Compiled code refers to them, so they stay; a check has one for all its runs.
+_messages: list[Message] = [Message("", "", "")]
 _numbers: dict[Message, int] = {}
 
 
-def number_of(text: str, line: str) -> int:
+def number_of(message: Message) -> int:
     """Returns the number that stands for a message."""
-    message = Message(text, line)
     if message not in _numbers:
         _messages.append(message)
         _numbers[message] = len(_messages) - 1
@@ -77,7 +70,7 @@ class Error:
 
     Attributes:
         code: i32[], the number of the message; 0 for none.
-        details: f32[2], numbers that belong to the message.
+        details: i32[2] (i64[2] with `enable_x64`), the bits of numbers that belong to the message.
     """
 
     code: Array
@@ -85,15 +78,15 @@ class Error:
 
     def get(self) -> str | None:
         """Returns the message with the user's line; None where all went well. Of a batch, that of the first member."""
-        codes, details = enp.ravel(self.code), enp.reshape(self.details, (-1, 2))
-        bad = enp.flatnonzero(codes)
+        codes, details = np.ravel(self.code), np.reshape(self.details, (-1, 2))
+        bad = np.flatnonzero(codes)
         if not bad.size:
             return None
         i = int(bad[0])
         message = _messages[int(codes[i])]
-        first, second = [float(d) for d in details[i]]
+        numbers = [from_bits(kind, n) for kind, n in zip(message.kinds, details[i], strict=False)]
         which = f" (member {i})" if self.code.ndim else ""
-        return f"{message.text.format(first, second)} at {message.line}{which}"
+        return f"{message.text.format(*numbers)} at {message.line}{which}"
 
     def throw(self) -> None:
         """Raises the error, if there is one.
@@ -105,50 +98,14 @@ class Error:
         if text is not None:
             raise CheckError(f"checkify: {text}")
 
-
-@final
-@attrs.frozen
-class Check(ArrayOperation):
-    """The identity on a bool that shall be true. Operands: the bool, up to two numbers for the message.
-
-    Attributes:
-        message: with `{}` for the numbers.
-    """
-
-    message: str
-    effects = frozenset({CHECK})
-
-    def infer(self, *types: Any) -> Any:
-        """A bool scalar, or one for each member of a batch."""
-        return array_type(enp.bool_.dtype, types[0].shape)
-
-    def decompose(self, *operands: Any) -> Array:
-        """The bool."""
-        found: Array = operands[0]
-        return found
-
-
-@jvp_rule(Check)
-def _(op: Check, xs: tuple[Array, ...], dxs: Any) -> tuple[Array, None]:
-    return op(*xs), None
-
-
-@vmap_rule(Check)
-def _(handler: Any, op: Check, values: tuple[Array, ...], axes: tuple[int | None, ...]) -> tuple[Array, int]:
-    return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), 0
-
-
-def check(condition: Operand, message: str, *numbers: Operand) -> None:
-    """Says that a condition holds; without `checkify` outside nothing is checked.
-
-    Args:
-        condition: a bool array, all of whose elements shall be true.
-        message: what to say if not, with `{}` for each of the numbers.
-        numbers: at most two scalars.
-    """
-    if len(numbers) > 2:
-        raise TransformError(f"check: a message takes at most 2 numbers, got {len(numbers)}")
-    Check(message)(enp.all(enp.asarray(condition)), *[enp.asarray(n).astype(enp.float32) for n in numbers])
+    def or_else(self, bad: Array, text: str, line: str, *numbers: Array) -> "Error":
+        """Returns this error; where it is none and `bad` holds, one with a message."""
+        kinds = "".join([n.type.kind for n in numbers])
+        code = enp.int32(number_of(Message(text, kinds, line)))
+        zero = enp.zeros((), self.details.dtype)
+        details = enp.stack([*[as_bits(n, zero) for n in numbers], zero, zero][:2])
+        new = bad & (self.code == 0)
+        return Error(enp.where(new, code, self.code), enp.where(new, details, self.details))
 
 
 @final
@@ -164,7 +121,8 @@ class Checkify(InterceptHandler[Error]):
 
     def initial(self) -> Error:
         """No error."""
-        return Error(enp.int32(0), enp.zeros(2, enp.float32))
+        wide = enp.result_type(int) == enp.int64
+        return Error(enp.int32(0), enp.zeros(2, enp.int64 if wide else enp.int32))
 
     def merge_states(self, a: Error, b: Error) -> Error:
         """The first of two errors."""
@@ -175,80 +133,90 @@ class Checkify(InterceptHandler[Error]):
         return frame.state, result
 
 
-def report(site: Site[Checkify, Error], bad: Array, text: str, *numbers: Array) -> None:
+Here = Site[Checkify, Error]
+
+
+def report(site: Here, kind: ErrorKind, bad: Array, text: str, *numbers: Array) -> None:
     """Keeps an error if there is none yet."""
-    state = site.state
-    code = enp.int32(number_of(text, site.line))
-    details = [n.astype(enp.float32) for n in numbers] + [enp.float32(0)] * (2 - len(numbers))
-    new = bad & (state.code == 0)
-    site.state = Error(enp.where(new, code, state.code), enp.where(new, enp.stack(details), state.details))
+    if kind in site.handler.kinds:
+        site.state = site.state.or_else(bad, text, site.line, *numbers)
 
 
-def watched(site: Site[Checkify, Error], op: Operation[Any]) -> Any:
+def has_nan(*xs: Array) -> Array:
+    """Says whether there is a NaN among arrays."""
+    found = [enp.any(enp.isnan(x)) for x in xs if x.type.kind in "fc"]
+    return enp.any(enp.stack(found)) if found else enp.asarray(False)
+
+
+def watched(site: Here, op: ArrayOperation, *xs: Array) -> Array:
     """Performs an operation and looks for NaN in what it gives."""
-    y = site.forward()
-    if "nan" in site.handler.kinds:
-        for part in y if isinstance(y, tuple) else (y,):
-            if part.type.kind in "fc":
-                report(
-                    site,
-                    enp.any(enp.isnan(part)),
-                    f"{op.name}: nan in the result {part.type!r}".replace("{", "{{"),
-                )
+    y: Array = site.forward()
+    if "nan" in site.handler.kinds and y.type.kind in "fc":
+        bad, came = has_nan(y), has_nan(*xs)
+        report(site, "nan", bad & came, f"{op.name}: nan in an operand")
+        report(site, "nan", bad, f"{op.name}: nan in the result {y.type!r}")
     return y
 
 
-@Checkify.rule(ArrayOperation)
-def _(site: Site[Checkify, Error], op: ArrayOperation, *xs: Array) -> Array:
-    computes = isinstance(op, Elementwise | Reduction | Cumulative | DotGeneral | Scatter)
-    y: Array = watched(site, op) if computes else site.forward()
+Checkify.rule(Elementwise, Reduction, Cumulative, DotGeneral)(watched)
+
+
+@Checkify.rule(Select, Convert, Copy, StopGradient, Identity)
+def _(site: Here, op: ArrayOperation, *xs: Array) -> Array:
+    y: Array = site.forward()  # what chooses or copies makes no NaN, and may be there to get rid of them
     return y
 
 
 @Checkify.rule(Div, Rem)
-def _(site: Site[Checkify, Error], op: Div | Rem, x: Array, y: Array) -> Array:
-    if "div" in site.handler.kinds:
-        report(site, enp.any(y == 0), f"{op.name}: division by zero")
-    z: Array = watched(site, op)
-    return z
+def _(site: Here, op: Div | Rem, x: Array, y: Array) -> Array:
+    report(site, "div", enp.any(y == 0), f"{op.name}: division by zero")
+    return watched(site, op, x, y)
 
 
-def in_range(site: Site[Checkify, Error], op: Operation[Any], starts: Array, room: list[int]) -> None:
+@Checkify.rule(Pow)
+def _(site: Here, op: Pow, x: Array, y: Array) -> Array:
+    if y.type.kind == "f":
+        report(site, "div", enp.any((x == 0) & (y < 0)), "pow: division by zero")
+    return watched(site, op, x, y)
+
+
+@Checkify.rule(IntegerPow)
+def _(site: Here, op: IntegerPow, x: Array) -> Array:
+    if op.exponent < 0:
+        report(site, "div", enp.any(x == 0), "integer_pow: division by zero")
+    return watched(site, op, x)
+
+
+def in_range(site: Here, op: Operation[Any], starts: Array, room: Sequence[int]) -> None:
     """Reports starts, on the last axis, that leave no room for a slice."""
     if "index" not in site.handler.kinds or not starts.size:
         return
-    if starts.type.kind == "u":
-        starts = starts.astype(enp.int32)
-    most = enp.asarray(room, starts.dtype)
+    largest = int(np.iinfo(starts.dtype).max)
+    most = enp.asarray([min(n, largest) for n in room], starts.dtype)
     outside = (starts < 0) | (starts > most)
     worst = enp.argmax(enp.ravel(outside))
-    report(
-        site,
-        enp.any(outside),
-        f"{op.name}: index {{:.0f}} is out of bounds, the last is {{:.0f}}",
-        enp.ravel(starts)[worst],
-        enp.ravel(enp.broadcast_to(most, starts.shape))[worst],
-    )
+    numbers = enp.ravel(starts)[worst], enp.ravel(enp.broadcast_to(most, starts.shape))[worst]
+    text = f"{op.name}: index {{}} is out of bounds, the last is {{}}"
+    report(site, "index", enp.any(outside), text, *numbers)
 
 
 @Checkify.rule(Gather)
-def _(site: Site[Checkify, Error], op: Gather, x: Array, indices: Array) -> Array:
+def _(site: Here, op: Gather, x: Array, indices: Array) -> Array:
     in_range(site, op, indices, [x.shape[a] - op.slice_sizes[a] for a in op.start_index_map])
-    y: Array = watched(site, op)
+    y: Array = site.forward()
     return y
 
 
 @Checkify.rule(Scatter)
-def _(site: Site[Checkify, Error], op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
+def _(site: Here, op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
     kept = [a for a in range(x.ndim) if a not in op.inserted + op.operand_batch]
     window = {a: updates.shape[d] for a, d in zip(kept, op.window_dims, strict=True)}
     in_range(site, op, indices, [x.shape[a] - window.get(a, 1) for a in op.start_index_map])
-    y: Array = watched(site, op)
-    return y
+    return watched(site, op, x, updates)
 
 
 @Checkify.rule(DynamicSlice, DynamicUpdateSlice)
-def _(site: Site[Checkify, Error], op: ArrayOperation, x: Array, *rest: Array) -> Array:
+def _(site: Here, op: ArrayOperation, x: Array, *rest: Array) -> Array:
     sizes = site.result_types[0].shape if isinstance(op, DynamicSlice) else rest[0].shape
     starts = rest if isinstance(op, DynamicSlice) else rest[1:]
     if starts:
@@ -258,19 +226,21 @@ def _(site: Site[Checkify, Error], op: ArrayOperation, x: Array, *rest: Array) -
 
 
 @Checkify.rule(Check)
-def _(site: Site[Checkify, Error], op: Check, holds: Array, *numbers: Array) -> Array:
-    if "user" in site.handler.kinds:
-        member = enp.argmin(enp.ravel(holds))
-        report(site, ~enp.all(holds), op.message, *[enp.ravel(n)[member] for n in numbers])
+def _(site: Here, op: Check, holds: Array, *numbers: Array) -> Array:
+    member = enp.argmin(enp.ravel(holds))
+    report(site, "user", ~enp.all(holds), op.message, *[enp.ravel(n)[member] for n in numbers])
     return holds
 
 
-def checkify(fun: Callable[P, R], errors: Iterable[ErrorKind] = KINDS) -> Callable[P, tuple[Error, R]]:
+def checkify(
+    fun: Callable[P, R], errors: ErrorKind | Iterable[ErrorKind] = KINDS
+) -> Callable[P, tuple[Error, R]]:
     """Returns a function that also gives the first error as a value.
 
     Args:
         fun: any function.
-        errors: what to look for: "nan" in results, "index" out of bounds, "div" by zero, "user" checks.
+        errors: what to look for, one or several: "nan" that operations make or meet, "index" out of bounds (after
+            negative ones were counted from the end), "div" by zero, "user" checks.
 
     Returns:
         A function with the result `(error, result)`; it may be jitted and vmapped. `error.get()` gives the message,
@@ -284,14 +254,8 @@ def checkify(fun: Callable[P, R], errors: Iterable[ErrorKind] = KINDS) -> Callab
     >>> print(error.get())
     log: nan in the result f32[2] at ... in <lambda>
     """
-    kinds = frozenset(errors)
+    kinds = frozenset({errors} if isinstance(errors, str) else errors)
     for kind in kinds:
         if kind not in KINDS:
             raise TransformError(f"checkify: errors must be among {', '.join(KINDS)}, got {kind!r}")
-    handler = Checkify(kinds)
-
-    def checked(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
-        found: tuple[Error, R] = handler.run(fun, *args, **kwargs)
-        return found
-
-    return checked
+    return under(Checkify(kinds), fun)

@@ -1,8 +1,8 @@
 """What a function costs before it runs: arithmetic, memory traffic, and how much memory is in use at once.
 
-The function is staged, not run. Every operation counts as often as it is performed: loops by their lengths, the branches
-of a cond as if each were equally likely, a while loop as often as one says. Traffic is that of operations one by one, so
-it bounds what a compiler that fuses them will do from above.
+The function is staged, not run. Every operation whose result is used counts as often as it is performed: loops by
+their lengths, the branches of a cond as if each were equally likely, a while loop as often as one says, a pmap for all
+its members. Traffic is that of operations one by one, so it bounds what a compiler that fuses them will do from above.
 
 Source of the roofline: Williams, Waterman and Patterson, "Roofline", 2009.
 
@@ -10,14 +10,14 @@ Never: run the function.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import attrs
 
 import effx
 from effx.errors import TransformError
-from effx.handling import ArrayType, Elementwise, Place, Program, Structural, Var, places
+from effx.handling import ArrayType, Elementwise, Equation, Place, Program, Structural, Var
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import Bitcast, Convert, Copy, OptimizationBarrier, StopGradient
 from effx.ir.ops.index import Scatter
@@ -133,19 +133,47 @@ def short(x: float) -> str:
     return f"{x:.3g}P"
 
 
+def used(program: Program) -> list[Equation]:
+    """Returns the equations of a program whose results something reads, or that have an effect."""
+    needed = set(program.outputs)
+    found: list[Equation] = []
+    for e in reversed(program.equations):
+        if e.op.effects or not needed.isdisjoint(e.outputs):
+            found.append(e)
+            needed.update(e.inputs)
+    return found[::-1]
+
+
+def performed(program: Program, turns: float) -> Iterator[tuple[Place, float]]:
+    """Lists what is used, in held programs too, with how often it is performed."""
+    return _inside(Place(program.equations[0]), program, turns, 1.0) if program.equations else iter(())
+
+
+def _inside(around: Place, program: Program, turns: float, guess: float) -> Iterator[tuple[Place, float]]:
+    for e in used(program):
+        place = around.at(e)
+        if not isinstance(e.op, HigherOrder):
+            yield place, place.repeats * place.share * guess
+            continue
+        for held in e.op.programs:
+            # Whether this one is a loop without a known length, whatever is around.
+            loops = attrs.evolve(place, unbounded=False).inside(held).unbounded
+            yield from _inside(place.inside(held), held, turns, guess * (turns if loops else 1))
+
+
 def peak_bytes(program: Program) -> int:
     """Returns how many bytes are in use at most, if each value lives from where it is made to its last use."""
-    last = {x: i for i, e in enumerate(program.equations) for x in e.inputs if type(x) is Var}
+    equations = used(program)
+    last = {x: i for i, e in enumerate(equations) for x in e.inputs if type(x) is Var}
     forever = {x for x in (*program.inputs, *program.outputs) if type(x) is Var}
     live = peak = sum([size_of(x.type) for x in program.inputs])
-    for i, e in enumerate(program.equations):
+    for i, e in enumerate(equations):
         made = sum([size_of(v.type) for v in e.outputs])
-        if isinstance(e.op, HigherOrder):
-            for held in e.op.programs:
-                # What a program gives is among its own peak; what a loop stacks is not.
-                given = sum([size_of(x.type) for x in held.outputs])
-                inside = peak_bytes(held) - sum([size_of(x.type) for x in held.inputs])
-                peak = max(peak, live + max(made - given, 0) + inside)
+        for held in e.op.programs if isinstance(e.op, HigherOrder) else ():
+            # What a program gives is among its own peak; what a loop stacks is not.
+            given = sum([size_of(x.type) for x in held.outputs])
+            inside = peak_bytes(held) - sum([size_of(x.type) for x in held.inputs])
+            peak = max(peak, live + max(made - given, 0) + inside)
         live += made
         peak = max(peak, live)
         dead = {
@@ -156,13 +184,13 @@ def peak_bytes(program: Program) -> int:
 
 
 def cost(
-    fun: Callable[..., Any], turns: int = 1, by_scope: Callable[[str], str] | None = None
+    fun: Callable[..., Any], turns: float = 1, by_scope: Callable[[str], str] | None = None
 ) -> Callable[..., Cost]:
     """Returns a function that tells what `fun` costs for arguments.
 
     Args:
         fun: takes and returns pytrees of arrays.
-        turns: how often the body of a while loop is taken to run.
+        turns: how often the body of a while loop is taken to run, and its condition with it.
         by_scope: the name under which a scope is counted; by default its own. `lambda s: s.split("/")[0]`
             counts by the outermost scope.
 
@@ -170,15 +198,15 @@ def cost(
         A function of `fun`'s arguments, or of things with their shapes and dtypes.
 
     Raises:
-        TransformError: turns is negative.
+        TransformError: turns is no number, or negative.
 
     >>> import effx, effx.numpy as enp
     >>> report = cost(effx.jit(lambda x: enp.tanh(x @ x)))(enp.ones((10, 10)))
     >>> report.flops, report.peak
     (2100.0, 1200)
     """
-    if turns < 0:
-        raise TransformError(f"cost: turns must not be negative, got {turns}")
+    if not isinstance(turns, int | float) or turns < 0:  # type: ignore[redundant-expr]  # unchecked callers
+        raise TransformError(f"cost: turns must be a number that is not negative, got {turns!r}")
 
     def priced(*args: Any, **kwargs: Any) -> Cost:
         program: Program = effx.make_jaxpr(fun)(*args, **kwargs)
@@ -186,11 +214,8 @@ def cost(
         operations: dict[str, Line] = {}
         total = Line("total", 0.0, 0.0, 0.0)
         unbounded = False
-        for place in places(program):
-            if isinstance(place.op, HigherOrder):
-                continue
+        for place, times in performed(program, turns):
             unbounded = unbounded or place.unbounded
-            times = place.repeats * place.share * (turns if place.unbounded else 1)
             moved = sum(map(size_of, (*place.types, *place.result_types)))
             one = Line("", times, times * flops_of(place), times * moved)
             scope = by_scope(place.scopes) if by_scope is not None else place.scopes

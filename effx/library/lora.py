@@ -1,7 +1,8 @@
 """Low-rank weights through an unchanged model.
 
-A weight w carries a correction a b of low rank. Products with it never form w + a b: x w + (x a) b costs little more than
-x w. What only moves axes moves those of both; anything else sees the sum.
+A weight w carries a correction a b of low rank. Products with it never form w + a b: x w + (x a) b costs little more
+than x w, and rows of w, as of an embedding, are rows of w and of a. A transpose is that of the factors; anything else
+sees the sum.
 
 Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021.
 
@@ -9,17 +10,21 @@ Never: know a model.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar, final
+from typing import ClassVar, TypeVar, final
 
 import attrs
 
 import effx.numpy as enp
 from effx import Array, lax, random, tree
-from effx.errors import ShapeError
-from effx.handling import BoxHandler, Default
+from effx.array.values import Operand
+from effx.errors import DTypeError, ShapeError
+from effx.handling import BoxHandler, Default, Site
 from effx.ir.ops.convert import Convert
+from effx.ir.ops.index import Gather
 from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.shape import Transpose
+from effx.ir.ops.shape import DynamicSlice, Slice, Transpose
+from effx.library.wrapping import under
+from effx.tree import PyTree
 
 __all__ = ["LowRank", "adapt", "freeze", "lora", "merge"]
 
@@ -58,7 +63,7 @@ class Lora(BoxHandler[LowRank]):
     default: ClassVar[Default] = "forward"
 
     def lift(self, x: Array) -> LowRank:
-        """A weight with a correction of rank 0."""
+        """A weight with a correction of rank 0; of less than two axes, it is one row."""
         *stack, n, m = (1, 1, *x.shape)[-max(x.ndim, 2) :]
         a, b = enp.zeros((*stack, n, 0), x.dtype), enp.zeros((*stack, 0, m), x.dtype)
         return LowRank(x, a, b, enp.ones(stack, x.dtype))
@@ -79,23 +84,36 @@ class Lora(BoxHandler[LowRank]):
         """The larger rank."""
         return a if a.a.shape[-1] >= b.a.shape[-1] else b
 
+    def unstack(self, payload: LowRank) -> LowRank:
+        """Stacked weights as they are; a scan along the rows of one sees those of the sum."""
+        if payload.weight.ndim > 2:
+            return payload
+        x = payload.merged()
+        m = x.shape[1] if x.ndim == 2 else 1
+        a, b = enp.zeros((x.shape[0], 1, 0), x.dtype), enp.zeros((x.shape[0], 0, m), x.dtype)
+        return LowRank(x, a, b, enp.ones(x.shape[:1], x.dtype))
+
+    def stack(self, payload: LowRank) -> LowRank:
+        """The inverse."""
+        return payload if payload.weight.ndim > 2 else self.lift(payload.weight)
+
 
 @Lora.site_rule(DotGeneral)
-def _(site: Any, op: DotGeneral, x: LowRank, y: LowRank) -> Array:
+def _(site: Site[Lora, None], op: DotGeneral, x: LowRank, y: LowRank) -> Array:
     left, right = site.is_boxed(0), site.is_boxed(1)
     plain = op.lhs_batch == () and y.weight.ndim == 2 and len(op.rhs_contract) == 1
     if right and not left and plain:
         # Along the contracted axis of w = y comes a (or, for the transpose, b); the other factor follows.
         axis = op.rhs_contract[0]
         first, second = (y.a, y.b) if axis == 0 else (y.b, y.a)
-        inner = op(x.weight, first) * y.scale
+        inner = (op(x.weight, first) * y.scale).astype(second.dtype)
         last = DotGeneral((inner.ndim - 1,), (axis,), (), (), op.precision, op.preferred)
         return op(x.weight, y.weight) + last(inner, second)
     plain = op.rhs_batch == () and x.weight.ndim == 2 and len(op.lhs_contract) == 1
     if left and not right and plain:
         axis = op.lhs_contract[0]
         first, second = (x.a, x.b) if axis == 0 else (x.b, x.a)
-        inner = op(first, y.weight) * x.scale
+        inner = (op(first, y.weight) * x.scale).astype(second.dtype)
         last = DotGeneral((axis,), (0,), (), (), op.precision, op.preferred)
         return op(x.weight, y.weight) + last(second, inner)
     return op(x.merged() if left else x.weight, y.merged() if right else y.weight)
@@ -108,12 +126,42 @@ def _(op: Transpose, w: LowRank) -> LowRank | Array:
     return LowRank(op(w.weight), op(w.b), op(w.a), w.scale)
 
 
-@Lora.rule(Convert)
-def _(op: Convert, w: LowRank) -> LowRank:
+@Lora.site_rule(Convert)
+def _(site: Site[Lora, None], op: Convert, w: LowRank) -> LowRank | Array:
+    if site.result_types[0].kind != "f":  # rounding is not linear
+        return op(w.merged())
     return LowRank(op(w.weight), op(w.a), op(w.b), op(w.scale))
 
 
-def adapt(weight: Array, key: Array, rank: int, alpha: float = 1.0) -> LowRank:
+# Rows of a weight: indices and bounds of w along its first axis are those of a; all columns are taken.
+@Lora.site_rule(Gather)
+def _(site: Site[Lora, None], op: Gather, w: LowRank, where: LowRank) -> Array:
+    shape, window = w.weight.shape, site.result_types[0].ndim - 1
+    rows = op.start_index_map == op.collapsed == (0,) and op.offset_dims == (window,) and len(shape) == 2
+    if not site.is_boxed(0) or not rows or op.slice_sizes[1] != shape[1]:
+        return op(w.merged(), site.operands[1])
+    part = attrs.evolve(op, slice_sizes=(1, w.a.shape[1]))(w.a, where.weight)
+    return op(w.weight, where.weight) + (part * w.scale) @ w.b
+
+
+@Lora.site_rule(DynamicSlice)
+def _(site: Site[Lora, None], op: DynamicSlice, w: LowRank, *starts: LowRank) -> LowRank | Array:
+    where, shape = [s.merged() for s in starts], w.weight.shape
+    if not site.is_boxed(0) or len(shape) != 2 or op.sizes[1] != shape[1]:
+        return op(w.merged(), *where)
+    return LowRank(op(w.weight, *where), DynamicSlice((op.sizes[0], w.a.shape[1]))(w.a, *where), w.b, w.scale)
+
+
+@Lora.rule(Slice)
+def _(op: Slice, w: LowRank) -> LowRank | Array:
+    shape = w.weight.shape
+    if len(shape) != 2 or (op.start[1], op.limit[1], op.strides[1]) != (0, shape[1], 1):
+        return op(w.merged())
+    rows = attrs.evolve(op, limit=(op.limit[0], w.a.shape[1]))
+    return LowRank(op(w.weight), rows(w.a), w.b, w.scale)
+
+
+def adapt(weight: Operand, key: Operand, rank: int, alpha: float = 1.0) -> LowRank:
     """Gives a weight a correction that is zero: a is normal with variance 1 / rank, b is zero.
 
     Args:
@@ -123,17 +171,20 @@ def adapt(weight: Array, key: Array, rank: int, alpha: float = 1.0) -> LowRank:
         alpha: the correction counts alpha / rank times.
 
     Raises:
-        ShapeError: the weight has less than two axes, or the rank is not positive.
+        ShapeError: the weight has less than two axes, or the rank is no positive int.
+        DTypeError: the weight is not floating.
+
+    >>> adapt(enp.ones((4, 3)), random.key(0), rank=2).b.shape
+    (2, 3)
     """
-    if weight.ndim < 2 or rank < 1:
-        raise ShapeError(
-            f"lora: a weight has two axes and a rank of at least 1, got {weight.type!r} and {rank}"
-        )
-    *stack, n, m = weight.shape
-    a = random.normal(key, (*stack, n, rank), weight.dtype) / rank**0.5
-    return LowRank(
-        weight, a, enp.zeros((*stack, rank, m), weight.dtype), enp.full(stack, alpha / rank, weight.dtype)
-    )
+    w = enp.asarray(weight)
+    if w.ndim < 2 or type(rank) is not int or rank < 1:
+        raise ShapeError(f"lora: a weight has two axes and a rank of at least 1, got {w.type!r} and {rank}")
+    if w.type.kind != "f":
+        raise DTypeError(f"lora: a weight must be floating, got {w.type!r}")
+    *stack, n, m = w.shape
+    a = random.normal(enp.asarray(key), (*stack, n, rank), w.dtype) / rank**0.5
+    return LowRank(w, a, enp.zeros((*stack, rank, m), w.dtype), enp.full(stack, alpha / rank, w.dtype))
 
 
 def lora(fun: Callable[..., R]) -> Callable[..., R]:
@@ -149,38 +200,43 @@ def lora(fun: Callable[..., R]) -> Callable[..., R]:
     >>> bool(enp.all(lora(model)(adapted, x) == model({"w": w}, x)))
     True
     """
+    run = under(Lora(), fun)
 
-    def adapted(*args: Any) -> R:
-        found = Lora().run(fun, *args)
-        whole: R = merge(found)
+    def adapted(*args: PyTree, **kwargs: PyTree) -> R:
+        whole: R = merge(run(*args, **kwargs))
         return whole
 
     return adapted
 
 
-def merge(weights: Any) -> Any:
-    """Replaces the low-rank weights of a pytree by sums."""
+def _over(
+    weights: PyTree, low_rank: Callable[[LowRank], PyTree], other: Callable[[PyTree], PyTree]
+) -> PyTree:
     return tree.map(
-        lambda w: (
-            w.merged()
-            if isinstance(w, LowRank) and w.a.shape[-1]
-            else w.weight
-            if isinstance(w, LowRank)
-            else w
-        ),
+        lambda w: low_rank(w) if isinstance(w, LowRank) else other(w),
         weights,
         is_leaf=lambda w: isinstance(w, LowRank),
     )
 
 
-def freeze(weights: Any) -> Any:
-    """Stops gradients to all but the corrections of a pytree's weights."""
-    return tree.map(
-        lambda w: (
-            LowRank(lax.stop_gradient(w.weight), w.a, w.b, lax.stop_gradient(w.scale))
-            if isinstance(w, LowRank)
-            else lax.stop_gradient(w)
-        ),
-        weights,
-        is_leaf=lambda w: isinstance(w, LowRank),
-    )
+def merge(weights: PyTree) -> PyTree:
+    """Replaces the low-rank weights of a pytree by sums.
+
+    >>> w = adapt(enp.ones((4, 3)), random.key(0), rank=2)
+    >>> merge({"w": w})["w"].shape
+    (4, 3)
+    """
+    return _over(weights, LowRank.merged, lambda w: w)
+
+
+def freeze(weights: PyTree) -> PyTree:
+    """Stops gradients to all but the corrections of a pytree's weights.
+
+    >>> from effx import grad
+    >>> w = adapt(enp.ones((2, 2)), random.key(0), rank=1)
+    >>> loss = lambda w: enp.sum(lora(lambda w: w @ w)(freeze(w)))
+    >>> print(grad(loss)(w).weight.ravel(), bool(enp.any(grad(loss)(w).b)))
+    [0. 0. 0. 0.] True
+    """
+    stop = lax.stop_gradient
+    return _over(weights, lambda w: LowRank(stop(w.weight), w.a, w.b, stop(w.scale)), stop)

@@ -1,9 +1,10 @@
 """A guard against NaN: the first operation that makes one is an error with the operation, its operands and the user's line.
 
-Operations run one by one, jitted functions and loops included, so the guard is for finding, not for speed. Inside compiled
-code `effx.library.checkify` finds NaN without stopping.
+Operations run one by one, jitted functions and loops included, so the guard is for finding, not for speed. It stands outside
+of `grad`, `vmap` and `pmap`, whose operations it then sees; inside of them, or of `jit`, it has no values to look at, and
+`effx.library.checkify` finds NaN without stopping.
 
-Never: let a NaN pass that the operands did not have.
+Never: let a NaN pass that the operands did not have, where values are there.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import numpy as np
 from effx import Array
 from effx.errors import ConcretizationError, EffxError
 from effx.handling import InterceptHandler, Operation, Site
+from effx.library.wrapping import under
 
 __all__ = ["NanError", "nan_guard"]
 
@@ -38,17 +40,21 @@ class NanGuard(InterceptHandler[None]):
     infinities: bool = False
     steps = True
 
-    def is_bad(self, x: Array) -> bool:
-        """Says whether an array has a NaN; what another handler has boxed is looked at further in."""
-        if x.type.kind not in "fc":
-            return False
-        try:
-            found = x.host("nan_guard")
-        except ConcretizationError:
-            return False
-        if found.dtype.kind not in "fc":  # bfloat16 and its like are no kinds of NumPy's own
-            found = found.astype(np.float32)
-        return bool(np.isnan(found).any() or (self.infinities and np.isinf(found).any()))
+    def flaws(self, *xs: Array) -> set[str]:
+        """Returns what is wrong with some of the arrays; of what has no value yet, nothing."""
+        found: set[str] = set()
+        for x in xs:
+            try:
+                value = x.host("nan_guard") if x.type.kind in "fc" else np.zeros(())
+            except ConcretizationError:
+                continue
+            if value.dtype.kind not in "fc":  # bfloat16 and its like are no kinds of NumPy's own
+                value = value.astype(np.float32)
+            if np.isnan(value).any():
+                found.add("nan")
+            if self.infinities and np.isinf(value).any():
+                found.add("infinity")
+        return found
 
 
 @NanGuard.rule(Operation)
@@ -56,9 +62,13 @@ def _(site: Site[NanGuard, None], op: Operation[Any], *operands: Array) -> Any:
     y = site.forward()
     guard = site.handler
     for part in y if isinstance(y, tuple) else (y,):
-        if guard.is_bad(part) and not any([guard.is_bad(x) for x in operands]):
+        # The operands are looked at only if there is something to explain.
+        flaws = guard.flaws(part)
+        made = flaws and flaws - guard.flaws(*operands)
+        if made:
             shown = ", ".join([str(x) if x.size <= 8 else repr(x.type) for x in operands])
-            what = "nan or infinity" if guard.infinities else "nan"
+            what = " and ".join(sorted(made))
+            # Inside a program that runs step by step, the error itself only knows where that was called.
             raise NanError(f"{op.name}: {what} in the result {part.type!r} of ({shown}), at {site.line}")
     return y
 
@@ -66,14 +76,12 @@ def _(site: Site[NanGuard, None], op: Operation[Any], *operands: Array) -> Any:
 def nan_guard(fun: Callable[P, R], infinities: bool = False) -> Callable[P, R]:
     """Returns a function that stops at the first NaN.
 
-    Put it around `grad` and `vmap`, so that it sees their operations too.
-
     Args:
         fun: any function.
         infinities: True to stop at infinities too.
 
     Raises:
-        NanError: when called, an operation makes a NaN of operands that have none.
+        NanError: when called, an operation makes a NaN (or infinity) of operands that have none.
 
     >>> import effx, effx.numpy as enp
     >>> f = effx.jit(lambda x: enp.log(x) * 2.0)
@@ -83,10 +91,4 @@ def nan_guard(fun: Callable[P, R], infinities: bool = False) -> Callable[P, R]:
     effx.library.nan_guard.NanError: log: nan in the result f32[2] of ([ 1. -1.]), at ... in <lambda>
     ...
     """
-    handler = NanGuard(infinities)
-
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        found: R = handler.run(fun, *args, **kwargs)
-        return found
-
-    return guarded
+    return under(NanGuard(infinities), fun)

@@ -1,23 +1,28 @@
 """Parameters made where they are used: `init` makes them, `apply` supplies them, in the way of Haiku.
 
-A function asks for a parameter by name, shape and initialiser. `transform` splits it into a function that makes all parameters
-and one that runs with given ones. Names get the surrounding `named_scope`s in front. In a scan each step
-makes its own, so that layers stack.
+A function asks for a parameter by name, shape and initialiser. `transform` splits it into a function that makes all
+parameters and one that runs with given ones. Names get the surrounding `named_scope`s in front. In a scan each step
+makes its own, so that layers stack; members of a vmap share theirs.
 
 Never: hold a parameter.
 """
 
-from collections.abc import Callable
+import math
+import zlib
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, final
 
 import attrs
 
+import effx
 import effx.numpy as enp
 from effx import Array, random
 from effx.array.values import Operand
-from effx.errors import TransformError
+from effx.errors import ShapeError, TransformError
 from effx.handling import ArrayOperation, ArrayType, Frame, InterceptHandler, Label, Site, array_type
 from effx.library.turns import Turns
+from effx.library.wrapping import under
+from effx.tree import PyTree
 
 __all__ = ["Transformed", "param", "transform"]
 
@@ -66,7 +71,15 @@ def param(name: str, shape: tuple[int, ...], init: Initializer, dtype: Any = "fl
 
     Raises:
         NoRuleError: no handler supplies parameters; call the function through `transform`.
+        TransformError: the name is no string, or the initialiser no function.
+
+    >>> transform(lambda: param("w", (2,), effx.nn.initializers.ones)).apply({"w": [1.0, 2.0]})
+    Array([1., 2.], dtype=float32)
     """
+    if not (isinstance(name, str) and isinstance(shape, tuple | list) and callable(init)):  # type: ignore[redundant-expr]  # unchecked callers
+        raise TransformError(
+            f"param: expected a name, a shape and an initialiser, got {name!r}, {shape!r} and {init!r}"
+        )
     return Param(name, array_type(enp.dtype(dtype), tuple(shape)), init)()
 
 
@@ -75,12 +88,30 @@ def full_name(site: Site[Any, Any], op: Param) -> str:
     return f"{site.scope}/{op.key}" if site.scope else op.key
 
 
+def remembered(site: Site[Any, Any], op: Param, name: str) -> Array | None:
+    """Returns the parameter of this name that the program has asked for before.
+
+    Raises:
+        ShapeError: it had another type.
+    """
+    found: Array | None = site.memory.get(name)
+    if found is not None and not found.type.matches(op.type):
+        raise ShapeError(f"param: {name!r} is {found.type!r} at one place and {op.type!r} at another")
+    return found
+
+
 @final
 @attrs.frozen
 class Init(InterceptHandler[Array]):
-    """Makes parameters. The state is a key, split for each."""
+    """Makes parameters. The state is a key, split for each.
+
+    Attributes:
+        key: u32[2].
+        asked: what was asked for, by name.
+    """
 
     key: Array
+    asked: dict[str, Param] = attrs.field(factory=dict)
     handles = frozenset({PARAM})
     collects = True
 
@@ -88,7 +119,7 @@ class Init(InterceptHandler[Array]):
         """The first key."""
         return self.key
 
-    def collect(self, frame: Frame, name: str, value: Any) -> None:
+    def collect(self, frame: Frame, name: str, value: PyTree) -> None:
         """Keeps a parameter.
 
         Raises:
@@ -101,7 +132,25 @@ class Init(InterceptHandler[Array]):
             )
         frame.collected[name] = value
 
-    def returns(self, result: Any, frame: Frame) -> Any:
+    def missing(self, name: str, like: Array) -> Array:
+        """Makes a parameter of a branch that is not taken, with a key of its own: it may be taken later."""
+        op, key = self.asked[name], random.fold_in(self.key, zlib.crc32(name.encode()))
+        rows = math.prod(like.shape[: like.ndim - op.type.ndim])
+        made = effx.vmap(lambda k: made_by(name, op, k))(random.split(key, rows))
+        return enp.reshape(made, like.shape)
+
+    def merge_states(self, a: Array, b: Array) -> Array:
+        """Parameters are not made by members of a pmap.
+
+        Raises:
+            TransformError: always.
+        """
+        raise TransformError(
+            "init: a pmap inside asks for parameters, which its members would each make; make them by a vmap in its place, "
+            "and apply them by the pmap"
+        )
+
+    def returns(self, result: PyTree, frame: Frame) -> PyTree:
         """The parameters."""
         return frame.collected
 
@@ -109,16 +158,25 @@ class Init(InterceptHandler[Array]):
 @Init.rule(Param)
 def _(site: Site[Init, Array], op: Param) -> Array:
     name = full_name(site, op)
-    if name in site.frame.collected:
-        shared: Array = site.memory[name]
-        return shared
-    site.state, key = random.split(site.state)
-    x = enp.asarray(op.init(key, op.type.shape, op.type.dtype), op.type.dtype)
-    if x.shape != op.type.shape:
-        raise TransformError(f"param: {name!r} shall be {op.type!r}, but init gives {x.type!r}")
-    site.memory[name] = x
-    site.collect(name, x)
+    x = remembered(site, op, name)
+    if x is None:
+        site.handler.asked[name] = op
+        site.state, key = random.split(site.state)
+        x = site.memory[name] = made_by(name, op, key)
+        site.collect(name, x)
     return x
+
+
+def made_by(name: str, op: Param, key: Array) -> Array:
+    """Makes a parameter.
+
+    Raises:
+        TransformError: the initialiser gives something else than is wanted.
+    """
+    x = enp.asarray(op.init(key, op.type.shape, op.type.dtype))
+    if x.shape != op.type.shape or (x.type.kind == "c") > (op.type.kind == "c"):
+        raise TransformError(f"param: {name!r} shall be {op.type!r}, but init gives {x.type!r}")
+    return x.astype(op.type.dtype)
 
 
 @final
@@ -126,12 +184,16 @@ def _(site: Site[Init, Array], op: Param) -> Array:
 class Apply(InterceptHandler[Turns]):
     """Supplies parameters. The state counts visits, so that steps of a scan take rows in turn."""
 
-    params: Params
+    params: Mapping[str, Operand]
     handles = frozenset({PARAM})
 
     def initial(self) -> Turns:
         """No visits."""
         return Turns.of(self.params)
+
+    def merge_states(self, a: Turns, b: Turns) -> Turns:
+        """The visits of members, which share parameters."""
+        return a.join(b)
 
 
 @Apply.rule(Param)
@@ -140,10 +202,10 @@ def _(site: Site[Apply, Turns], op: Param) -> Array:
     if name not in site.handler.params:
         known = ", ".join(map(repr, site.handler.params)) or "none"
         raise TransformError(f"param: there is no parameter {name!r}; known are {known}")
-    if name not in site.memory:
-        site.memory[name] = site.state.row("param", name, site.handler.params[name], op.type)
+    x = remembered(site, op, name)
+    if x is None:
+        x = site.memory[name] = site.state.row("param", name, site.handler.params[name], op.type)
         site.state = site.state.after(name)
-    x: Array = site.memory[name]
     return x
 
 
@@ -165,19 +227,28 @@ class Transformed(Generic[P, R]):
             key: u32[2].
 
         Returns:
-            The parameters by name.
-        """
-        found: Params = Init(enp.asarray(key)).run(self.fun, *args, **kwargs)
-        return found
-
-    def apply(self, params: Params, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Runs the function with parameters.
+            The parameters by name; those of a scan have its steps in front.
 
         Raises:
-            TransformError: one is missing.
-            ShapeError: one has another shape than the function asks for.
+            TransformError: one is made twice, in programs apart, or inside a pmap.
         """
-        found: R = Apply(params).run(self.fun, *args, **kwargs)
+        found: Params = under(Init(enp.asarray(key)), self.fun)(*args, **kwargs)
+        return found
+
+    def apply(self, params: Mapping[str, Operand], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Runs the function with parameters.
+
+        Args:
+            params: by name. Others than the function asks for are ignored, so that a part runs with those of the whole.
+            args, kwargs: the function's.
+
+        Raises:
+            TransformError: one is missing, or these are no parameters by name.
+            ShapeError, DTypeError: one has another shape or kind than the function asks for.
+        """
+        if not isinstance(params, Mapping):
+            raise TransformError(f"apply: expected parameters by name, got {params!r}")
+        found: R = under(Apply(params), self.fun)(*args, **kwargs)
         return found
 
 

@@ -1,23 +1,26 @@
 """Fake quantisation: products see operands as a few bits would hold them, within ranges found beforehand.
 
-`calibrate` runs a function on data and finds the range of each product's operands, by scope and line. `fake_quantize` rounds them
-to evenly spaced levels of these ranges. Gradients pass the rounding unchanged, and are zero beyond a range.
+`calibrate` runs a function on data and finds the range of each product's operands, by scope and line: products of one
+line share theirs. `fake_quantize` rounds them to evenly spaced levels of these ranges. Gradients pass the rounding
+unchanged, and are zero beyond a range.
 
 Source: Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018.
 
 Never: change a dtype.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar, final
 
 import attrs
 
+import effx
 import effx.numpy as enp
 from effx import Array, lax
 from effx.errors import TransformError
 from effx.handling import Frame, InterceptHandler, Site
 from effx.ir.ops.linalg import DotGeneral
+from effx.library.wrapping import under
 
 __all__ = ["Range", "Ranges", "calibrate", "fake_quantize"]
 
@@ -38,49 +41,64 @@ class Range:
     high: Array
 
     def join(self, other: "Range") -> "Range":
-        """Returns the range of both, whatever axes of steps or members they have."""
-        return Range(
-            enp.minimum(enp.min(self.low), enp.min(other.low)),
-            enp.maximum(enp.max(self.high), enp.max(other.high)),
-        )
+        """Returns the range of both."""
+        return Range(enp.minimum(self.low, other.low), enp.maximum(self.high, other.high))
 
 
 Ranges = dict[str, Range]
-NONE = Range(enp.array(enp.inf), enp.array(-enp.inf))
 
 
-def names_of(site: Site[Any, Any]) -> tuple[str, str]:
-    """Returns the names of a product's operands: scope, line and side."""
+def nothing() -> Range:
+    """Returns the range of no values."""
+    return Range(enp.float32(enp.inf), enp.float32(-enp.inf))
+
+
+def operands_of(site: Site[Any, Any], *operands: Array) -> list[tuple[str, Array]]:
+    """Returns a product's operands with names, of scope, line and side."""
     where = f"{site.scope} {site.line}".strip()
-    return f"{where} lhs", f"{where} rhs"
+    return [(f"{where} {side}", x) for side, x in zip(("lhs", "rhs"), operands, strict=True)]
 
 
 @final
 @attrs.frozen
-class Calibrate(InterceptHandler[None]):
-    """Collects the ranges of products' operands."""
+class Names(InterceptHandler[None]):
+    """Writes down the names of products' operands."""
 
-    collects = True
+    found: dict[str, None] = attrs.field(factory=dict)
 
-    def collect(self, frame: Frame, name: str, value: Any) -> None:
-        """Joins the ranges of one place: of several calls, of the steps of a loop, of members."""
-        frame.collected[name] = NONE.join(value).join(frame.collected.get(name, NONE))  # type: ignore[arg-type]  # ranges
 
-    def missing(self, name: str, like: Any) -> Any:
-        """The range of nothing."""
-        return NONE
+@Names.rule(DotGeneral)
+def _(site: Site[Names, None], op: DotGeneral, x: Array, y: Array) -> Array:
+    site.handler.found.update(dict.fromkeys([n for n, v in operands_of(site, x, y) if v.type.kind == "f"]))
+    return op(x, y)
+
+
+@final
+@attrs.frozen
+class Calibrate(InterceptHandler[Ranges]):
+    """Widens the ranges of products' operands: the state."""
+
+    names: tuple[str, ...]
+
+    def initial(self) -> Ranges:
+        """No values yet."""
+        return {name: nothing() for name in self.names}
+
+    def merge_states(self, a: Ranges, b: Ranges) -> Ranges:
+        """The ranges of both."""
+        return {name: found.join(b[name]) for name, found in a.items()}
 
     def returns(self, result: Any, frame: Frame) -> Any:
         """The ranges and the result."""
-        return frame.collected, result
+        return frame.state, result
 
 
 @Calibrate.rule(DotGeneral)
-def _(site: Site[Calibrate, None], op: DotGeneral, x: Array, y: Array) -> Array:
-    for name, operand in zip(names_of(site), (x, y), strict=True):
+def _(site: Site[Calibrate, Ranges], op: DotGeneral, x: Array, y: Array) -> Array:
+    for name, operand in operands_of(site, x, y):
         if operand.type.kind == "f" and operand.size:
             wide = operand.astype(enp.float32)
-            site.collect(name, Range(enp.min(wide), enp.max(wide)))
+            site.state = {**site.state, name: site.state[name].join(Range(enp.min(wide), enp.max(wide)))}
     return op(x, y)
 
 
@@ -98,33 +116,35 @@ class FakeQuantize(InterceptHandler[None]):
     bits: int
 
     def rounded(self, name: str, x: Array) -> Array:
-        """Rounds one operand to the levels of its range; 0 is a level."""
+        """Rounds one operand to the levels of its range; 0 is a level. What was never seen stays as it is."""
         if name not in self.ranges:
             return x
-        found, dtype = self.ranges[name], x.dtype
+        found, top = self.ranges[name], 2**self.bits - 1
         low, high = enp.minimum(found.low, 0.0), enp.maximum(found.high, 0.0)
-        step = enp.where(high > low, (high - low) / (2**self.bits - 1), 1.0)
+        width = (high - low) / top
+        step = enp.where(width > 0, width, 1.0)
         low = enp.round(low / step) * step
-        inside = enp.clip(x.astype(enp.float32), low, low + step * (2**self.bits - 1))
+        inside = enp.clip(x.astype(enp.float32), low, low + width * top)
         level = enp.round(inside / step) * step
-        return (inside + lax.stop_gradient(level - inside)).astype(dtype)
+        rounded = (inside + lax.stop_gradient(level - inside)).astype(x.dtype)
+        return enp.where(found.low <= found.high, rounded, x)
 
 
 @FakeQuantize.rule(DotGeneral)
 def _(site: Site[FakeQuantize, None], op: DotGeneral, x: Array, y: Array) -> Array:
-    names = names_of(site)
-    return op(*[site.handler.rounded(name, operand) for name, operand in zip(names, (x, y), strict=True)])
+    return op(*[site.handler.rounded(name, operand) for name, operand in operands_of(site, x, y)])
 
 
 def calibrate(fun: Callable[P, R], ranges: Ranges | None = None) -> Callable[P, tuple[Ranges, R]]:
     """Returns a function that also finds the ranges of its products' operands.
 
     Args:
-        fun: any function.
+        fun: any function. It is staged once to find its products, so its control flow must not depend on values.
         ranges: what was found on other data, to be widened.
 
     Returns:
-        A function with the result `(ranges, result)`.
+        A function with the result `(ranges, result)`. All turns of loops count, and branches that are taken; the range of
+        what was not seen goes from infinity to minus infinity.
 
     >>> import effx, effx.numpy as enp
     >>> ranges, _ = calibrate(effx.jit(lambda x: x @ x))(enp.array([[0.5, -1.0], [0.25, 1.0]]))
@@ -133,30 +153,38 @@ def calibrate(fun: Callable[P, R], ranges: Ranges | None = None) -> Callable[P, 
     """
 
     def calibrated(*args: P.args, **kwargs: P.kwargs) -> tuple[Ranges, R]:
-        found, result = Calibrate().run(fun, *args, **kwargs)
+        names = Names()
+        effx.eval_shape(lambda: under(names, fun)(*args, **kwargs))
+        found, result = under(Calibrate(tuple(names.found)), fun)(*args, **kwargs)
         for name, known in (ranges or {}).items():
-            found[name] = known.join(found.get(name, NONE))
+            found[name] = known.join(found.get(name, nothing()))
         return found, result
 
     return calibrated
 
 
-def fake_quantize(fun: Callable[P, R], ranges: Ranges, bits: int = 8) -> Callable[P, R]:
+def fake_quantize(fun: Callable[P, R], ranges: Mapping[str, Range], bits: int = 8) -> Callable[P, R]:
     """Returns a function whose products see quantised operands.
 
     Args:
         fun: the function that was calibrated.
-        ranges: what `calibrate` found. A product without a range stays as it is.
+        ranges: what `calibrate` found. A product without a range stays as it is. Those of a calibration under `vmap`, which
+            are one for each member, count together.
         bits: from 1 to 16.
 
     Raises:
-        TransformError: another number of bits.
+        TransformError: another number of bits, or something else than ranges.
+
+    >>> import effx, effx.numpy as enp
+    >>> f = lambda x: x @ enp.eye(2)
+    >>> ranges, _ = calibrate(f)(enp.array([0.0, 3.0]))
+    >>> print(fake_quantize(f, ranges, bits=2)(enp.array([1.2, 2.7])))
+    [1. 3.]
     """
     if type(bits) is not int or not 1 <= bits <= 16:
         raise TransformError(f"fake_quantize: bits must be an int from 1 to 16, got {bits!r}")
-
-    def quantized(*args: P.args, **kwargs: P.kwargs) -> R:
-        found: R = FakeQuantize(dict(ranges), bits).run(fun, *args, **kwargs)
-        return found
-
-    return quantized
+    for name, found in ranges.items():
+        if not isinstance(found, Range):
+            raise TransformError(f"fake_quantize: expected ranges by name, got {found!r} for {name!r}")
+    whole = {name: Range(enp.min(r.low), enp.max(r.high)) for name, r in ranges.items()}
+    return under(FakeQuantize(whole, bits), fun)

@@ -1,14 +1,14 @@
 """What a gradient keeps, decided where operations are: by their class, their scope, their size.
 
-The handler names the results that shall be kept, and `checkpoint` computes the rest again on the way back. It reads no program and
-changes none of the function's own calls.
+The handler names the results that shall be kept, and `checkpoint` computes the rest again on the way back. It reads no
+program and changes none of the function's own calls. A loop is computed again as a whole: for one that keeps little of
+each turn, put `remat` around its body.
 
 Never: change a value.
 """
 
 from collections.abc import Callable, Collection
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar, final
+from typing import ParamSpec, TypeVar, final
 
 import attrs
 
@@ -16,15 +16,17 @@ import effx
 from effx import Array, checkpoint_policies
 from effx.ad_checkpoint import checkpoint_name
 from effx.errors import TransformError
-from effx.handling import ArrayOperation, InterceptHandler, Operation, Site
+from effx.handling import InterceptHandler, Operation, Site
 from effx.ir.ops.linalg import DotGeneral
+from effx.library.wrapping import under
+from effx.tree import PyTree
 
 __all__ = ["remat"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 LABEL = "effx.library.remat"
-Kind = type[Operation[Any]]
+Kind = type[Operation[PyTree]]
 
 
 @final
@@ -43,18 +45,22 @@ class NameKept(InterceptHandler[None]):
     at_most: float
 
 
-@NameKept.rule(ArrayOperation)
-def _(site: Site[NameKept, None], op: ArrayOperation, *operands: Array) -> Array:
-    handler, y = site.handler, op(*operands)
+@NameKept.rule(Operation)
+def _(site: Site[NameKept, None], op: Operation[PyTree], *operands: Array) -> PyTree:
+    handler, y = site.handler, site.forward()
     here = not handler.scopes or not handler.scopes.isdisjoint(site.scope.split("/"))
-    if isinstance(op, handler.kinds) and here and y.nbytes <= handler.at_most:
-        y = checkpoint_name(y, LABEL)
-    return y
+    if not (here and isinstance(op, handler.kinds)):
+        return y
+
+    def kept(part: Array) -> Array:
+        return checkpoint_name(part, LABEL) if part.nbytes <= handler.at_most else part
+
+    return tuple(map(kept, y)) if isinstance(y, tuple) else kept(y)
 
 
 def remat(
     fun: Callable[P, R],
-    keep: Collection[Kind] = (DotGeneral,),
+    keep: Kind | Collection[Kind] = DotGeneral,
     scopes: Collection[str] = (),
     at_most: float = float("inf"),
     offload: bool = False,
@@ -63,8 +69,8 @@ def remat(
 
     Args:
         fun: takes and returns pytrees of arrays.
-        keep: operation classes or traits whose results are kept; nothing else is.
-        scopes: names of `named_scope`s; if there are any, only results inside them are kept.
+        keep: operation classes or traits whose results are kept, one or several; nothing else is.
+        scopes: names of `named_scope`s, one or several; if there are any, only results inside them are kept.
         at_most: results with more bytes are not kept.
         offload: True to keep results in the host's memory.
 
@@ -77,10 +83,11 @@ def remat(
     [[1.0806046 2.       ]
      [2.        1.0806046]]
     """
-    for kind in keep:
+    kinds = (keep,) if isinstance(keep, type) else tuple(keep)
+    for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, Operation):  # type: ignore[redundant-expr]  # unchecked callers
             raise TransformError(f"remat: keep takes operation classes or traits, got {kind!r}")
-    handler = NameKept(tuple(keep), frozenset(scopes), at_most)
+    named = frozenset({scopes} if isinstance(scopes, str) else scopes)
     policy = (
         checkpoint_policies.save_and_offload_only_these_names(
             names_which_can_be_saved=[],
@@ -91,11 +98,5 @@ def remat(
         if offload
         else checkpoint_policies.save_only_these_names(LABEL)
     )
-
-    @wraps(fun)
-    def named(*args: P.args, **kwargs: P.kwargs) -> R:
-        found: R = handler.run(fun, *args, **kwargs)
-        return found
-
-    kept: Callable[P, R] = effx.checkpoint(named, policy=policy)
+    kept: Callable[P, R] = effx.checkpoint(under(NameKept(kinds, named, at_most), fun), policy=policy)
     return kept

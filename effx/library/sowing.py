@@ -2,7 +2,9 @@
 
 `sow` is the identity until a handler asks for its tag. `reap` collects what is sown: scan stacks it with the steps in
 front, vmap and pmap with the members in front, a while loop gives its last turn, and a branch that is not taken zeros.
-`plant` does the reverse. `sow_cotangent` names what flows back through a value under reverse-mode differentiation.
+(A vmap inside runs a while loop for all members until the last is done, and both branches where members differ: `vmap`
+outside tells members apart.) `plant` does the reverse; members of a pmap inside are all given the same. `sow_cotangent`
+names what flows back through a value under reverse-mode differentiation.
 
 The idea is that of oryx and of Haiku's state, on handlers in place of an interpreter.
 
@@ -33,13 +35,19 @@ from effx.handling import (
     transpose_rule,
     vmap_tuple_rule,
 )
-from effx.library.turns import Turns
+from effx.library.turns import Turns, is_name
+from effx.library.wrapping import under
 
 __all__ = ["Plant", "Reap", "Sow", "plant", "reap", "sow", "sow_cotangent"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+
+
+def labels_of(tag: str) -> frozenset[Label]:
+    """Returns the effect of what is sown under a tag."""
+    return frozenset({Label(f"sow {tag}", optional=True)})
 
 
 @final
@@ -53,14 +61,14 @@ class Sow(TupleOperation):
         structure: the value's, as a pytree.
     """
 
-    tag: str
-    key: str
+    tag: str = attrs.field(validator=is_name)
+    key: str = attrs.field(validator=is_name)
     structure: tree.PyTreeDef
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
         """The tag's."""
-        return frozenset({Label(f"sow {self.tag}", optional=True)})
+        return frozenset[Effect](labels_of(self.tag))
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The operands' types."""
@@ -86,8 +94,8 @@ def _(handler: Any, op: Sow, values: tuple[Array, ...], axes: tuple[int | None, 
 class Probe(Elementwise, Linear):
     """The identity, whose transpose sows the cotangent."""
 
-    tag: str
-    key: str
+    tag: str = attrs.field(validator=is_name)
+    key: str = attrs.field(validator=is_name)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operand's type."""
@@ -120,6 +128,13 @@ def sow(value: T, *, tag: str, name: str) -> T:
 
     Returns:
         The value, or what is planted. Use it: what nothing depends on can still be reaped, but not planted.
+
+    Raises:
+        DTypeError: the value holds something else than arrays and numbers.
+        TransformError: the tag or name is no string.
+
+    >>> sow({"a": 1.0}, tag="t", name="x")["a"] + 1.0
+    Array(2., dtype=float32, weak_type=True)
     """
     leaves, structure = tree.flatten(value)
     found: T = tree.unflatten(structure, Sow(tag, name, structure)(*map(enp.asarray, leaves)))
@@ -155,7 +170,7 @@ class Reap(InterceptHandler[None]):
     @property
     def handles(self) -> frozenset[Label]:  # type: ignore[override]  # the tag decides
         """The tag's effect."""
-        return frozenset({Label(f"sow {self.tag}", optional=True)})
+        return labels_of(self.tag)
 
     def collect(self, frame: Frame, name: str, value: Any) -> None:
         """Keeps the last value of a name, if that was asked for."""
@@ -190,11 +205,15 @@ class Plant(InterceptHandler[Turns]):
     @property
     def handles(self) -> frozenset[Label]:  # type: ignore[override]  # the tag decides
         """The tag's effect."""
-        return frozenset({Label(f"sow {self.tag}", optional=True)})
+        return labels_of(self.tag)
 
     def initial(self) -> Turns:
         """No visits."""
         return Turns.of(self.values)
+
+    def merge_states(self, a: Turns, b: Turns) -> Turns:
+        """The visits of members."""
+        return a.join(b)
 
 
 @Plant.rule(Sow)
@@ -232,12 +251,7 @@ def reap(fun: Callable[P, R], tag: str, clobber: bool = False) -> Callable[P, tu
     >>> reap(total, tag="sums")(enp.array([1.0, 2.0, 3.0]))
     (Array(6., dtype=float32), {'partial': Array([1., 3., 6.], dtype=float32)})
     """
-
-    def reaped(*args: P.args, **kwargs: P.kwargs) -> tuple[R, dict[str, Any]]:
-        found: tuple[R, dict[str, Any]] = Reap(tag, clobber).run(fun, *args, **kwargs)
-        return found
-
-    return reaped
+    return under(Reap(tag, clobber), fun)
 
 
 def plant(fun: Callable[P, R], tag: str, values: Mapping[str, Any]) -> Callable[P, R]:
@@ -246,19 +260,16 @@ def plant(fun: Callable[P, R], tag: str, values: Mapping[str, Any]) -> Callable[
     Args:
         fun: any function.
         tag: the tag.
-        values: by name, as `reap` gives them. What is sown in a scan is planted step by step.
+        values: by name, as `reap` gives them. What is sown in a scan is planted step by step. Names that are not sown
+            are ignored.
 
     Raises:
-        TransformError, ShapeError: when called, a value does not have the structure or shape of what is sown.
+        TransformError, ShapeError, DTypeError: when called, a value does not have the structure, shape or kind of what
+            is sown.
 
     >>> import effx
     >>> f = lambda x: sow(x + 1.0, tag="t", name="y") * 10.0
     >>> print(plant(f, "t", {"y": 5.0})(1.0))
     50.0
     """
-
-    def planted(*args: P.args, **kwargs: P.kwargs) -> R:
-        found: R = Plant(tag, values).run(fun, *args, **kwargs)
-        return found
-
-    return planted
+    return under(Plant(tag, values), fun)

@@ -1,7 +1,7 @@
 """A log of operations, with values and times, while a function runs step by step on NumPy.
 
 Everything runs: jitted functions, loops and branches, one operation after another on real values. A debugger can
-stop before an operation and walk through the user's function with NumPy arrays in its hands.
+stop before an operation and walk through the user's function, jitted or not, with NumPy arrays in its hands.
 
 Never: be fast.
 """
@@ -13,9 +13,11 @@ from typing import Any, Generic, ParamSpec, TypeVar, final
 
 import attrs
 
+import effx
 from effx import Array
-from effx.errors import ConcretizationError
+from effx.errors import ConcretizationError, TransformError
 from effx.handling import Frame, InterceptHandler, Operation, Reference, Site, handle
+from effx.library.wrapping import under
 
 __all__ = ["Entry", "Log", "step_through"]
 
@@ -116,12 +118,14 @@ class Log(Generic[R]):
 
 
 @contextmanager
-def _reference(on: bool) -> Iterator[None]:
-    if not on:
-        yield
-        return
-    with handle(Reference()):
-        yield
+def _on_numpy(on: bool) -> Iterator[None]:
+    # Jitted functions are called as they were written, so that they stand on Python's stack.
+    with effx.disable_jit():
+        if not on:
+            yield
+            return
+        with handle(Reference()):
+            yield
 
 
 def step_through(
@@ -136,18 +140,24 @@ def step_through(
         fun: any function.
         stop: says before which operations to stop: `lambda site: site.op.name == "log"`, or by `site.line`,
             `site.scope`, `site.types`.
-        pause: how to stop; by default in the debugger.
+        pause: how to stop; by default in the debugger, where `up` leads from the operation to the user's function.
         reference: True to run on NumPy, False to run on XLA.
+
+    Raises:
+        TransformError: `stop` or `pause` is no function.
 
     >>> import effx, effx.numpy as enp
     >>> log = step_through(effx.jit(lambda x: enp.sin(x) * 2.0))(0.5)
     >>> [entry.op.name for entry in log.entries], f"{log.result:.3f}"
     (['sin', 'mul'], '0.959')
     """
+    for what in (stop, pause):
+        if what is not None and not callable(what):
+            raise TransformError(f"step_through: stop and pause are functions, got {what!r}")
 
     def stepped(*args: P.args, **kwargs: P.kwargs) -> Log[R]:
-        with _reference(reference):
-            found: Log[R] = Step([], stop, pause).run(fun, *args, **kwargs)
+        with _on_numpy(reference):
+            found: Log[R] = under(Step([], stop, pause), fun)(*args, **kwargs)
         return found
 
     return stepped

@@ -11,10 +11,26 @@ import attrs
 import effx.numpy as enp
 from effx import Array
 from effx.array.values import Operand
-from effx.errors import ShapeError
+from effx.errors import DTypeError, ShapeError, TransformError
 from effx.handling import ArrayType
+from effx.ir.ops.base import Named
+from effx.library.checks import check
 
-__all__ = ["Turns"]
+__all__ = ["Turns", "is_name"]
+
+LOSSLESS = {"b": "biufc", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}  # to what kinds a kind converts
+
+
+def is_name(operation: object, attribute: Named, value: str) -> None:
+    """An attrs validator: a string, by which something is found.
+
+    Raises:
+        TransformError: it is none.
+    """
+    if type(value) is not str:
+        raise TransformError(
+            f"{type(operation).__name__.lower()}: {attribute.name} must be a string, got {value!r}"
+        )
 
 
 @final
@@ -41,8 +57,14 @@ class Turns:
         """Returns the state after a visit."""
         return type(self)({**self.counts, name: self.counts[name] + 1})
 
+    def join(self, other: Self) -> Self:
+        """Returns the state after visits by members of a pmap, which all took the same rows."""
+        return type(self)({k: enp.maximum(n, other.counts[k]) for k, n in self.counts.items()})
+
     def row(self, what: str, name: str, value: Operand, t: ArrayType) -> Array:
         """Returns what this visit gets, of the type that is wanted.
+
+        A visit beyond the last row gets that one again; `effx.library.checkify` reports it.
 
         Args:
             what: the transformation, for errors.
@@ -51,11 +73,19 @@ class Turns:
             t: the type that is wanted.
 
         Raises:
-            ShapeError: the value does not fit the type.
+            ShapeError: the value does not fit the type's shape.
+            DTypeError: the value would lose its fraction or imaginary part.
         """
         x = enp.asarray(value)
         extra = x.ndim - len(t.shape)
         if extra < 0 or x.shape[extra:] != t.shape:
             raise ShapeError(f"{what}: the value for {name!r} is {x.type!r}, but {t!r} is wanted")
+        if t.kind not in LOSSLESS[x.type.kind]:
+            raise DTypeError(f"{what}: the value for {name!r} is {x.type!r}, which does not convert to {t!r}")
         x = x.astype(t.dtype)
-        return x if not extra else enp.reshape(x, (-1, *t.shape))[self.counts[name]]
+        if not extra:
+            return x
+        rows = enp.reshape(x, (-1, *t.shape))
+        n = self.counts[name]
+        check(n < rows.shape[0], f"{what}: visit {{}} of {name!r}, which has {{}} rows", n + 1, rows.shape[0])
+        return rows[n]

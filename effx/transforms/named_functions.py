@@ -8,6 +8,7 @@ from functools import update_wrapper
 from typing import Generic, ParamSpec, TypeVar, final
 
 from effx.errors import TransformError
+from effx.handlers.ruled import NamedFunction
 from effx.ir.ops.custom import Named, Rules
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import name_of
@@ -21,7 +22,7 @@ R = TypeVar("R")
 
 
 @final
-class named_function(Generic[P, R]):
+class named_function(NamedFunction, Generic[P, R]):
     """A function that handlers may have rules for; every other handler goes into its body.
 
     Args:

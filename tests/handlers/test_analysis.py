@@ -127,7 +127,7 @@ def test_facts_that_grow_without_end() -> None:
     assert Growing().run(straight, 0) == (2,)
     program = effx.make_jaxpr(lambda x: lax.fori_loop(0, 3, lambda i, c: c * x, x))(1.0)
     with pytest.raises(
-        TransformError, match="^Growing: the facts of what .* carries keep changing after 64 rounds"
+        TransformError, match=r"^Growing: the facts of what .* carries keep changing after 64 rounds"
     ):
         Growing().run(program, 0)
 
@@ -146,11 +146,11 @@ def test_no_rule_names_operation_and_line() -> None:
 def test_wrong_numbers_of_facts() -> None:
     """One fact for each input, or output."""
     program = effx.make_jaxpr(lambda x, y: x + y)(1.0, 2.0)
-    with pytest.raises(TransformError, match="^Sources: <lambda> takes 2 inputs, got 1 facts"):
+    with pytest.raises(TransformError, match=r"^Sources: <lambda> takes 2 inputs, got 1 facts"):
         Sources().run(program, NO)
-    with pytest.raises(TransformError, match="^Users: <lambda> gives 1 results, got 2 facts"):
+    with pytest.raises(TransformError, match=r"^Users: <lambda> gives 1 results, got 2 facts"):
         Users().run(program, NO, NO)
-    with pytest.raises(TransformError, match="^Users: <lambda> takes 2 inputs, known has 1 facts"):
+    with pytest.raises(TransformError, match=r"^Users: <lambda> takes 2 inputs, known has 1 facts"):
         Users().run(program, NO, known=[NO])
 
 

@@ -16,6 +16,7 @@ import effx.numpy as enp
 from effx import lax
 from effx.effects import decompositions
 from effx.errors import NoRuleError, TransformError
+from effx.handlers.stage import decomposed
 from effx.handling import (
     BoxHandler,
     Reference,
@@ -26,7 +27,6 @@ from effx.handling import (
     operation_classes,
     places,
 )
-from effx.handlers.stage import decomposed
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Elementwise, Linear
 from effx.ir.ops.compare import Comparison
@@ -81,7 +81,7 @@ def test_what_cannot_be_expressed() -> None:
     """An operation that is not chosen and does not decompose is an error with the chosen ones."""
     with pytest.raises(NoRuleError, match=r"^decompose: sin is not among the chosen operations \(Add\)"):
         decompose(enp.sin, to=[e.Add])(1.0)
-    with pytest.raises(TransformError, match="^decompose: expected operation classes or traits, got 'add'"):
+    with pytest.raises(TransformError, match=r"^decompose: expected operation classes or traits, got 'add'"):
         decompose(enp.sin, to=["add"])  # type: ignore[list-item]  # wrong on purpose
 
 
@@ -112,11 +112,11 @@ def test_coverage() -> None:
     assert e.Sin in table.refused
     assert "Partial: " in str(table).splitlines()[0]
     assert float(Partial().run(e.Square(), One(enp.float32(3.0))).x) == 9.0
-    with pytest.raises(NoRuleError, match="^sin: the handler partial has no rule for this operation"):
+    with pytest.raises(NoRuleError, match=r"^sin: the handler partial has no rule for this operation"):
         Partial().run(enp.sin, One(enp.float32(3.0)))
     with pytest.raises(KeyError):
         table[Elementwise]
-    with pytest.raises(TransformError, match="^coverage: expected a BoxHandler or InterceptHandler, got 3"):
+    with pytest.raises(TransformError, match=r"^coverage: expected a BoxHandler or InterceptHandler, got 3"):
         coverage(3)  # type: ignore[arg-type]  # wrong on purpose
 
 

@@ -298,9 +298,9 @@ def test_effects_cross_jit() -> None:
 
 def test_a_wanted_effect_without_a_handler() -> None:
     """Without a handler it is an error, eagerly and compiled."""
-    with pytest.raises(NoRuleError, match="^want: no handler takes the effect 'want'"):
+    with pytest.raises(NoRuleError, match=r"^want: no handler takes the effect 'want'"):
         Want()()
-    with pytest.raises(NoRuleError, match="^call: no handler takes the effect 'want'|^f: no handler"):
+    with pytest.raises(NoRuleError, match=r"^call: no handler takes the effect 'want'|^f: no handler"):
         effx.jit(lambda x: x + Want()())(1.0)
 
 
@@ -329,9 +329,10 @@ def test_rules_for_everything_leave_control_flow_alone() -> None:
         seen.append(op.name)
         return site.forward()
 
-    Watch().run(
-        effx.jit(lambda x: lax.scan(lambda c, _: (enp.exp(c) * 2.0, None), x, None, length=3)[0]), 0.0
-    )
+    def f(x: Any) -> Any:
+        return lax.scan(lambda c, _: (enp.exp(c) * 2.0, None), x, None, length=3)[0]
+
+    Watch().run(effx.jit(f), 0.0)
     assert seen == ["exp", "mul"]
 
 
@@ -384,9 +385,11 @@ def test_what_rules_perform_stands_at_the_users_line() -> None:
 
 def test_wrong_registrations() -> None:
     """Rules for nothing, or for what is no operation, are refused."""
-    with pytest.raises(TransformError, match="^count: a rule needs the classes of operations that it is for"):
+    with pytest.raises(
+        TransformError, match=r"^count: a rule needs the classes of operations that it is for"
+    ):
         Count.rule()
-    with pytest.raises(TransformError, match="^count: rules are for classes of operations or traits, got 3"):
+    with pytest.raises(TransformError, match=r"^count: rules are for classes of operations or traits, got 3"):
         Count.rule(3)  # type: ignore[call-overload]  # wrong on purpose
-    with pytest.raises(TransformError, match="^give: a handler of effects sees no functions"):
+    with pytest.raises(TransformError, match=r"^give: a handler of effects sees no functions"):
         Give.function_rule(enp.sin)

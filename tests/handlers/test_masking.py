@@ -161,14 +161,14 @@ def test_boxes_of_a_masked_handler_are_refused() -> None:
             return enp.sin(x)
 
     with pytest.raises(
-        TransformError, match="^mask: sin: an operand is a box of boxes, which is masked here"
+        TransformError, match=r"^mask: sin: an operand is a box of boxes, which is masked here"
     ):
         Boxes().run(f, One(enp.float32(0.5)))
 
 
 def test_wrong_masks() -> None:
     """A mask names classes of handlers."""
-    with pytest.raises(TransformError, match="^mask: say which classes of handlers are masked"):
+    with pytest.raises(TransformError, match=r"^mask: say which classes of handlers are masked"):
         mask()
     with pytest.raises(TransformError, match=r"^mask: expected classes of handlers, got Times\(factor=1.0\)"):
         mask(Times(1.0))  # type: ignore[arg-type]  # wrong on purpose

@@ -271,7 +271,8 @@ def test_undecided_branches_need_join() -> None:
     with pytest.raises(TransformError) as caught:
         Undecided().run(lambda x: lax.while_loop(lambda v: v > 0.5, lambda v: v * 0.5, x), start, like=LOW)
     assert caught.value.message == (
-        "undecided: a boxed value decides whether a loop goes on; define primal(payload)"
+        "undecided: a boxed value decides whether a loop goes on; define primal(payload) to decide by a plain value, "
+        "or grow(before, after) to go on until nothing changes"
     )
 
 

@@ -30,7 +30,6 @@ from effx.handling import (
     jvp_tuple_rule,
     reference_tuple_rule,
     register_ffi_target,
-    tangent_of,
     transpose_rule,
     vmap_tuple_rule,
 )
@@ -113,11 +112,12 @@ def test_by_decomposition_alone() -> None:
     assert float(effx.jit(lambda x: cube(x) + 1.0)(3.0)) == 28.0
     f = lambda x: lax.scan(lambda c, _: (cube(c) * 0.5, None), x, None, length=2)[0]  # noqa: E731
     assert float(effx.jit(f)(2.0)) == 32.0
-    assert float(effx.grad(effx.grad(cube))(3.0)) == 18.0
+    twice = effx.grad(effx.grad(lambda x: cube(x)))
+    assert float(twice(3.0)) == 18.0
     assert effx.jit(effx.vmap(effx.grad(cube)))(enp.arange(3.0)).tolist() == [0.0, 3.0, 12.0]
     with handle(Reference()):
         assert float(cube(enp.float32(3.0))) == 27.0
-    assert "stablehlo.multiply" in effx.jit(cube).lower(1.0).as_text()
+    assert "stablehlo.multiply" in effx.jit(cube).lower(enp.float32(1.0)).as_text()
 
 
 def test_linear_with_a_transpose_by_decomposition() -> None:
@@ -160,10 +160,10 @@ class Lies(Unary):
 
 def test_without_rules() -> None:
     """Each missing rule is an error that names the operation and who wanted it."""
-    with pytest.raises(NoRuleError, match="^nothing: has no StableHLO form for cpu"):
+    with pytest.raises(NoRuleError, match=r"^nothing: has no StableHLO form for cpu"):
         Nothing()(enp.ones(2))
-    with pytest.raises(NoRuleError, match="^nothing: the handler jvp has no rule"):
-        effx.grad(Nothing())(1.0)
+    with pytest.raises(NoRuleError, match=r"^nothing: the handler jvp has no rule"):
+        effx.grad(Nothing())(enp.float32(1.0))
     with pytest.raises(
         NoRuleError, match=r"^lies: decomposes into \(f32\[\]\), but its typing rule gives \(f32\[2\]\)"
     ):
@@ -213,10 +213,10 @@ def test_foreign_functions(batch: tuple[int, ...]) -> None:
 
 def test_wrong_foreign_functions() -> None:
     """A target that is no function, a name that is taken, a layout that does not fit."""
-    with pytest.raises(BackendError, match="^register_ffi_target: the target must be a PyCapsule"):
+    with pytest.raises(BackendError, match=r"^register_ffi_target: the target must be a PyCapsule"):
         register_ffi_target("x", 3)
     register_ffi_target("effx_test_potrf", capsule("lapack_spotrf_ffi"))
-    with pytest.raises(BackendError, match="^register_ffi_target: 'effx_test_potrf' is the name of another"):
+    with pytest.raises(BackendError, match=r"^register_ffi_target: 'effx_test_potrf' is the name of another"):
         register_ffi_target("effx_test_potrf", capsule("lapack_dpotrf_ffi"))
     from effx.lower.ffi import custom_call_text
 
@@ -225,7 +225,7 @@ def test_wrong_foreign_functions() -> None:
         BackendError, match=r"^custom_call: a layout of f32\[2,3\] lists its 2 axes, got \(0, 0\)"
     ):
         custom_call_text("f", ["%a"], [t], [t], in_layouts=[(0, 0)])
-    with pytest.raises(BackendError, match="^custom_call: attribute 'a' must be a bool, number, string"):
+    with pytest.raises(BackendError, match=r"^custom_call: attribute 'a' must be a bool, number, string"):
         custom_call_text("f", ["%a"], [t], [t], {"a": object()})  # type: ignore[dict-item]  # wrong on purpose
     assert '{a = true, b = 1.5 : f64, c = "x", d = array<i64: 1, 2>, e = 3 : ui8}' in custom_call_text(
         "f",

@@ -21,6 +21,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Unary
 from effx.ir.types import array_type
 from effx.laws.table import render
+from effx.laws.watchers import Scale, Tally
 from effx.laws.zoo import DualNumber, DualNumbers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -116,7 +117,8 @@ def test_a_handler_needs_rules() -> None:
     ):
         laws.check_handler(Deaf())
     with pytest.raises(
-        errors.TransformError, match="check_handler: takes an instance of a BoxHandler, got <class"
+        errors.TransformError,
+        match="check_handler: takes an instance of a BoxHandler or InterceptHandler, got <class",
     ):
         laws.check_handler(Deaf)  # type: ignore[arg-type]  # the mistake
 
@@ -154,3 +156,37 @@ def test_a_failing_case_is_one_call() -> None:
     assert "# your_function is yours, from " in text
     assert "test_checks.py:" in text
     assert isinstance(caught.value, AssertionError)
+
+
+def test_intercepting_handlers_of_users_pass() -> None:
+    """One with a state, one that collects, one that takes effects; the report says what was not checked."""
+    report = laws.check_handler(Tally(), neutral=True, examples=2)
+    assert report.skipped == {}
+    assert str(report).splitlines()[0] == f"{len(report.outcomes)} laws hold, 0 do not apply"
+    assert {o.law for o in report.outcomes} == {law.name for law in laws.laws_of("user interceptors")}
+    scaled = laws.check_handler(Scale(2.0), examples=2, skip=["interceptors_compile"])
+    assert scaled.skipped == {
+        "interceptors_that_forward_are_neutral": "the handler may change results: neutral=False"
+    }
+
+
+def test_a_report_says_what_was_skipped() -> None:
+    """Laws that say nothing of a handler do not count as held."""
+    report = laws.check_handler(DualNumbers(), examples=2, skip=["handlers_compile"])
+    assert report.skipped["handlers_are_sound"] == "no relation between payloads and values is given"
+    assert report.skipped["branches_join"].startswith("the handler has a primal, or no join")
+    held = len(report.outcomes) - len(report.skipped)
+    assert str(report).startswith(
+        f"{held} laws hold, {len(report.skipped)} do not apply\n  handlers_are_sound: does not"
+    )
+
+
+def test_arguments_of_check_handler_are_for_a_kind() -> None:
+    with pytest.raises(
+        errors.TransformError, match=r"^check_handler: tally has no boxes, so payload and relation say"
+    ):
+        laws.check_handler(Tally(), payload=lambda x: x)
+    with pytest.raises(
+        errors.TransformError, match=r"^check_handler: dual_numbers has boxes; neutral is for"
+    ):
+        laws.check_handler(DualNumbers(), neutral=True)

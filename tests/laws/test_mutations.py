@@ -20,8 +20,9 @@ import effx.lower.stablehlo  # the rules
 import effx.numpy as enp
 from effx import Array
 from effx.effects import RuleTable, decompositions
-from effx.handlers import reference, vmap
+from effx.handlers import analysis, masking, reference, vmap
 from effx.handlers.boxing import BoxHandler
+from effx.handlers.intercepting import InterceptHandler
 from effx.handlers.jvp import JVP
 from effx.handlers.recursion.staging import rules as recursions
 from effx.handlers.transpose.handler import rules as transposes
@@ -36,6 +37,7 @@ from effx.ir.types import ArrayType, array_type
 from effx.laws import (
     LAWS,
     LawError,
+    TypedProgram,
     cases,
     check_handler,
     check_operation,
@@ -46,6 +48,7 @@ from effx.laws import (
     stacks,
 )
 from effx.laws.areas import staging
+from effx.laws.watchers import Scale
 from effx.laws.zoo import Bounds
 from effx.lower.emit import rules as emissions
 
@@ -69,7 +72,7 @@ def replaced(table: RuleTable[Any], kind: type[Any], rule: Any) -> Iterator[Any]
         table._forget()
 
 
-def caught(run: Callable[[], None], *names: str, most_lines: int = 20, **mine: object) -> LawError:
+def caught(run: Callable[[], object], *names: str, most_lines: int = 20, **mine: object) -> LawError:
     """Returns the error of one of these laws; what it prints must fail in the same law.
 
     Args:
@@ -426,4 +429,71 @@ def test_a_wrong_transformation() -> None:
     caught(
         lambda: check_transform(half_gradient, whole_gradient, shapes=((3,), ()), examples=60),
         "transformations_agree_with_their_oracle",
+    )
+
+
+@attrs.frozen
+class Forgetful(InterceptHandler[Array]):
+    """Keeps its count in Python, where no program carries it."""
+
+    def initial(self) -> Array:
+        return enp.int32(0)
+
+    def returns(self, result: Any, frame: Any) -> Any:
+        return result, enp.int32(frame.memory.get("count", 0))
+
+
+@Forgetful.rule(Elementwise)
+def _(site: Any, op: Elementwise, *xs: Array) -> Array:
+    site.memory["count"] = site.memory.get("count", 0) + 1
+    return op(*xs)
+
+
+def test_an_interceptor_with_a_state_of_its_own() -> None:
+    """What a rule does in Python it does once for each program, in another frame."""
+    caught(
+        lambda: check_handler(Forgetful(), neutral=True, examples=60),
+        "interceptors_enter_calls",
+        Forgetful=Forgetful,
+    )
+
+
+def test_an_interceptor_that_is_not_neutral() -> None:
+    error = caught(
+        lambda: check_handler(Scale(2.0), neutral=True, examples=60), "interceptors_that_forward_are_neutral"
+    )
+    assert "enp.sin" in error.reproduction or "enp.tanh" in error.reproduction
+
+
+def test_a_wrong_order_of_states() -> None:
+    """A scan that begins each step with the first state is no fold."""
+    with replaced(recursions, Scan, None) as right:
+
+        def wrong(frame: Any, op: Scan, operands: Sequence[Array]) -> Any:
+            before = frame.state
+            results = right(frame, op, operands)
+            frame.state = before
+            return results
+
+        recursions.register(Scan)(wrong)  # type: ignore[arg-type]  # a rule for scans
+        caught(lambda: LAWS["states_are_folds"].run(300), "states_are_folds")
+
+
+def test_a_mask_that_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masking, "_perform", lambda op, kinds, operands: op(*operands))
+    caught(lambda: LAWS["masks_hide"].run(200), "masks_hide")
+
+
+def test_an_analysis_that_stops_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One round of a loop is no fix-point."""
+    monkeypatch.setattr(analysis.Analysis, "_settle", lambda self, step, start, what: step(start))
+    turning = TypedProgram(
+        "def f(x0, x1, x2):\n"
+        "    step = lambda c, _: ((c[1], c[2], c[0]), None)\n"
+        "    return lax.scan(step, (x0, x1, x2), None, length=2)[0]",
+        ((), (), ()),
+    )
+    caught(
+        lambda: LAWS["forward_facts_cover_perturbations"](turning, turning.at(0)),
+        "forward_facts_cover_perturbations",
     )

@@ -30,7 +30,11 @@ def test_products() -> None:
     assert report.traffic == F32 * (15 + 35 + 21)
     assert report.peak == F32 * (15 + 35 + 21)
     assert report.intensity == report.flops / report.traffic
-    batched = cost(effx.vmap(lambda x, y: x @ y))(spec(2, 3, 5), spec(2, 5, 7))
+
+    def product(x: Any, y: Any) -> Any:
+        return x @ y
+
+    batched = cost(effx.vmap(product))(spec(2, 3, 5), spec(2, 5, 7))
     assert batched.flops == 2 * report.flops
     z = effx.ShapeDtypeStruct((3, 5), "complex64")
     w = effx.ShapeDtypeStruct((5, 7), "complex64")
@@ -105,9 +109,8 @@ def test_table() -> None:
     """The table has scopes, operations, shares and a total."""
 
     def f(x: Any) -> Any:
-        with effx.named_scope("block"):
-            with effx.named_scope("mix"):
-                y = x @ x
+        with effx.named_scope("block"), effx.named_scope("mix"):
+            y = x @ x
         return effx.jit(enp.tanh)(y)
 
     report = cost(f)(spec(20, 20))
@@ -128,5 +131,57 @@ def test_sizes_zero_and_one() -> None:
     assert cost(lambda x: enp.sin(x))(spec(0)).flops == 0
     assert cost(lambda x: enp.sort(x))(spec(0)).flops == 0
     assert cost(lambda x: enp.sin(x))(np.float32(1)).flops == 1
-    with pytest.raises(TransformError, match="^cost: turns must not be negative, got -1"):
+    with pytest.raises(TransformError, match=r"^cost: turns must be a number that is not negative, got -1"):
         cost(enp.sin, turns=-1)
+
+
+def test_what_nothing_uses_costs_nothing() -> None:
+    """As XLA drops it: the value of a gradient, the first pass of a checkpointed one, in jitted functions too."""
+    w = spec(16, 16)
+    loss = lambda w: enp.sum(enp.tanh(enp.ones((4, 16)) @ w))  # noqa: E731
+    product = 2 * 4 * 16 * 16
+
+    def products(f: Any) -> float:
+        return {line.name: line.flops for line in cost(f)(w).operations}["dot_general"]
+
+    assert products(loss) == product
+    assert products(effx.grad(loss)) == 2 * product
+    for f in (effx.grad(effx.checkpoint(loss)), effx.jit(effx.grad(effx.checkpoint(loss)))):
+        assert products(f) == 2 * product  # one again, one back; the first is not needed
+    dead = lambda w: (w @ w, w + 1.0)[1]  # noqa: E731
+    report = cost(effx.jit(dead))(w)
+    assert (report.count, report.flops, report.peak) == (1, 256, 2 * 256 * F32)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 2.5])
+def test_while_loops_in_while_loops(turns: float) -> None:
+    """A guess counts for each loop, and for their conditions."""
+
+    def f(x: Any) -> Any:
+        inner = lambda c: lax.while_loop(lambda d: d < 1.0, lambda d: enp.sin(d), c)  # noqa: E731
+        return lax.fori_loop(0, 2, lambda i, c: lax.while_loop(lambda c: c > 5.0, inner, c), x)
+
+    by_name = {line.name: line.count for line in cost(f, turns=turns)(spec()).operations}
+    assert by_name["sin"] == 2 * turns * turns
+    assert by_name["gt"] == 2 * turns
+
+
+def test_peak_is_near_xlas() -> None:
+    """Without fusion at least what XLA allocates, and no more than twice that."""
+
+    def f(x: Any, w: Any) -> Any:
+        for _ in range(3):
+            x = enp.tanh(x @ w)
+        return enp.sum(x)
+
+    x, w = enp.ones((64, 64)), enp.ones((64, 64))
+    for g in (f, effx.grad(f, (0, 1))):
+        memory: Any = effx.jit(g).lower(x, w).compile().memory_analysis()
+        xla = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
+        assert 0.9 < cost(g)(x, w).peak / xla < 2.1
+
+
+def test_wrong_turns() -> None:
+    """A number of turns is a number."""
+    with pytest.raises(TransformError, match=r"^cost: turns must be a number that is not negative, got 'a'"):
+        cost(enp.sin, turns="a")  # type: ignore[arg-type]  # wrong on purpose

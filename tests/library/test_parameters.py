@@ -13,7 +13,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax, nn
-from effx.errors import NoRuleError, ShapeError, TransformError
+from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError
 from effx.library.parameters import param, transform
 
 KEY = effx.random.key(1)
@@ -98,16 +98,76 @@ def test_sharing() -> None:
 
 def test_errors() -> None:
     """No handler; a missing parameter; another shape; one made twice in programs apart; an initialiser's shape."""
-    with pytest.raises(NoRuleError, match="^param: no handler takes the effect 'param'"):
+    with pytest.raises(NoRuleError, match=r"^param: no handler takes the effect 'param'"):
         param("w", (2,), normal)
     model = transform(lambda x: linear(x, 2))
     params = model.init(KEY, X)
-    with pytest.raises(TransformError, match="^param: there is no parameter 'b'; known are 'w'"):
+    with pytest.raises(TransformError, match=r"^param: there is no parameter 'b'; known are 'w'"):
         model.apply({"w": params["w"]}, X)
-    with pytest.raises(ShapeError, match=r"^param: the value for 'w' is f32\[3,3\], but f32\[2,2\] is wanted"):
+    with pytest.raises(
+        ShapeError, match=r"^param: the value for 'w' is f32\[3,3\], but f32\[2,2\] is wanted"
+    ):
         model.apply({**params, "w": enp.zeros((3, 3))}, X)
     layer = effx.jit(lambda x: linear(x, 2))
-    with pytest.raises(TransformError, match="^param: 'w' is made twice, in programs"):
+    with pytest.raises(TransformError, match=r"^param: 'w' is made twice, in programs"):
         transform(lambda x: layer(layer(x))).init(KEY, X)
     with pytest.raises(TransformError, match=r"^param: 'w' shall be f32\[2\], but init gives f32\[3\]"):
         transform(lambda: param("w", (2,), lambda key, shape, dtype: enp.zeros(3))).init(KEY)
+
+
+def one(x: Any) -> Any:
+    return enp.sum(x * param("w", (2,), normal))
+
+
+def test_under_everything() -> None:
+    """Parameters are asked for in a checkpoint, nested loops, a gradient and, when applied, by members of a pmap."""
+    w = {"w": enp.array([1.0, 2.0])}
+    assert float(effx.grad(transform(effx.checkpoint(one)).apply, argnums=1)(w, 2.0)) == 3.0
+    assert float(transform(effx.grad(one)).apply(w, 2.0)) == 3.0
+    assert transform(effx.pmap(one)).apply(w, enp.arange(3.0)).tolist() == [0.0, 3.0, 6.0]
+    inner = lambda x: lax.scan(lambda d, v: (d, one(v)), 0.0, x)[1]  # noqa: E731
+    nested = transform(lambda x: lax.scan(lambda c, _: (c, inner(x)), 0.0, None, length=2)[1])
+    params = nested.init(KEY, enp.arange(3.0))
+    assert params["w"].shape == (2, 3, 2)
+    want = np.asarray(params["w"]).sum(-1) * np.arange(3.0)
+    np.testing.assert_allclose(effx.jit(nested.apply)(params, enp.arange(3.0)), want, rtol=1e-6)
+    with pytest.raises(TransformError, match=r"^init: a pmap inside asks for parameters"):
+        transform(effx.pmap(one)).init(KEY, enp.arange(3.0))
+
+
+def test_branches_that_are_not_taken_make_parameters_too() -> None:
+    """They may be taken when the parameters are applied; a loop inside makes one for each step."""
+
+    def f(x: Any) -> Any:
+        deep = lambda x: lax.scan(lambda c, _: (one(c), None), x, None, length=3)[0]  # noqa: E731
+        return lax.cond(x > 0, deep, lambda x: x * param("v", (), nn.initializers.ones), x)
+
+    taken, other = (transform(f).init(KEY, x) for x in (1.0, -1.0))
+    assert (
+        {k: v.shape for k, v in taken.items()}
+        == {k: v.shape for k, v in other.items()}
+        == {"w": (3, 2), "v": ()}
+    )
+    assert float(taken["v"]) == 1.0
+    assert len({float(v) for v in np.ravel(other["w"])}) == 6
+
+
+def test_wrong_parameters() -> None:
+    """Two types for one name, a kind that does not fit, no dict, no name; superfluous ones are ignored."""
+    ones = nn.initializers.ones
+    two = transform(lambda: (param("w", (2,), ones), param("w", (3,), ones)))
+    with pytest.raises(ShapeError, match=r"^param: 'w' is f32\[2\] at one place and f32\[3\] at another"):
+        two.init(KEY)
+    with pytest.raises(ShapeError, match=r"^param: 'w' is f32\[2\] at one place and f32\[3\] at another"):
+        two.apply({"w": enp.ones(2)})
+    with pytest.raises(
+        DTypeError, match=r"^param: the value for 'w' is f32\[2\], which does not convert to i32\[2\]"
+    ):
+        transform(lambda: param("w", (2,), ones, "int32")).apply({"w": enp.ones(2)})
+    with pytest.raises(TransformError, match=r"^param: 'w' shall be f32\[\], but init gives c64\[\]"):
+        transform(lambda: param("w", (), lambda key, shape, dtype: enp.complex64(1j))).init(KEY)
+    with pytest.raises(TransformError, match=r"^apply: expected parameters by name, got \[1.0\]"):
+        transform(one).apply([1.0], 1.0)  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(TransformError, match=r"^param: expected a name, a shape and an initialiser, got 3"):
+        param(3, (2,), ones)  # type: ignore[arg-type]  # wrong on purpose
+    assert float(transform(one).apply({"w": np.ones(2), "other": np.ones(7)}, 1.0)) == 2.0

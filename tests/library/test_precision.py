@@ -18,6 +18,7 @@ from effx.errors import DTypeError, ShapeError, TransformError
 from effx.handling import places
 from effx.ir.ops.elementwise import Sin, Tanh
 from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.sort import Sort
 from effx.library.autocast import autocast
 from effx.library.lora import LowRank, adapt, freeze, lora, merge
 from effx.library.quantize import Range, calibrate, fake_quantize
@@ -81,8 +82,9 @@ def test_autocast_scopes_and_elementwise() -> None:
     rounded = autocast(f, elementwise=True)(enp.asarray(X))[1]
     np.testing.assert_array_equal(rounded, bf16(np.exp(bf16(X))))
     half = autocast(lambda x: x @ x, "float16")(enp.asarray(W))
-    np.testing.assert_allclose(half, W.astype(np.float16).astype(np.float32) @ W.astype(np.float16).astype(np.float32), rtol=1e-4, atol=1e-4)
-    with pytest.raises(DTypeError, match="^autocast: the dtype must be a floating one, got int32"):
+    narrow = W.astype(np.float16).astype(np.float32)
+    np.testing.assert_allclose(half, narrow @ narrow, rtol=1e-4, atol=1e-4)
+    with pytest.raises(DTypeError, match=r"^autocast: the dtype must be a floating one, got int32"):
         autocast(f, "int32")
 
 
@@ -96,10 +98,14 @@ def test_calibration() -> None:
     (lhs, left), (rhs, right) = sorted(ranges.items())
     assert lhs.endswith("in layer lhs")
     assert rhs.endswith("in layer rhs")
-    np.testing.assert_allclose([left.low, left.high], [min(h.min() for h in hidden[:3]), max(h.max() for h in hidden[:3])], rtol=1e-5)
-    np.testing.assert_allclose([right.low, right.high], [W.min(), W.max()])
+    np.testing.assert_allclose(
+        [left.low, left.high],
+        [min(float(np.min(h)) for h in hidden[:3]), max(float(np.max(h)) for h in hidden[:3])],
+        rtol=1e-5,
+    )
+    np.testing.assert_allclose([right.low, right.high], [np.min(W), np.max(W)])
     wider, _ = calibrate(effx.jit(lambda x: deep(W, x)), ranges)(10 * X)
-    np.testing.assert_allclose(wider[lhs].high, 10 * X.max(), rtol=1e-5)
+    np.testing.assert_allclose(wider[lhs].high, 10 * np.max(X), rtol=1e-5)
 
     def untaken(x: Any) -> Any:
         return lax.cond(x[0, 0] > 1e9, lambda x: x @ x.T, lambda x: enp.zeros((4, 4)), x)
@@ -119,16 +125,20 @@ def test_fake_quantisation() -> None:
         start = np.round(low / step) * step
         return np.round(np.clip(x, start, start + step * (2**bits - 1)) / step) * step
 
-    np.testing.assert_allclose(fake_quantize(f, ranges, 4)(enp.asarray(X)), levels(X, 4) @ levels(W, 4), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        fake_quantize(f, ranges, 4)(enp.asarray(X)), levels(X, 4) @ levels(W, 4), rtol=1e-3, atol=1e-3
+    )
     np.testing.assert_allclose(fake_quantize(f, ranges, 16)(enp.asarray(X)), X @ W, rtol=1e-2, atol=1e-3)
     gradient = effx.jit(effx.grad(lambda x: enp.sum(fake_quantize(f, ranges, 8)(x))))
-    np.testing.assert_allclose(gradient(X * 0.5), np.broadcast_to(levels(W, 8).sum(1), X.shape), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        gradient(X * 0.5), np.broadcast_to(levels(W, 8).sum(1), X.shape), rtol=1e-3, atol=1e-4
+    )
     # Beyond the range nothing changes any more.
     assert float(enp.sum(enp.abs(gradient(enp.asarray(X * 0 + 100.0))))) == 0.0
     looped, _ = calibrate(lambda x: deep(W, x))(X)
     found = effx.vmap(fake_quantize(lambda x: deep(W, x), looped, 12), in_axes=0)(X[:, None])
     np.testing.assert_allclose(found[:, 0], deep(W, X), atol=2e-2)
-    with pytest.raises(TransformError, match="^fake_quantize: bits must be an int from 1 to 16, got 0"):
+    with pytest.raises(TransformError, match=r"^fake_quantize: bits must be an int from 1 to 16, got 0"):
         fake_quantize(f, ranges, 0)
     assert isinstance(next(iter(ranges.values())), Range)
 
@@ -149,6 +159,25 @@ MODELS: dict[str, Any] = {
     "jit, scan": deep,
     "vmap": lambda w, x: effx.vmap(lambda r: enp.tanh(r @ w))(x),
     "einsum": lambda w, x: enp.einsum("bi,ij->bj", x, w),
+    "rows": lambda w, x: w[enp.array([[1, 3], [0, 7]])],
+    "a row": lambda w, x: w[enp.int32(2)] + w[-1] + w[1:3][0],
+    "rows one after another": lambda w, x: lax.scan(lambda c, r: (c + r, r), x[0], w),
+    "a column": lambda w, x: w[:, enp.array([1, 3])] * w[:, 2:3],
+    "in few bits, added up in many": lambda w, x: (
+        lax.dot_general(
+            x.astype("bfloat16"),
+            w.astype("bfloat16"),
+            (((1,), (0,)), ((), ())),
+            preferred_element_type="float32",
+        )
+        + 0 * w.astype("float16").astype("float32")
+    ),
+    "as integers (16)": lambda w, x: (w * 1000).astype("int32") // 16 + w.astype("int32"),
+    "mixed precision (16)": lambda w, x: autocast(lambda w: x @ w)(w),
+    "in a branch": lambda w, x: lax.cond(x[0, 0] > 9, lambda v: x @ (v + 1), lambda v: x @ v, w),
+    "carried": lambda w, x: lax.fori_loop(0, 3, lambda i, c: (c[0] * 0.5, c[1] + x @ c[0]), (w, x * 0))[1],
+    "pmap": lambda w, x: effx.pmap(lambda r: r @ w)(x),
+    "checkpoint, grad": lambda w, x: effx.grad(effx.checkpoint(lambda x: enp.sum(enp.tanh(x @ w))))(x),
     "something else": lambda w, x: enp.sum(w * w) + x @ enp.sin(w),
     "in bfloat16": lambda w, x: (x.astype("bfloat16") @ w.astype("bfloat16")).astype("float32"),
 }
@@ -159,9 +188,13 @@ def test_lora_is_the_merged_weight(name: str) -> None:
     """An unchanged model with low-rank weights equals the model with their sums."""
     w = corrected()
     want = MODELS[name](w.weight + 1.5 * w.a @ w.b, enp.asarray(X))
-    tolerance = 5e-2 if "16" in name else 1e-3
-    np.testing.assert_allclose(lora(MODELS[name])(w, enp.asarray(X)), want, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(effx.jit(lora(MODELS[name]))(w, enp.asarray(X)), want, rtol=tolerance, atol=tolerance)
+    tolerance = 1e-1 if "16" in name or "bits" in name else 1e-3
+    for f in (lora(MODELS[name]), effx.jit(lora(MODELS[name]))):
+        found, structure = effx.tree.flatten(f(w, enp.asarray(X)))
+        assert structure == effx.tree.structure(want)
+        for x, y in zip(found, effx.tree.leaves(want), strict=True):
+            assert x.dtype == y.dtype
+            np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
 
 
 def test_lora_never_forms_the_sum() -> None:
@@ -185,10 +218,16 @@ def test_lora_training() -> None:
     gradient = effx.jit(effx.grad(lambda w: enp.sum(lora(model)(freeze(w), X))))(w)
     assert float(enp.max(enp.abs(gradient.weight))) == 0.0
     assert float(enp.max(enp.abs(gradient.a))) == 0.0  # b is zero
-    bumped = lambda t: enp.sum(model(stack + enp.zeros_like(stack).at[1].add(t * (w.a[1] @ enp.ones((2, 8))) * 0.5), X))  # noqa: E731
+
+    def bumped(t: Any) -> Any:
+        change = t * (w.a[1] @ enp.ones((2, 8))) * 0.5
+        return enp.sum(model(stack + enp.zeros_like(stack).at[1].add(change), X))
+
     np.testing.assert_allclose(enp.sum(gradient.b[1]), effx.grad(bumped)(0.0), rtol=1e-3)
     np.testing.assert_allclose(merge({"w": w, "b": X})["w"], stack)
-    with pytest.raises(ShapeError, match=r"^lora: a weight has two axes and a rank of at least 1, got f32\[3\] and 1"):
+    with pytest.raises(
+        ShapeError, match=r"^lora: a weight has two axes and a rank of at least 1, got f32\[3\] and 1"
+    ):
         adapt(enp.zeros(3), KEY, 1)
 
 
@@ -219,5 +258,152 @@ def test_remat() -> None:
     assert kept(scopes=["second"]).count("dot_general") == 6
     assert kept(at_most=16).count("dot_general") == nothing.count("dot_general")
     np.testing.assert_allclose(effx.grad(remat(f, offload=True))(W), exact, rtol=1e-4, atol=1e-5)
-    with pytest.raises(TransformError, match="^remat: keep takes operation classes or traits, got 'dot'"):
+    with pytest.raises(TransformError, match=r"^remat: keep takes operation classes or traits, got 'dot'"):
         remat(f, keep=["dot"])  # type: ignore[list-item]  # wrong on purpose
+
+
+def test_lora_takes_rows_of_the_factors() -> None:
+    """Rows of a weight are looked up without forming the sum: nothing has its size but the weight itself."""
+    for f in (
+        lambda w, i: w[i],
+        lambda w, i: w[i[0]],
+        lambda w, i: w[2:4],
+        lambda w, i: enp.take(w, i, axis=0),
+    ):
+        program = effx.make_jaxpr(lora(f))(corrected(), enp.array([1, 3]))
+        assert all(t.shape != W.shape for p in places(program) for t in p.result_types)
+
+
+def test_lora_is_traced_once() -> None:
+    """A jitted model under low-rank weights is not traced again for each call."""
+    count: list[int] = []
+
+    def model(w: Any, x: Any) -> Any:
+        count.append(1)
+        return x @ w
+
+    for f in (lora(effx.jit(model)), effx.jit(lora(model))):
+        count.clear()
+        for _ in range(3):
+            f(corrected(), x=enp.asarray(X))
+        assert len(count) == 1
+
+
+def test_many_adapters() -> None:
+    """A batch of corrections shares one weight."""
+    w = corrected()
+    many = LowRank(w.weight, enp.stack([w.a, 2 * w.a]), enp.stack([w.b, w.b]), w.scale)
+    axes: Any = LowRank(None, 0, 0, None)  # type: ignore[arg-type]  # axes in the place of arrays
+    found = effx.vmap(lora(lambda w, x: x @ w), (axes, None))(many, X)
+    for row, factor in zip(found, (1.5, 3.0), strict=True):
+        np.testing.assert_allclose(row, X @ np.asarray(w.weight + factor * w.a @ w.b), rtol=1e-3, atol=1e-3)
+
+
+def test_wrong_adapters() -> None:
+    """Ranks are ints, weights floating."""
+    with pytest.raises(ShapeError, match=r"got f32\[8,8\] and 2.5"):
+        adapt(W, KEY, 2.5)  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(DTypeError, match=r"^lora: a weight must be floating, got i32\[2,2\]"):
+        adapt(np.ones((2, 2), np.int32), KEY, 1)
+
+
+def test_autocast_leaves_what_is_narrow_or_computes_nothing() -> None:
+    """Inputs in few bits, complex numbers, 64-bit sums; choices, neighbours and predicates are those of full precision."""
+    f = autocast(lambda x: x @ x, "float16")
+    for dtype in ("bfloat16", "float16", "complex64", "int32"):
+        x = enp.ones((2, 2), dtype)
+        (dot,) = places(effx.make_jaxpr(f)(x))
+        assert [t.dtype for t in (*dot.types, *dot.result_types)] == [x.dtype] * 3
+    with effx.enable_x64():
+        assert autocast(lambda x: enp.einsum("bij,bjk->bik", x, x))(np.ones((1, 2, 2))).dtype == np.float64
+    x = enp.array([1.001, 2.002])
+    g = autocast(
+        lambda x: (enp.nextafter(x, x + 1), enp.maximum(x, 0), lax.complex(x, x), x == x[0]), elementwise=True
+    )
+    for y, z in zip(
+        g(x), (np.nextafter(x, np.float32(9)), x, np.asarray(x) * (1 + 1j), [True, False]), strict=True
+    ):
+        np.testing.assert_array_equal(y, z)
+    assert autocast(lambda x: x @ x, full="head")(enp.eye(2)).dtype == np.float32
+    for wrong in (None, "nothing"):
+        with pytest.raises(
+            DTypeError, match=r"^autocast: the dtype must be a floating one, got (None|'nothing')"
+        ):
+            autocast(f, wrong)
+
+
+def test_ranges_of_all_turns() -> None:
+    """While loops, functions called twice, members in and around: ranges are those of everything that was seen."""
+    shrink = lambda x: x @ (enp.eye(8) * 0.1)  # noqa: E731
+    loop = lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, shrink(c[1])), (0, x))[1]  # noqa: E731
+    jitted = effx.jit(shrink)
+    for f in (
+        loop,
+        lambda x: jitted(jitted(jitted(x))),
+        effx.vmap(loop),
+        effx.pmap(loop),
+        effx.checkpoint(loop),
+    ):
+        x = enp.asarray(X[:, None] if f is not loop else X)
+        found = calibrate(f)(x)[0]
+        left, right = (found[k] for k in sorted(found))
+        np.testing.assert_allclose([left.low, left.high], [X.min(), X.max()], rtol=1e-6)
+        np.testing.assert_allclose([right.low, right.high], [0.0, 0.1], rtol=1e-6)
+    rows = effx.vmap(calibrate(loop))(enp.asarray(X[:, None]))[0]
+    low = rows[min(rows)].low
+    np.testing.assert_allclose(low, [min(r.min(), (0.01 * r).min()) for r in X], rtol=1e-5)
+    quantized = fake_quantize(loop, rows, 16)(enp.asarray(X))  # of all members together
+    np.testing.assert_allclose(quantized, loop(enp.asarray(X)), atol=1e-4)
+
+
+def test_empty_and_unseen_ranges() -> None:
+    """What was never seen stays as it is; what was zero is zero; negative ranges reach up to zero."""
+    f = lambda x: lax.cond(x[0, 0] > 1e6, lambda x: x @ (W * 1e-3), lambda x: x, x)  # noqa: E731
+    ranges = calibrate(f)(enp.asarray(X))[0]
+    far = enp.asarray(X).at[0, 0].set(1e7)
+    np.testing.assert_allclose(fake_quantize(f, ranges)(far), f(far))
+    nothing = calibrate(lambda x: x @ W)(enp.zeros((0, 8)))[0]
+    np.testing.assert_allclose(
+        fake_quantize(lambda x: x @ W, {k: v for k, v in nothing.items() if "lhs" in k})(X), X @ W, rtol=1e-4
+    )
+    one = lambda x: x @ enp.ones((8, 1))  # noqa: E731
+    zero = {k: Range(enp.zeros(()), enp.zeros(())) for k in calibrate(one)(enp.asarray(X))[0] if "lhs" in k}
+    assert fake_quantize(one, zero)(enp.asarray(X)).ravel().tolist() == [0.0] * 4
+    negative = {k: Range(enp.float32(-3.0), enp.float32(-1.0)) for k in zero}
+    levels = fake_quantize(one, negative, bits=2)(enp.array([[-2.9] + [0.0] * 7, [5.0] + [-1.2] * 7]))
+    np.testing.assert_allclose(levels.ravel(), [-3.0, -7.0])
+    with pytest.raises(TransformError, match=r"^fake_quantize: expected ranges by name, got 3 for 'a'"):
+        fake_quantize(one, {"a": 3})  # type: ignore[dict-item]  # wrong on purpose
+
+
+def test_remat_saves_memory() -> None:
+    """In a loop whose body is rematerialised, what a turn keeps is what was asked for."""
+    x, w = enp.ones((256, 16)), enp.eye(16)
+
+    def used(wrap: Any) -> int:
+        body = wrap(lambda c, _: (enp.sin(enp.cos(enp.sin(c @ w))), None))
+        f = effx.grad(lambda x: enp.sum(lax.scan(body, x, None, length=8)[0]))
+        np.testing.assert_allclose(f(x), exact, rtol=1e-4, atol=1e-6) if exact is not None else None
+        memory: Any = effx.jit(f).lower(x).compile().memory_analysis()
+        return int(memory.temp_size_in_bytes)
+
+    exact = None
+    exact = effx.grad(
+        lambda x: enp.sum(lax.fori_loop(0, 8, lambda i, c: enp.sin(enp.cos(enp.sin(c @ w))), x))
+    )(x)
+    plain, dots, nothing = used(lambda f: f), used(remat), used(lambda f: remat(f, keep=[]))
+    assert dots < 0.75 * plain
+    assert nothing < 0.75 * plain
+
+
+def test_remat_of_several_results() -> None:
+    """Operations with several results are kept too; one class and one scope need no list."""
+    f = lambda x: enp.sum(lax.sort((x, x * 2.0), num_keys=1)[1] ** 2)  # noqa: E731
+    x = enp.array([3.0, 1.0, 2.0])
+
+    def named(**options: Any) -> int:
+        g = remat(f, **options)
+        assert effx.grad(g)(x).tolist() == [24.0, 8.0, 16.0]
+        return [p.op.name for p in places(effx.make_jaxpr(g)(x))].count("checkpoint_name")
+
+    assert [named(keep=Sort), named(keep=[]), named(keep=Sort, scopes="elsewhere")] == [2, 0, 0]

@@ -14,7 +14,8 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.errors import ShapeError, TransformError
+from effx.errors import DTypeError, ShapeError, TransformError
+from effx.library.checkify import checkify
 from effx.library.sowing import plant, reap, sow, sow_cotangent
 
 Model = Callable[..., Any]
@@ -63,7 +64,9 @@ def test_without_reaping_it_is_the_identity() -> None:
     np.testing.assert_allclose(effx.jit(scanned)(0.5), by_hand(0.5)[-1], rtol=1e-5)
     slope = (by_hand(0.5 + 1e-6)[-1] - by_hand(0.5 - 1e-6)[-1]) / 2e-6
     np.testing.assert_allclose(effx.grad(scanned)(0.5), slope, rtol=1e-4)
-    np.testing.assert_allclose(effx.vmap(scanned)(enp.array([0.5, 0.7])), [by_hand(0.5)[-1], by_hand(0.7)[-1]], rtol=1e-5)
+    np.testing.assert_allclose(
+        effx.vmap(scanned)(enp.array([0.5, 0.7])), [by_hand(0.5)[-1], by_hand(0.7)[-1]], rtol=1e-5
+    )
 
 
 def test_trees_dtypes_and_tags() -> None:
@@ -75,7 +78,11 @@ def test_trees_dtypes_and_tags() -> None:
 
     result, found = effx.jit(reap(f, "a"))(1.0)
     assert set(found) == {"tree"}
-    assert (int(found["tree"]["i"]), found["tree"]["b"].dtype.name, found["tree"]["e"].shape) == (3, "bool", (0, 2))
+    assert (int(found["tree"]["i"]), found["tree"]["b"].dtype.name, found["tree"]["e"].shape) == (
+        3,
+        "bool",
+        (0, 2),
+    )
     assert float(result) == 4.0
     (inner, b), a = reap(reap(f, "b"), "a")(1.0)
     assert (float(inner), set(b), set(a)) == (4.0, {"other"}, {"tree"})
@@ -143,11 +150,63 @@ def test_plant_in_nested_scans() -> None:
 def test_errors() -> None:
     """A name sown twice, a planted value of another shape or structure."""
     twice = lambda x: sow(sow(x, tag="t", name="x") + 1, tag="t", name="x")  # noqa: E731
-    with pytest.raises(TransformError, match="^reap: two values are collected under the name 'x'"):
+    with pytest.raises(TransformError, match=r"^reap: two values are collected under the name 'x'"):
         reap(twice, "t")(1.0)
     assert float(reap(twice, "t", clobber=True)(1.0)[1]["x"]) == 2.0
     three = lambda x: sow(enp.stack([x, x, x]), tag="t", name="c")  # noqa: E731
     with pytest.raises(ShapeError, match=r"^plant: the value for 'c' is f32\[3,2\], but f32\[3\] is wanted"):
         plant(three, "t", {"c": enp.zeros((3, 2))})(enp.float32(1.0))
-    with pytest.raises(TransformError, match="^plant: the value for 'c' has the structure"):
+    with pytest.raises(TransformError, match=r"^plant: the value for 'c' has the structure"):
         plant(three, "t", {"c": (1.0, 2.0)})(1.0)
+
+
+def member(x: Any) -> Any:
+    return sow(x * 2, tag="t", name="x") + 1
+
+
+def test_plant_in_members() -> None:
+    """Members of a vmap inside take their rows; those of a pmap are all given the same."""
+    xs = enp.arange(3.0)
+    assert plant(effx.vmap(member), "t", {"x": enp.array([5.0, 6.0, 7.0])})(xs).tolist() == [6.0, 7.0, 8.0]
+    assert plant(effx.pmap(member), "t", {"x": 5.0})(xs).tolist() == [6.0, 6.0, 6.0]
+
+
+def test_loops_of_any_kind() -> None:
+    """Backwards, unrolled, of no steps, nested: rows are in the order of the steps' numbers."""
+    xs = enp.arange(1.0, 5.0)
+    f = lambda c, x: (sow(c + x, tag="t", name="x"), None)  # noqa: E731
+    forward, backward = np.cumsum(xs), np.cumsum(np.asarray(xs)[::-1])[::-1]
+    for options, want in (({}, forward), ({"unroll": 2}, forward), ({"reverse": True}, backward)):
+        scan = lambda xs, o=options: lax.scan(f, 0.0, xs, **o)[0]  # noqa: E731
+        assert reap(scan, "t")(xs)[1]["x"].tolist() == want.tolist(), options
+    assert reap(lambda xs: lax.scan(f, 0.0, xs), "t")(enp.zeros(0))[1]["x"].shape == (0,)
+
+
+def test_users_rules_for_derivatives() -> None:
+    """What a function and its backward rule sow comes out of its gradient, each once."""
+
+    @effx.custom_vjp
+    def f(x: Any) -> Any:
+        return sow(enp.sin(x), tag="t", name="f")
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (sow(ct * 2.0, tag="t", name="back"),))
+    gradient, found = reap(effx.jit(effx.grad(f)), "t")(1.0)
+    assert (float(gradient), float(found["back"])) == (2.0, 2.0)
+    np.testing.assert_allclose(found["f"], np.sin(1.0), rtol=1e-6)
+
+
+def test_wrong_arguments() -> None:
+    """Names that are none, values that would lose something; a visit too many is reported by checkify."""
+    with pytest.raises(TransformError, match=r"^sow: key must be a string, got 3"):
+        sow(1.0, tag="t", name=3)  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(TransformError, match=r"^probe: tag must be a string, got 3"):
+        sow_cotangent(enp.ones(2), tag=3, name="x")  # type: ignore[arg-type]  # wrong on purpose
+    for value, x, text in (
+        (5.7, 2, r"f32\[\]~, which does not convert to i32"),
+        (1j, 2.0, r"c64\[\]~, which"),
+    ):
+        with pytest.raises(DTypeError, match=r"^plant: the value for 'x' is " + text):
+            plant(member, "t", {"x": value})(x)
+    short = checkify(plant(scanned, "t", {"c": enp.array([1.0, 2.0])}), errors="user")(0.5)[0].get()
+    assert (short or "").startswith("plant: visit 3 of 'c', which has 2 rows at test_sowing.py:")
+    assert checkify(plant(scanned, "t", {"c": enp.ones(3)}), errors="user")(0.5)[0].get() is None

@@ -5,6 +5,10 @@ Never: opens a real debugger.
 
 from __future__ import annotations
 
+import inspect
+import io
+import pdb
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +17,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
+from effx.errors import TransformError
 from effx.handling import Site
 from effx.library.stepping import step_through
 
@@ -76,5 +81,53 @@ def test_values_are_known_while_stepping() -> None:
     log = step_through(effx.grad(effx.jit(enp.sin)))(0.5)
     np.testing.assert_allclose(log.result, np.cos(0.5), rtol=1e-6)
     assert "cos" in [e.op.name for e in log.entries]
-    batch = step_through(effx.vmap(lambda x: lax.while_loop(lambda c: c < 10, lambda c: c * 2, x)))(enp.array([1.0, 3.0]))
+    batch = step_through(effx.vmap(lambda x: lax.while_loop(lambda c: c < 10, lambda c: c * 2, x)))(
+        enp.array([1.0, 3.0])
+    )
     assert np.asarray(batch.result).tolist() == [16.0, 12.0]
+
+
+def looked_into(x: Any) -> Any:
+    doubled = x * 2.0
+    return enp.log(doubled)
+
+
+def test_pause_is_inside_of_the_users_function() -> None:
+    """Going up from where it stops, jitted or not, there is the user's frame with NumPy's numbers."""
+    found: list[Any] = []
+
+    def pause() -> None:
+        frame = inspect.currentframe()
+        while frame is not None and frame.f_code.co_name != "looked_into":
+            frame = frame.f_back
+        assert frame is not None
+        found.append(np.asarray(frame.f_locals["doubled"]).item())
+        assert "Concrete" not in type(frame.f_locals["doubled"]).__name__  # no array of XLA's
+
+    at_log = lambda site: site.op.name == "log"  # noqa: E731
+    for f in (looked_into, effx.jit(looked_into), effx.jit(effx.jit(looked_into))):
+        assert float(step_through(f, stop=at_log, pause=pause)(3.0).result) == pytest.approx(np.log(6.0))
+    assert found == [6.0, 6.0, 6.0]
+
+
+def test_a_debugger() -> None:
+    """pdb stops before the operation; `up` leads to the user's line, whose variables print."""
+    typed = io.StringIO("up\n" * 12 + "continue\n")
+    shown = io.StringIO()
+    debugger = pdb.Pdb(stdin=typed, stdout=shown, nosigint=True, readrc=False)
+    debugger.use_rawinput = False
+
+    def pause() -> None:
+        debugger.set_trace(inspect.currentframe())
+
+    try:
+        step_through(effx.jit(looked_into), stop=lambda site: site.op.name == "log", pause=pause)(3.0)
+    finally:
+        sys.settrace(None)
+    assert "-> return enp.log(doubled)" in shown.getvalue()
+
+
+def test_wrong_arguments() -> None:
+    """What stops and what pauses are functions."""
+    with pytest.raises(TransformError, match=r"^step_through: stop and pause are functions, got 'log'"):
+        step_through(f, stop="log")  # type: ignore[arg-type]  # wrong on purpose

@@ -14,7 +14,8 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.library.units import Quantity, Unit, UnitError, quantity, with_units
+from effx.handling import coverage
+from effx.library.units import Quantity, Unit, UnitError, Units, quantity, with_units
 
 M, S, KG = (quantity(v, u) for v, u in ((3.0, "m"), (2.0, "s"), (5.0, "kg")))
 ROW = quantity(np.array([1.0, 2.0, 4.0], np.float32), "m")
@@ -41,11 +42,69 @@ RESULTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float | list[float
     "scan from zero": (lambda a: lax.scan(lambda c, v: (c + v, None), 0.0, a)[0], (ROW,), 7.0, "m"),
     "cond": (lambda a: lax.cond(a[0] > a[1], lambda v: v.sum(), lambda v: v.max(), a), (ROW,), 4.0, "m"),
     "branch of zero": (lambda a: lax.cond(True, lambda v: v, lambda v: 0.0, a), (M,), 3.0, "m"),
-    "while": (lambda a, b: lax.while_loop(lambda c: c < b, lambda c: c + c, a), (M, quantity(20.0, "m")), 24.0, "m"),
+    "while": (
+        lambda a, b: lax.while_loop(lambda c: c < b, lambda c: c + c, a),
+        (M, quantity(20.0, "m")),
+        24.0,
+        "m",
+    ),
     "jit": (lambda a, b: effx.jit(lambda x, y: x * y)(a, b), (M, S), 6.0, "m*s"),
     "vmap inside": (lambda a: effx.vmap(lambda v: v * v)(a), (ROW,), [1.0, 4.0, 16.0], "m^2"),
     # The derivative by metres of a square has metres.
     "checkpoint": (lambda a: effx.checkpoint(lambda v: v * v)(a), (M,), 9.0, "m^2"),
+    "sum of zeros made inside": (
+        effx.jit(lambda a: enp.zeros(3).at[0].add(a[0]) + enp.zeros(3)),
+        (ROW,),
+        [1.0, 0.0, 0.0],
+        "m",
+    ),
+    "least with a start": (lambda a: enp.min(a, initial=enp.inf), (ROW,), 1.0, "m"),
+    "filled": (
+        effx.jit(lambda a: enp.take(a, enp.array([1, 7]), fill_value=enp.nan)[:1]),
+        (ROW,),
+        [2.0],
+        "m",
+    ),
+    "anything to the power of 0": (lambda a: (0.0 * a) ** 0 + a**0, (M,), 2.0, "1"),
+    "powers of a plain array": (
+        lambda a: a ** enp.array([1.0, 2.0, 3.0]),
+        (quantity(2.0, ""),),
+        [2.0, 4.0, 8.0],
+        "1",
+    ),
+    "one power for all": (lambda a: a ** np.array([2.0, 2.0, 2.0]), (ROW,), [1.0, 4.0, 16.0], "m^2"),
+    "product along an axis": (
+        lambda a: enp.prod(a[None] * a[:2, None], axis=0),
+        (ROW,),
+        [2.0, 8.0, 32.0],
+        "m^4",
+    ),
+    "product of nothing": (lambda a: enp.prod(a[:0]), (ROW,), 1.0, "1"),
+    "whole part": (lambda a: a // a[0] + a % a[0] / a[0], (ROW,), [1.0, 2.0, 4.0], "1"),
+    "angle": (lambda a: enp.arctan2(a, a), (M,), np.pi / 4, "1"),
+    "place of the largest": (lambda a: enp.argmax(a), (ROW,), 2, "1"),
+    "median": (lambda a: enp.median(a), (ROW,), 2.0, "m"),
+    "einsum": (lambda a, b: enp.einsum("i,j->j", a, a) / b, (ROW, S), [3.5, 7.0, 14.0], "m^2/s"),
+    "factors of rows": (lambda a: a.at[1].multiply(2.0), (ROW,), [1.0, 4.0, 4.0], "m"),
+    "complex": (lambda a: abs(lax.complex(a, a * 0.0)), (M,), 3.0, "m"),
+    "noise": (lambda a: a + 0.0 * effx.random.normal(effx.random.key(0)) * a, (M,), 3.0, "m"),
+    "counter": (lambda a: lax.fori_loop(0, 3, lambda i, c: c + a * i, 0.0), (M,), 9.0, "m"),
+    "gradient": (lambda a: effx.grad(effx.checkpoint(lambda v: v**3))(a), (M,), 27.0, "m^2"),
+    "second derivative": (lambda a: effx.grad(effx.grad(lambda v: v**3))(a), (M,), 18.0, "m"),
+    "gradient of a loop": (
+        lambda a: effx.grad(effx.jit(lambda v: lax.scan(lambda c, w: (c + w * w, None), 0.0, v)[0]))(a),
+        (ROW,),
+        [2.0, 4.0, 8.0],
+        "m",
+    ),
+    "scan in vmap": (
+        lambda a: effx.vmap(lambda v: lax.scan(lambda c, _: (c + v, None), 0.0, None, length=3)[0])(a),
+        (ROW,),
+        [3.0, 6.0, 12.0],
+        "m",
+    ),
+    "members": (effx.pmap(lambda v: v * lax.psum(v, "i"), axis_name="i"), (ROW,), [7.0, 14.0, 28.0], "m^2"),
+    "barrier": (lambda a: lax.optimization_barrier((a, a * a))[1], (M,), 9.0, "m^2"),
     "abs, min, clip": (lambda a: enp.clip(abs(-a), 0.0, a.max()), (ROW,), [1.0, 2.0, 4.0], "m"),
 }
 
@@ -66,11 +125,29 @@ ERRORS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     "plain number": (lambda a: a + 1.0, (M,), "add: units differ: m, 1"),
     "power": (lambda a, n: a**n, (M, 2.0), "pow: m to a power that is not written down has no unit"),
     "select": (lambda a, b: enp.where(True, a, b), (M, S), "select: units differ: s, m"),
-    "loop": (lambda a: lax.fori_loop(0, 3, lambda i, c: c * a, a), (M,), "a loop or branch: units differ"),
+    "loop": (
+        lambda a: lax.fori_loop(0, 3, lambda i, c: c * a, a),
+        (M,),
+        "a loop, branch or solver: units differ",
+    ),
     "branches": (
         lambda a, b: lax.cond(True, lambda x, y: x, lambda x, y: y, a, b),
         (M, S),
-        "a loop or branch: units differ",
+        "a loop, branch or solver: units differ",
+    ),
+    "factors with units": (
+        lambda a, b: a.at[0].multiply(b),
+        (ROW, S),
+        "scatter: factors: units differ: s, 1",
+    ),
+    "running product": (lambda a: enp.cumprod(a), (ROW,), "cum_prod: takes plain numbers, got m"),
+    "bits": (lambda a: lax.bitcast_convert_type(a, "int32"), (M,), "bitcast: takes plain numbers, got m"),
+    "exponent": (lambda a: 2.0**a, (M,), "pow: units differ: m, 1"),
+    "index": (lambda a, b: b[a.astype("int32")], (M, ROW), "add: units differ: m, 1"),
+    "while": (
+        lambda a, b: lax.while_loop(lambda c: c < b, lambda c: c + a, a),
+        (M, S),
+        "lt: units differ: m, s",
     ),
     "scatter": (lambda a, b: a.at[0].set(b), (ROW, S), "scatter: units differ: m, s"),
 }
@@ -103,5 +180,31 @@ def test_parsing() -> None:
     assert str(Unit.parse("m/m")) == "1"
     assert str(Unit.parse("m^(1/2)")) == "m^(1/2)"
     assert str(quantity(2.0, "1/s")) == "2.0 s^-1"
-    with pytest.raises(UnitError, match="^units: '3m' is no unit; write products and quotients"):
+    with pytest.raises(UnitError, match=r"^units: '3m' is no unit; write products and quotients"):
         Unit.parse("3m")
+    for text in ("m*", "*m", "/s", "m m", "m2", "11", " ", "m^(1/0)", "kg.m", 3):
+        with pytest.raises(UnitError, match=r"^units: .* is no unit"):
+            Unit.parse(text)  # type: ignore[arg-type]  # wrong on purpose
+    assert str(Unit.parse("µm^0.5 * Ω/%")) == "%^-1*µm^(1/2)*Ω"
+    assert Unit.parse(str(Unit.parse("kg*m^(1/2)/s^2"))) == Unit.parse("kg*m^(1/2)/s^2")
+
+
+def test_every_operation_has_a_unit() -> None:
+    """No operation of effx is refused, or passed on with its units forgotten."""
+    found = coverage(Units)
+    assert {t.how for t in found} <= {"rule", "trait", "recursion"}
+    assert not found.refused
+
+
+def test_keywords_and_static_arguments() -> None:
+    """Quantities may stand in keywords; what is no array is passed on."""
+    f = with_units(lambda a, *, b, n, name: a * b**n if name == "product" else a)
+    assert f(M, b=S, n=2, name="product").unit == Unit.parse("m*s^2")
+
+
+def test_low_precision_and_integers() -> None:
+    """Zeros of any dtype fit any unit."""
+    for dtype in ("bfloat16", "float16", "int8", "complex64"):
+        x = Quantity(enp.ones(2, dtype), Unit.parse("m"))
+        found = with_units(effx.jit(lambda a: a + enp.zeros(2, a.dtype)))(x)
+        assert (found.unit, found.value.dtype) == (x.unit, x.value.dtype)

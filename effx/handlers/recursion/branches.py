@@ -30,7 +30,7 @@ def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]
     parts = [under(branch, frame.handler, layouts, state) for branch in op.branches]
     collected = _gathered(frame, [part.collected for part in parts])
     if any([part.results != parts[0].results or part.collected != collected for part in parts]):
-        targets = tuple([_meeting(frame, found) for found in zip(*[p.results for p in parts], strict=True)])
+        targets = tuple([meeting(frame, found) for found in zip(*[p.results for p in parts], strict=True)])
 
         def settle(
             inner: Frame, inputs: list[Array], outputs: list[Array]
@@ -72,7 +72,7 @@ def _complete(frame: Frame, collected: Collected) -> None:
     }
 
 
-def _meeting(frame: Frame, found: tuple[Layout, ...]) -> Layout:
+def meeting(frame: Frame, found: tuple[Layout, ...]) -> Layout:
     """Returns the structure to which the same result of all branches is brought."""
     boxed = [layout for layout in found if layout.tree is not None]
     if not boxed:

@@ -17,7 +17,7 @@ from effx.handlers.recursion.payloads import PayloadHandler
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["Layout", "fit", "flatten_boxes", "layout_of", "payload_of", "rebuild_boxes"]
+__all__ = ["Layout", "arrays_of", "fit", "flatten_boxes", "layout_of", "payload_of", "rebuild_boxes"]
 
 
 @final
@@ -54,15 +54,23 @@ class Layout:
         )
 
 
+def arrays_of(payload: PyTree, what: str) -> tuple[list[Array], PyTreeDef]:
+    """Splits a payload into its arrays and its structure; a rule may have put a Python number there.
+
+    Raises:
+        DTypeError: a leaf is no array and no number.
+    """
+    parts, tree = flatten(payload)
+    return [p if isinstance(p, Array) else as_operand(p, what) for p in parts], tree
+
+
 def flatten_boxes(frame: Frame, values: Sequence[Array]) -> tuple[list[Array], tuple[Layout, ...]]:
     """Splits values into plain arrays and what is needed to rebuild them."""
     leaves: list[Array] = []
     layouts: list[Layout] = []
     for x in values:
         if type(x) is Box and x.frame is frame:
-            found, tree = flatten(x.payload)
-            # A rule may have put a Python number there.
-            parts = [p if isinstance(p, Array) else as_operand(p, frame.handler.name) for p in found]
+            parts, tree = arrays_of(x.payload, frame.handler.name)
             leaves += parts
             layouts.append(Layout(tree, tuple([p.type for p in parts]), x.type))
         else:
@@ -114,7 +122,7 @@ def handler_of(frame: Frame) -> PayloadHandler:
 
 def layout_of(payload: PyTree, t: ArrayType) -> Layout:
     """Returns how a payload lies."""
-    parts, tree = flatten(payload)
+    parts, tree = arrays_of(payload, "payload")
     return Layout(tree, tuple([p.type for p in parts]), t)
 
 
@@ -129,9 +137,9 @@ def fit(frame: Frame, x: Array, target: Layout) -> list[Array]:
             raise TransformError(f"{frame.handler.name}: a boxed value stands where a plain one is expected")
         return [convert(x, target.type.dtype, target.type.weak)]
     payload = payload_of(frame, x)
-    parts, tree = flatten(payload)
+    parts, tree = arrays_of(payload, frame.handler.name)
     if tree != target.tree or tuple([p.type for p in parts]) != target.types:
-        parts, tree = flatten(handler_of(frame).conform(payload, target.example()))
+        parts, tree = arrays_of(handler_of(frame).conform(payload, target.example()), frame.handler.name)
         if tree != target.tree:
             raise TransformError(
                 f"{frame.handler.name}: the payload of a value {x.type!r} has the structure {tree}, "

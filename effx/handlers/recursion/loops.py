@@ -16,6 +16,7 @@ from effx.effects import Frame, Handler
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import (
     Layout,
+    arrays_of,
     fit,
     flatten_boxes,
     handler_of,
@@ -39,15 +40,27 @@ from effx.ir.ops.control import Scan, While
 from effx.ir.passes import dead_code
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
-from effx.tree.registry import flatten
 
 Layouts = tuple[Layout, ...]
 
 
 def fixed(
-    body: Program, handler: Handler, constants: Layouts, carry: Layouts, xs: Layouts, state: State
+    body: Program,
+    handler: Handler,
+    constants: Layouts,
+    carry: Layouts,
+    xs: Layouts,
+    state: State,
+    grows: bool = False,
 ) -> tuple[Handled, Layouts]:
     """Stages a loop's body under a handler with a carry that keeps its structure.
+
+    Args:
+        body: takes the constants, the carry and slices of the stacked inputs.
+        handler: what to install around it.
+        constants, carry, xs: how its inputs lie.
+        state: how the handler's state lies.
+        grows: True to grow what is carried by what the body gives, in place of carrying that.
 
     Returns:
         The body, whose first results are the carry in that structure; and the structure.
@@ -64,6 +77,8 @@ def fixed(
         ) -> tuple[list[Array], Layouts]:
             flat: list[Array] = []
             layouts = list(carry)
+            if grows:
+                outputs[:m] = [_grown(frame, x, y) for x, y in zip(inputs[n:], outputs[:m], strict=True)]
             for i, (x, y) in enumerate(zip(inputs[n : n + m], outputs[:m], strict=True)):
                 layouts[i] = _widened(frame, x, y, carry[i])
             if tuple(layouts) != carry:
@@ -73,7 +88,7 @@ def fixed(
             rest, others = flatten_boxes(frame, outputs[m:])
             return [*flat, *rest], (*carry, *others)
 
-        handled = under(body, handler, (*constants, *carry, *xs), state, settle, ("loop", n, m))
+        handled = under(body, handler, (*constants, *carry, *xs), state, settle, ("loop", n, m, grows))
         found = handled.results[:m]
         if found == carry:
             return handled, carry
@@ -81,6 +96,12 @@ def fixed(
     raise TransformError(
         f"{handler.name}: what {body.name} carries keeps growing; its payloads have no largest structure"
     )
+
+
+def _grown(frame: Frame, x: Array, y: Array) -> Array:
+    """Returns what stands for both what is carried and what the body gives."""
+    grown = handler_of(frame).grow(payload_of(frame, x), payload_of(frame, y))
+    return Box(frame, grown, x.type)
 
 
 def _widened(frame: Frame, x: Array, y: Array, layout: Layout) -> Layout:
@@ -104,7 +125,7 @@ def sliced(frame: Frame, xs: Sequence[Array], length: int) -> tuple[list[Array],
         t = x.type.with_shape(x.type.shape[1:])
         if type(x) is Box and x.frame is frame:
             handler = handler_of(frame)
-            parts, tree = flatten(handler.unstack(x.payload))
+            parts, tree = arrays_of(handler.unstack(x.payload), handler.name)
             layouts.append(Layout(tree, tuple([_row(handler, p.type, length) for p in parts]), t))
             leaves += parts
         else:
@@ -222,7 +243,7 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
     first = [
         x
         for name, layout in zip(last.names, last.layouts, strict=True)
-        for x in flatten(handler_of(frame).missing(name, layout.example()))[0]
+        for x in arrays_of(handler_of(frame).missing(name, layout.example()), frame.handler.name)[0]
     ]
     results = While(
         _longer(moved(test, k, len(before), len(constants)), last.types),

@@ -52,7 +52,7 @@ class PayloadHandler(Handler):
             TransformError: the handler does not say how.
         """
         raise TransformError(
-            f"{self.name}: a plain value {x.type!r} meets a boxed one in a loop or branch; define lift(x)"
+            f"{self.name}: a plain value {x.type!r} stands where a payload is expected; define lift(x)"
         )
 
     def primal(self, payload: PyTree) -> Array | None:
@@ -79,6 +79,24 @@ class PayloadHandler(Handler):
         raise TransformError(
             f"{self.name}: a boxed value decides between branches; define primal(payload) to decide by "
             f"a plain value, or join(a, b) to run both branches"
+        )
+
+    def grow(self, before: PyTree, after: PyTree) -> PyTree:
+        """Returns the payload that stands for either value, where nothing decides how many turns a loop makes.
+
+        The loop is gone through until this changes nothing, so a chain of growing payloads must end: where bounds may
+        grow for ever, give up on them, by an infinite one say.
+
+        Args:
+            before: stands for what the loop has carried so far.
+            after: what one more turn makes of it.
+
+        Raises:
+            TransformError: the handler does not say how.
+        """
+        raise TransformError(
+            f"{self.name}: a boxed value decides whether a loop goes on; define primal(payload) to decide by a plain "
+            f"value, or grow(before, after) to go on until nothing changes"
         )
 
     def unstack(self, payload: PyTree) -> PyTree:
@@ -174,14 +192,10 @@ class PayloadHandler(Handler):
                 self.collect(frame, name, value)
 
     def run_undecided(self, frame: Frame, op: "While", operands: Sequence[Array]) -> tuple[Array, ...]:
-        """Runs a loop whose condition is boxed and has no plain value.
+        """Runs a loop whose condition is boxed and has no plain value: gives what any number of turns gives."""
+        from effx.handlers.recursion.undecided import any_number_of_turns
 
-        Raises:
-            TransformError: always, where a handler does not override it.
-        """
-        raise TransformError(
-            f"{self.name}: a boxed value decides whether a loop goes on; define primal(payload)"
-        )
+        return any_number_of_turns(frame, op, operands)
 
 
 def state_leaves(frame: Frame) -> tuple[list[Array], PyTree]:

@@ -1,8 +1,5 @@
 """Laws of users' handlers: what `check_handler` checks, here on the handlers of the zoo.
 
-Laws of intercepting handlers, which thread a state, belong here too: `(subject, f, xs)` with a subject of
-their own, in an area of their own.
-
 Never: use what the framework knows of a handler beyond its public methods.
 """
 
@@ -27,9 +24,9 @@ from effx.laws.areas.subjects import Function, Points, batch, looped, loss, rais
 from effx.laws.comparing import difference, directions, leaves, numbers, pairing, same
 from effx.laws.programs import TypedProgram
 from effx.laws.python_forms import python_form
-from effx.laws.registry import law
+from effx.laws.registry import NotApplicable, law
 from effx.laws.stacks import LAYERS, Stack
-from effx.laws.subjects import HandlerSubject, handler_cases
+from effx.laws.subjects import HandlerSubject, handler_cases, stepping
 from effx.laws.zoo import Bounds, Depth, DualNumber, DualNumbers, Interval, Magnitude, Size, Tagged
 from effx.tree.registry import PyTree
 
@@ -99,7 +96,7 @@ def handlers_leave_plain_values(subject: HandlerSubject, f: TypedProgram, xs: Po
 @law(AREA, "what h f carries holds for f(x): relation(h f(payload x), f x)", CASES, share=0.6)
 def handlers_are_sound(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     if subject.relation is None:
-        return
+        raise NotApplicable("no relation between payloads and values is given")
     for p, y in zip(subject.run(f, xs), leaves(f(*xs)), strict=True):
         assert subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
 
@@ -129,10 +126,16 @@ def handlers_enter_control_flow(subject: HandlerSubject, f: TypedProgram, xs: Po
     agree(subject.run(f, xs), subject.run(python_form(f), xs))
 
 
+@law(AREA, "h in steps = h staged", CASES)
+def handlers_step_as_they_stage(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    stepped = HandlerSubject(stepping(subject.handler), subject.payload)
+    same([leaves(p) for p in stepped.run(f, xs)], [leaves(p) for p in subject.run(f, xs)])
+
+
 @law(AREA, "h(cond(p, f, g)) = h(f) where the boxed p's plain value is true, else h(g)", CASES)
 def plain_values_decide(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     if not subject.has_primal:
-        return
+        raise NotApplicable("the handler has no primal, so that no plain value decides")
     predicate: Function = lambda x: enp.sum(x) > 0.1357  # noqa: E731 - of a boxed value
 
     def chosen(*ys: Array) -> PyTree:
@@ -143,15 +146,15 @@ def plain_values_decide(subject: HandlerSubject, f: TypedProgram, xs: Points) ->
 
     try:
         got = subject.run(chosen, xs)
-    except NoRuleError:
-        return
+    except NoRuleError as error:
+        raise NotApplicable(f"the predicate needs a rule: {error.message}") from None
     agree(got, subject.run(decided, xs))
 
 
 @law(AREA, "where nothing decides, h(cond) holds for what either branch gives", CASES)
 def branches_join(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     if subject.has_primal or not subject.has_join:
-        return
+        raise NotApplicable("the handler has a primal, or no join, so that branches are not joined")
     other: Function = lambda *ys: tree.map(lambda y: -y, f(*ys))  # noqa: E731 - the other branch
     program = effx.make_jaxpr(lambda taken, *ys: lax.cond(taken, f, other, *ys))(enp.asarray(True), *xs)
     e = next(e for e in program.equations if isinstance(e.op, Cond))
@@ -214,41 +217,47 @@ def payload_structures_are_stable(subject: HandlerSubject, f: TypedProgram, xs: 
 
 @law(AREA, "h f(lift x) = lift(f x), if h is exact", CASES)
 def lift_is_a_homomorphism(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    if subject.exact:
-        got = HandlerSubject(subject.handler).run(f, xs)
-        agree(got, [subject.handler.lift(y) for y in leaves(f(*xs))])
+    if not subject.exact:
+        raise NotApplicable("the handler is not exact: exact=False")
+    got = HandlerSubject(subject.handler).run(f, xs)
+    agree(got, [subject.handler.lift(y) for y in leaves(f(*xs))])
 
 
 @law(AREA, "h f(x, y) = h f(x, lift y): a plain argument is its lift, if h is exact", CASES)
 def plain_arguments_are_lifted(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    if subject.exact and len(xs) > 2:
-        lift = subject.handler.lift
-        lifting = HandlerSubject(subject.handler, lambda x: lift(x) if x is xs[1] else subject.carry(x))
-        agree(subject.run(f, xs, boxed=lambda i: i != 1), lifting.run(f, xs))
+    if not subject.exact or len(xs) < 3:
+        raise NotApplicable("the handler is not exact, or there is one argument only")
+    lift = subject.handler.lift
+    lifting = HandlerSubject(subject.handler, lambda x: lift(x) if x is xs[1] else subject.carry(x))
+    agree(subject.run(f, xs, boxed=lambda i: i != 1), lifting.run(f, xs))
 
 
 @law(AREA, "what h(vmap f) carries holds for vmap f", CASES)
 def handlers_are_sound_over_batches(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    if subject.relation is None:
+        raise NotApplicable("no relation between payloads and values is given")
     batched: Function = lambda *ys: effx.vmap(lambda *a: f(*a, ys[-1]))(*ys[:-1])  # noqa: E731 - known is shared
     bs = [*batch(xs[:-1]), xs[-1]]
     try:
         carried = subject.run(batched, bs)
-    except NoRuleError:
-        return  # an operation that batching needs is not among the handler's
+    except NoRuleError as error:
+        raise NotApplicable(f"batching needs a rule: {error.message}") from None
     for p, y in zip(carried, leaves(batched(*bs)), strict=True):
-        assert subject.relation is None or subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+        assert subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
 
 
 @law(AREA, "what h(Df v) carries holds for Df v", CASES)
 def handlers_are_sound_over_derivatives(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    if subject.relation is None:
+        raise NotApplicable("no relation between payloads and values is given")
     vs = directions(xs[:-1])
     slope: Function = lambda *ys: effx.jvp(lambda *a: f(*a, ys[-1]), ys[:-1], vs)[1]  # noqa: E731 - a derivative
     try:
         carried = subject.run(slope, xs)
-    except NoRuleError:
-        return
+    except NoRuleError as error:
+        raise NotApplicable(f"the derivative needs a rule: {error.message}") from None
     for p, y in zip(carried, leaves(slope(*xs)), strict=True):
-        assert subject.relation is None or subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+        assert subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
 
 
 @law(AREA, "an idle frame of h inside h leaves the outer boxes alone", CASES)

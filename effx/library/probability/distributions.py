@@ -55,18 +55,29 @@ class Distribution:
         """
 
     @abstractmethod
-    def log_prob(self, x: Array) -> Array:
-        """Returns the logarithm of the density (or probability) at x, element by element."""
+    def log_prob(self, x: Operand) -> Array:
+        """Returns the logarithm of the density (or probability) at x, element by element.
+
+        It is minus infinity outside of the support, and NaN where x is.
+        """
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of a draw: that to which the parameters broadcast, without the event's axes."""
+        """The shape of a draw: that to which the parameters broadcast, without the event's axes.
+
+        Raises:
+            ShapeError: the parameters do not broadcast, or have too few axes.
+        """
         shapes = [x.shape for x in tree.leaves(self)]
         whole = enp.broadcast_shapes(*shapes)
+        if len(whole) < self.event_axes:
+            raise ShapeError(
+                f"{type(self).__name__}: parameters need an axis for one draw, got shape {list(whole)}"
+            )
         return whole[: len(whole) - self.event_axes]
 
     def expand(self, shape: tuple[int, ...]) -> Self:
-        """Returns the distribution with draws of a larger shape, to which its own broadcasts.
+        """Returns the distribution with draws of a larger shape, to which its own broadcasts, and parameters of one dtype.
 
         Raises:
             ShapeError: it does not.
@@ -77,7 +88,10 @@ class Distribution:
         ):
             raise ShapeError(f"expand: draws of shape {own} do not broadcast to {shape}")
         leaves, structure = tree.flatten(self)
-        wide = [enp.broadcast_to(x, (*shape, *x.shape[x.ndim - self.event_axes :])) for x in leaves]
+        dtype = enp.result_type(*leaves)
+        wide = [
+            enp.broadcast_to(x, (*shape, *x.shape[x.ndim - self.event_axes :])).astype(dtype) for x in leaves
+        ]
         found: Self = tree.unflatten(structure, wide)
         return found
 
@@ -95,10 +109,10 @@ class Normal(Distribution):
     scale: Array = attrs.field(default=1.0, converter=_array)
 
     def sample(self, key: Array) -> Array:
-        """loc + scale z."""
+        """Draws loc + scale z."""
         return self.loc + self.scale * random.normal(key, self.shape, self.loc.dtype)
 
-    def log_prob(self, x: Array) -> Array:
+    def log_prob(self, x: Operand) -> Array:
         """-z²/2 - log(scale √2π)."""
         z = (x - self.loc) / self.scale
         return -0.5 * z * z - enp.log(self.scale) - 0.5 * math.log(2 * math.pi)
@@ -113,13 +127,14 @@ class LogNormal(Distribution):
     support = "positive"
 
     def sample(self, key: Array) -> Array:
-        """exp of a normal draw."""
+        """Draws exp z for a normal z."""
         return enp.exp(Normal(self.loc, self.scale).sample(key))
 
-    def log_prob(self, x: Array) -> Array:
+    def log_prob(self, x: Operand) -> Array:
         """The normal density at log x, times 1/x, and zero at 0 and below."""
-        log_x = enp.log(enp.where(x > 0, x, 1.0))
-        return enp.where(x > 0, Normal(self.loc, self.scale).log_prob(log_x) - log_x, -enp.inf)
+        x = enp.asarray(x)
+        log_x = enp.log(enp.where(x <= 0, 1.0, x))
+        return enp.where(x <= 0, -enp.inf, Normal(self.loc, self.scale).log_prob(log_x) - log_x)
 
 
 @attrs.frozen
@@ -130,13 +145,13 @@ class HalfNormal(Distribution):
     support = "positive"
 
     def sample(self, key: Array) -> Array:
-        """|scale z|."""
+        """Draws |scale z|."""
         return abs(self.scale * random.normal(key, self.shape, self.scale.dtype))
 
-    def log_prob(self, x: Array) -> Array:
+    def log_prob(self, x: Operand) -> Array:
         """Twice the normal density, and zero below 0."""
         inside = Normal(enp.zeros_like(self.scale), self.scale).log_prob(x) + math.log(2)
-        return enp.where(x >= 0, inside, -enp.inf)
+        return enp.where(enp.asarray(x) < 0, -enp.inf, inside)
 
 
 @attrs.frozen
@@ -147,10 +162,10 @@ class Cauchy(Distribution):
     scale: Array = attrs.field(default=1.0, converter=_array)
 
     def sample(self, key: Array) -> Array:
-        """loc + scale z."""
+        """Draws loc + scale z."""
         return self.loc + self.scale * random.cauchy(key, self.shape, self.loc.dtype)
 
-    def log_prob(self, x: Array) -> Array:
+    def log_prob(self, x: Operand) -> Array:
         """-log(π scale (1 + z²))."""
         z = (x - self.loc) / self.scale
         return -enp.log1p(z * z) - enp.log(self.scale) - math.log(math.pi)
@@ -164,13 +179,13 @@ class HalfCauchy(Distribution):
     support = "positive"
 
     def sample(self, key: Array) -> Array:
-        """|scale z|."""
+        """Draws |scale z|."""
         return abs(self.scale * random.cauchy(key, self.shape, self.scale.dtype))
 
-    def log_prob(self, x: Array) -> Array:
+    def log_prob(self, x: Operand) -> Array:
         """Twice the Cauchy density, and zero below 0."""
         inside = Cauchy(enp.zeros_like(self.scale), self.scale).log_prob(x) + math.log(2)
-        return enp.where(x >= 0, inside, -enp.inf)
+        return enp.where(enp.asarray(x) < 0, -enp.inf, inside)
 
 
 @attrs.frozen
@@ -181,12 +196,12 @@ class Laplace(Distribution):
     scale: Array = attrs.field(default=1.0, converter=_array)
 
     def sample(self, key: Array) -> Array:
-        """loc + scale z."""
+        """Draws loc + scale z."""
         return self.loc + self.scale * random.laplace(key, self.shape, self.loc.dtype)
 
-    def log_prob(self, x: Array) -> Array:
+    def log_prob(self, x: Operand) -> Array:
         """-|z| - log(2 scale)."""
-        return -abs(x - self.loc) / self.scale - enp.log(self.scale) - math.log(2)
+        return -enp.abs(x - self.loc) / self.scale - enp.log(self.scale) - math.log(2)
 
 
 @attrs.frozen
@@ -197,12 +212,12 @@ class Exponential(Distribution):
     support = "positive"
 
     def sample(self, key: Array) -> Array:
-        """z / rate."""
+        """Draws z / rate."""
         return random.exponential(key, self.shape, self.rate.dtype) / self.rate
 
-    def log_prob(self, x: Array) -> Array:
+    def log_prob(self, x: Operand) -> Array:
         """Log rate - rate x, and zero density below 0."""
-        return enp.where(x >= 0, enp.log(self.rate) - self.rate * x, -enp.inf)
+        return enp.where(enp.asarray(x) < 0, -enp.inf, enp.log(self.rate) - self.rate * x)
 
 
 @attrs.frozen
@@ -214,13 +229,16 @@ class Uniform(Distribution):
     support = "unit"
 
     def sample(self, key: Array) -> Array:
-        """low + (high - low) u."""
+        """Draws low + (high - low) u."""
         return self.low + (self.high - self.low) * random.uniform(key, self.shape, self.low.dtype)
 
-    def log_prob(self, x: Array) -> Array:
+    def log_prob(self, x: Operand) -> Array:
         """-log(high - low) inside, zero density outside."""
-        inside = (x >= self.low) & (x <= self.high)
-        return enp.where(inside, -enp.log(self.high - self.low), -enp.inf)
+        x = enp.asarray(x)
+        outside = (x < self.low) | (x > self.high)
+        # Zero times x keeps its NaN; infinities are outside.
+        nothing = 0 * enp.where(outside, 0.0, x)
+        return enp.where(outside, -enp.inf, nothing - enp.log(self.high - self.low))
 
 
 @attrs.frozen
@@ -231,12 +249,14 @@ class Bernoulli(Distribution):
     support = "label"
 
     def sample(self, key: Array) -> Array:
-        """u < p."""
+        """Draws whether u < p."""
         return random.bernoulli(key, nn.sigmoid(self.logits), self.shape).astype(enp.int32)
 
-    def log_prob(self, x: Array) -> Array:
+    def log_prob(self, x: Operand) -> Array:
         """The logarithm of sigmoid of the logits for 1, of minus the logits for 0."""
-        return nn.log_sigmoid(enp.where(x == 1, self.logits, -self.logits))
+        x = enp.asarray(x)
+        inside = nn.log_sigmoid(enp.where(x == 1, self.logits, -self.logits))
+        return enp.where((x == 0) | (x == 1), inside, -enp.inf)
 
 
 @attrs.frozen
@@ -248,10 +268,13 @@ class Categorical(Distribution):
     support = "label"
 
     def sample(self, key: Array) -> Array:
-        """The label with the largest logit plus Gumbel noise."""
+        """Draws the label with the largest logit plus Gumbel noise."""
         return random.categorical(key, self.logits, axis=-1).astype(enp.int32)
 
-    def log_prob(self, x: Array) -> Array:
+    def log_prob(self, x: Operand) -> Array:
         """The label's entry of log softmax."""
-        logs = nn.log_softmax(enp.broadcast_to(self.logits, (*x.shape, self.logits.shape[-1])), axis=-1)
-        return enp.take_along_axis(logs, x.astype(enp.int32)[..., None], axis=-1)[..., 0]
+        x, n = enp.asarray(x), self.logits.shape[-1]
+        logs = nn.log_softmax(self.logits, axis=-1)
+        labels = enp.arange(n) == x[..., None]
+        inside = enp.sum(enp.where(labels, logs, 0.0), axis=-1)
+        return enp.where(enp.any(labels, axis=-1), inside, -enp.inf)

@@ -1,8 +1,9 @@
 """Hamiltonian Monte Carlo on a model's unobserved sites.
 
-Each site is sampled on the whole real line: positive values by their logarithm, values between bounds by their logit, with
-the derivative of the change of variables in the density. The number of leapfrog steps is fixed; the step size is found
-while warming up by dual averaging, and the mass of each coordinate is the inverse of its variance.
+Each site is sampled on the whole real line: positive values by their logarithm, values between bounds by their logit,
+with the derivative of the change of variables in the density. The number of leapfrog steps is random, so that no orbit
+comes back to where it began; the step size is found while warming up by dual averaging, and the mass of each coordinate
+is the inverse of its variance.
 
 Source: Neal, "MCMC using Hamiltonian dynamics", 2011; Hoffman and Gelman, "The No-U-Turn Sampler", 2014, for the step size.
 
@@ -11,17 +12,20 @@ Never: know a model.
 
 import math
 from collections.abc import Callable
-from typing import Any, final
+from contextlib import suppress
+from typing import Any, cast, final
 
 import attrs
 
 import effx
 import effx.numpy as enp
 from effx import Array, lax, nn, random, tree
-from effx.errors import TransformError
+from effx.errors import ConcretizationError, TransformError
 from effx.handling import Frame, InterceptHandler, Site
-from effx.library.probability.handlers import log_density, seed, trace
+from effx.library.probability.choosing import seed
+from effx.library.probability.looking import log_density, trace
 from effx.library.probability.sites import SAMPLE, Sample, distribution, given
+from effx.library.turns import Turns
 
 __all__ = ["Draws", "hmc", "unconstrained"]
 
@@ -30,8 +34,8 @@ Values = dict[str, Array]
 
 @final
 @attrs.frozen
-class Unconstrain(InterceptHandler[Array]):
-    """Chooses values from points on the real line; the state adds up the log derivatives.
+class Unconstrain(InterceptHandler[tuple[Turns, Array]]):
+    """Chooses values from points on the real line; the state counts visits and adds up the log derivatives.
 
     Attributes:
         points: by the sites' names.
@@ -40,30 +44,32 @@ class Unconstrain(InterceptHandler[Array]):
     points: Values
     handles = frozenset({SAMPLE})
 
-    def initial(self) -> Array:
-        """log 1."""
-        return enp.zeros(())
+    def initial(self) -> tuple[Turns, Array]:
+        """No visits, and the logarithm of 1."""
+        return Turns.of(self.points), enp.zeros(())
 
     def returns(self, result: Any, frame: Frame) -> Any:
         """The result and the log derivative."""
-        return result, frame.state
+        _, total = cast("tuple[Turns, Array]", frame.state)
+        return result, total
 
 
 @Unconstrain.rule(Sample)
-def _(site: Site[Unconstrain, Array], op: Sample, *parameters: Array) -> Array:
+def _(site: Site[Unconstrain, tuple[Turns, Array]], op: Sample, *parameters: Array) -> Array:
     fn = distribution(op.structure, parameters)
-    z = site.handler.points[op.key]
+    turns, total = site.state
+    if fn.support == "label":
+        raise TransformError(f"hmc: {op.key!r} is a label; only sites with a density can be sampled")
+    z = turns.row("hmc", op.key, site.handler.points[op.key], site.result_types[0])
     if fn.support == "positive":
         x, slope = enp.exp(z), z
     elif fn.support == "unit":
         low, high = parameters
         u = nn.sigmoid(z)
         x, slope = low + (high - low) * u, enp.log(high - low) + nn.log_sigmoid(z) + nn.log_sigmoid(-z)
-    elif fn.support == "real":
-        x, slope = z, enp.zeros_like(z)
     else:
-        raise TransformError(f"hmc: {op.key!r} is a label; only sites with a density can be sampled")
-    site.state = site.state + enp.sum(slope)
+        x, slope = z, enp.zeros_like(z)
+    site.state = turns.after(op.key), total + enp.sum(slope).astype(total.dtype)
     return given(op.key, fn, x, observed=False)
 
 
@@ -84,7 +90,7 @@ def unconstrained(
         TransformError: when called, a site has no density.
     """
     sites = trace(seed(model, key))()[1]
-    start = {k: enp.zeros_like(s.value) for k, s in sites.items() if not bool(enp.any(s.observed))}
+    start = {k: enp.zeros_like(s.value) for k, s in sites.items() if not s.observed}
 
     def density(points: Values) -> Array:
         total, (_, slope) = log_density(lambda: Unconstrain(points).run(model))()
@@ -134,12 +140,21 @@ def hmc(
     Returns:
         The draws, each f[draws, *site].
 
+    Raises:
+        TransformError: an argument is out of range, no site is left to sample, one is a label, or the density is not finite
+            where sampling starts (which is not looked at inside jit).
+
     >>> from effx.library.probability import Normal, sample
     >>> model = lambda: sample("y", Normal(sample("x", Normal(0.0, 1.0)), 1.0), obs=2.0)
     >>> found = hmc(model, effx.random.key(0), draws=400, warmup=200)
     >>> abs(float(found.values["x"].mean()) - 1.0) < 0.2
     True
     """
+    if draws < 1 or warmup < 4 or leapfrogs < 1 or not 0 < target < 1:
+        raise TransformError(
+            f"hmc: needs 1 draw, 4 steps of warmup, 1 leapfrog and a target between 0 and 1, got draws={draws}, "
+            f"warmup={warmup}, leapfrogs={leapfrogs}, target={target}"
+        )
     first, key = random.split(key)
     density, values, start = unconstrained(model, first)
     slope = effx.value_and_grad(density)
@@ -201,12 +216,14 @@ def hmc(
             t = enp.arange(1, steps + 1, dtype=enp.float32)
             state = (z, enp.log(size), enp.zeros(()), enp.zeros(()))
             (z, _, averaged, _), path = lax.scan(step, state, (random.split(key, steps), t))
-            variance = tree.map(lambda x: enp.var(x[steps // 2 :], axis=0) + 1e-6, path)
+            # Of few draws, the variance is drawn towards a small one, as in Stan.
+            n = steps - steps // 2
+            variance = tree.map(lambda x: (n * enp.var(x[-n:], axis=0) + 5e-3) / (n + 5), path)
             return z, enp.exp(averaged), variance
 
         one, two, three = random.split(key, 3)
-        z, size, variance = adapt(z, one, ones, max(warmup // 2, 2), enp.array(0.1))
-        z, size, _ = adapt(z, two, variance, max(warmup - warmup // 2, 2), size)
+        z, size, variance = adapt(z, one, ones, warmup // 2, enp.array(0.1))
+        z, size, _ = adapt(z, two, variance, warmup - warmup // 2, size)
 
         def keep(z: Values, key: Array) -> tuple[Values, tuple[Values, Array]]:
             z, accept = propose(z, key, size, variance)
@@ -217,7 +234,8 @@ def hmc(
 
     if not start:
         raise TransformError("hmc: the model has no unobserved sites")
-    if not math.isfinite(float(density(start))):
-        raise TransformError("hmc: the density is not finite where sampling starts")
+    with suppress(ConcretizationError):  # inside jit there is no value
+        if not math.isfinite(float(density(start))):
+            raise TransformError("hmc: the density is not finite where sampling starts")
     found, accepted, size = run(start, key)
     return Draws(found, accepted, size)

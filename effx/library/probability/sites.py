@@ -25,6 +25,7 @@ from effx.handling import (
     vmap_rule,
 )
 from effx.library.probability.distributions import Distribution
+from effx.library.turns import is_name
 
 __all__ = ["GIVEN", "SAMPLE", "Given", "Sample", "observe", "sample"]
 
@@ -42,7 +43,7 @@ class Sample(ArrayOperation):
         structure: the distribution's, as a pytree.
     """
 
-    key: str
+    key: str = attrs.field(validator=is_name)
     structure: tree.PyTreeDef
     effects = frozenset({SAMPLE})
 
@@ -64,7 +65,7 @@ class Given(ArrayOperation):
         observed: True for data, False for a value that a handler chose.
     """
 
-    key: str
+    key: str = attrs.field(validator=is_name)
     structure: tree.PyTreeDef
     observed: bool
     effects = frozenset({GIVEN})
@@ -82,6 +83,14 @@ class Given(ArrayOperation):
 def distribution(structure: tree.PyTreeDef, parameters: Any) -> Distribution:
     """Rebuilds a distribution from its parameters, without their conversion."""
     return cast("Distribution", tree.unflatten(structure, parameters))
+
+
+@jvp_rule(Sample)
+def _(op: Sample, xs: tuple[Array, ...], dxs: tuple[Array | None, ...]) -> tuple[Array, None]:
+    raise TransformError(
+        f"sample: how {op.key!r} depends on its parameters is known once a value was chosen; differentiate outside of the "
+        f"handler that chooses it, as in grad(seed(model, key))"
+    )
 
 
 @jvp_rule(Given)
@@ -112,9 +121,13 @@ def sample(name: str, fn: Distribution, obs: Operand | None = None) -> Array:
         The value that a handler chooses, or the data.
 
     Raises:
-        TransformError: `fn` is no distribution.
+        TransformError: `fn` is no distribution, or the name no string.
         ShapeError: the data have another shape than draws, to which they do not broadcast.
         NoRuleError: no handler chooses a value.
+
+    >>> from effx.library.probability.distributions import Normal
+    >>> print(sample("y", Normal(0.0, 1.0), obs=2.0))
+    2.0
     """
     if not isinstance(fn, Distribution):
         raise TransformError(f"sample: {name!r} needs a distribution, got {fn!r} of type {type(fn).__name__}")

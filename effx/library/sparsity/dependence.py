@@ -14,11 +14,10 @@ from typing import cast, final
 import attrs
 
 import effx.numpy as enp
-from effx import Array, lax
+from effx import Array
 from effx.errors import TransformError
 from effx.handlers.boxing import box, payload
-from effx.handling import ArrayType, BoxHandler, Frame
-from effx.ir.ops.control import Call, While
+from effx.handling import BoxHandler, Frame
 from effx.ir.ops.custom import Rules
 
 __all__ = ["Dependence", "Dependences", "Interactions", "every_one", "spread", "union"]
@@ -126,40 +125,9 @@ class Dependences(BoxHandler[Dependence, Array]):
         """Returns the state after inputs in corresponding sets have met; nothing here."""
         return state
 
-    def run_undecided(self, frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-        """Joins what any number of turns gives: sets grow until one more turn adds nothing."""
-        constants = operands[: op.constants]
-        types = op.body.in_types[op.constants :]
-
-        def turn(state: tuple[Array, list[Array], Array]) -> tuple[Array, list[Array], Array]:
-            _, before, interactions = state
-            with self.installed() as inner:
-                inner.state = interactions
-                known = [box(inner, payload(frame, x), x) if x.frame is frame else x for x in constants]
-                results = Call(op.body)(*known, *_boxes(inner, before, types))
-                after = [on | self.sets(payload(inner, y)) for on, y in zip(before, results, strict=True)]
-                found = interactions | inner.state
-            grows = enp.any(found != interactions)
-            for a, b in zip(after, before, strict=True):
-                grows = grows | enp.any(a != b)
-            return grows, after, found
-
-        start = [self.sets(payload(frame, x)) for x in operands[op.constants :]]
-        last: tuple[Array, list[Array], Array] = lax.while_loop(
-            lambda state: state[0], turn, (enp.array(True), start, frame.state)
-        )
-        frame.state = last[2]
-        return _boxes(frame, last[1], types)
-
-
-def _boxes(frame: Frame, sets: Sequence[Array], types: Sequence[ArrayType]) -> tuple[Array, ...]:
-    """Returns boxes with sets of inputs."""
-    return tuple(
-        [
-            box(frame, Dependence(None, on), enp.zeros(t.shape, t.dtype))
-            for on, t in zip(sets, types, strict=True)
-        ]
-    )
+    def grow(self, before: Dependence, after: Dependence) -> Dependence:
+        """What either depends on: in a loop that nothing decides, sets grow until one more turn adds nothing."""
+        return self.join(before, after)
 
 
 @final

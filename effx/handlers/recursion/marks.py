@@ -1,0 +1,26 @@
+"""Operations that change no value under any handler: what marks a value marks each array of its payload.
+
+Never: know a particular handler.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+from effx.array import Array
+from effx.effects import Frame, Operation
+from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
+from effx.ir.ops.checkpoint import Identity
+from effx.ir.ops.convert import OptimizationBarrier
+
+__all__ = ["MARKS", "marked"]
+
+MARKS = (Identity, OptimizationBarrier)
+"""Names and places of memory, and barriers, which differentiated checkpoints are full of."""
+
+
+def marked(frame: Frame, op: Operation[object], operands: Sequence[Array]) -> Array | tuple[Array, ...]:
+    """Performs such an operation outward on the arrays of payloads; boxes stay boxes."""
+    leaves, layouts = flatten_boxes(frame, operands)
+    if op.multiple:
+        return tuple(rebuild_boxes(frame, cast("tuple[Array, ...]", op(*leaves)), layouts))
+    return rebuild_boxes(frame, [cast("Array", op(x)) for x in leaves], layouts)[0]

@@ -1,0 +1,90 @@
+"""Loops whose end nothing decides, under handlers that say how payloads grow.
+
+What such a loop gives is what any number of turns gives: payloads are grown, turn by turn, until one more turn
+changes nothing. This is iteration to a post-fix-point with widening (Cousot and Cousot, Abstract interpretation,
+1977): where `grow(before, after)` covers both, and is `before` once `after` adds nothing, the result covers every turn.
+
+Never: ask the loop's condition.
+"""
+
+from collections.abc import Sequence
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import as_operand, convert
+from effx.effects import Frame
+from effx.errors import TransformError
+from effx.handlers.recursion.layout import (
+    flatten_boxes,
+    handler_of,
+    layout_of,
+    payload_of,
+    rebuild_boxes,
+    types_of,
+)
+from effx.handlers.recursion.loops import fixed, initial, moved
+from effx.handlers.recursion.staging import State, aligned, put_state, state_of
+from effx.handlers.stage import stage
+from effx.ir.ops.control import Call, While
+from effx.ir.ops.reduce import ReduceOr
+from effx.ir.types import array_type
+from effx.tree.registry import flatten
+
+__all__ = ["any_number_of_turns"]
+
+
+def any_number_of_turns(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """Grows what a loop carries until a turn adds nothing.
+
+    Raises:
+        TransformError: the handler does not say how payloads grow, or collects values in the body.
+    """
+    c = op.constants
+    constants, constant_layouts = flatten_boxes(frame, operands[:c])
+    types = op.body.in_types[c:]
+    start = tuple([layout_of(payload_of(frame, x), t) for x, t in zip(operands[c:], types, strict=True)])
+    before, state = state_of(frame)
+    handled, carry = fixed(op.body, frame.handler, constant_layouts, start, (), state, grows=True)
+    if handled.collected.names:
+        raise TransformError(
+            f"{frame.handler.name}: the value {handled.collected.names[0]!r} is collected in a loop whose number of "
+            f"turns nothing decides"
+        )
+    body = moved(handled.program, len(handled.constants), len(before), len(constants))
+    s = len(before)
+
+    def turn(leaves: list[Array]) -> list[Array]:
+        old = leaves[1:]
+        new = list(Call(body)(*handled.constants, *constants, *old))
+        new[:s] = _merged(frame, old[:s], new[:s], state)
+        return [_differ(old, new), *new]
+
+    flag = array_type(dtypes.bool_)
+    carried = (flag, *types_of(state.leaves), *types_of(carry))
+    name = f"{frame.handler.name}_{op.body.name}"
+    parts = [stage(lambda leaves: leaves[:1], carried, name), stage(turn, carried, name)]
+    (goes_on, step), captured = aligned(parts)
+    first = [as_operand(True, frame.handler.name), *before, *initial(frame, operands[c:], carry)]
+    results = While(goes_on, step, len(captured))(*captured, *first)
+    put_state(frame, results[1 : 1 + s], state)
+    return tuple(rebuild_boxes(frame, results[1 + s :], carry))
+
+
+def _merged(frame: Frame, old: list[Array], new: list[Array], state: State) -> list[Array]:
+    """Returns the state of both a turn that was made and one that was not."""
+    if state.tree is None:
+        return []
+    merged = handler_of(frame).merge_states(state.tree.unflatten(old), state.tree.unflatten(new))
+    return [
+        convert(as_operand(x, frame.handler.name), layout.type.dtype, layout.type.weak)
+        for x, layout in zip(flatten(merged)[0], state.leaves, strict=True)
+    ]
+
+
+def _differ(old: Sequence[Array], new: Sequence[Array]) -> Array:
+    """Says whether anything has changed; a NaN that stays is no change."""
+    changed = as_operand(False, "undecided")
+    for a, b in zip(old, new, strict=True):
+        differs = (a != b) & ((a == a) | (b == b))
+        changed = changed | ReduceOr(tuple(range(a.type.ndim)))(differs)
+    return changed

@@ -1,0 +1,181 @@
+"""Laws of states, collected values and effects: what a program does is what Python would do step by step.
+
+Never: draw a program whose vmap would do for all members what Python does for each.
+"""
+
+from typing import TypeVar, final
+
+import numpy as np
+
+import effx
+import effx.numpy as enp
+from effx import lax, tree
+from effx.array import Array
+from effx.effects import Frame, Handler, Operation, Value, forward, handle
+from effx.errors import NoRuleError
+from effx.ir.ops.elementwise import Cos, Exp, Mul, Sin, Tanh
+from effx.laws.areas.subjects import Function, Points, batch, raised
+from effx.laws.comparing import leaves, same
+from effx.laws.programs import TypedProgram, cases, programs
+from effx.laws.python_forms import python_form
+from effx.laws.registry import law
+from effx.laws.watchers import Ask, Gather, Note, Reply, Tally, Totals, digest
+from effx.tree.registry import PyTree
+
+AREA = "states and effects"
+R = TypeVar("R")
+# Without vmap, which is one operation for all members.
+STEPS = ("jit", "cond", "scan", "while", "fori", "switch", "map", "checkpoint")
+PROGRAMS = cases(programs(constructs=STEPS))
+STRAIGHT = cases(programs(constructs=(), most_steps=6))
+SMALL = cases(programs(constructs=("jit", "cond"), most_steps=3, depth=1))
+
+
+@final
+class Listening(Handler):
+    """Keeps what operations of some classes take and give, in Python lists, in the order in which they run."""
+
+    intercepts = True
+
+    def __init__(self, *kinds: type[Operation[Array]]) -> None:
+        self.kinds = kinds
+        self.taken: list[Array] = []
+        self.given: list[Array] = []
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Forwards, and keeps."""
+        y = forward(op, operands)
+        if type(op) in self.kinds:
+            assert isinstance(operands[0], Array)
+            assert isinstance(y, Array)
+            self.taken.append(operands[0])
+            self.given.append(y)
+        return y
+
+
+def listened(f: Function, xs: Points, *kinds: type[Operation[Array]]) -> Listening:
+    """Runs a function's Python form and returns who listened."""
+    listening = Listening(*kinds)
+    with handle(listening):
+        python_form(f)(*xs)
+    return listening
+
+
+@law(AREA, "the state after f = the fold of the rules over what runs in f's Python form", PROGRAMS, share=0.8)
+def states_are_folds(f: TypedProgram, xs: Points) -> None:
+    state = Tally().initial()
+    for y in listened(f, xs, Sin, Mul, Exp, Tanh).given:
+        state = digest(state, y)
+    # What Python's loops and slices of rows multiply themselves is nothing: they add and slice.
+    _, got = Tally().run(f, *xs)
+    same((got.count, got.last), (state.count, state.last))
+
+
+@law(AREA, "the state after g(f(x)) = the state of g begun with that of f", SMALL)
+def states_compose(f: TypedProgram, xs: Points) -> None:
+    after: Function = lambda ys: [enp.sin(y) for y in leaves(ys)]  # noqa: E731 - the second function
+    ys, first = Tally().run(f, *xs)
+    whole = Tally().run(lambda *zs: after(f(*zs)), *xs)[1]
+    for y in leaves(ys):
+        first = digest(first, enp.sin(y))
+    same((whole.count, whole.last), (first.count, first.last))
+
+
+@law(AREA, "D(h f) = (D h) f: a state has the derivative of its fold", SMALL)
+def states_differentiate(f: TypedProgram, xs: Points) -> None:
+    def last(*ys: Array) -> Array:
+        found: Totals = Tally().run(f, *ys)[1]
+        return found.last
+
+    def folded(*ys: Array) -> Array:
+        state = Tally().initial()
+        for y in listened(f, ys, Sin, Mul, Exp, Tanh).given:
+            state = digest(state, y)
+        return state.last
+
+    places = tuple(range(len(xs)))
+    same(effx.grad(last, places)(*xs), effx.grad(folded, places)(*xs))
+
+
+@law(AREA, "what a straight program collects = the list of the values, in order", STRAIGHT)
+def collections_are_lists(f: TypedProgram, xs: Points) -> None:
+    _, found = Gather().run(f, *xs)
+    want = listened(f, xs, Sin, Cos).taken
+    assert len(found.get("angles", ())) == len(want)
+    same(found.get("angles", ()), tuple(want))
+    same(Gather().run(effx.jit(lambda *ys: f(*ys)), *xs)[1].get("angles", ()), tuple(want))
+
+
+@law(AREA, "what a scan collects = what its steps collect, stacked", STRAIGHT)
+def scans_stack_collections(f: TypedProgram, xs: Points) -> None:
+    bs = batch(xs, 3)
+    scanned: Function = lambda *ys: lax.scan(lambda c, row: (c, f(*row)), None, ys)[1]  # noqa: E731 - a loop
+    steps = [Gather().run(f, *[b[i] for b in bs])[1] for i in range(3)]
+    same(Gather().run(scanned, *bs)[1], tree.map(lambda *rows: enp.stack(rows), *steps))
+    mapped: Function = lambda *ys: lax.map(lambda row: f(*row), ys)  # noqa: E731 - a loop
+    same(Gather().run(mapped, *bs)[1], tree.map(lambda *rows: enp.stack(rows), *steps))
+
+
+@law(AREA, "what a while loop collects = what its last turn collects", STRAIGHT)
+def while_loops_keep_the_last_turn(f: TypedProgram, xs: Points) -> None:
+    def loop(*ys: Array) -> PyTree:
+        def turn(state: tuple[Array, tuple[Array, ...]]) -> tuple[Array, tuple[Array, ...]]:
+            i, zs = state
+            f(*zs)
+            return i + 1, tuple([z * 0.5 for z in zs])
+
+        return lax.while_loop(lambda s: s[0] < 3, turn, (enp.int32(0), ys))
+
+    last = [x * 0.25 for x in xs]
+    same(Gather().run(loop, *xs)[1], Gather().run(f, *last)[1])
+
+
+def around(op: Operation[Array], f: Function) -> Function:
+    """Returns f with its arguments and results passed through an operation."""
+    return lambda *xs: [op(y) for y in leaves(f(*[op(x) for x in xs]))]
+
+
+@law(AREA, "f with optional effects = f without, where no handler takes them", PROGRAMS)
+def optional_effects_do_without_handlers(f: TypedProgram, xs: Points) -> None:
+    noted = around(Note(), f)
+    same(noted(*xs), leaves(f(*xs)))
+    same(effx.jit(noted)(*xs), leaves(f(*xs)))
+    same(effx.vmap(noted)(*batch(xs)), leaves(effx.vmap(lambda *ys: f(*ys))(*batch(xs))))
+
+
+@law(AREA, "h(f with an effect) = f with h's answer in its place, through calls and loops", SMALL)
+def effects_are_their_answers(f: TypedProgram, xs: Points) -> None:
+    for op in (Ask(), Note()):
+        asking = around(op, f)
+        want = [y * 0.5 for y in leaves(f(*[x * 0.5 for x in xs]))]
+        looping: Function = lambda *ys, g=asking: lax.scan(lambda c, _: (c, g(*ys)), None, None, length=2)[1]  # noqa: E731 - a loop
+        for name, wrapped in (
+            ("plain", asking),
+            ("jit", effx.jit(asking)),
+            ("checkpoint", effx.checkpoint(asking)),
+        ):
+            got, count = Reply(0.5).run(wrapped, *xs)
+            same(got, want, note=name)
+            assert int(count) == len(xs) + len(want)
+        rows, count = Reply(0.5).run(effx.jit(looping), *xs)
+        same([row[1] for row in rows], want)
+        assert int(count) == 2 * (len(xs) + len(want))
+
+
+@law(AREA, "the innermost handler answers; a wanted effect without one is an error", SMALL)
+def the_innermost_handler_answers(f: TypedProgram, xs: Points) -> None:
+    asking = effx.jit(around(Ask(), f))
+    inner = lambda *ys: Reply(0.5).run(asking, *ys)[0]  # noqa: E731 - what the outer one sees
+    got, count = Reply(3.0).run(inner, *xs)
+    same(got, Reply(0.5).run(asking, *xs)[0])
+    assert int(count) == 0
+    assert "no handler takes the effect 'ask'" in str(raised(NoRuleError, lambda: asking(*xs)))
+
+
+@law(AREA, "grad(h f) and vmap(h f) see h's answers as f's own operations", SMALL)
+def answers_differentiate_and_batch(f: TypedProgram, xs: Points) -> None:
+    answered: Function = lambda *ys: [y * 0.5 for y in leaves(f(*[x * 0.5 for x in ys]))]  # noqa: E731 - by hand
+    asked: Function = lambda *ys: Reply(0.5).run(effx.jit(around(Ask(), f)), *ys)[0]  # noqa: E731 - by the handler
+    vs = tuple([enp.asarray(np.full(x.shape, 0.3)) for x in xs])
+    same(effx.jvp(asked, tuple(xs), vs)[1], effx.jvp(answered, tuple(xs), vs)[1])
+    same(effx.vmap(asked)(*batch(xs)), effx.vmap(answered)(*batch(xs)))

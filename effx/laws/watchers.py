@@ -1,0 +1,175 @@
+"""Intercepting handlers and operations with effects that the suite is run on, written as a user writes them.
+
+Never: use what a user cannot.
+"""
+
+from typing import ClassVar, cast, final
+
+import attrs
+
+import effx.numpy as enp
+from effx.array import Array
+from effx.effects import Frame, Label, Operation, Value
+from effx.handlers.intercepting import InterceptHandler
+from effx.handlers.sites import Site
+from effx.ir.ops.base import ArrayOperation
+from effx.ir.ops.elementwise import Cos, Exp, Mul, Sin, Tanh
+from effx.ir.types import ArrayType
+from effx.tree.registry import PyTree
+
+__all__ = ["Ask", "Follow", "Gather", "Note", "Reply", "Scale", "Tally", "Totals"]
+
+
+@final
+@attrs.frozen
+class Follow(InterceptHandler[None]):
+    """Sees every operation and forwards it: changes nothing."""
+
+
+@Follow.rule(Operation)
+def _(site: Site[Follow, None], op: Operation[Array], *operands: Array) -> Array:
+    result: Array = site.forward()
+    return result
+
+
+@final
+@attrs.frozen(eq=False)
+class Totals:
+    """A state of two parts.
+
+    Attributes:
+        count: i32[], how many sines, products and exponentials were performed.
+        last: f64[], a digest of their values in order.
+    """
+
+    count: Array
+    last: Array
+
+
+@attrs.frozen
+class Tally(InterceptHandler[Totals]):
+    """Counts operations, and mixes their values into a number that depends on their order."""
+
+    def initial(self) -> Totals:
+        """Nothing yet."""
+        return Totals(enp.int32(0), enp.float64(0.0))
+
+    def merge_states(self, a: Totals, b: Totals) -> Totals:
+        """Both members': a sum."""
+        return Totals(a.count + b.count, a.last + b.last)
+
+    def returns(self, result: PyTree, frame: Frame) -> PyTree:
+        """The result with the state."""
+        return result, frame.state
+
+
+@Tally.rule(Sin, Mul, Exp, Tanh)
+def _(site: Site[Tally, Totals], op: Sin | Mul | Exp | Tanh, *operands: Array) -> Array:
+    y: Array = site.forward()
+    site.state = digest(site.state, y)
+    return y
+
+
+def digest(state: Totals, y: Array) -> Totals:
+    """The state after a value; the order of values counts."""
+    return Totals(state.count + 1, state.last * 0.7 + enp.sum(y).astype(enp.float64))
+
+
+@attrs.frozen
+class Gather(InterceptHandler[None]):
+    """Collects what sines and cosines are taken of, in order, under one name."""
+
+    collects: ClassVar[bool] = True
+
+    def collect(self, frame: Frame, name: str, value: PyTree) -> None:
+        """Adds to what there is under the name."""
+        before = cast("tuple[Array, ...]", frame.collected.get(name, ()))
+        frame.collected[name] = (*before, *value)
+
+    def returns(self, result: PyTree, frame: Frame) -> PyTree:
+        """The result with what was collected."""
+        return result, dict(frame.collected)
+
+
+@Gather.rule(Sin, Cos)
+def _(site: Site[Gather, None], op: Sin | Cos, x: Array) -> Array:
+    site.collect("angles", (x,))
+    return op(x)
+
+
+@attrs.frozen
+class Scale(InterceptHandler[None]):
+    """Multiplies sines and hyperbolic tangents.
+
+    Attributes:
+        factor: by what.
+    """
+
+    factor: float
+
+
+@Scale.rule(Sin, Tanh)
+def _(site: Site[Scale, None], op: Sin | Tanh, x: Array) -> Array:
+    return op(x) * site.handler.factor
+
+
+NOTE, ASK = Label("note", optional=True), Label("ask")
+
+
+@final
+@attrs.frozen
+class Note(ArrayOperation):
+    """The identity, with an effect that needs no handler."""
+
+    effects = frozenset({NOTE})
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type."""
+        return types[0]
+
+    def decompose(self, *operands: Value) -> Array:
+        """The operand, which nobody asked about."""
+        return cast("Array", operands[0]) * 1.0
+
+
+@final
+@attrs.frozen
+class Ask(ArrayOperation):
+    """A value that a handler is to supply, of the operand's type."""
+
+    effects = frozenset({ASK})
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type."""
+        return types[0]
+
+
+@final
+@attrs.frozen
+class Reply(InterceptHandler[Array]):
+    """Supplies values and takes notes; its state counts both.
+
+    Attributes:
+        factor: what an operand is multiplied by for an answer.
+    """
+
+    factor: float
+    handles = frozenset({NOTE, ASK})
+
+    def initial(self) -> Array:
+        """Nothing asked."""
+        return enp.int32(0)
+
+    def merge_states(self, a: Array, b: Array) -> Array:
+        """Both members': a sum."""
+        return a + b
+
+    def returns(self, result: PyTree, frame: Frame) -> PyTree:
+        """The result with the count."""
+        return result, frame.state
+
+
+@Reply.rule(Ask, Note)
+def _(site: Site[Reply, Array], op: Ask | Note, x: Array) -> Array:
+    site.state = site.state + 1
+    return x * site.handler.factor

@@ -1,0 +1,217 @@
+"""Who looks at a probabilistic program: `trace` and `log_density`; `block` hides sites, `mask` and `scale` weigh densities.
+
+Source: Moore and Gorinova, "Effect Handling for Composable Program Transformations in Edward2", 2018; the names
+are those of Pyro and NumPyro.
+
+Never: choose a value.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any, ParamSpec, TypeVar, final
+
+import attrs
+
+import effx.numpy as enp
+from effx import Array
+from effx.array.values import Operand
+from effx.errors import DTypeError, TransformError
+from effx.handling import Frame, InterceptHandler, Site
+from effx.library.probability.sites import GIVEN, Given, distribution
+from effx.library.wrapping import under
+
+__all__ = ["SiteRecord", "block", "log_density", "mask", "scale", "trace"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@final
+@attrs.frozen
+class SiteRecord:
+    """What a trace keeps of a site.
+
+    Attributes:
+        value: chosen or observed.
+        log_prob: its log density, weighted, element by element.
+        observed: True for data.
+    """
+
+    value: Array
+    log_prob: Array
+    observed: bool = attrs.field(metadata={"static": True})
+
+
+@final
+@attrs.frozen
+class Trace(InterceptHandler[None]):
+    """Collects all sites by name."""
+
+    handles = frozenset({GIVEN})
+    collects = True
+
+    def returns(self, result: Any, frame: Frame) -> Any:
+        """The result and the sites."""
+        return result, frame.collected
+
+
+@Trace.rule(Given)
+def _(site: Site[Trace, None], op: Given, value: Array, weight: Array, *parameters: Array) -> Array:
+    log_prob = weighted(op, value, weight, parameters)
+    site.collect(op.key, SiteRecord(value, log_prob, op.observed))
+    forwarded: Array = site.forward()
+    return forwarded
+
+
+def weighted(op: Given, value: Array, weight: Array, parameters: tuple[Array, ...]) -> Array:
+    """Returns a site's log density times its weight; where the weight is zero, zero even if the density is."""
+    log_prob = distribution(op.structure, parameters).log_prob(value)
+    return enp.where(weight == 0, 0.0, log_prob * weight)
+
+
+@final
+@attrs.frozen
+class LogDensity(InterceptHandler[Array]):
+    """Adds up the log densities of all sites."""
+
+    handles = frozenset({GIVEN})
+
+    def initial(self) -> Array:
+        """The logarithm of 1."""
+        return enp.zeros((), enp.float64 if enp.result_type(float) == enp.float64 else enp.float32)
+
+    def merge_states(self, a: Any, b: Any) -> Any:
+        """Members of a pmap have no density together.
+
+        Raises:
+            TransformError: always.
+        """
+        raise TransformError(
+            "log_density: a pmap has a density for each member; put log_density inside of it and add them up"
+        )
+
+    def returns(self, result: Any, frame: Frame) -> Any:
+        """The sum and the result."""
+        return frame.state, result
+
+
+@LogDensity.rule(Given)
+def _(site: Site[LogDensity, Array], op: Given, value: Array, weight: Array, *parameters: Array) -> Array:
+    site.state = site.state + enp.sum(weighted(op, value, weight, parameters)).astype(site.state.dtype)
+    forwarded: Array = site.forward()
+    return forwarded
+
+
+@final
+@attrs.frozen
+class Block(InterceptHandler[None]):
+    """Hides sites from the handlers outside.
+
+    Attributes:
+        hidden: names; None hides all but `exposed`.
+        exposed: names.
+    """
+
+    hidden: frozenset[str] | None
+    exposed: frozenset[str]
+    handles = frozenset({GIVEN})
+
+
+@Block.rule(Given)
+def _(site: Site[Block, None], op: Given, value: Array, *rest: Array) -> Array:
+    handler = site.handler
+    if op.key in handler.exposed or (handler.hidden is not None and op.key not in handler.hidden):
+        forwarded: Array = site.forward()
+        return forwarded
+    return value
+
+
+@final
+@attrs.frozen
+class Weigh(InterceptHandler[None]):
+    """Multiplies the weights of sites' densities."""
+
+    factor: Array
+    handles = frozenset({GIVEN})
+
+
+@Weigh.rule(Given)
+def _(site: Site[Weigh, None], op: Given, value: Array, weight: Array, *parameters: Array) -> Array:
+    factor = enp.broadcast_to(site.handler.factor.astype(weight.dtype), weight.shape)
+    forwarded: Array = site.forward(value, weight * factor, *parameters)
+    return forwarded
+
+
+def trace(fun: Callable[P, R]) -> Callable[P, tuple[R, dict[str, SiteRecord]]]:
+    """Also gives all sites by name: values, log densities, whether observed.
+
+    Raises:
+        TransformError: when called, two sites have one name.
+
+    >>> from effx.library.probability.distributions import Normal
+    >>> from effx.library.probability.sites import sample
+    >>> print(trace(lambda: sample("y", Normal(0.0, 1.0), obs=0.0))()[1]["y"].log_prob)
+    -0.9189385
+    """
+    return under(Trace(), fun)
+
+
+def log_density(fun: Callable[P, R]) -> Callable[P, tuple[Array, R]]:
+    """Gives the sum of the log densities of all sites, chosen or observed, and the result.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.library.probability.distributions import Normal
+    >>> from effx.library.probability.sites import sample
+    >>> model = lambda: sample("y", Normal(sample("x", Normal(0.0, 1.0)), 1.0), obs=2.0)
+    >>> from effx.library.probability.choosing import substitute
+    >>> total, _ = log_density(substitute(model, {"x": 1.0}))()
+    >>> print(f"{total:.4f}")
+    -2.8379
+    """
+    return under(LogDensity(), fun)
+
+
+def block(
+    fun: Callable[P, R], hide: Collection[str] | None = None, expose: Collection[str] = ()
+) -> Callable[P, R]:
+    """Hides sites from handlers outside, once a handler inside has chosen their values.
+
+    Args:
+        fun: a model.
+        hide: names, one or several; by default all.
+        expose: names that are not hidden.
+
+    >>> from effx.library.probability.distributions import Normal
+    >>> from effx.library.probability.sites import sample
+    >>> trace(block(lambda: sample("y", Normal(0.0, 1.0), obs=2.0)))()[1]
+    {}
+    """
+    hidden = None if hide is None else frozenset({hide} if isinstance(hide, str) else hide)
+    return under(Block(hidden, frozenset({expose} if isinstance(expose, str) else expose)), fun)
+
+
+def mask(fun: Callable[P, R], where: Operand) -> Callable[P, R]:
+    """Counts the log densities of sites only where a bool array is true; it broadcasts against them.
+
+    Raises:
+        DTypeError: it is no bool array.
+
+    >>> from effx.library.probability.distributions import Normal
+    >>> from effx.library.probability.sites import sample
+    >>> print(log_density(mask(lambda: sample("y", Normal(0.0, 1.0), obs=[0.0, 9.0]), [True, False]))()[0])
+    -0.9189385
+    """
+    found = enp.asarray(where)
+    if found.type.kind != "b":
+        raise DTypeError(f"mask: expected a bool array, got {found.type!r}; scale weighs by numbers")
+    return under(Weigh(found), fun)
+
+
+def scale(fun: Callable[P, R], factor: Operand) -> Callable[P, R]:
+    """Multiplies the log densities of all sites inside: by n / m, where m of n data are looked at.
+
+    >>> from effx.library.probability.distributions import Normal
+    >>> from effx.library.probability.sites import sample
+    >>> print(log_density(scale(lambda: sample("y", Normal(0.0, 1.0), obs=0.0), 2.0))()[0])
+    -1.837877
+    """
+    return under(Weigh(enp.asarray(factor)), fun)

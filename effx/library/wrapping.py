@@ -1,0 +1,51 @@
+"""Functions that run under a handler, with arguments and keywords of their own.
+
+Never: add to what the handler does.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, Protocol
+
+from effx.tree import PyTree
+
+__all__ = ["under"]
+
+P = ParamSpec("P")
+
+
+class Runs(Protocol):
+    """A boxing or intercepting handler."""
+
+    def run(self, function: Callable[..., PyTree], /, *args: PyTree) -> PyTree:
+        """Runs a function under the handler."""
+        ...
+
+
+def under(handler: Runs, fun: Callable[P, PyTree]) -> Callable[P, PyTree]:
+    """Returns a function that runs `fun` under a handler.
+
+    Args:
+        handler: for a boxing one, payloads may stand in arguments and keywords.
+        fun: any function.
+
+    Returns:
+        A function that gives what `handler.run` gives.
+
+    >>> import attrs, effx, effx.numpy as enp
+    >>> from effx.handling import InterceptHandler
+    >>> from effx.ir.ops.elementwise import Sin
+    >>> @attrs.frozen
+    ... class Half(InterceptHandler[None]):
+    ...     pass
+    >>> @Half.rule(Sin)
+    ... def _(site, op, x): return site.forward(x / 2)
+    >>> print(under(Half(), lambda *, x: enp.sin(x))(x=1.0), enp.sin(0.5))
+    0.47942555 0.47942555
+    """
+
+    @wraps(fun)
+    def handled(*args: P.args, **kwargs: P.kwargs) -> PyTree:
+        return handler.run(lambda given, named: fun(*given, **named), args, kwargs)
+
+    return handled
