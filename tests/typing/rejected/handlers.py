@@ -85,14 +85,13 @@ def no_array(site: Site[Count, Array], op: Add, x: Array, y: Array) -> str:
     return ""
 
 
-Interval.rule("add")  # expect: call-overload
-mask(Interval())  # expect: arg-type
-
-
 @named_function
 def step(x: Array) -> Array:
     return x
 
 
-step("one")  # expect: arg-type
-step(enp.zeros(()), 2)  # expect: call-arg
+def calls() -> None:
+    Interval.rule("add")  # expect: call-overload
+    mask(Interval())  # expect: arg-type
+    step("one")  # expect: arg-type
+    step(enp.zeros(()), 2)  # expect: call-arg
