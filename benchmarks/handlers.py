@@ -113,9 +113,7 @@ def laplacians() -> list[Pair]:
 
     rng = np.random.default_rng(0)
     sizes = (30, 128, 128, 128, 1)
-    weights = [
-        rng.normal(size=(a, b)).astype(np.float32) / a**0.5 for a, b in pairwise(sizes)
-    ]
+    weights = [rng.normal(size=(a, b)).astype(np.float32) / a**0.5 for a, b in pairwise(sizes)]
 
     def net(x: Any) -> Any:
         for w in weights[:-1]:

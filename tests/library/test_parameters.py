@@ -5,6 +5,7 @@ Never: passes a parameter by position.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_under_everything() -> None:
     assert float(effx.grad(transform(effx.checkpoint(one)).apply, argnums=1)(w, 2.0)) == 3.0
     assert float(transform(effx.grad(one)).apply(w, 2.0)) == 3.0
     assert transform(effx.pmap(one)).apply(w, enp.arange(3.0)).tolist() == [0.0, 3.0, 6.0]
-    inner = lambda x: lax.scan(lambda d, v: (d, one(v)), 0.0, x)[1]  # noqa: E731
+    inner: Callable[..., Any] = lambda x: lax.scan(lambda d, v: (d, one(v)), 0.0, x)[1]  # noqa: E731
     nested = transform(lambda x: lax.scan(lambda c, _: (c, inner(x)), 0.0, None, length=2)[1])
     params = nested.init(KEY, enp.arange(3.0))
     assert params["w"].shape == (2, 3, 2)

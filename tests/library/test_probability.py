@@ -5,6 +5,7 @@ Never: trusts a distribution's own formula.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy import stats
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.errors import NoRuleError, ShapeError, TransformError
+from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError
 from effx.library import probability as p
 from effx.library.probability import (
     Normal,
@@ -155,6 +156,7 @@ def test_condition_block_mask_scale() -> None:
     whole = density(VALUES)
     np.testing.assert_allclose(log_density(scale(chosen, 2.0))(XS)[0], 2 * whole, rtol=1e-5)
     assert float(log_density(mask(chosen, False))(XS)[0]) == 0.0
+
     # A masked density that is minus infinity counts nothing, nor does its gradient.
     def outside(x: Any) -> Any:
         return log_density(mask(substitute(lambda: sample("x", p.Uniform()), {"x": x}), False))()[0]
@@ -225,18 +227,207 @@ def test_errors() -> None:
         ShapeError, match=r"^substitute: the value for 'x' is f32\[2\], but f32\[3\] is wanted"
     ):
         substitute(lambda: sample("x", Normal(enp.zeros(3))), {"x": enp.zeros(2)})()
-    with pytest.raises(ShapeError, match=r"^plate: 'x' has draws of shape \(4,\), whose axis -1 is 4, not 3"):
-        with plate("p", 3):
-            seed(lambda: None, KEY)()
-            sample("x", Normal(enp.zeros(4)))
-    with pytest.raises(
-        TransformError, match=r"^plate: 'p' needs a positive size and a negative axis, got 3 and 0"
+    with (
+        pytest.raises(ShapeError, match=r"^plate: 'x' has draws of shape \(4,\), whose axis -1 is 4, not 3"),
+        plate("p", 3),
     ):
-        with plate("p", 3, axis=0):
-            pass
+        sample("x", Normal(enp.zeros(4)))
+    refused = pytest.raises(
+        TransformError, match=r"^plate: 'p' needs a positive size and a negative axis, got 3 and 0"
+    )
+    with refused, plate("p", 3, axis=0):
+        pass
     with pytest.raises(TransformError, match=r"^hmc: 'k' is a label"):
         hmc(lambda: sample("k", p.Bernoulli(0.0)), KEY)
     with pytest.raises(TransformError, match=r"^hmc: the model has no unobserved sites"):
         hmc(lambda: None, KEY)
     with pytest.raises(ShapeError, match=r"^expand: draws of shape \(2,\) do not broadcast to \(3,\)"):
         Normal(enp.zeros(2)).expand((3,))
+
+
+BOUNDED: list[tuple[p.Distribution, Any]] = [
+    pair for pair in DISTRIBUTIONS if pair[0].support in ("positive", "unit")
+]
+
+
+@pytest.mark.parametrize(("ours", "scipys"), BOUNDED, ids=lambda d: type(d).__name__)
+def test_ends_of_the_support(ours: p.Distribution, scipys: Any) -> None:
+    """At its ends and beyond, the density is SciPy's, gradients are finite, and a NaN stays one."""
+    low, high = scipys.support()
+    x = np.array([low, low - 1e-3, high, high + 1.0, np.nan])[: 5 if np.isfinite(high) else 2]
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(ours.log_prob(x), scipys.logpdf(x), rtol=1e-5, atol=1e-6)
+    assert bool(enp.isnan(ours.log_prob(np.nan)))
+    outside = lambda d: d.log_prob(low - 1.0)  # noqa: E731
+    assert all(bool(enp.all(g == 0)) for g in effx.tree.leaves(effx.grad(outside)(ours)))
+
+
+def test_labels_that_are_none_have_no_density() -> None:
+    """Numbers beside the labels, and between them; Python's numbers will do."""
+    logits = enp.array([0.0, 1.0, -1.0])
+    found = p.Categorical(logits).log_prob(enp.array([-1.0, 0.0, 0.5, 2.0, 3.0]))
+    want = np.asarray(logits) - np.log(np.exp(np.asarray(logits)).sum())
+    np.testing.assert_allclose(found, [-np.inf, want[0], -np.inf, want[2], -np.inf], rtol=1e-6)
+    assert p.Bernoulli(0.3).log_prob(enp.array([2, -1])).tolist() == [-np.inf] * 2
+    np.testing.assert_allclose(p.Categorical(logits).log_prob(1), want[1], rtol=1e-6)
+    with pytest.raises(
+        ShapeError, match=r"^Categorical: parameters need an axis for one draw, got shape \[\]"
+    ):
+        sample("k", p.Categorical(0.0))
+
+
+def test_dtypes() -> None:
+    """Draws are as wide as the widest parameter; densities add up in 64 bits where these are on."""
+    mixed = lambda: sample("x", Normal(np.float16(0.0), np.float32(1.0)))  # noqa: E731
+    assert effx.jit(seed(mixed, KEY))().dtype == np.float32
+    with effx.enable_x64():
+        wide = lambda: sample("x", Normal(np.float32(0.0), np.float64(1.0)))  # noqa: E731
+        total, x = log_density(substitute(wide, {"x": 1.2345678901234567}))()
+        assert (total.dtype.name, float(x)) == ("float64", 1.2345678901234567)
+        np.testing.assert_allclose(total, stats.norm.logpdf(x), rtol=1e-14)
+
+
+def test_data_in_plates() -> None:
+    """Data have the plate's size, labels and subsamples too; what is chosen inside of the plate must."""
+    standard = Normal()
+
+    def model(data: Any, fn: p.Distribution = standard) -> Any:
+        with plate("rows", 3) as rows:
+            return sample("y", fn, obs=data) + rows
+
+    data = np.array([0.5, 1.0, 2.0], np.float32)
+    np.testing.assert_allclose(log_density(model)(data)[0], stats.norm.logpdf(data).sum(), rtol=1e-6)
+    half = scale(lambda: model(data), 2.0)
+    np.testing.assert_allclose(log_density(half)()[0], 2 * stats.norm.logpdf(data).sum(), rtol=1e-6)
+    labels = log_density(model)(np.array([0, 1, 3]), p.Categorical(enp.zeros(4)))[0]
+    np.testing.assert_allclose(labels, 3 * np.log(0.25), rtol=1e-6)
+    for wrong, shape in ((np.zeros(4, np.float32), r"\(4,\)"), (1.0, r"\(\)")):
+        with pytest.raises(
+            ShapeError, match=f"^plate: 'y' has data of shape {shape}, but 'rows' is 3 along axis -1"
+        ):
+            model(wrong)
+    inside = pytest.raises(
+        ShapeError, match=r"^plate: 'x' has a value, chosen inside of the plate, of shape \(\), but"
+    )
+    with inside, plate("rows", 3):
+        seed(lambda: sample("x", Normal()), KEY)()
+
+
+def test_plates_and_loops() -> None:
+    """A plate around a scan, in it, and around a vmap: all draws are independent."""
+
+    def around() -> Any:
+        with plate("p", 2):
+            return lax.scan(lambda c, _: (c, sample("x", Normal())), 0.0, None, length=3)[1]
+
+    def inside(mean: Any) -> Any:
+        with plate("p", 2):
+            return sample("x", Normal(mean, 1.0))
+
+    models = (around, lambda: lax.scan(lambda c, _: (c, inside(c)), 0.0, None, length=3)[1])
+    for model in (*models, lambda: effx.vmap(inside)(enp.zeros(3))):
+        x = effx.jit(seed(model, KEY))()
+        assert x.shape == (3, 2)
+        assert len(set(np.ravel(x).tolist())) == 6
+
+
+def test_given_values_come_before_draws() -> None:
+    """Whether the seed stands inside or outside; data stay what they are."""
+    pair = lambda: (sample("a", Normal()), sample("b", Normal(), obs=1.0))  # noqa: E731
+    for run in (
+        substitute(seed(pair, KEY), {"a": 3.0, "b": 5.0}),
+        seed(substitute(pair, {"a": 3.0, "b": 5.0}), KEY),
+    ):
+        assert [float(x) for x in run()] == [3.0, 1.0]
+    assert trace(condition(seed(pair, KEY), {"a": 3.0}))()[1]["a"].observed
+    assert float(substitute(substitute(pair, {"a": 3.0}), {"a": 4.0})()[0]) == 4.0
+    loop = seed(lambda: lax.scan(lambda c, _: (c, sample("x", Normal())), 0.0, None, length=3)[1], KEY)
+    assert effx.jit(substitute(loop, {"x": enp.arange(3.0)}))().tolist() == [0.0, 1.0, 2.0]
+
+
+def test_members_of_pmap() -> None:
+    """Inside of a pmap each member is a run of its own; outside of one, what would be wrong is refused."""
+    draw = lambda k: seed(lambda: sample("x", Normal()), k)()  # noqa: E731
+    keys = effx.random.split(KEY, 4)
+    np.testing.assert_allclose(effx.pmap(draw)(keys), effx.vmap(draw)(keys), rtol=1e-6)
+    model = effx.pmap(lambda m: sample("x", Normal(m, 1.0)))
+    assert substitute(model, {"x": 2.0})(enp.zeros(3)).tolist() == [2.0] * 3
+    with pytest.raises(TransformError, match=r"^seed: members of a pmap inside would all draw the same"):
+        seed(model, KEY)(enp.zeros(3))
+    with pytest.raises(TransformError, match=r"^log_density: a pmap has a density for each member"):
+        log_density(substitute(model, {"x": 2.0}))(enp.zeros(3))
+
+
+def effective_size(x: Any) -> float:
+    """How many independent draws a chain is worth, by Geyer's initial positive sequence."""
+    x = np.asarray(x, np.float64) - np.mean(x)
+    spectrum = np.fft.rfft(x, 2 * len(x))
+    rho = np.fft.irfft(spectrum * np.conj(spectrum))[: len(x)]
+    pairs = (rho[1:-1:2] + rho[2::2]) / rho[0]
+    end = int(np.argmax(pairs < 0)) if (pairs < 0).any() else len(pairs)
+    return float(len(x) / (1 + 2 * pairs[:end].sum()))
+
+
+def test_posterior_of_a_regression() -> None:
+    """Two strongly correlated weights: mean and covariance are the exact ones, and draws hardly depend on each other."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(30, 2)).astype(np.float32)
+    a[:, 1] = 0.95 * a[:, 0] + 0.3 * a[:, 1]
+    y = (a @ np.array([1.0, -2.0]) + 0.5 * rng.normal(size=30)).astype(np.float32)
+
+    def model() -> None:
+        with plate("weights", 2):
+            w = sample("w", Normal())
+        sample("y", Normal(enp.asarray(a) @ w, 0.5), obs=y)
+
+    covariance = np.linalg.inv(np.eye(2) + a.T @ a / 0.25)
+    mean = covariance @ (a.T @ y) / 0.25
+    found = hmc(model, KEY, draws=2000, warmup=500)
+    w = np.asarray(found.values["w"])
+    assert w.shape == (2000, 2)
+    assert np.abs((w.mean(0) - mean) / np.sqrt(np.diag(covariance))).max() < 0.1
+    np.testing.assert_allclose(np.cov(w.T), covariance, rtol=0.2)
+    assert 0.7 < float(found.accepted) < 0.98
+    assert min(effective_size(w[:, i]) for i in range(2)) > 500
+
+
+def test_sites_that_are_visited_many_times() -> None:
+    """A random walk in a scan is sampled as a whole, in 64 bits, with a matrix beside it, inside jit."""
+
+    def model() -> None:
+        lax.scan(lambda c, _: (sample("x", Normal(c, 1.0)), None), np.float64(0.0), None, length=3)
+        sample("m", Normal(np.arange(4.0).reshape(2, 2), np.array([[1.0, 10.0], [0.1, 1.0]])))
+
+    with effx.enable_x64():
+        found = effx.jit(lambda key: hmc(model, key, draws=1500, warmup=600))(KEY)
+        x, m = (np.asarray(found.values[k]) for k in ("x", "m"))
+        assert (x.shape, m.shape, x.dtype.name) == ((1500, 3), (1500, 2, 2), "float64")
+        np.testing.assert_allclose(np.std(x, axis=0), np.sqrt([1, 2, 3]), rtol=0.15)
+        np.testing.assert_allclose(np.std(m, axis=0), [[1.0, 10.0], [0.1, 1.0]], rtol=0.15)
+        np.testing.assert_allclose(np.mean(m, axis=0), np.arange(4.0).reshape(2, 2), atol=1.0)
+
+
+def test_wrong_uses() -> None:
+    """Arguments out of range; a density that is none; gradients by what a later choice depends on; names, masks."""
+    model: Callable[[], Any] = lambda: sample("x", Normal())  # noqa: E731
+    wrong: list[dict[str, Any]] = [{"draws": 0}, {"warmup": 3}, {"leapfrogs": 0}, {"target": 1.0}]
+    for options in wrong:
+        with pytest.raises(TransformError, match=r"^hmc: needs 1 draw, 4 steps of warmup"):
+            hmc(model, KEY, **options)
+    with pytest.raises(TransformError, match=r"^hmc: the density is not finite where sampling starts"):
+        hmc(lambda: sample("y", Normal(model(), 1.0), obs=enp.nan), KEY)
+    with pytest.raises(TransformError, match=r"^sample: how 'x' depends on its parameters is known once"):
+        seed(effx.grad(lambda m: sample("x", Normal(m, 1.0))), KEY)(0.0)
+    assert float(effx.grad(lambda m: seed(lambda: sample("x", Normal(m, 1.0)), KEY)())(0.0)) == 1.0
+    with pytest.raises(TransformError, match=r"^trace: two values are collected under the name 'x'"):
+        trace(seed(lambda: (model(), model()), KEY))()
+    with pytest.raises(TransformError, match=r"^sample: key must be a string, got 3"):
+        sample(3, Normal())  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(
+        DTypeError, match=r"^mask: expected a bool array, got f32\[\]~; scale weighs by numbers"
+    ):
+        mask(model, 2.0)
+    assert set(trace(block(seed(model, KEY), hide="x"))()[1]) == set()
+    assert float(effx.jit(lambda: replay(model, trace(seed(model, KEY))()[1])())()) == float(
+        seed(model, KEY)()
+    )

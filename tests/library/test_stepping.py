@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import io
-import pdb
+import pdb  # noqa: T100 - what is tested
 import sys
 from typing import Any
 

@@ -112,6 +112,8 @@ vmap_rule(Given)(batched)
 def sample(name: str, fn: Distribution, obs: Operand | None = None) -> Array:
     """Names a random value of a model.
 
+    Members of a `vmap` inside draw values of their own where their parameters differ; else they share one.
+
     Args:
         name: of the site.
         fn: its distribution.

@@ -55,7 +55,9 @@ def joined(op: Concatenate, *xs: Bounds) -> Bounds:
 
 @Interval.rule(Sort)
 def ordered(op: Sort, *xs: Bounds) -> tuple[Bounds, ...]:
-    return tuple([Bounds(a, b) for a, b in zip(op(*[x.low for x in xs]), op(*[x.high for x in xs]), strict=True)])
+    return tuple(
+        [Bounds(a, b) for a, b in zip(op(*[x.low for x in xs]), op(*[x.high for x in xs]), strict=True)]
+    )
 
 
 @Interval.site_rule(Sin)
