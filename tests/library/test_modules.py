@@ -22,12 +22,6 @@ every_module = pytest.mark.parametrize("name", MODULES)
 # What is needed beyond the rule, and why. Each entry must be in use.
 CONTROL_FLOW: dict[tuple[str, str], str] = {
     ("cost", "HigherOrder"): "counts what is held in the place of the holder",
-    ("sparsity.dependence", "While"): "the type of run_undecided's operation",
-    ("sparsity.dependence", "Call"): "runs a loop's body once more, to join what any number of turns gives",
-    (
-        "sparsity.dependence",
-        "run_undecided",
-    ): "a loop whose length depends on values: the join of all lengths",
 }
 PRIVATE: dict[tuple[str, str], str] = {
     ("sparsity", "effx.effects.isolated"): "the pattern is found without handlers that stand around",
