@@ -16,6 +16,7 @@ import effx.numpy as enp
 from effx import lax
 from effx.errors import DTypeError, ShapeError, TransformError
 from effx.library.checkify import checkify
+from effx.library.probability import Normal, sample, seed
 from effx.library.sowing import plant, reap, sow, sow_cotangent
 
 Model = Callable[..., Any]
@@ -124,6 +125,24 @@ def test_cotangents() -> None:
     ws = enp.array([[1.0, 2.0], [3.0, 4.0]])
     loss = lambda w: enp.sum(sow_cotangent(w, tag="g", name="w") ** 2)  # noqa: E731
     np.testing.assert_allclose(reap(effx.vmap(effx.grad(loss)), "g")(ws)[1]["w"], 2 * ws)
+
+
+def test_effects_of_checkpoints_happen_once() -> None:
+    """What a differentiated checkpoint computes again performs no effect again: one value is reaped, one draw is made."""
+
+    def f(x: Any) -> Any:
+        return enp.sin(sow(enp.sin(x), tag="t", name="y")) ** 2
+
+    gradient, found = reap(effx.jit(effx.grad(effx.checkpoint(f))), "t")(0.5)
+    np.testing.assert_allclose(found["y"], np.sin(0.5), rtol=1e-6)
+    np.testing.assert_allclose(gradient, effx.grad(f)(0.5), rtol=1e-6)
+
+    def model(x: Any) -> Any:
+        return lax.scan(lambda c, _: (enp.sin(c * sample("z", Normal(1.0, 1.0))), None), x, None, length=3)[0]
+
+    key = effx.random.key(0)
+    slopes = [seed(effx.grad(g), key)(0.5) for g in (model, effx.checkpoint(model))]
+    np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-5)
 
 
 def test_plant_what_was_reaped() -> None:

@@ -173,7 +173,16 @@ def test_document_runs(document: Path) -> None:
 def test_basedpyright_agrees() -> None:
     """basedpyright finds no error in accepted/, but in the lines that say that it differs."""
     done = subprocess.run(
-        [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", "--level", "error"],
+        [
+            sys.executable,
+            "-m",
+            "basedpyright",
+            "--pythonpath",
+            sys.executable,
+            "--outputjson",
+            "--level",
+            "error",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from effx.effects import Label
 from effx.handlers.linear.control import places
 from effx.handlers.linear.splitting import Parts, Split, split, splitter
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Policy
@@ -80,6 +81,10 @@ def _choose(half: Split, policy: Policy | None) -> tuple[dict[Var, Offload | Non
                 allowed.update(dict.fromkeys(e.outputs, where))
                 if type(e.op) is CheckpointName:
                     names[e.inputs[0]] = e
+    # An effect of a user's operation happens once: what it gave is kept, whatever the policy says.
+    for e in half.known.equations:
+        if any([type(effect) is Label for effect in e.op.effects]):
+            allowed.update(dict.fromkeys(e.outputs))
     wanted: set[Atom] = set(half.known.outputs[n:])
     saved: dict[Var, Offload | None] = {}
     again: list[Equation] = []
