@@ -41,6 +41,7 @@ DECOMPOSING = [case for case in CASES if decompositions.find(case[0].kind) is no
 
 
 @pytest.mark.parametrize("case", DECOMPOSING, ids=name)
+@pytest.mark.unguarded
 def test_decompositions_equal_the_operations(case: Case) -> None:
     """On every sample of the table: same type, same values up to rounding."""
     _, sample = case
@@ -77,6 +78,7 @@ def test_nothing_but_what_was_chosen() -> None:
     assert all(issubclass(k, (*kept, HigherOrder)) for k in kinds), kinds
 
 
+@pytest.mark.unguarded
 def test_what_cannot_be_expressed() -> None:
     """An operation that is not chosen and does not decompose is an error with the chosen ones."""
     with pytest.raises(NoRuleError, match=r"^decompose: sin is not among the chosen operations \(Add\)"):
@@ -100,6 +102,7 @@ Partial.rule(Linear)(lambda op, *xs: One(op(*[x.x for x in xs])))
 Partial.rule(e.Mul)(lambda op, x, y: One(op(x.x, y.x)))
 
 
+@pytest.mark.unguarded
 def test_coverage() -> None:
     """Every operation has one treatment; the handler does what the table says."""
     table = coverage(Partial())

@@ -383,6 +383,7 @@ def test_what_rules_perform_stands_at_the_users_line() -> None:
     assert {source_of(e.source) for e in program.equations} == {lines[0]}
 
 
+@pytest.mark.unguarded
 def test_wrong_registrations() -> None:
     """Rules for nothing, or for what is no operation, are refused."""
     with pytest.raises(

@@ -166,6 +166,7 @@ def test_boxes_of_a_masked_handler_are_refused() -> None:
         Boxes().run(f, One(enp.float32(0.5)))
 
 
+@pytest.mark.unguarded
 def test_wrong_masks() -> None:
     """A mask names classes of handlers."""
     with pytest.raises(TransformError, match=r"^mask: say which classes of handlers are masked"):

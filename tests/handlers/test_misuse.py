@@ -32,6 +32,9 @@ from effx.ir.ops.sort import Sort
 
 jit: Any = effx.jit
 
+# What is mistyped here on purpose, typeguard would refuse first.
+pytestmark = pytest.mark.unguarded
+
 
 @attrs.frozen
 class One:

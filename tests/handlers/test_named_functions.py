@@ -161,6 +161,7 @@ def test_closing_over_what_is_handled() -> None:
         Tangents().run(outer, Dual(enp.float32(1.0), enp.float32(1.0)))
 
 
+@pytest.mark.unguarded
 def test_only_functions() -> None:
     """named_function takes a function."""
     with pytest.raises(TransformError, match=r"^named_function: expected a function, got 3 of type int"):
