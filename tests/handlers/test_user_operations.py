@@ -30,7 +30,7 @@ from effx.handling import (
     jvp_tuple_rule,
     reference_tuple_rule,
     register_ffi_target,
-    transpose_rule,
+    transpose_tuple_rule,
     vmap_tuple_rule,
 )
 
@@ -84,7 +84,7 @@ def _(op: SumAndDifference, xs: Any, dxs: Any) -> Any:
     return op(*xs), op(*full)
 
 
-@transpose_rule(SumAndDifference)  # type: ignore[type-var]  # one rule serves both kinds of operations
+@transpose_tuple_rule(SumAndDifference)
 def _(op: SumAndDifference, cts: Any, operands: Any) -> Any:
     a, b = [
         enp.zeros(x.type.shape, x.type.dtype) if ct is None else ct
