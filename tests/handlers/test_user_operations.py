@@ -211,6 +211,7 @@ def test_foreign_functions(batch: tuple[int, ...]) -> None:
     np.testing.assert_allclose(factor, np.linalg.cholesky(a), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.unguarded
 def test_wrong_foreign_functions() -> None:
     """A target that is no function, a name that is taken, a layout that does not fit."""
     with pytest.raises(BackendError, match=r"^register_ffi_target: the target must be a PyCapsule"):
