@@ -11,7 +11,7 @@ Never: know what an array is, or import anything but `effx.errors`.
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import ClassVar, Generic, Self, TypeVar, cast, final
+from typing import ClassVar, Generic, TypeVar, cast, final
 
 import attrs
 
@@ -308,17 +308,20 @@ class handle:
                 listener(False)
 
 
-class entered:
-    """Makes a frame the current one for the length of a `with` block; None for no handlers."""
+class resumed:
+    """Makes a frame the current one for the length of a `with` block; None for no handlers.
+
+    For a handler that expresses an operation by others, which it wants to handle itself, and for what is to run
+    where another frame is innermost.
+    """
 
     __slots__ = ("frame", "token")
 
     def __init__(self, frame: Frame | None) -> None:
         self.frame = frame
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> None:
         self.token = _current.set(self.frame)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -326,19 +329,13 @@ class entered:
         _current.reset(self.token)
 
 
-class isolated:
+class isolated(resumed):
     """Removes all handlers for the length of a `with` block, so that nothing but XLA sees what it does."""
 
-    __slots__ = ("token",)
+    __slots__ = ()
 
-    def __enter__(self) -> Self:
-        self.token = _current.set(None)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        _current.reset(self.token)
+    def __init__(self) -> None:
+        super().__init__(None)
 
 
 class RuleTable(Generic[F]):
@@ -429,24 +426,3 @@ def no_rule(op: Operation[R], handler: Handler) -> NoRuleError:
         f"{op.name}: the handler {handler.describe()} has no rule for this operation, "
         f"and the operation does not decompose into others"
     )
-
-
-class resumed:
-    """Makes `frame` the current handler again for the length of a `with` block.
-
-    For a handler that expresses an operation by others, which it wants to handle itself.
-    """
-
-    __slots__ = ("frame", "token")
-
-    def __init__(self, frame: Frame) -> None:
-        self.frame = frame
-
-    def __enter__(self) -> Frame:
-        self.token = _current.set(self.frame)
-        return self.frame
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        _current.reset(self.token)

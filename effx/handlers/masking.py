@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, final
 import attrs
 
 from effx.array import Array
-from effx.effects import Effect, Frame, Handler, Operation, Value, current_frame, entered, handle, outermost
+from effx.effects import Effect, Frame, Handler, Operation, Value, current_frame, handle, outermost, resumed
 from effx.errors import TransformError
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.handlers.stage import Stage
@@ -141,13 +141,13 @@ def _perform(op: Operation[Any], kinds: Kinds, operands: tuple[Value, ...]) -> A
             left.remove(next(kind for kind in left if isinstance(handler, kind)))
         elif frame.intercepts or owns or (op.effects and handler.takes(op.effects)):
             if isinstance(handler, Stage):
-                with entered(frame.outer):
+                with resumed(frame.outer):
                     return handler.handle(frame, _masked(op, tuple(left)), operands)
             # What the handler performs for a masked operation is masked too.
-            with entered(Frame(Mask(tuple(left)), frame.outer)):
+            with resumed(Frame(Mask(tuple(left)), frame.outer)):
                 return handler.handle(frame, op, operands)
         frame = frame.outer
-    with entered(frame):
+    with resumed(frame):
         if frame is None:
             return outermost.handler.handle(outermost, op, operands)
         return op(*operands)

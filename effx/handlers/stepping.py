@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from effx.array import Array
 from effx.array.indexing import getitem
 from effx.array.promotion import zeros
-from effx.effects import Frame, entered, resumed
+from effx.effects import Frame, resumed
 from effx.handlers.recursion.branches import meeting
 from effx.handlers.recursion.layout import arrays_of, fit, flatten_boxes, handler_of, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked
@@ -76,12 +76,12 @@ def _scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...
     # Taking slices and stacking results is the loop's own affair: the handler does not see it.
     n = op.constants + op.carries
     constants, carry = operands[: op.constants], list(operands[op.constants : n])
-    with entered(frame.outer):
+    with resumed(frame.outer):
         leaves, layouts = sliced(frame, operands[n:], op.length)
     rows: list[list[Array]] = []
     found: list[Collected] = []
     for i in reversed(range(op.length)) if op.reverse else range(op.length):
-        with entered(frame.outer):
+        with resumed(frame.outer):
             slices = rebuild_boxes(frame, [getitem(x, i) for x in leaves], layouts)
         results, collected = _turn(frame, op.body, [*constants, *carry, *slices])
         carry = results[: op.carries]
@@ -91,7 +91,7 @@ def _scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...
         rows.reverse()
         found.reverse()
     types = op.infer(*[x.type for x in operands])[op.carries :]
-    with entered(frame.outer):
+    with resumed(frame.outer):
         _collect(frame, found)
         if not rows:
             return (*carry, *[zeros(t) for t in types])

@@ -17,7 +17,7 @@ import attrs
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand, convert
-from effx.effects import Frame, current_frame, isolated, resumed
+from effx.effects import Frame, current_frame, resumed
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.renewal import renewed
@@ -278,8 +278,7 @@ def perform_custom(call: Invocation, rules: Rules) -> PyTree:
     handler = owner.frame.handler
     # A named function is staged first: its rule's results are boxed by the types of its own.
     if owner.applies and rules.function is None and isinstance(handler, PayloadHandler):
-        outer = owner.frame.outer
-        with isolated() if outer is None else resumed(outer):
+        with resumed(owner.frame.outer):
             outputs = handler.apply_custom(owner.frame, rules, call.boxes, call.primals)
         if outputs is not None:
             return call.result(outputs)
