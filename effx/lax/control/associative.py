@@ -7,6 +7,9 @@ from collections.abc import Callable
 from operator import index
 from typing import TypeVar, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
 from effx.array import Array
 from effx.array.shaping import concatenate, stack
 from effx.errors import ShapeError, TransformError, TreeError
@@ -26,6 +29,10 @@ E = TypeVar("E")
 Combine = Callable[[list[Array], list[Array]], list[Array]]
 
 
+@overload
+def associative_scan(
+    fn: Callable[[Array, Array], Array], elems: NDArray[np.generic], reverse: bool = False, axis: int = 0
+) -> Array: ...
 @overload
 def associative_scan(fn: Callable[[E, E], E], elems: E, reverse: bool = False, axis: int = 0) -> E: ...
 @overload

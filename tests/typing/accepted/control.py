@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import assert_type
 
+import numpy as np
+
 import effx
 import effx.numpy as enp
 from effx import Array, Scalar, Size, lax
@@ -34,6 +36,15 @@ def scans() -> None:
 
     assert_type(lax.scan(count, enp.asarray(0), None, length=3), tuple[Array, Array])
     assert_type(lax.map(lambda row: row * 2.0, ROWS).shape, tuple[int, ...])
+
+
+def associative_scans() -> None:
+    def plus(a: Array[enp.float32, L, N], b: Array[enp.float32, L, N]) -> Array[enp.float32, L, N]:
+        return a + b
+
+    assert_type(lax.associative_scan(plus, ROWS), Array[enp.float32, L, N])
+    assert_type(lax.associative_scan(enp.matmul, np.ones((3, 2, 2))), Array)
+    assert lax.associative_scan(enp.add, np.arange(4)).tolist() == [0, 1, 3, 6]
 
 
 def loops() -> None:
