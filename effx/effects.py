@@ -15,7 +15,7 @@ from typing import ClassVar, Generic, TypeVar, cast, final
 
 import attrs
 
-from effx.errors import EffxError, NoRuleError, hide_internal_frames
+from effx.errors import EffxError, NoRuleError, TransformError, hide_internal_frames
 
 __all__ = [
     "Frame",
@@ -98,6 +98,9 @@ class Operation(Generic[R_co]):
         super().__init_subclass__(**arguments)
         if "name" not in cls.__dict__:
             cls.name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+        effects = cls.__dict__.get("effects")
+        if isinstance(effects, list | tuple | set | str | Label):
+            raise TransformError(f"{cls.name}: effects must be a frozenset of labels, got {effects!r}")
 
     @classmethod
     def can_decompose(cls) -> bool:

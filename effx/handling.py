@@ -6,7 +6,18 @@ here may not.
 Never: define anything; these are names of things that live elsewhere.
 """
 
-from effx.effects import Effect, Frame, Handler, Label, Operation, decomposes, forward, handle, perform
+from effx.effects import (
+    Effect,
+    Frame,
+    Handler,
+    Label,
+    Operation,
+    decomposes,
+    forward,
+    handle,
+    isolated,
+    perform,
+)
 from effx.handlers.analysis import Backward, Forward, Place, places
 from effx.handlers.boxing import BoxHandler
 from effx.handlers.coverage import Coverage, coverage, operation_classes
@@ -78,6 +89,7 @@ __all__ = [
     "emits",
     "forward",
     "handle",
+    "isolated",
     "jvp_rule",
     "jvp_tuple_rule",
     "mask",

@@ -205,6 +205,37 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             raise TransformError(f"{self.name}: default = 'forward' needs a method primal(payload)")
         return plain
 
+    def box(self, frame: Frame, payload: P, like: Array) -> Array:
+        """Returns a value of a frame of this handler: it carries `payload` and has the type of the array `like`.
+
+        `run` does this; by hand it is needed by what opens a frame itself (`with handler.installed() as frame`).
+
+        >>> import effx
+        >>> from effx.library.intervals import Interval, Intervals
+        >>> bounds = Intervals()
+        >>> with bounds.installed() as frame:
+        ...     x = bounds.box(frame, Interval(effx.device_put(0.0), effx.device_put(2.0)), effx.device_put(1.0))
+        ...     high = bounds.payload(frame, x * x + 1.0).high
+        >>> round(float(high), 3)
+        5.0
+        """
+        return Box(frame, payload, like.type)
+
+    def payload(self, frame: Frame, x: Array) -> P:
+        """Returns what a value carries under a frame of this handler; a plain value is lifted.
+
+        Raises:
+            EscapedBoxError: the value belongs to a handler that has ended.
+        """
+        if type(x) is Box:
+            if x.frame is frame:
+                return cast("P", x.payload)
+            if not x.frame.live:
+                raise EscapedBoxError(
+                    f"payload: a value {x.type!r} belongs to {x.frame.handler.describe()}, which has ended"
+                )
+        return self.lift(x)
+
     def run(self, function: Callable[..., PyTree], *args: PyTree, like: PyTree = None) -> PyTree:
         """Runs a function on payloads.
 
@@ -239,7 +270,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
                 leaves[i] = Box(frame, leaves[i], t)
             results, out_tree = flatten(function(*tree.unflatten(leaves)))
             found = out_tree.unflatten(
-                [self._of_arrays(payload(frame, as_operand(y, self.name))) for y in results]
+                [self._of_arrays(self.payload(frame, as_operand(y, self.name))) for y in results]
             )
         return self.returns(found, frame)
 
@@ -279,28 +310,6 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
                 f"{flatten_until(result, is_leaf=self._is_payload)[1]}, but the function gives {out_tree}"
             )
         return tuple([self._result(frame, name, y, t) for y, t in zip(found, types, strict=True)])
-
-
-def box(frame: Frame, value: object, like: Array) -> Box:
-    """Returns a box of a frame that carries `value` and looks like the array `like`."""
-    return Box(frame, value, like.type)
-
-
-def payload(frame: Frame, x: Array) -> Any:
-    """Returns what a box of a frame carries; a plain value is lifted.
-
-    Raises:
-        EscapedBoxError: the box belongs to another handler.
-    """
-    if type(x) is Box:
-        if x.frame is frame:
-            return x.payload
-        if not x.frame.live:
-            raise EscapedBoxError(
-                f"payload: a value {x.type!r} belongs to {x.frame.handler.describe()}, which has ended"
-            )
-    handler = cast("BoxHandler[Any]", frame.handler)
-    return handler.lift(x)
 
 
 def _class_of(kind: object) -> type[Any] | UnionType | None:

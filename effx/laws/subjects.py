@@ -15,7 +15,7 @@ from effx.array import Array, Box
 from effx.effects import handle
 from effx.errors import EffxError, TransformError
 from effx.flags import enable_x64
-from effx.handlers.boxing import BoxHandler, box, payload
+from effx.handlers.boxing import BoxHandler
 from effx.handlers.intercepting import InterceptHandler
 from effx.handlers.reference import Reference
 from effx.handlers.ruled import RuledHandler
@@ -84,10 +84,10 @@ class HandlerSubject:
         last = len(xs) - 1
         with handle(self.handler) as frame:
             given = [
-                x if (known and i == last) or not boxed(i) else box(frame, self.carry(x), x)
+                x if (known and i == last) or not boxed(i) else self.handler.box(frame, self.carry(x), x)
                 for i, x in enumerate(xs)
             ]
-            return [payload(frame, y) for y in leaves(f(*given))]
+            return [self.handler.payload(frame, y) for y in leaves(f(*given))]
 
     def refuses(self, text: str, shapes: tuple[Shape, ...]) -> str | None:
         """Returns why a form of expression cannot be used under the handler; None where it can."""
@@ -100,7 +100,7 @@ class HandlerSubject:
         source = text.format(*[f"a{i}" for i in range(len(shapes))])
         with enable_x64(True), handle(Reference()), handle(self.handler) as frame:
             xs = [enp.asarray(np.full(s, 0.3)) for s in shapes]
-            names = {f"a{i}": box(frame, self.carry(x), x) for i, x in enumerate(xs)}
+            names = {f"a{i}": self.handler.box(frame, self.carry(x), x) for i, x in enumerate(xs)}
             try:
                 result = eval(source, NAMESPACE | names)
             except EffxError as error:

@@ -20,7 +20,6 @@ import effx
 import effx.numpy as enp
 from effx import Array, tree
 from effx.errors import DTypeError, TransformError
-from effx.handlers.boxing import box, payload
 from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural, Unary
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
@@ -99,7 +98,7 @@ class Laplacians(BoxHandler[Flow]):
         self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Pushes by the user's tangent."""
-        xs = [payload(frame, x) for x in primals]
+        xs = [self.payload(frame, x) for x in primals]
         places = [i for i, x in enumerate(xs) if x.gradient is not None]
         if rules.jvp is None or not places or any([x.frame is frame for x in constants]):
             return None
@@ -123,7 +122,7 @@ class Laplacians(BoxHandler[Flow]):
             return [dys[i] for i in wanted]
 
         for i, (gradient, lap) in zip(wanted, pushed(tangent, moving), strict=True):
-            results[i] = box(frame, Flow(ys[i], gradient, lap), ys[i])
+            results[i] = self.box(frame, Flow(ys[i], gradient, lap), ys[i])
         return tuple(results)
 
     def unstack(self, payload: Flow) -> Flow:
@@ -303,13 +302,15 @@ def laplacian(f: Callable[Q, R]) -> Callable[Q, tuple[R, R]]:
         count = sum([x.size for x in values])
         if not count:
             raise TransformError("laplacian: takes at least one element to differentiate by, got none")
-        with Laplacians().installed() as frame:
+        handler = Laplacians()
+        with handler.installed() as frame:
             boxes = [
-                box(frame, Flow(x, d), x) for x, d in zip(values, _directions(values, count), strict=True)
+                handler.box(frame, Flow(x, d), x)
+                for x, d in zip(values, _directions(values, count), strict=True)
             ]
             moved, named = structure.unflatten(boxes)
             results, shape = tree.flatten(f(*moved, **named))
-            found = [payload(frame, enp.asarray(y)) for y in results]
+            found = [handler.payload(frame, enp.asarray(y)) for y in results]
         laps = [enp.zeros_like(y.value) if y.laplacian is None else y.laplacian for y in found]
         return shape.unflatten([y.value for y in found]), shape.unflatten(laps)
 

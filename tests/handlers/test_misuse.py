@@ -18,6 +18,7 @@ from effx import Array, lax
 from effx.errors import DTypeError, EffxError, EscapedBoxError, TransformError, TreeError
 from effx.handlers.reference import evaluate
 from effx.handling import (
+    ArrayOperation,
     BoxHandler,
     Forward,
     InterceptHandler,
@@ -181,6 +182,15 @@ def test_labels_are_a_frozenset(labels: Any) -> None:
 
         class Takes(InterceptHandler[None]):
             handles: ClassVar[Any] = labels
+
+
+@pytest.mark.parametrize("labels", [[Label("a")], {Label("a")}, (Label("a"),), Label("a"), "a"], ids=repr)
+def test_effects_are_a_frozenset(labels: Any) -> None:
+    """So is an operation of a user's, before any jit tries to key a cache with it."""
+    with pytest.raises(TransformError, match=r"^draws_lots: effects must be a frozenset of labels, got "):
+
+        class DrawsLots(ArrayOperation):
+            effects = labels
 
 
 def test_labels_may_be_a_property_or_a_field() -> None:

@@ -18,7 +18,7 @@ from effx import Array, lax
 from effx.array import Box
 from effx.effects import Frame, Operation, Value, handle
 from effx.errors import TransformError
-from effx.handlers.boxing import BoxHandler, payload
+from effx.handlers.boxing import BoxHandler
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.base import Structural
 from effx.ir.ops.compare import Gt
@@ -180,9 +180,10 @@ def test_around_vmap(model: Model) -> None:
     def batched(x: Any) -> Any:
         return effx.vmap(lambda v: model(v, enp.asarray(ROWS)))(x)
 
-    with handle(Structured()) as frame:
+    structured = Structured()
+    with structured.installed() as frame:
         start = Bounds(enp.asarray(lows), enp.asarray(highs))
-        out = payload(frame, batched(Box(frame, start, start.low.type)))
+        out = structured.payload(frame, batched(Box(frame, start, start.low.type)))
     for m in range(2):
         want = bounds(model, lows[m], highs[m])
         np.testing.assert_allclose(

@@ -15,7 +15,7 @@ import effx.numpy as enp
 from effx import Array, custom_jvp, custom_vjp, grad, jit, jvp, vmap
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
 from effx.handlers import reference
-from effx.handlers.boxing import BoxHandler, box, payload
+from effx.handlers.boxing import BoxHandler
 from effx.ir.ops.base import Monotone
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.elementwise import Mul
@@ -181,10 +181,11 @@ def test_state_goes_through_functions_with_rules(wrap: Any) -> None:
     f = wrap(forward_rule())
 
     def count(x: Any) -> Any:
-        with handle(Counts()) as frame:
+        counts = Counts()
+        with counts.installed() as frame:
             frame.state = enp.asarray(0)
-            y = f(box(frame, Tag(x), enp.asarray(1.0)), 2.0) * 3.0
-            return payload(frame, y).value, frame.state
+            y = f(counts.box(frame, Tag(x), enp.asarray(1.0)), 2.0) * 3.0
+            return counts.payload(frame, y).value, frame.state
 
     value, number = count(enp.asarray(1.0))
     close(value, 6.0 * np.exp(1.0))

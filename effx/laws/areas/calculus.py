@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.array import Array
+from effx.array import Array, Box
 from effx.effects import (
     Frame,
     Handler,
@@ -25,8 +25,7 @@ from effx.effects import (
     stack_of,
 )
 from effx.errors import AxisNameError, EffxError, EscapedBoxError
-from effx.handlers.boxing import box
-from effx.handlers.jvp import JVP
+from effx.handlers.jvp import JVP, Dual
 from effx.handlers.reference import evaluate
 from effx.handlers.vmap import Vmap
 from effx.laws.areas.subjects import ANY, FLAT, SMALL, Function, Points, loss, raised
@@ -259,9 +258,7 @@ def operations_are_values(op: AnyOperation, operands: Points) -> None:
 def boxes_keep_types(f: Function, xs: Points) -> None:
     want = [y.type for y in effx.tree.leaves(f(*xs))]
     with handle(JVP()) as frame:
-        from effx.handlers.jvp import Dual
-
-        boxed = [box(frame, Dual(x, v), x) for x, v in zip(xs, directions(xs), strict=True)]
+        boxed = [Box(frame, Dual(x, v), x.type) for x, v in zip(xs, directions(xs), strict=True)]
         got = [y.type for y in effx.tree.leaves(f(*boxed))]
     assert all([a.matches(b) for a, b in zip(got, want, strict=True)]), (got, want)
 

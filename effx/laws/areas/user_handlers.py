@@ -13,7 +13,6 @@ from effx import lax, tree
 from effx.array import Array
 from effx.effects import handle
 from effx.errors import EscapedBoxError, NoRuleError
-from effx.handlers.boxing import box, payload
 from effx.handlers.reference import evaluate
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Cond
@@ -161,11 +160,11 @@ def branches_join(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     with handle(subject.handler) as frame:
         # An index that belongs to the handler, as if it had rules for comparisons.
         index = enp.asarray(1, enp.int32)
-        which = box(frame, subject.handler.lift(index), index)
-        boxed = [box(frame, subject.carry(x), x) for x in xs[:-1]]
+        which = subject.handler.box(frame, subject.handler.lift(index), index)
+        boxed = [subject.handler.box(frame, subject.carry(x), x) for x in xs[:-1]]
         known = dict(zip(program.inputs, [*program.constants, which, *boxed, xs[-1]], strict=True))
         results = e.op(which, *[known[v] for v in e.inputs[1:]])
-        carried = [payload(frame, y) for y in results]
+        carried = [subject.handler.payload(frame, y) for y in results]
     for branch in (f, other):
         for p, y in zip(carried, leaves(branch(*xs)), strict=True):
             assert subject.relation is None or subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
@@ -288,7 +287,7 @@ def handlers_differentiate(subject: HandlerSubject, f: TypedProgram, xs: Points)
 def handlers_keep_types(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     want = [y.type for y in leaves(f(*xs))]
     with handle(subject.handler) as frame:
-        boxed = [box(frame, subject.carry(x), x) for x in xs[:-1]]
+        boxed = [subject.handler.box(frame, subject.carry(x), x) for x in xs[:-1]]
         got = [y.type for y in leaves(f(*boxed, xs[-1]))]
     assert all([a.matches(b) for a, b in zip(got, want, strict=True)]), (got, want)
 
@@ -319,5 +318,5 @@ def handlers_and_gradients_meet_under_jit(subject: HandlerSubject, f: TypedProgr
 @law(AREA, "a box outside its frame's life is an error", CASES, compiles=True)
 def handlers_keep_their_boxes(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     with handle(subject.handler) as frame:
-        kept = box(frame, subject.carry(xs[0]), xs[0])
+        kept = subject.handler.box(frame, subject.carry(xs[0]), xs[0])
     assert subject.handler.describe() in str(raised(EscapedBoxError, lambda: enp.sin(kept)))

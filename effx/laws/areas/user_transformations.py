@@ -12,9 +12,8 @@ import effx
 import effx.numpy as enp
 from effx import lax, tree
 from effx.array import Array
-from effx.effects import current_frame, handle
+from effx.effects import current_frame
 from effx.errors import TransformError
-from effx.handlers.boxing import box, payload
 from effx.handlers.reference import evaluate
 from effx.laws.areas.subjects import Function, Points, batch, looped, loss
 from effx.laws.comparing import difference, directions, leaves, pairing, same
@@ -64,10 +63,12 @@ def numeric_gradient(f: Function, xs: Sequence[Array]) -> PyTree:
 def by_dual_numbers(f: Function) -> Function:
     """The derivative along ones, by a user's handler."""
 
+    dual = DualNumbers()
+
     def derivative(*xs: Array) -> PyTree:
-        with handle(DualNumbers()) as frame:
-            ys = leaves(f(*[box(frame, DualNumber(x, enp.ones_like(x)), x) for x in xs]))
-            return tuple([payload(frame, y).slope for y in ys])
+        with dual.installed() as frame:
+            ys = leaves(f(*[dual.box(frame, DualNumber(x, enp.ones_like(x)), x) for x in xs]))
+            return tuple([dual.payload(frame, y).slope for y in ys])
 
     return derivative
 

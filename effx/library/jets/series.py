@@ -16,7 +16,6 @@ import effx
 import effx.numpy as enp
 from effx import Array
 from effx.errors import TransformError
-from effx.handlers.boxing import box, payload
 from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural
 from effx.ir.ops.convert import Convert, StopGradient
 from effx.ir.ops.custom import Rules
@@ -87,7 +86,7 @@ class Jets(BoxHandler[Jet]):
         self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Integrates the user's tangent."""
-        xs = [payload(frame, x) for x in primals]
+        xs = [self.payload(frame, x) for x in primals]
         places = [i for i, x in enumerate(xs) if x.terms]
         if rules.jvp is None or not places or any([x.frame is frame for x in constants]):
             return None
@@ -105,7 +104,9 @@ class Jets(BoxHandler[Jet]):
         results: list[Array] = []
         for y, dy in zip(found[:n], found[n:], strict=True):
             whole = y.primal.type.kind in "fc"
-            results.append(box(frame, _integral(y.primal, dy, self.order), y.primal) if whole else y.primal)
+            results.append(
+                self.box(frame, _integral(y.primal, dy, self.order), y.primal) if whole else y.primal
+            )
         return tuple(results)
 
 
@@ -126,11 +127,12 @@ def _lowered(
     values = [x.primal for x in xs]
     if order == 1:
         return [Jet(y, ()) for y in tangent(values, [v[0] for v in velocities])]
-    with Jets(order - 1).installed() as frame:
+    lower = Jets(order - 1)
+    with lower.installed() as frame:
         for i in places:
-            values[i] = box(frame, Jet(xs[i].primal, xs[i].terms[:-1]), xs[i].primal)
-        moved: list[Array] = [box(frame, Jet(v[0], v[1:]), v[0]) for v in velocities]
-        return [payload(frame, y) for y in tangent(values, moved)]
+            values[i] = lower.box(frame, Jet(xs[i].primal, xs[i].terms[:-1]), xs[i].primal)
+        moved: list[Array] = [lower.box(frame, Jet(v[0], v[1:]), v[0]) for v in velocities]
+        return [lower.payload(frame, y) for y in tangent(values, moved)]
 
 
 def _integral(y: Array, dy: Jet, order: int) -> Jet:

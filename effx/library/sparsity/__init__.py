@@ -12,10 +12,8 @@ import numpy as np
 import effx
 import effx.numpy as enp
 from effx import Array, tree
-from effx.effects import isolated
 from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError
-from effx.handlers.boxing import box, payload
-from effx.handling import Reference, handle
+from effx.handling import Reference, handle, isolated
 from effx.library.colouring import Colours, Pattern, colour_columns, colour_symmetric, count_colours
 from effx.library.sparsity import rules
 from effx.library.sparsity.dependence import Dependence, Dependences, Interactions
@@ -131,10 +129,12 @@ def _patterns(
         ends = np.cumsum([0, *sizes])
         with handler.installed() as frame:
             boxes = [
-                box(frame, Dependence(None, unit[a:b].reshape((*shape, n))), enp.zeros(shape, dtype))
+                handler.box(frame, Dependence(None, unit[a:b].reshape((*shape, n))), enp.zeros(shape, dtype))
                 for a, b, shape, dtype in zip(ends[:-1], ends[1:], shapes, dtypes, strict=True)
             ]
-            results = [payload(frame, enp.asarray(y)) for y in tree.leaves(f(*structure.unflatten(boxes)))]
+            results = [
+                handler.payload(frame, enp.asarray(y)) for y in tree.leaves(f(*structure.unflatten(boxes)))
+            ]
             rows = [handler.sets(y).reshape((-1, n)) for y in results]
             state: Array = frame.state  # type: ignore[assignment]  # states are of any type
         return enp.concatenate([enp.zeros((0, n), bool), *rows]), state

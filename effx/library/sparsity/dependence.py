@@ -16,7 +16,6 @@ import attrs
 import effx.numpy as enp
 from effx import Array
 from effx.errors import TransformError
-from effx.handlers.boxing import box, payload
 from effx.handling import BoxHandler, Frame
 from effx.ir.ops.custom import Rules
 
@@ -97,26 +96,29 @@ class Dependences(BoxHandler[Dependence, Array]):
         self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Takes the sets of the user's tangent; of a function with a rule for reverse mode alone, all of them."""
-        with attrs.evolve(self, ruled=False).installed() as inner:
+        plain = attrs.evolve(self, ruled=False)
+        with plain.installed() as inner:
             inner.state = frame.state
             known, xs = [
-                [box(inner, payload(frame, x), x) if x.frame is frame else x for x in values]
+                [plain.box(inner, self.payload(frame, x), x) if x.frame is frame else x for x in values]
                 for values in (constants, primals)
             ]
             moved = [x if x.frame is inner and x.type.kind in "fc" else None for x in xs]
             if rules.jvp is not None:
                 ys, tangents = rules.jvp(known, xs, moved)
-                sets = [None if t is None else self.sets(payload(inner, t)) for t in tangents]
+                sets = [None if t is None else self.sets(plain.payload(inner, t)) for t in tangents]
             else:
                 assert rules.vjp is not None
                 ys = rules.vjp(known, xs, [x is not None for x in moved])[0]
-                every = every_one([self.sets(payload(inner, x)) for x in (*known, *xs)])
+                every = every_one([self.sets(plain.payload(inner, x)) for x in (*known, *xs)])
                 inner.state = self.meeting(cast("Array", inner.state), every, every)
                 sets = [spread(every, y.shape) for y in ys]
             frame.state = inner.state
         return tuple(
             [
-                box(frame, Dependence(None, enp.zeros((*y.shape, self.size), bool) if on is None else on), y)
+                self.box(
+                    frame, Dependence(None, enp.zeros((*y.shape, self.size), bool) if on is None else on), y
+                )
                 for y, on in zip(ys, sets, strict=True)
             ]
         )
