@@ -28,6 +28,7 @@ __all__ = [
     "forward",
     "handle",
     "perform",
+    "scope_within",
     "stack_of",
 ]
 
@@ -195,6 +196,11 @@ _current: ContextVar[Frame | None] = ContextVar("effx_handlers", default=None)
 current_frame = _current.get
 # The names of the surrounding `named_scope`s, joined by "/"; recorded with each operation.
 current_scope: ContextVar[str] = ContextVar("effx_scope", default="")
+
+
+def scope_within(outer: str, scope: str) -> str:
+    """Returns the path of a scope that is entered within another; either may be none."""
+    return f"{outer}/{scope}" if outer and scope else outer or scope
 
 
 class _Unset(Handler):

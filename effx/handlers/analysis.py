@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from effx.array import Array
-from effx.effects import Operation
+from effx.effects import Operation, scope_within
 from effx.errors import NoRuleError, TransformError, source_of
 from effx.handlers.ruled import Rules, check_classes
 from effx.ir.ops.control import Cond, HigherOrder, Scan, While
@@ -82,8 +82,7 @@ class Place:
 
     def at(self, equation: Equation) -> "Place":
         """Returns the place of another equation of the same program."""
-        scopes = "/".join([s for s in (self.scopes, equation.scope) if s])
-        return attrs.evolve(self, equation=equation, scopes=scopes)
+        return attrs.evolve(self, equation=equation, scopes=scope_within(self.scopes, equation.scope))
 
     def inside(self, program: Program) -> "Place":
         """Returns where a program that the operation holds is: its equations are `at` it."""

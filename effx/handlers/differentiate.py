@@ -6,7 +6,7 @@ Never: see a pytree; the public transforms flatten.
 from collections.abc import Callable, Sequence
 
 from effx.array import Array, Box
-from effx.effects import handle
+from effx.effects import current_scope, handle
 from effx.handlers import transpose
 from effx.handlers.jvp import JVP, Dual
 from effx.handlers.linear import LinearProgram, Record
@@ -59,7 +59,7 @@ def linearize(
     """
     record = Record()
     with handle(record, origin) as frame:
-        frame.state = Recorder()
+        frame.state = Recorder(current_scope.get())
         inputs = [Var(x.type) for x, a in zip(primals, active, strict=True) if a]
         boxes = iter([Box(frame, var, var.type) for var in inputs])
         outputs, moved = jvp(function, primals, [next(boxes) if a else None for a in active], origin)
@@ -75,7 +75,7 @@ def record_linear(function: Function, inputs: Sequence[Var]) -> tuple[LinearProg
     """
     record = Record()
     with handle(record) as frame:
-        frame.state = Recorder()
+        frame.state = Recorder(current_scope.get())
         results = function([Box(frame, var, var.type) for var in inputs])
         dependent = [type(y) is Box and y.frame is frame for y in results]
         kept = [y for y, d in zip(results, dependent, strict=True) if d]

@@ -10,7 +10,7 @@ from typing import TypeVar, cast, final
 import attrs
 
 from effx.array import Array, Box, HostArray
-from effx.effects import Frame, Handler, Operation, Value, current_scope, handle, is_in_scope
+from effx.effects import Frame, Handler, Operation, Value, current_scope, handle, is_in_scope, scope_within
 from effx.errors import TransformError, current_source, source_in_force
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
@@ -25,11 +25,16 @@ R = TypeVar("R")
 
 @final
 class Recorder:
-    """What one staging keeps: the equations, and the outside values that the function uses."""
+    """What one staging keeps: the equations, and the outside values that the function uses.
 
-    __slots__ = ("captured", "equations", "variables")
+    Attributes:
+        around: the scope in which the recording began, which is none of the program's.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("around", "captured", "equations", "variables")
+
+    def __init__(self, around: str = "") -> None:
+        self.around = around
         self.equations: list[Equation] = []
         # Captured values stay alive here, so that their ids stay theirs.
         self.captured: list[tuple[Array, Var]] = []
@@ -47,6 +52,11 @@ class Recorder:
             var = self.variables[id(x)] = Var(x.type)
             self.captured.append((x, var))
         return var
+
+    def scope(self) -> str:
+        """Returns the scope of what is performed now, within the recording."""
+        scope = current_scope.get()
+        return scope[len(self.around) + 1 :] if scope and self.around else scope
 
 
 @final
@@ -150,7 +160,7 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
             source_in_force.set(equation.source)
             if equation.scope != scope:
                 scope = equation.scope
-                current_scope.set(f"{outer}/{scope}" if outer and scope else outer or scope)
+                current_scope.set(scope_within(outer, scope))
             result = equation.op(*[read(x) for x in equation.inputs])
             if equation.op.multiple:
                 env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))

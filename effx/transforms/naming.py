@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, final
 
 from effx.array import Array
-from effx.effects import current_frame, current_scope
+from effx.effects import current_frame, current_scope, scope_within
 from effx.errors import TransformError
 from effx.handlers.stage import stage
 from effx.ir.ops.control import Call
@@ -54,8 +54,7 @@ class named_scope(ContextDecorator):
         self._tokens: list[Token[str]] = []
 
     def __enter__(self) -> Self:
-        outer = current_scope.get()
-        self._tokens.append(current_scope.set(f"{outer}/{self.name}" if outer else self.name))
+        self._tokens.append(current_scope.set(scope_within(current_scope.get(), self.name)))
         return self
 
     def __exit__(

@@ -126,6 +126,20 @@ def test_table() -> None:
     assert [short(x) for x in (0, 999, 1000, 2.5e10, 1e16)] == ["0", "999", "1k", "25G", "10P"]
 
 
+def test_gradients_are_booked_under_the_scopes_of_the_model() -> None:
+    """A product of matrices costs three of them with its gradients."""
+
+    def loss(a: Any, b: Any) -> Any:
+        with effx.named_scope("dense"):
+            y = a @ b
+        return enp.sum(y)
+
+    forward, both = [cost(f)(spec(20, 20), spec(20, 20)) for f in (loss, effx.value_and_grad(loss, (0, 1)))]
+    flops = [{line.name: line.flops for line in report.scopes} for report in (forward, both)]
+    assert flops[0]["dense"] == 2 * 20**3
+    assert flops[1]["dense"] == 3 * 2 * 20**3
+
+
 def test_sizes_zero_and_one() -> None:
     """Empty arrays cost nothing; scalars count."""
     assert cost(lambda x: enp.sin(x))(spec(0)).flops == 0

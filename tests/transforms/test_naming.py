@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from typing import Any
 
 import pytest
 
 import effx
 import effx.numpy as enp
+from effx import lax
 from effx.errors import TransformError
+from effx.handling import places
+from effx.ir.ops.linalg import DotGeneral
 from effx.ir.text import parse_program
 
 
@@ -47,6 +51,46 @@ def test_scopes_survive_transformations() -> None:
     for f in (effx.grad(scoped), effx.grad(effx.jit(scoped)), effx.grad(effx.checkpoint(scoped))):
         assert "layer1/attention/sin" in effx.jit(f).lower(1.0).as_text(debug_info=True)
     assert "layer1/sin" in effx.jit(effx.vmap(effx.jit(scoped))).lower(enp.ones(3)).as_text(debug_info=True)
+
+
+def products(f: Any, *args: Any) -> Counter[str]:
+    """How many matrix products a program has in each scope, inside loops too."""
+    return Counter([p.scopes for p in places(effx.make_jaxpr(f)(*args)) if isinstance(p.op, DotGeneral)])
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda f: f, effx.jit, effx.checkpoint, lambda f: effx.vmap(f, (None, 0))], ids=str
+)
+def test_the_backward_pass_has_the_scopes_of_the_forward_pass(wrap: Any) -> None:
+    """Each transpose stands where its operation stood; the scope around grad counts once."""
+
+    def model(w: Any, x: Any) -> Any:
+        with effx.named_scope("dense"):
+            y = x @ w
+        with effx.named_scope("turn"):
+            return lax.scan(lambda c, _: (enp.sin(c @ w), None), y, None, length=3)[0]
+
+    def loss(w: Any, x: Any) -> Any:
+        return enp.sum(wrap(model)(w, x) ** 2)
+
+    w, x = enp.ones((3, 3)) / 8, enp.ones((4, 3))
+
+    def step(w: Any, x: Any) -> Any:
+        with effx.named_scope("step"):
+            return effx.grad(loss, (0, 1))(w, x)
+
+    # Forward and two transposes; checkpoint computes the forward pass once more.
+    expected = 4 if wrap is effx.checkpoint else 3
+    assert products(step, w, x) == {"step/dense": expected, "step/turn": expected}
+
+    def pulled(w: Any, x: Any) -> Any:
+        with effx.named_scope("forward"):
+            y, pull = effx.vjp(loss, w, x)
+        with effx.named_scope("backward"):
+            return pull(enp.ones_like(y))
+
+    forward = {"forward/dense": 1, "forward/turn": 1}
+    assert products(pulled, w, x) == forward | {"backward/dense": expected - 1, "backward/turn": expected - 1}
 
 
 def test_a_jitted_function_does_not_remember_the_scope_of_its_first_call() -> None:

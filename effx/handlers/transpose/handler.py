@@ -12,7 +12,7 @@ from typing import TypeVar, cast, final
 import attrs
 
 from effx.array import Array, HostArray
-from effx.effects import Operation, RuleTable
+from effx.effects import Operation, RuleTable, current_scope, scope_within
 from effx.errors import NoRuleError, source_in_force
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.program import Atom, Equation, Program, Var
@@ -81,18 +81,23 @@ def backward(
 
     for atom, ct in zip(program.outputs, cotangents, strict=True):
         add(atom, ct)
-    token = source_in_force.set(None)
+    # The transpose stands where the operation stood in the user's source, and in its scopes.
+    outer, scope = current_scope.get(), ""
+    token, around = source_in_force.set(None), current_scope.set(outer)
     try:
         for e in reversed(program.equations):
             cts = [found.pop(v, None) for v in e.outputs]
             if all([ct is None for ct in cts]):
                 continue
-            # The transpose stands where the operation stood in the user's source.
             source_in_force.set(e.source)
+            if e.scope != scope:
+                scope = e.scope
+                current_scope.set(scope_within(outer, scope))
             for x, result in zip(e.inputs, _transposed(e, cts, known), strict=True):
                 add(x, result)
     finally:
         source_in_force.reset(token)
+        current_scope.reset(around)
     return [found.get(x) for x in program.inputs[n:]]
 
 
