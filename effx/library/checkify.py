@@ -78,7 +78,7 @@ class Error:
 
     def get(self) -> str | None:
         """Returns the message with the user's line; None where all went well. Of a batch, that of the first member."""
-        codes, details = np.ravel(self.code), np.reshape(self.details, (-1, 2))
+        codes, details = np.asarray(self.code).ravel(), np.asarray(self.details).reshape((-1, 2))
         bad = np.flatnonzero(codes)
         if not bad.size:
             return None

@@ -255,6 +255,7 @@ def test_messages_are_kept_once() -> None:
     assert number_of(Message("another one", "", "")) == before + 1
 
 
+@pytest.mark.unguarded
 def test_wrong_messages() -> None:
     """Messages and numbers that do not fit are refused where the check stands."""
     with pytest.raises(TransformError, match=r"^check: the message 'a {} {}' does not fit f32\[\]~"):

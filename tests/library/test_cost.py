@@ -195,6 +195,7 @@ def test_peak_is_near_xlas() -> None:
         assert 0.9 < cost(g)(x, w).peak / xla < 2.1
 
 
+@pytest.mark.unguarded
 def test_wrong_turns() -> None:
     """A number of turns is a number."""
     with pytest.raises(TransformError, match=r"^cost: turns must be a number that is not negative, got 'a'"):

@@ -153,6 +153,7 @@ def test_branches_that_are_not_taken_make_parameters_too() -> None:
     assert len({float(v) for v in np.ravel(other["w"])}) == 6
 
 
+@pytest.mark.unguarded
 def test_wrong_parameters() -> None:
     """Two types for one name, a kind that does not fit, no dict, no name; superfluous ones are ignored."""
     ones = nn.initializers.ones

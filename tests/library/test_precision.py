@@ -301,6 +301,7 @@ def test_many_adapters() -> None:
         np.testing.assert_allclose(row, X @ np.asarray(w.weight + factor * w.a @ w.b), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.unguarded
 def test_wrong_adapters() -> None:
     """Ranks are ints, weights floating."""
     with pytest.raises(ShapeError, match=r"got f32\[8,8\] and 2.5"):
@@ -354,6 +355,7 @@ def test_ranges_of_all_turns() -> None:
     np.testing.assert_allclose(quantized, loop(enp.asarray(X)), atol=1e-4)
 
 
+@pytest.mark.unguarded
 def test_empty_and_unseen_ranges() -> None:
     """What was never seen stays as it is; what was zero is zero; negative ranges reach up to zero."""
     f: Model = lambda x: lax.cond(x[0, 0] > 1e6, lambda x: x @ (W * 1e-3), lambda x: x, x)  # noqa: E731

@@ -213,6 +213,7 @@ def test_bounded_sites_are_sampled_within_bounds() -> None:
     assert (u - tau).mean() == pytest.approx(0.5, abs=0.04)
 
 
+@pytest.mark.unguarded
 def test_errors() -> None:
     """No handler; no distribution; data, values and plates that do not fit."""
     with pytest.raises(NoRuleError, match=r"^sample: no handler takes the effect 'sample'"):
@@ -407,6 +408,7 @@ def test_sites_that_are_visited_many_times() -> None:
         np.testing.assert_allclose(np.mean(m, axis=0), np.arange(4.0).reshape(2, 2), atol=1.0)
 
 
+@pytest.mark.unguarded
 def test_wrong_uses() -> None:
     """Arguments out of range; a density that is none; gradients by what a later choice depends on; names, masks."""
     model: Callable[[], Any] = lambda: sample("x", Normal())  # noqa: E731

@@ -214,6 +214,7 @@ def test_users_rules_for_derivatives() -> None:
     np.testing.assert_allclose(found["f"], np.sin(1.0), rtol=1e-6)
 
 
+@pytest.mark.unguarded
 def test_wrong_arguments() -> None:
     """Names that are none, values that would lose something; a visit too many is reported by checkify."""
     with pytest.raises(TransformError, match=r"^sow: key must be a string, got 3"):

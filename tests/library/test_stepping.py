@@ -127,6 +127,7 @@ def test_a_debugger() -> None:
     assert "-> return enp.log(doubled)" in shown.getvalue()
 
 
+@pytest.mark.unguarded
 def test_wrong_arguments() -> None:
     """What stops and what pauses are functions."""
     with pytest.raises(TransformError, match=r"^step_through: stop and pause are functions, got 'log'"):

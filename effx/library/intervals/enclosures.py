@@ -15,6 +15,7 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array, lax
+from effx.array.values import Operand
 from effx.dtypes import DType
 from effx.errors import DTypeError
 from effx.handling import ArrayOperation, ArrayType, BoxHandler, Operation, Site
@@ -44,7 +45,7 @@ class Interval:
     low: Array
     high: Array
 
-    def contains(self, x: Array | float) -> Array:
+    def contains(self, x: Operand) -> Array:
         """Says for each element whether x lies between the bounds: bool[*shape]."""
         return (self.low <= x) & (x <= self.high)
 
@@ -59,28 +60,28 @@ class Interval:
     def __abs__(self) -> "Interval":
         return _computed(abs, self)
 
-    def __add__(self, other: "Interval | Array | float") -> "Interval":
+    def __add__(self, other: "Interval | Operand") -> "Interval":
         return _computed(operator.add, self, other)
 
-    def __radd__(self, other: Array | float) -> "Interval":
+    def __radd__(self, other: Operand) -> "Interval":
         return _computed(operator.add, other, self)
 
-    def __sub__(self, other: "Interval | Array | float") -> "Interval":
+    def __sub__(self, other: "Interval | Operand") -> "Interval":
         return _computed(operator.sub, self, other)
 
-    def __rsub__(self, other: Array | float) -> "Interval":
+    def __rsub__(self, other: Operand) -> "Interval":
         return _computed(operator.sub, other, self)
 
-    def __mul__(self, other: "Interval | Array | float") -> "Interval":
+    def __mul__(self, other: "Interval | Operand") -> "Interval":
         return _computed(operator.mul, self, other)
 
-    def __rmul__(self, other: Array | float) -> "Interval":
+    def __rmul__(self, other: Operand) -> "Interval":
         return _computed(operator.mul, other, self)
 
-    def __truediv__(self, other: "Interval | Array | float") -> "Interval":
+    def __truediv__(self, other: "Interval | Operand") -> "Interval":
         return _computed(operator.truediv, self, other)
 
-    def __rtruediv__(self, other: Array | float) -> "Interval":
+    def __rtruediv__(self, other: Operand) -> "Interval":
         return _computed(operator.truediv, other, self)
 
     def __pow__(self, exponent: int) -> "Interval":
@@ -105,7 +106,7 @@ class Intervals(BoxHandler[Interval]):
         return hull(a, b)
 
 
-def _computed(f: Callable[..., Array], *operands: Interval | Array | float) -> Interval:
+def _computed(f: Callable[..., Array], *operands: Interval | Operand) -> Interval:
     result: Interval = Intervals().run(f, *operands)
     return result
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import effx.numpy as enp
 from effx import Array, tree
+from effx.array.values import Operand
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.library.jets import recurrences, series
 from effx.library.jets.series import Jet, Jets, padded
@@ -76,7 +77,7 @@ def jet(f: Callable[..., R], primals: Sequence[PyTree], series: Sequence[PyTree]
     return shape.unflatten([y.primal for y in found]), shape.unflatten(derivatives)
 
 
-def taylor(f: Callable[[Array], R], x: Array | float, order: int) -> list[R]:
+def taylor(f: Callable[[Array], R], x: Operand, order: int) -> list[R]:
     """Returns the Taylor coefficients of a function of one number.
 
     Args:
@@ -105,7 +106,7 @@ def taylor(f: Callable[[Array], R], x: Array | float, order: int) -> list[R]:
     return [shape.unflatten([y.series[k] for y in found]) for k in range(order + 1)]
 
 
-def solution_series(f: Callable[[X, Array], X], x: X, t: Array | float, order: int) -> list[X]:
+def solution_series(f: Callable[[X, Array], X], x: X, t: Operand, order: int) -> list[X]:
     """Returns the Taylor coefficients in time of the solution of x' = f(x, t).
 
     The coefficient x_{k+1} is f_k / (k + 1), where f_k belongs to f along what is known of the solution
@@ -159,14 +160,14 @@ def _run(
     return [padded(y, order) for y in leaves], shape
 
 
-def _inexact(what: str, x: Array | float) -> Array:
+def _inexact(what: str, x: Operand) -> Array:
     value = enp.asarray(x)
     if value.type.kind not in "fc":
         raise DTypeError(f"{what}: a series needs a floating or complex value, got {value.type!r}")
     return value
 
 
-def _fitted(x: Array, derivative: Array | float, k: int) -> Array:
+def _fitted(x: Array, derivative: Operand, k: int) -> Array:
     d = enp.asarray(derivative)
     if d.shape != x.shape:
         raise ShapeError(
