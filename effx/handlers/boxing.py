@@ -21,6 +21,7 @@ from effx.array.promotion import as_operand
 from effx.array.values import Operand
 from effx.effects import Frame, Operation, Value
 from effx.errors import EscapedBoxError, TransformError, TreeError, current_source, source_in_force
+from effx.handlers.batches import identity, over_batches
 from effx.handlers.ruled import Default, RuledHandler
 from effx.handlers.signatures import Computes, ComputesAt
 from effx.handlers.sites import Site
@@ -296,19 +297,34 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         self, frame: Frame, function: Named, rule: Callable[..., Any], primals: Sequence[Array]
     ) -> tuple[Array, ...]:
         """Applies a rule for a named function to payloads."""
-        carried = [cast("Box", x).payload if x.frame is frame else self.lift(x) for x in primals]
-        result = rule(*function.in_tree.unflatten(carried))
+        boxed = [x.frame is frame for x in primals]
         out_tree, types = function.result()
         name = getattr(function.base, "__name__", "f")
-        try:
-            found = flatten_up_to(out_tree, result)
-        except TreeError:
-            found = [None]
-        if not all([isinstance(y, Array) or self._is_payload(y) for y in found]):
-            raise TreeError(
-                f"{self.name}: the rule for {name} gives a result of structure "
-                f"{flatten_until(result, is_leaf=self._is_payload)[1]}, but the function gives {out_tree}"
-            )
+
+        def flat(payloads: list[PyTree]) -> list[PyTree]:
+            carried = [x if b else self.lift(cast("Array", x)) for x, b in zip(payloads, boxed, strict=True)]
+            result = rule(*function.in_tree.unflatten(carried))
+            try:
+                found = flatten_up_to(out_tree, result)
+            except TreeError:
+                found = [None]
+            if not all([isinstance(y, Array) or self._is_payload(y) for y in found]):
+                raise TreeError(
+                    f"{self.name}: the rule for {name} gives a result of structure "
+                    f"{flatten_until(result, is_leaf=self._is_payload)[1]}, but the function gives {out_tree}"
+                )
+            return found
+
+        def stack(y: PyTree) -> PyTree:
+            return y if isinstance(y, Array) and not self._carries_arrays else self.stack(y)
+
+        found = over_batches(
+            function.batches,
+            flat,
+            [cast("Box", x).payload if b else x for x, b in zip(primals, boxed, strict=True)],
+            [self.unstack if b else identity for b in boxed],
+            stack,
+        )
         return tuple([self._result(frame, name, y, t) for y, t in zip(found, types, strict=True)])
 
 

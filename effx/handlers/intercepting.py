@@ -16,6 +16,7 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import Frame, Operation, Value
 from effx.errors import TransformError, TreeError, current_source, source_in_force
+from effx.handlers.batches import identity, over_batches
 from effx.handlers.ruled import Default, RuledHandler
 from effx.handlers.signatures import Answers
 from effx.handlers.sites import Site
@@ -144,9 +145,15 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         self, frame: Frame, function: Named, rule: Callable[..., Any], primals: Sequence[Array]
     ) -> tuple[Array, ...]:
         """Calls a rule in the place of a named function."""
-        found, tree = flatten(rule(*function.in_tree.unflatten(primals)))
         out_tree, types = function.result()
-        values = [as_operand(y, self.name) for y in found]
+        tree = out_tree
+
+        def flat(arrays: list[Array]) -> list[Array]:
+            nonlocal tree
+            found, tree = flatten(rule(*function.in_tree.unflatten(arrays)))
+            return [as_operand(y, self.name) for y in found]
+
+        values = over_batches(function.batches, flat, list(primals), [identity] * len(primals), identity)
         if tree != out_tree or not all([y.type.matches(t) for y, t in zip(values, types, strict=True)]):
             name = getattr(function.base, "__name__", "f")
             raise TreeError(

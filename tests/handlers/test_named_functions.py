@@ -15,7 +15,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, lax
 from effx.errors import TransformError, TreeError
-from effx.handling import BoxHandler, InterceptHandler, named_function
+from effx.handling import BoxHandler, InterceptHandler, Structural, named_function
 from effx.ir.ops.elementwise import Mul, Sin
 
 
@@ -34,6 +34,11 @@ class Tangents(BoxHandler[Dual]):
 @Tangents.rule(Mul)
 def _(op: Mul, x: Dual, y: Dual) -> Dual:
     return Dual(x.x * y.x, x.dx * y.x + x.x * y.dx)
+
+
+@Tangents.rule(Structural)
+def _(op: Structural, x: Dual) -> Dual:
+    return Dual(op(x.x), op(x.dx))
 
 
 @named_function
@@ -166,3 +171,137 @@ def test_only_functions() -> None:
     """named_function takes a function."""
     with pytest.raises(TransformError, match=r"^named_function: expected a function, got 3 of type int"):
         named_function(3)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def around(f: Any, x: Any) -> Any:
+    """The rule of Tangents for one member."""
+    return Tangents().run(f, Dual(enp.asarray(x), enp.ones_like(x)))
+
+
+MAPS: dict[str, Any] = {
+    "front": lambda f: effx.vmap(f),
+    "behind": lambda f: effx.vmap(f, 1, 1),
+    "twice": lambda f: effx.vmap(effx.vmap(f)),
+    "across": lambda f: effx.vmap(effx.vmap(f), 1, 1),
+    "jit inside": lambda f: effx.vmap(effx.jit(f)),
+    "jit around": lambda f: effx.jit(effx.vmap(effx.vmap(f))),
+    "scan inside": lambda f: effx.vmap(lambda x: lax.scan(lambda c, r: (c, f(r)), 0.0, x)[1]),
+    "scan around": lambda f: lambda x: lax.scan(lambda c, r: (c, effx.vmap(f)(r)), 0.0, x)[1],
+    "map": lambda f: effx.vmap(lambda x: lax.map(f, x)),
+    "checkpoint": lambda f: effx.vmap(effx.checkpoint(f)),
+    "cond": lambda f: effx.vmap(lambda x: lax.cond(enp.asarray(2) > 1, f, f, x)),
+}
+
+
+@pytest.mark.parametrize("wrap", MAPS.values(), ids=MAPS)
+@pytest.mark.parametrize("outside", [lambda f: f, effx.jit], ids=["eager", "jit"])
+def test_batches_further_in_keep_the_rule(wrap: Any, outside: Any) -> None:
+    """The rule is applied to each member, for boxing and for intercepting handlers."""
+    x = enp.asarray(np.linspace(-1.0, 1.0, 6, dtype=np.float32).reshape(2, 3))
+
+    def one(v: Any) -> Any:
+        return pair(v)["s"]
+
+    dual = outside(lambda x: around(wrap(one), x))(x)
+    np.testing.assert_allclose(dual.x, 2.0 * np.sin(x), rtol=1e-6)
+    np.testing.assert_allclose(dual.dx, np.full((2, 3), 100.0), rtol=1e-6)
+    np.testing.assert_allclose(outside(lambda x: Swap().run(wrap(one), x))(x), 2.0 * x, rtol=1e-6)
+
+
+def test_batches_of_some_arguments() -> None:
+    """What all members share stays one value; a plain result stays plain, a plain argument is lifted by member."""
+    lifted: list[tuple[int, ...]] = []
+
+    @attrs.frozen
+    class Shapes(BoxHandler[Dual]):
+        def lift(self, x: Array) -> Dual:
+            lifted.append(x.shape)
+            return Dual(x, enp.zeros_like(x))
+
+    @Shapes.function_rule(pair)
+    def _(x: Dual, scale: Dual) -> Any:
+        assert x.x.shape == scale.x.shape == ()
+        return {"s": Dual(x.x * scale.x, x.dx), "c": x.x}
+
+    def f(x: Any) -> Any:
+        return effx.vmap(pair, (None, 0))(x, enp.arange(3.0))
+
+    found = Shapes().run(f, Dual(enp.float32(2.0), enp.float32(1.0)))
+    np.testing.assert_array_equal(found["s"].x, [0.0, 2.0, 4.0])
+    np.testing.assert_array_equal(found["s"].dx, [1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(found["c"].x, [2.0, 2.0, 2.0])
+    assert lifted == [(), (3,)]  # inside the rule one member's; the plain result at the end, of all
+
+    none = Shapes().run(
+        lambda x: effx.vmap(lambda y: pair(x, y)["s"])(enp.zeros(0)), Dual(*[enp.float32(2.0)] * 2)
+    )
+    assert none.x.shape == (0,)
+
+
+def test_batches_have_their_names() -> None:
+    """A rule may sum over the batch, as the function may."""
+
+    @named_function
+    def center(x: Any) -> Any:
+        return x - lax.pmean(x, "rows")
+
+    @attrs.frozen
+    class Sums(InterceptHandler[None]): ...
+
+    @Sums.function_rule(center)
+    def _(x: Any) -> Any:
+        return lax.psum(x, "rows")
+
+    rows = effx.vmap(center, axis_name="rows")
+    np.testing.assert_allclose(rows(enp.arange(3.0)), [-1.0, 0.0, 1.0])
+    np.testing.assert_allclose(Sums().run(rows, enp.arange(3.0)), [3.0, 3.0, 3.0])
+    np.testing.assert_allclose(Sums().run(effx.jit(rows), enp.arange(3.0)), [3.0, 3.0, 3.0])
+
+
+def test_axes_of_payloads() -> None:
+    """A payload whose leaves have an axis of its own in front says so by unstack and stack, as for scan."""
+
+    @attrs.frozen
+    class Rows(BoxHandler[Dual]):
+        def lift(self, x: Array) -> Dual:
+            return Dual(x, enp.zeros((4, *x.shape)))
+
+        def unstack(self, payload: Dual) -> Dual:
+            return Dual(payload.x, enp.moveaxis(payload.dx, 1, 0))
+
+        def stack(self, payload: Dual) -> Dual:
+            return Dual(payload.x, enp.moveaxis(payload.dx, 0, 1))
+
+    @Rows.function_rule(pair)
+    def _(x: Dual, scale: Dual) -> Any:
+        assert x.dx.shape == (4,)
+        return {"s": Dual(x.x * 2.0, x.dx * 3.0), "c": x.x}
+
+    dx = np.arange(12, dtype=np.float32).reshape(4, 3)
+    found = Rows().run(lambda x: effx.vmap(pair)(x)["s"], Dual(enp.arange(3.0), enp.asarray(dx)))
+    np.testing.assert_array_equal(found.dx, dx * 3.0)
+
+
+def test_other_transformations_go_through_batched_functions() -> None:
+    """What is known of the function costs nothing where no handler has a rule for it."""
+    x = enp.asarray(np.linspace(0.1, 1.0, 3, dtype=np.float32))
+
+    def f(x: Any) -> Any:
+        return enp.sum(effx.vmap(pair)(x)["s"])
+
+    @attrs.frozen
+    class Idle(InterceptHandler[None]): ...
+
+    @Idle.function_rule(named_function(enp.cos))
+    def _(x: Any) -> Any:
+        raise AssertionError
+
+    for g in (f, lambda x: Idle().run(f, x), lambda x: Idle().run(effx.jit(f), x)):
+        np.testing.assert_allclose(effx.grad(g)(x), 2 * np.cos(x), rtol=1e-6)
+        np.testing.assert_allclose(effx.jit(effx.grad(g))(x), 2 * np.cos(x), rtol=1e-6)
+        np.testing.assert_allclose(
+            effx.vmap(effx.grad(g))(enp.stack([x, x])), 2 * np.cos(np.stack([x, x])), rtol=1e-6
+        )
+    # The derivative is taken further in than the handler: it sees no call of the function any more.
+    slope: Any = effx.grad(lambda x: pair(x)["s"])
+    np.testing.assert_allclose(Swap().run(effx.vmap(slope), x), 2 * np.cos(x), rtol=1e-6)

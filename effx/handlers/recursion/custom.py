@@ -48,6 +48,10 @@ def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tupl
         found = handler.apply_custom(frame, op.rules, operands[:n], operands[n:])
         if found is not None:
             return found
+    if op.rules.function is not None:
+        found = handler.keep_named(frame, op, operands)
+        if found is not None:
+            return found
     keeps = handler.keeps_rules
     if keeps_record(frame) or (not keeps and op.rules.batch is None):
         return _plain(frame, op, operands)

@@ -15,7 +15,7 @@ from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
     from effx.ir.ops.control import Cond, While
-    from effx.ir.ops.custom import Rules
+    from effx.ir.ops.custom import CustomCall, Rules
 
 __all__ = ["PayloadHandler"]
 
@@ -118,6 +118,12 @@ class PayloadHandler(Handler):
         self, frame: Frame, rules: "Rules", constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Applies a user's rule in the place of a function; None where the function itself is to be handled."""
+        return None
+
+    def keep_named(
+        self, frame: Frame, op: "CustomCall", operands: Sequence[Array]
+    ) -> tuple[Array, ...] | None:
+        """Performs a named function in a form in which handlers further out still know it; None where there is none."""
         return None
 
     def reduce_cotangent(self, payload: PyTree) -> Array:

@@ -1,16 +1,20 @@
-"""Batching by a rule of the user's.
+"""Batching of functions that handlers have rules for: by a rule of the user's, or so that others' rules stay known.
 
 Never: look into the function.
 """
 
 from collections.abc import Sequence
 
+import attrs
+
 from effx.array import Array, Box
 from effx.effects import Frame
 from effx.errors import EscapedBoxError, source_in_force
 from effx.handlers.recursion.custom import closed_over
-from effx.handlers.vmap.handler import Vmap, box, to_front
-from effx.ir.ops.custom import Rules
+from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
+from effx.handlers.recursion.staging import cached, state_of, under
+from effx.handlers.vmap.handler import Vmap, box, materialize, to_front
+from effx.ir.ops.custom import Batch, CustomCall, Rules
 
 
 def apply(
@@ -39,3 +43,42 @@ def apply(
     finally:
         source_in_force.reset(token)
     return tuple([box(frame, y, 0 if b else None) for y, b in zip(ys, flags, strict=True)])
+
+
+def named(handler: Vmap, frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...] | None:
+    """Performs a named function for all members: a handler further out applies its own rule to each of them."""
+    function, n = op.rules.function, op.constants
+    if function is None:
+        return None
+    fronted = [
+        box(frame, to_front(x.payload.value, x.payload.axis), 0) if type(x) is Box and x.frame is frame else x
+        for x in operands
+    ]
+    leaves, layouts = flatten_boxes(frame, fronted)
+    handled = under(op.program, handler, layouts, state_of(frame)[1], _in_front, "named")
+
+    def make() -> CustomCall:
+        batch = Batch(handler.size, handler.axis_name, tuple([x.frame is frame for x in operands[n:]]))
+        types = types_of(handled.results)
+        tree = function.result()[0]
+        outer = attrs.evolve(function, result=lambda: (tree, types), batches=(batch, *function.batches))
+        rules = Rules(op.rules.what, op.rules.name, function=outer)
+        return CustomCall(handled.program, rules, len(handled.constants) + n)
+
+    batched = cached(op.program, ("named", op, handler, layouts, handled.program), make)
+    return tuple(rebuild_boxes(frame, batched(*handled.constants, *leaves), handled.results))
+
+
+def _in_front(
+    frame: Frame, inputs: list[Array], outputs: list[Array]
+) -> tuple[list[Array], tuple[Layout, ...]]:
+    """Gives all results the batch axis, in front."""
+    handler = frame.handler
+    assert isinstance(handler, Vmap)
+    rows = [
+        materialize(handler, y.payload.value, y.payload.axis)
+        if type(y) is Box and y.frame is frame
+        else materialize(handler, y, None)
+        for y in outputs
+    ]
+    return flatten_boxes(frame, [box(frame, y, 0) for y in rows])

@@ -18,7 +18,7 @@ from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import AxisEffect
 from effx.ir.ops.control import Cond, While
-from effx.ir.ops.custom import Rules
+from effx.ir.ops.custom import CustomCall, Rules
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape
@@ -118,6 +118,12 @@ class Vmap(PayloadHandler):
         from effx.handlers.vmap.custom import apply
 
         return apply(self, frame, rules, constants, primals)
+
+    def keep_named(self, frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...] | None:
+        """The function of batches, of which it is known that it is one of batches."""
+        from effx.handlers.vmap.custom import named
+
+        return named(self, frame, op, operands)
 
     def reduce_cotangent(self, payload: Batched) -> Array:
         """All members share the value, so their cotangents add up."""

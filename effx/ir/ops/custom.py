@@ -7,7 +7,7 @@ mode into `CustomTangent`: its tangents, linear in the arguments' ones, of which
 Never: run a rule; handlers do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, final
 
 import attrs
@@ -48,6 +48,22 @@ def word(name: str) -> str:
 
 
 @final
+@attrs.frozen
+class Batch:
+    """One batch of a function's calls.
+
+    Attributes:
+        size: the number of calls.
+        axis_name: the name of the batch's axis; None for none.
+        batched: says for each argument whether it has the batch axis, in front; each result has it.
+    """
+
+    size: int
+    axis_name: Hashable
+    batched: tuple[bool, ...]
+
+
+@final
 @attrs.frozen(eq=False)
 class Named:
     """A named function that handlers may have rules for, and one call of it; equal only to itself.
@@ -56,11 +72,13 @@ class Named:
         base: the user's function, by which handlers know their rules.
         in_tree: the structure of its arguments, a tuple's.
         result: gives the structure and the types of its result.
+        batches: what has batched the call, the outermost first.
     """
 
     base: object
     in_tree: PyTreeDef
     result: "Callable[[], tuple[PyTreeDef, Sequence[ArrayType]]]"
+    batches: tuple[Batch, ...] = ()
 
 
 @final

@@ -1,0 +1,71 @@
+"""Rules for named functions, applied to each member of a batch.
+
+A `vmap` further in than the handler batches the function before the handler sees it; its rule, written for one
+call, is batched the same way.
+
+Never: know what a rule computes.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from effx.array import Array, Box
+from effx.array.promotion import as_operand
+from effx.effects import Frame, handle
+from effx.handlers.vmap.handler import Vmap, box, materialize
+from effx.ir.ops.custom import Batch
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["identity", "over_batches"]
+
+T = TypeVar("T")
+
+
+def over_batches(
+    batches: Sequence[Batch],
+    rule: Callable[[list[PyTree]], list[PyTree]],
+    payloads: list[PyTree],
+    unstack: Sequence[Callable[[PyTree], PyTree]],
+    stack: Callable[[PyTree], PyTree],
+) -> list[PyTree]:
+    """Applies a rule to each member of batches of batches.
+
+    Args:
+        batches: the outermost first.
+        rule: takes and returns flat lists of payloads, or arrays.
+        payloads: its arguments, batched ones with all their batch axes in front.
+        unstack: for each of them, what gives the payload of a slice, with the sliced axis in front of each leaf.
+        stack: the inverse, for any result.
+
+    Returns:
+        The results, with all batch axes in front.
+    """
+    if not batches:
+        return rule(payloads)
+    batch = batches[0]
+    handler = Vmap(batch.size, batch.axis_name)
+    rows = [f(x) if b else x for f, x, b in zip(unstack, payloads, batch.batched, strict=True)]
+    with handle(handler) as frame:
+        given: list[PyTree] = []
+        for x, b in zip(rows, batch.batched, strict=True):
+            leaves, tree = flatten(x)
+            given.append(tree.unflatten([box(frame, a, 0) for a in leaves]) if b else x)
+        results = over_batches(batches[1:], rule, given, unstack, stack)
+    found: list[PyTree] = []
+    for y in results:
+        leaves, tree = flatten(y)
+        found.append(stack(tree.unflatten([_in_front(handler, frame, a) for a in leaves])))
+    return found
+
+
+def identity(x: T) -> T:
+    """How an array is unstacked and stacked that is no payload: it lies right."""
+    return x
+
+
+def _in_front(handler: Vmap, frame: Frame, x: PyTree) -> Array:
+    """Returns a value of a batch with the batch axis in front."""
+    y = as_operand(x, handler.name)
+    if type(y) is Box and y.frame is frame:
+        return materialize(handler, y.payload.value, y.payload.axis)
+    return materialize(handler, y, None)
