@@ -254,3 +254,36 @@ def test_boxes_have_no_memory() -> None:
         return x
 
     effx.jit(f)(1.0)
+
+
+REDUCTIONS: dict[str, Any] = {
+    "sum": lambda f, x: f(x, axis=1, keepdims=True, initial=2, where=x > 1),
+    "prod": lambda f, x: f(x, 0, initial=2),
+    "max": lambda f, x: f(x, axis=0, initial=-1, where=x < 3),
+    "min": lambda f, x: f(x, axis=(0, 1), initial=9, where=x > 2),
+    "mean": lambda f, x: f(x, axis=1, keepdims=True, where=x >= 1),
+    "std": lambda f, x: f(x, axis=0, ddof=1),
+    "var": lambda f, x: f(x, axis=1, where=x >= 1),
+    "any": lambda f, x: f(x, axis=1, keepdims=True),
+    "all": lambda f, x: f(x, axis=1, where=x > 2),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_numpys_reductions_take_arrays(name: str, dtype: Any) -> None:
+    """`np.mean(x)` is `x.mean()`, with all of NumPy's options, traced too; so does the method have them."""
+    x = np.array([[3, 1, 0], [2, 4, 1]], dtype)
+    numpys, options = getattr(np, name), REDUCTIONS[name]
+    for f in (lambda f, x: f(x), options):
+        want = np.asarray(f(numpys, x))
+        for got in (
+            f(numpys, enp.asarray(x)),
+            f(lambda y, *args, **kwargs: getattr(y, name)(*args, **kwargs), enp.asarray(x)),
+            effx.jit(lambda y, f=f: f(numpys, y))(x),
+        ):
+            assert isinstance(got, effx.Array)
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+    with pytest.raises(errors.ShapeError, match=rf"^{name}: arrays are immutable, so out= is not supported"):
+        numpys(enp.asarray(x), out=np.zeros(()))

@@ -44,6 +44,12 @@ def _masked(x: "Array", where: "Operand | None", fill: "Number | None", what: st
     return select_where(mask, broadcast_to(x, shape), scalar(fill, x.type.dtype))
 
 
+def no_out(what: str, out: object) -> None:
+    """Raises an error where an array to write to was given."""
+    if out is not None:
+        raise ShapeError(f"{what}: arrays are immutable, so out= is not supported; use the result")
+
+
 def sum_dtype(dtype: DType) -> DType:
     """Returns the dtype in which NumPy adds up: integers at least as wide as the default integer."""
     if dtype.kind == "u":

@@ -393,7 +393,9 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self: Array[F, *Dims],
         axis: None = None,
         dtype: None = None,
+        out: None = None,
         keepdims: Literal[False] = False,
+        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Scalar[F]: ...
     @overload
@@ -401,25 +403,42 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self,
         axis: None = None,
         dtype: None = None,
+        out: None = None,
         keepdims: Literal[False] = False,
+        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Scalar[Any]: ...
     @overload
     def sum(
-        self, axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: Operand | None = None
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Operand | None = None,
     ) -> Array: ...
     def sum(
-        self, axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: Operand | None = None
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Operand | None = None,
     ) -> Array:
         """The sum over axes."""
-        return reducing.sum(self, axis, dtype, keepdims, where=where)
+        reducing.no_out("sum", out)
+        return reducing.sum(self, axis, dtype, keepdims, initial, where)
 
     @overload
     def prod(
         self: Array[F, *Dims],
         axis: None = None,
         dtype: None = None,
+        out: None = None,
         keepdims: Literal[False] = False,
+        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Scalar[F]: ...
     @overload
@@ -427,56 +446,154 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self,
         axis: None = None,
         dtype: None = None,
+        out: None = None,
         keepdims: Literal[False] = False,
+        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Scalar[Any]: ...
     @overload
     def prod(
-        self, axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: Operand | None = None
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Operand | None = None,
     ) -> Array: ...
     def prod(
-        self, axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: Operand | None = None
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Operand | None = None,
     ) -> Array:
         """The product over axes."""
-        return reducing.prod(self, axis, dtype, keepdims, where=where)
+        reducing.no_out("prod", out)
+        return reducing.prod(self, axis, dtype, keepdims, initial, where)
 
     @overload
-    def max(self, axis: None = None, keepdims: Literal[False] = False) -> Scalar[DT]: ...
+    def max(
+        self,
+        axis: None = None,
+        out: None = None,
+        keepdims: Literal[False] = False,
+        initial: Number | None = None,
+        where: Operand | None = None,
+    ) -> Scalar[DT]: ...
     @overload
-    def max(self, axis: Axis = None, keepdims: bool = False) -> Array[DT, *tuple[Any, ...]]: ...
-    def max(self, axis: Axis = None, keepdims: bool = False) -> Array:
-        """The largest element over axes."""
-        return reducing.max(self, axis, keepdims)
+    def max(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Number | None = None,
+        where: Operand | None = None,
+    ) -> Array[DT, *tuple[Any, ...]]: ...
+    def max(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Number | None = None,
+        where: Operand | None = None,
+    ) -> Array:
+        """The largest element over axes; NaN if there is one."""
+        reducing.no_out("max", out)
+        return reducing.max(self, axis, keepdims, initial, where)
 
     @overload
-    def min(self, axis: None = None, keepdims: Literal[False] = False) -> Scalar[DT]: ...
+    def min(
+        self,
+        axis: None = None,
+        out: None = None,
+        keepdims: Literal[False] = False,
+        initial: Number | None = None,
+        where: Operand | None = None,
+    ) -> Scalar[DT]: ...
     @overload
-    def min(self, axis: Axis = None, keepdims: bool = False) -> Array[DT, *tuple[Any, ...]]: ...
-    def min(self, axis: Axis = None, keepdims: bool = False) -> Array:
-        """The smallest element over axes."""
-        return reducing.min(self, axis, keepdims)
+    def min(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Number | None = None,
+        where: Operand | None = None,
+    ) -> Array[DT, *tuple[Any, ...]]: ...
+    def min(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Number | None = None,
+        where: Operand | None = None,
+    ) -> Array:
+        """The smallest element over axes; NaN if there is one."""
+        reducing.no_out("min", out)
+        return reducing.min(self, axis, keepdims, initial, where)
 
     @overload
-    def all(self, axis: None = None, keepdims: Literal[False] = False) -> Scalar[bool_]: ...
+    def all(
+        self,
+        axis: None = None,
+        out: None = None,
+        keepdims: Literal[False] = False,
+        where: Operand | None = None,
+    ) -> Scalar[bool_]: ...
     @overload
-    def all(self, axis: Axis = None, keepdims: bool = False) -> Array[bool_, *tuple[Any, ...]]: ...
-    def all(self, axis: Axis = None, keepdims: bool = False) -> Array:
+    def all(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array[bool_, *tuple[Any, ...]]: ...
+    def all(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array:
         """Whether all elements are true."""
-        return reducing.all(self, axis, keepdims)
+        reducing.no_out("all", out)
+        return reducing.all(self, axis, keepdims, where)
 
     @overload
-    def any(self, axis: None = None, keepdims: Literal[False] = False) -> Scalar[bool_]: ...
+    def any(
+        self,
+        axis: None = None,
+        out: None = None,
+        keepdims: Literal[False] = False,
+        where: Operand | None = None,
+    ) -> Scalar[bool_]: ...
     @overload
-    def any(self, axis: Axis = None, keepdims: bool = False) -> Array[bool_, *tuple[Any, ...]]: ...
-    def any(self, axis: Axis = None, keepdims: bool = False) -> Array:
+    def any(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array[bool_, *tuple[Any, ...]]: ...
+    def any(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array:
         """Whether any element is true."""
-        return reducing.any(self, axis, keepdims)
+        reducing.no_out("any", out)
+        return reducing.any(self, axis, keepdims, where)
 
     @overload
     def mean(
         self: Array[F, *Dims],
         axis: None = None,
         dtype: None = None,
+        out: None = None,
         keepdims: Literal[False] = False,
         where: Operand | None = None,
     ) -> Scalar[F]: ...
@@ -485,46 +602,96 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self,
         axis: None = None,
         dtype: None = None,
+        out: None = None,
         keepdims: Literal[False] = False,
         where: Operand | None = None,
     ) -> Scalar[Any]: ...
     @overload
     def mean(
-        self, axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: Operand | None = None
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        where: Operand | None = None,
     ) -> Array: ...
     def mean(
-        self, axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: Operand | None = None
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        where: Operand | None = None,
     ) -> Array:
         """The mean over axes."""
-        return reducing.mean(self, axis, dtype, keepdims, where=where)
+        reducing.no_out("mean", out)
+        return reducing.mean(self, axis, dtype, keepdims, where)
 
     @overload
     def var(
         self: Array[Fl, *Dims],
         axis: None = None,
         dtype: None = None,
-        ddof: int = 0,
+        out: None = None,
+        ddof: float = 0,
         keepdims: Literal[False] = False,
+        where: Operand | None = None,
     ) -> Scalar[Fl]: ...
     @overload
-    def var(self, axis: Axis = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False) -> Array: ...
-    def var(self, axis: Axis = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
+    def var(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array: ...
+    def var(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array:
         """The variance over axes."""
-        return reducing.var(self, axis, dtype, ddof, keepdims)
+        reducing.no_out("var", out)
+        return reducing.var(self, axis, dtype, ddof, keepdims, where)
 
     @overload
     def std(
         self: Array[Fl, *Dims],
         axis: None = None,
         dtype: None = None,
-        ddof: int = 0,
+        out: None = None,
+        ddof: float = 0,
         keepdims: Literal[False] = False,
+        where: Operand | None = None,
     ) -> Scalar[Fl]: ...
     @overload
-    def std(self, axis: Axis = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False) -> Array: ...
-    def std(self, axis: Axis = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
+    def std(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array: ...
+    def std(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array:
         """The standard deviation over axes."""
-        return reducing.std(self, axis, dtype, ddof, keepdims)
+        reducing.no_out("std", out)
+        return reducing.std(self, axis, dtype, ddof, keepdims, where)
 
     @overload
     def argmax(self, axis: None = None, keepdims: Literal[False] = False) -> Scalar[Any]: ...

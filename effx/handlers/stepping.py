@@ -57,19 +57,14 @@ def _turn(frame: Frame, body: Program, operands: Sequence[Array]) -> tuple[list[
 def _while(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
     constants, carry = operands[: op.constants], operands[op.constants :]
     last: Collected = {}
-    while _goes_on(frame, op.condition, [*constants, *carry]):
+    while True:
+        (goes_on,), asked = _turn(frame, op.condition, [*constants, *carry])
+        if not goes_on:
+            break
         carry, last = _turn(frame, op.body, [*constants, *carry])
-    for name, value in last.items():
+    for name, value in (*asked.items(), *last.items()):
         handler_of(frame).collect(frame, name, value)
     return tuple(carry)
-
-
-def _goes_on(frame: Frame, condition: Program, operands: Sequence[Array]) -> bool:
-    """Asks the condition. It is asked once more than the body runs, so its changes to the state are dropped."""
-    state = frame.state
-    (answer,), _ = _turn(frame, condition, operands)
-    frame.state = state
-    return bool(answer)
 
 
 def _scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]:

@@ -13,6 +13,7 @@ from effx import dtypes
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import positions
 from effx.array.promotion import as_operand, convert, scalar
+from effx.array.reducing import no_out
 from effx.errors import ConcretizationError, IndexingError, ShapeError
 from effx.ir.types import Shape
 from effx.numpy.creation import as_int, constant, filled
@@ -48,12 +49,6 @@ def take(
     """
     no_out("take", out)
     return indexing.take(as_operand(a, "take"), as_operand(indices, "take"), axis, mode, fill_value)
-
-
-def no_out(what: str, out: object) -> None:
-    """Raises an error where an array to write to was given."""
-    if out is not None:
-        raise ShapeError(f"{what}: arrays are immutable, so out= is not supported; use the result")
 
 
 def take_along_axis(arr: Operand, indices: Operand, axis: int | None = -1, mode: str | None = None) -> Array:

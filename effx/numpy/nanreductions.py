@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from effx import dtypes
 from effx.array import Array, arithmetic, reducing
 from effx.array.promotion import as_operand, convert, scalar
+from effx.array.reducing import no_out
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.ir.ops import elementwise as e
-from effx.numpy.indexing import no_out
 from effx.numpy.logic import isnan
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from effx import dtypes
 from effx.array import Array, reducing, shaping
 from effx.array.parameters import DT, Dims, F
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
+from effx.array.reducing import no_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
-from effx.numpy.indexing import no_out
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand

@@ -89,8 +89,14 @@ COUNTED: dict[str, tuple[Model, int]] = {
     "nested scans": (nested, 9),
     "while": (lambda x: lax.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, enp.sin(c[1])), (0, x)), 4),
     "while never": (lambda x: lax.while_loop(lambda c: c > 9, enp.sin, x), 0),
-    # Asking does not count: the condition is asked once more than the body runs.
-    "sine in the condition": (lambda x: lax.while_loop(lambda c: enp.sin(c) > 2, enp.cos, x), 0),
+    # The condition is asked once more than the body runs.
+    "sine in the condition": (lambda x: lax.while_loop(lambda c: enp.sin(c) > 2, enp.cos, x), 1),
+    "sines in both": (
+        lambda x: lax.while_loop(
+            lambda c: c[0] + enp.sin(enp.sin(x)) < 3, lambda c: (c[0] + 1, enp.sin(c[1])), (0.0, x)
+        ),
+        3 + 2 * 4,
+    ),
     "fori": (lambda x: lax.fori_loop(0, 3, lambda i, c: enp.sin(c), x), 3),
     "checkpoint": (effx.checkpoint(enp.sin), 1),
     "vmap": (lambda x: effx.vmap(enp.sin)(enp.stack([x, x])), 1),

@@ -281,3 +281,29 @@ def test_nan_guard_explains_infinities_apart() -> None:
         nan_guard(effx.pmap(enp.log))(enp.array([1.0, -1.0]))
     for f in (effx.jit(nan_guard(enp.log)), effx.vmap(nan_guard(enp.log))):
         assert bool(enp.isnan(f(enp.array([-1.0]))[0]))
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_checks_in_conditions(jitted: bool) -> None:
+    """What a loop's condition checks counts, from the first time that it is asked to the last."""
+
+    def f(x: Any, limit: Any) -> Any:
+        def goes_on(c: Any) -> Any:
+            check(c < limit, "{} is too large", c)
+            return enp.log(c) < 2.0
+
+        return lax.while_loop(goes_on, lambda c: c + 1.0, x)
+
+    checked = effx.jit(checkify(f)) if jitted else checkify(f)
+    for x, limit, text in (
+        (1.0, 99.0, None),
+        (1.0, 7.5, "8.0 is"),
+        (50.0, 7.5, "50.0 is"),
+        (-1.0, 99.0, "log: nan"),
+    ):
+        error, y = checked(x, limit)
+        found = error.get()
+        assert (found is None) if text is None else (found is not None and found.startswith(text)), found
+        np.testing.assert_array_equal(y, f(x, 99.0))
+    errors, _ = effx.vmap(checkify(f), (0, None))(enp.array([1.0, 50.0]), 20.0)
+    assert errors.code.tolist()[0] == 0 != errors.code.tolist()[1]

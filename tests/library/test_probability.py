@@ -433,3 +433,23 @@ def test_wrong_uses() -> None:
     assert float(effx.jit(lambda: replay(model, trace(seed(model, KEY))()[1])())()) == float(
         seed(model, KEY)()
     )
+
+
+def failures() -> Any:
+    """How often a normal draw is below 0.5 before one is not: geometric, with p = 0.31."""
+    return lax.while_loop(
+        lambda n: sample("toss", p.Normal(0.0, 1.0)) < 0.5, lambda n: n + 1, enp.asarray(0, enp.int32)
+    )
+
+
+def test_draws_in_conditions() -> None:
+    """Each time that a loop asks its condition, it draws anew; a trace has the last draw."""
+    chance = stats.norm.sf(0.5)
+    many = effx.vmap(lambda key: seed(failures, key)())(effx.random.split(effx.random.key(1), 4000))
+    shares = np.bincount(np.asarray(many), minlength=8)[:8] / 4000
+    np.testing.assert_allclose(shares, stats.geom.pmf(np.arange(1, 9), chance), atol=0.025)
+    for i in range(3):
+        one = seed(failures, effx.random.key(i))
+        count, sites = trace(one)()
+        assert int(count) == int(one()) == int(effx.jit(one)())
+        assert float(sites["toss"].value) >= 0.5

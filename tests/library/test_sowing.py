@@ -230,3 +230,23 @@ def test_wrong_arguments() -> None:
     short = checkify(plant(scanned, "t", {"c": enp.array([1.0, 2.0])}), errors="user")(0.5)[0].get()
     assert (short or "").startswith("plant: visit 3 of 'c', which has 2 rows at test_sowing.py:")
     assert checkify(plant(scanned, "t", {"c": enp.ones(3)}), errors="user")(0.5)[0].get() is None
+
+
+def test_conditions() -> None:
+    """What a loop's condition sows is there once, as it was when asked last; so for a handler around another one."""
+
+    def f(x: Any) -> Any:
+        return lax.while_loop(
+            lambda c: sow(enp.sin(c), tag="t", name="asked") < 0.9,
+            lambda c: sow(c + 0.5, tag="t", name="turned"),
+            x,
+        )
+
+    def checked(x: Any) -> Any:
+        return checkify(f)(x)[1]
+
+    for g in (f, effx.jit(f), checked, effx.jit(checked)):
+        y, found = reap(g, tag="t")(0.0)
+        np.testing.assert_allclose([y, found["asked"], found["turned"]], [1.5, np.sin(1.5), 1.5], rtol=1e-6)
+        y, found = effx.jit(reap(g, tag="t"))(2.0)
+        np.testing.assert_allclose([y, found["asked"], found["turned"]], [2.0, np.sin(2.0), 0.0], rtol=1e-6)

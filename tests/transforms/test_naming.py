@@ -59,7 +59,9 @@ def products(f: Any, *args: Any) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda f: f, effx.jit, effx.checkpoint, lambda f: effx.vmap(f, (None, 0))], ids=str
+    "wrap",
+    [lambda f: f, effx.jit, effx.checkpoint, lambda f: effx.vmap(f, (None, 0))],
+    ids=["plain", "jit", "checkpoint", "vmap"],
 )
 def test_the_backward_pass_has_the_scopes_of_the_forward_pass(wrap: Any) -> None:
     """Each transpose stands where its operation stood; the scope around grad counts once."""

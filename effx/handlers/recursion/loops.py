@@ -8,10 +8,14 @@ Never: know a particular handler.
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 import attrs
+import numpy as np
 
+from effx import dtypes
 from effx.array import Array, Box
+from effx.array.promotion import as_operand
 from effx.effects import Frame, Handler
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import (
@@ -26,6 +30,7 @@ from effx.handlers.recursion.layout import (
 )
 from effx.handlers.recursion.payloads import PayloadHandler
 from effx.handlers.recursion.staging import (
+    Collected,
     Handled,
     State,
     aligned,
@@ -36,10 +41,11 @@ from effx.handlers.recursion.staging import (
     state_of,
     under,
 )
-from effx.ir.ops.control import Scan, While
+from effx.handlers.stage import run_program, stage
+from effx.ir.ops.control import Cond, Scan, While
 from effx.ir.passes import dead_code
 from effx.ir.program import Program, Var
-from effx.ir.types import ArrayType
+from effx.ir.types import ArrayType, array_type
 
 Layouts = tuple[Layout, ...]
 
@@ -236,24 +242,76 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
         return handler_of(frame).run_undecided(frame, op, operands)
     start = initial(frame, operands[c:], carry)
     (test, body), captured = aligned([condition, handled])
-    k = len(captured)
-    test = _answer(test, len(before))
-    # What the body collects is carried along, so that the last turn's is there at the end.
-    last = handled.collected
-    first = [
+    k, s, n = len(captured), len(before), len(before) + len(start)
+    test, body = moved(test, k, s, len(constants)), moved(body, k, s, len(constants))
+    fixed_operands = [*captured, *constants]
+    # What is collected is carried along, so that the last turn's is there at the end.
+    last, asked = handled.collected, condition.collected
+    first, first_asked = _missing(frame, last), _missing(frame, asked)
+    if test.outputs[:s] == test.inputs[len(fixed_operands) :][:s] and not asked.names:
+        test = _answer(test, s)
+        loop = While(_longer(test, last.types), _longer(body, last.types), len(fixed_operands))
+        results = loop(*fixed_operands, *before, *start, *first)
+    else:
+        loop = _asking(test, body, len(fixed_operands), s)
+        marks = [as_operand(x, frame.handler.name) for x in (np.True_, np.int32(0))]
+        results = loop(*fixed_operands, *marks, *before, *start, *first, *first_asked)[len(marks) :]
+    end = n + len(first)
+    put_state(frame, results[:s], state)
+    put_collected(frame, results[end:], asked)
+    put_collected(frame, results[n:end], last)
+    return tuple(rebuild_boxes(frame, results[s:n], carry))
+
+
+def _missing(frame: Frame, collected: Collected) -> list[Array]:
+    """Returns the arrays of values that nothing has collected yet."""
+    handler = handler_of(frame) if collected.names else None
+    return [
         x
-        for name, layout in zip(last.names, last.layouts, strict=True)
-        for x in arrays_of(handler_of(frame).missing(name, layout.example()), frame.handler.name)[0]
+        for name, layout in zip(collected.names, collected.layouts, strict=True)
+        for x in arrays_of(
+            cast("PayloadHandler", handler).missing(name, layout.example()), frame.handler.name
+        )[0]
     ]
-    results = While(
-        _longer(moved(test, k, len(before), len(constants)), last.types),
-        _longer(moved(body, k, len(before), len(constants)), last.types),
-        k + len(constants),
-    )(*captured, *constants, *before, *start, *first)
-    end = len(results) - len(first)
-    put_state(frame, results[: len(before)], state)
-    put_collected(frame, results[end:], last)
-    return tuple(rebuild_boxes(frame, results[len(before) : end], carry))
+
+
+def _asking(test: Program, body: Program, fixed: int, state: int) -> While:
+    """Returns a loop whose condition may leave traces: a state, or collected values.
+
+    Each turn runs the body, but for the first, and then asks, so that asking and turning stand in the program once.
+    The loop carries the answer, 0 before the first turn or 1, the state, the carry, and what body and condition collect.
+
+    Args:
+        test: from fixed operands, state and carry to the state, the answer and what it collects.
+        body: from the same to the state, the carry and what it collects.
+        fixed, state: the numbers of the fixed operands and of the state's leaves.
+    """
+
+    def make() -> While:
+        n = len(test.inputs) - fixed
+        kept = len(body.outputs)
+        types = [*body.in_types[:fixed], *body.out_types, *test.out_types[state + 1 :]]
+        idle = stage(lambda arrays: arrays[fixed:], types[: fixed + kept], "first").program
+        turned = _longer(body, body.out_types[n:])
+
+        def turn(arrays: list[Array]) -> list[Array]:
+            known = arrays[:fixed]
+            found = Cond((idle, turned))(arrays[fixed + 1], *known, *arrays[fixed + 2 :][:kept])
+            asked = run_program(test, [*known, *found[:n]])
+            return [
+                asked[state],
+                as_operand(np.int32(1), body.name),
+                *asked[:state],
+                *found[state:],
+                *asked[state + 1 :],
+            ]
+
+        marks = [test.out_types[state], array_type(dtypes.int32)]
+        whole = [*types[:fixed], *marks, *types[fixed:]]
+        parts = [stage(lambda arrays: [arrays[fixed]], whole, test.name), stage(turn, whole, body.name)]
+        return While(parts[0].program, parts[1].program, fixed)
+
+    return cached(body, ("asking", test, fixed, state), make)
 
 
 def _condition(frame: Frame, op: While, constants: Layouts, carry: Layouts, state: State) -> Handled:
@@ -272,7 +330,7 @@ def _decided(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[l
 
 
 def _answer(program: Program, state: int) -> Program:
-    """Drops all that a condition returns but its answer: it is asked once more than the body runs."""
+    """Drops the state that a condition has left as it was."""
     if len(program.outputs) == 1:
         return program
     return cached(

@@ -4,7 +4,7 @@ What such a loop gives is what any number of turns gives: payloads are grown, tu
 changes nothing. This is iteration to a post-fix-point with widening (Cousot and Cousot, Abstract interpretation,
 1977): where `grow(before, after)` covers both, and is `before` once `after` adds nothing, the result covers every turn.
 
-Never: ask the loop's condition.
+Never: look at what the loop's condition answers.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from effx.handlers.recursion.layout import (
     types_of,
 )
 from effx.handlers.recursion.loops import fixed, initial, moved
-from effx.handlers.recursion.staging import State, aligned, put_state, state_of
+from effx.handlers.recursion.staging import State, aligned, put_state, state_of, under
 from effx.handlers.stage import stage
 from effx.ir.ops.control import Call, While
 from effx.ir.ops.reduce import ReduceOr
@@ -37,7 +37,7 @@ def any_number_of_turns(frame: Frame, op: While, operands: Sequence[Array]) -> t
     """Grows what a loop carries until a turn adds nothing.
 
     Raises:
-        TransformError: the handler does not say how payloads grow, or collects values in the body.
+        TransformError: the handler does not say how payloads grow, or collects values.
     """
     c = op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
@@ -45,18 +45,23 @@ def any_number_of_turns(frame: Frame, op: While, operands: Sequence[Array]) -> t
     start = tuple([layout_of(payload_of(frame, x), t) for x, t in zip(operands[c:], types, strict=True)])
     before, state = state_of(frame)
     handled, carry = fixed(op.body, frame.handler, constant_layouts, start, (), state, grows=True)
-    if handled.collected.names:
+    condition = under(op.condition, frame.handler, (*constant_layouts, *carry), state)
+    collected = (*handled.collected.names, *condition.collected.names)
+    if collected:
         raise TransformError(
-            f"{frame.handler.name}: the value {handled.collected.names[0]!r} is collected in a loop whose number of "
+            f"{frame.handler.name}: the value {collected[0]!r} is collected in a loop whose number of "
             f"turns nothing decides"
         )
     body = moved(handled.program, len(handled.constants), len(before), len(constants))
+    test = moved(condition.program, len(condition.constants), len(before), len(constants))
     s = len(before)
 
     def turn(leaves: list[Array]) -> list[Array]:
         old = leaves[1:]
-        new = list(Call(body)(*handled.constants, *constants, *old))
-        new[:s] = _merged(frame, old[:s], new[:s], state)
+        # The condition is asked before each turn, and after the last.
+        asked = list(Call(test)(*condition.constants, *constants, *old)[:s]) if s else []
+        new = list(Call(body)(*handled.constants, *constants, *asked, *old[s:]))
+        new[:s] = _merged(frame, asked, new[:s], state)
         return [_differ(old, new), *new]
 
     flag = array_type(dtypes.bool_)
