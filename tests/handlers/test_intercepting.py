@@ -400,3 +400,39 @@ def test_wrong_registrations() -> None:
         Count.rule(3)  # type: ignore[call-overload]  # wrong on purpose
     with pytest.raises(TransformError, match=r"^give: a handler of effects sees no functions"):
         Give.function_rule(enp.sin)
+
+
+@attrs.frozen
+class CountOnce(Count):
+    """Counts sines; members of a pmap start from nothing, but the first."""
+
+    def split_state(self, state: Array, size: int) -> Array:
+        return enp.zeros(size, enp.int32).at[0].set(state)
+
+
+@attrs.frozen
+class SplitWrongly(Count):
+    def split_state(self, state: Array, size: int) -> Array:
+        return enp.zeros(size + 1, enp.int32)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, effx.jit, effx.vmap], ids=["plain", "jit", "vmap"])
+def test_members_start_from_a_state_of_their_own(wrap: Any) -> None:
+    """What was counted before a parallel map counts once."""
+
+    def f(x: Any) -> Any:
+        return enp.sin(effx.pmap(lambda v: enp.sin(enp.sin(v)))(enp.sin(x)))
+
+    x = np.zeros((2, 3), np.float32)
+    count = wrap(lambda x: CountOnce().run(f, x)[1])(x)
+    # Two rows are two members, or under vmap two runs with three members each.
+    want = [1 + 3 * 2 + 1] * 2 if wrap is effx.vmap else 1 + 2 * 2 + 1
+    assert count.tolist() == want
+
+
+def test_states_must_be_split_for_each_member() -> None:
+    """One row for each."""
+    with pytest.raises(
+        TransformError, match=r"^split_wrongly: split_state must give the state of each of 2 members, "
+    ):
+        SplitWrongly().run(effx.pmap(enp.sin), enp.zeros(2))

@@ -347,16 +347,34 @@ def test_given_values_come_before_draws() -> None:
 
 
 def test_members_of_pmap() -> None:
-    """Inside of a pmap each member is a run of its own; outside of one, what would be wrong is refused."""
+    """Inside of a pmap each member is a run of its own; outside of one, members draw apart and their densities add up."""
     draw = lambda k: seed(lambda: sample("x", Normal()), k)()  # noqa: E731
     keys = effx.random.split(KEY, 4)
     np.testing.assert_allclose(effx.pmap(draw)(keys), effx.vmap(draw)(keys), rtol=1e-6)
     model = effx.pmap(lambda m: sample("x", Normal(m, 1.0)))
     assert substitute(model, {"x": 2.0})(enp.zeros(3)).tolist() == [2.0] * 3
-    with pytest.raises(TransformError, match=r"^seed: members of a pmap inside would all draw the same"):
-        seed(model, KEY)(enp.zeros(3))
-    with pytest.raises(TransformError, match=r"^log_density: a pmap has a density for each member"):
-        log_density(substitute(model, {"x": 2.0}))(enp.zeros(3))
+
+    def twice(m: Any) -> Any:
+        first = sample("first", Normal())
+        return first, model(m), sample("last", Normal())
+
+    for f in (seed(twice, KEY), effx.jit(seed(twice, KEY))):
+        first, xs, last = f(enp.zeros(4))
+        assert len({float(first), float(last), *xs.tolist()}) == 6
+    eight = effx.jit(lambda key: seed(model, key)(enp.zeros(8)))
+    many = np.stack([eight(key) for key in effx.random.split(KEY, 100)])
+    assert stats.kstest(many.ravel(), "norm").pvalue > 0.01
+    np.testing.assert_allclose(np.corrcoef(many.T), np.eye(8), atol=0.45)
+
+    def both(m: Any) -> Any:
+        return sample("first", Normal(), obs=1.0), substitute(model, {"x": 2.0})(m)
+
+    m = np.array([0.5, 1.0, 4.0], np.float32)
+    total = stats.norm.logpdf(1.0) + stats.norm.logpdf(2.0, m).sum()
+    for g in (log_density(both), effx.jit(log_density(both))):
+        np.testing.assert_allclose(g(m)[0], total, rtol=1e-6)
+    slope = effx.grad(lambda m: log_density(both)(m)[0])(enp.asarray(m))
+    np.testing.assert_allclose(slope, 2.0 - m, rtol=1e-6)
 
 
 def effective_size(x: Any) -> float:

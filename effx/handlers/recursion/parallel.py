@@ -10,12 +10,16 @@ import attrs
 
 from effx.array import Array
 from effx.array.indexing import getitem
+from effx.array.promotion import as_operand, convert
 from effx.effects import Frame, Handler, handle
+from effx.errors import TransformError
 from effx.handlers.parallel import Members
 from effx.handlers.recursion.layout import Layout, flatten_boxes, handler_of, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked
+from effx.handlers.recursion.payloads import PayloadHandler
 from effx.handlers.recursion.staging import State, put_collected, recursion, state_of, under
 from effx.ir.ops.parallel import ParallelMap
+from effx.tree.registry import flatten
 
 __all__ = ["flags_of", "inside"]
 
@@ -43,20 +47,25 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
         leaves += parts
         layouts += found
     before, state = state_of(frame)
+    members = _split(frame, state, op.size)
     with handle(Members(op.size, op.axis_name)):  # rules of users' ask for their axes
         handled = under(op.body, inside(frame.handler, op), tuple(layouts), state)
-    shared = (False,) * (len(handled.constants) + len(before))
+    starts = before if members is None else members
     results = attrs.evolve(
         op,
         body=handled.program,
-        mapped_in=(*shared, *flags_of(op.mapped_in, layouts)),
+        mapped_in=(
+            *[False] * len(handled.constants),
+            *[members is not None] * len(starts),
+            *flags_of(op.mapped_in, layouts),
+        ),
         # The members' states are told apart, and merged here.
         mapped_out=(
             *[True] * len(before),
             *flags_of(op.mapped_out, handled.results),
             *[True] * len(handled.collected.types),
         ),
-    )(*handled.constants, *before, *leaves)
+    )(*handled.constants, *starts, *leaves)
     _merge(frame, results[: len(before)], state, op.size)
     values: list[Array] = []
     start = len(before)
@@ -68,6 +77,29 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
         )
     put_collected(frame, results[start:], handled.collected)  # a row for each member
     return tuple(values)
+
+
+def _split(frame: Frame, state: State, size: int) -> list[Array] | None:
+    """Returns the members' first states, one row each; None where all start with the same one.
+
+    Raises:
+        TransformError: they are not what the handler's state is, with one more axis in front.
+    """
+    handler = frame.handler
+    if state.tree is None or not isinstance(handler, PayloadHandler):
+        return None
+    found = handler.split_state(frame.state, size)
+    if found is None:
+        return None
+    leaves, tree = flatten(found)
+    rows = [as_operand(x, handler.name) for x in leaves]
+    wanted = [layout.type.with_shape((size, *layout.type.shape)) for layout in state.leaves]
+    if tree != state.tree or not all([x.type.matches(t) for x, t in zip(rows, wanted, strict=True)]):
+        raise TransformError(
+            f"{handler.name}: split_state must give the state of each of {size} members, "
+            f"{state.tree} of ({', '.join(map(repr, wanted))}), got {tree} of ({', '.join([repr(x.type) for x in rows])})"
+        )
+    return [convert(x, t.dtype, t.weak) for x, t in zip(rows, wanted, strict=True)]
 
 
 def _merge(frame: Frame, leaves: Sequence[Array], state: State, size: int) -> None:

@@ -136,8 +136,15 @@ class PayloadHandler(Handler):
             f"{self.name}: a backward rule gives a boxed cotangent for a plain value; define reduce_cotangent(payload)"
         )
 
+    def split_state(self, state: PyTree, size: int) -> PyTree | None:
+        """Returns the states with which the members of a parallel map start, along a new first axis of each leaf.
+
+        None, the default, lets each start with the state as it is. In the end `merge_states` makes one of them.
+        """
+        return None
+
     def merge_states(self, a: PyTree, b: PyTree) -> PyTree:
-        """Returns the state after branches that were both run."""
+        """Returns the state after branches that were both run, or after two members of a parallel map."""
         raise TransformError(f"{self.name}: both branches ran; define merge_states(a, b)")
 
     def collect(self, frame: Frame, name: str, value: PyTree) -> None:

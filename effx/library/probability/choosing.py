@@ -44,15 +44,13 @@ class Seed(InterceptHandler[Array]):
         """The first key."""
         return self.key
 
-    def merge_states(self, a: Array, b: Array) -> Array:
-        """Members of a pmap do not draw.
+    def split_state(self, state: Array, size: int) -> Array:
+        """A key for each member of a pmap."""
+        return random.split(state, size)
 
-        Raises:
-            TransformError: always.
-        """
-        raise TransformError(
-            "seed: members of a pmap inside would all draw the same; use vmap, or pmap a seeded function with a key for each"
-        )
+    def merge_states(self, a: Array, b: Array) -> Array:
+        """What is left of the first member's key, which no other member has had."""
+        return a
 
 
 @Seed.rule(Sample)

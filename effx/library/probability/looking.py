@@ -14,7 +14,7 @@ import attrs
 import effx.numpy as enp
 from effx import Array
 from effx.array.values import Operand
-from effx.errors import DTypeError, TransformError
+from effx.errors import DTypeError
 from effx.handling import Frame, InterceptHandler, Site
 from effx.library.probability.sites import GIVEN, Given, distribution
 from effx.library.wrapping import under
@@ -79,15 +79,13 @@ class LogDensity(InterceptHandler[Array]):
         """The logarithm of 1."""
         return enp.zeros((), enp.float64 if enp.result_type(float) == enp.float64 else enp.float32)
 
-    def merge_states(self, a: Any, b: Any) -> Any:
-        """Members of a pmap have no density together.
+    def split_state(self, state: Array, size: int) -> Array:
+        """The first member of a pmap goes on with the sum; the others start their own."""
+        return enp.zeros(size, state.dtype).at[0].set(state)
 
-        Raises:
-            TransformError: always.
-        """
-        raise TransformError(
-            "log_density: a pmap has a density for each member; put log_density inside of it and add them up"
-        )
+    def merge_states(self, a: Array, b: Array) -> Array:
+        """Members add up."""
+        return a + b
 
     def returns(self, result: Any, frame: Frame) -> Any:
         """The sum and the result."""
