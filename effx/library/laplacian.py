@@ -23,7 +23,7 @@ from effx.errors import DTypeError, TransformError
 from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural, Unary
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
-from effx.ir.ops.convert import Convert, OptimizationBarrier, StopGradient
+from effx.ir.ops.convert import Convert, StopGradient
 from effx.ir.ops.custom import Rules
 from effx.ir.ops.index import Scatter
 from effx.ir.ops.linalg import DotGeneral
@@ -254,8 +254,8 @@ def stopped(op: StopGradient, x: Flow) -> Array:
     return op(x.value)
 
 
-@Laplacians.rule(Sort, OptimizationBarrier, Threefry2x32)
-def several(op: Sort | OptimizationBarrier | Threefry2x32, *xs: Flow) -> tuple[Flow | Array, ...]:
+@Laplacians.rule(Sort, Threefry2x32)
+def several(op: Sort | Threefry2x32, *xs: Flow) -> tuple[Flow | Array, ...]:
     results: list[Flow | Array] = list(op(*[x.value for x in xs]))
     places = [i for i, x in enumerate(xs) if x.gradient is not None and x.value.type.kind == "f"]
     if not places:

@@ -565,11 +565,67 @@ def test_derivatives_of_bounds(place: str) -> None:
             np.testing.assert_allclose(gradient[i], slope, rtol=1e-5, atol=1e-7)
 
 
-def test_undecided_loop() -> None:
-    """A loop that goes on for some points and ends for others has no bounds here."""
-    with pytest.raises(errors.TransformError) as caught:
-        bounds(lambda x: lax.while_loop(lambda v: v > 0.5, lambda v: v * 0.5, x), interval(0.4, 2.0))
-    assert caught.value.message.startswith("intervals: a boxed value decides whether a loop goes on")
+def newton(x: Any) -> Any:
+    """The square root of x, to a tolerance."""
+    step = lambda y: (y + x / y) / 2.0  # noqa: E731
+    return lax.while_loop(lambda y: enp.abs(y * y - x) > 1e-3, step, 1.0 + x)
+
+
+def collatz(n: Any) -> Any:
+    """How many steps it takes to come to 1."""
+    step = lambda s: (s[0] + 1, enp.where(s[1] % 2 == 0, s[1] // 2, 3 * s[1] + 1))  # noqa: E731
+    return lax.while_loop(lambda s: s[1] > 1, step, (enp.zeros_like(n), n))
+
+
+UNDECIDED: dict[str, tuple[Any, Any, Any, tuple[float, float]]] = {
+    # Function, arguments from and to, how wide the result may be.
+    "halving": (lambda x: lax.while_loop(lambda v: v > 0.5, lambda v: v * 0.5, x), 0.4, 2.0, (-1.0, 2.0)),
+    "doubling": (lambda x: lax.while_loop(lambda v: v < 9.0, lambda v: v * 2.0, x), 1.0, 3.0, (1.0, INF)),
+    "cosine": (lambda x: lax.while_loop(lambda v: v > 0.8, enp.cos, x), -2.0, 1.5, (-2.0, 1.5)),
+    "square root": (newton, 0.5, 4.0, (-INF, INF)),
+    "members": (
+        lambda x: effx.vmap(lambda s: lax.while_loop(lambda v: v > s, lambda v: v - 0.25, x))(
+            enp.arange(4.0)
+        ),
+        0.5,
+        2.0,
+        (-INF, 2.0),
+    ),
+    "two values": (
+        lambda x: lax.while_loop(
+            lambda s: s[0] > 0.1, lambda s: (s[0] * 0.5, enp.maximum(s[1], s[0])), (x, x)
+        )[1],
+        0.25,
+        3.0,
+        (0.0, 3.0),
+    ),
+    "a branch inside": (
+        lambda x: lax.while_loop(
+            lambda v: enp.abs(v) > 1.0, lambda v: lax.cond(v > 0, lambda v: -v / 2, lambda v: v / 4, v), x
+        ),
+        -3.0,
+        8.0,
+        (-16.0, 16.0),
+    ),
+    "steps": (lambda x: collatz(x)[0], 1, 30, (-(2**31), 2**31 - 1)),
+}
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_undecided_loops(name: str) -> None:
+    """A loop that goes on for some points and ends for others gives what any number of turns gives."""
+    f, low, high, widest = UNDECIDED[name]
+    dtype = np.int32 if isinstance(low, int) else np.float32
+    found = bounds(f, interval(low, high, dtype))
+    points = np.linspace(low, high, 30).astype(dtype)
+    assert inside(found, np.stack([np.asarray(f(x)) for x in points]))
+    assert np.all(ends(found)[0] >= widest[0])
+    assert np.all(ends(found)[1] <= widest[1])
+    jitted = effx.jit(lambda a, b: bounds(effx.jit(f), Interval(a, b)))(*ends(interval(low, high, dtype)))
+    np.testing.assert_allclose(ends(jitted), ends(found), rtol=1e-5)
+    many = effx.vmap(lambda a, b: bounds(f, Interval(a, b)))(*np.array([[low, low], [high, low]], dtype))
+    np.testing.assert_allclose(many.high[0], found.high, rtol=1e-5)
+    assert inside(effx.tree.map(lambda v: v[1], many), f(dtype(low)))
 
 
 def test_rules_of_users_stay_with_the_function() -> None:

@@ -23,7 +23,8 @@ def bounds(f: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
     Left out are points x at which an operation on the way gives NaN, such as the square root of a negative
     number. Rounding is accounted for in the dtype at hand, on devices that compute matrix products in it. A
     bound is what interval arithmetic gives, so that it is exact for each single operation, and wider than
-    need be where a value occurs several times.
+    need be where a value occurs several times. A while loop whose condition the intervals do not decide gives what any
+    number of turns gives, with bounds that widen to powers of 16 on the way.
 
     Args:
         f: takes and returns pytrees of real arrays.
@@ -35,7 +36,7 @@ def bounds(f: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
     Raises:
         ShapeError: two bounds differ in shape.
         DTypeError: two bounds differ in dtype, or a value is complex.
-        TransformError: a lower bound is above the upper one, or a loop's condition is not decided.
+        TransformError: a lower bound is above the upper one.
 
     >>> import effx.numpy as enp
     >>> found = bounds(lambda x: enp.sin(x) * x, Interval(enp.array(1.0), enp.array(2.0)))

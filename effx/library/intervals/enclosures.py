@@ -105,6 +105,24 @@ class Intervals(BoxHandler[Interval]):
         """The hull, so that an undecided branch gives what either branch may give."""
         return hull(a, b)
 
+    def grow(self, before: Interval, after: Interval) -> Interval:
+        """A bound that a turn of an undecided loop moves goes on to 0 or the next power of 16; of integers, to the end."""
+        low, high = [enp.asarray(x, before.low.dtype) for x in limits_of(before.low.dtype)]
+        zero = enp.zeros_like(before.low)
+        if zero.type.kind == "f":
+            low, high = -_power(after.low), _power(after.high)
+        down = enp.where(after.low >= zero, zero, enp.minimum(after.low, low).astype(zero.dtype))
+        up = enp.where(after.high <= zero, zero, enp.maximum(after.high, high).astype(zero.dtype))
+        return Interval(
+            enp.where(after.low >= before.low, before.low, down),
+            enp.where(after.high <= before.high, before.high, up),
+        )
+
+
+def _power(x: Array) -> Array:
+    """Returns the power of 16 from |x| on, at least 1."""
+    return enp.exp2(4.0 * enp.ceil(enp.log2(enp.maximum(enp.abs(x), 1.0)) / 4.0))
+
 
 def _computed(f: Callable[..., Array], *operands: Interval | Operand) -> Interval:
     result: Interval = Intervals().run(f, *operands)

@@ -3,14 +3,12 @@
 Never: round.
 """
 
-from collections.abc import Sequence
-
 import effx.numpy as enp
 from effx.errors import DTypeError
 from effx.handling import ArrayType
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
-from effx.ir.ops.convert import Bitcast, Convert, OptimizationBarrier
+from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.ops.random import Threefry2x32
 from effx.library.intervals.enclosures import (
     Here,
@@ -123,12 +121,6 @@ def _rounded(y: Interval, source: ArrayType) -> Interval:
 def bitcast(op: Bitcast, x: Interval) -> Interval:
     t = op.infer(x.low.type)
     return known_or_top(op, x) if t.shape == x.low.shape else full(t)
-
-
-@Intervals.rule(OptimizationBarrier)
-def barrier(op: OptimizationBarrier, *xs: Interval) -> tuple[Interval, ...]:
-    bounds: Sequence[enp.ndarray] = op(*[x.low for x in xs], *[x.high for x in xs])
-    return tuple([Interval(a, b) for a, b in zip(bounds[: len(xs)], bounds[len(xs) :], strict=True)])
 
 
 @Intervals.rule(Threefry2x32)

@@ -15,7 +15,6 @@ import effx.numpy as enp
 from effx import Array
 from effx.handling import Unary
 from effx.ir.ops import elementwise as e
-from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.sort import Sort
@@ -207,11 +206,3 @@ def sort(op: Sort, *xs: Jet) -> tuple[Jet | Array, ...]:
 @Jets.rule(Threefry2x32)
 def random_bits(op: Threefry2x32, *xs: Jet) -> tuple[Array, ...]:
     return op(*[x.primal for x in xs])
-
-
-@Jets.rule(OptimizationBarrier)
-def barrier(op: OptimizationBarrier, *xs: Jet) -> tuple[Jet | Array, ...]:
-    flat = iter(op(*[c for x in xs for c in x.series]))
-    return tuple(
-        [Jet(next(flat), tuple([next(flat) for _ in x.terms])) if x.terms else next(flat) for x in xs]
-    )

@@ -16,7 +16,7 @@ from effx.ir.ops import collective as k
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.ops import shape as s
-from effx.ir.ops.convert import Convert, OptimizationBarrier, StopGradient
+from effx.ir.ops.convert import Convert, StopGradient
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
@@ -235,11 +235,6 @@ def sort(site: Here, op: Sort, *xs: Dependence) -> tuple[Dependence, ...]:
             for x, t in zip(xs, site.types, strict=True)
         ]
     )
-
-
-@Dependences.site_rule(OptimizationBarrier)
-def barrier(site: Here, op: OptimizationBarrier, *xs: Dependence) -> tuple[Dependence, ...]:
-    return xs
 
 
 @Dependences.site_rule(Threefry2x32)

@@ -22,7 +22,7 @@ from effx.ir.ops import reduce as r
 from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.collective import AxisIndex, Collective
 from effx.ir.ops.compare import Comparison
-from effx.ir.ops.convert import Bitcast, Convert, Copy, OptimizationBarrier, ReducePrecision, StopGradient
+from effx.ir.ops.convert import Bitcast, Convert, Copy, ReducePrecision, StopGradient
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
@@ -211,8 +211,8 @@ def _(op: DynamicUpdateSlice, x: Quantity, update: Quantity, *where: Quantity) -
     return performed(op, (x, update, *where), same(op.name, x, update))
 
 
-@Units.rule(Sort, OptimizationBarrier)
-def _(op: Operation[PyTree], *xs: Quantity) -> tuple[Quantity, ...]:
+@Units.rule(Sort)
+def _(op: Sort, *xs: Quantity) -> tuple[Quantity, ...]:
     return tuple([Quantity(y, x.unit) for x, y in zip(xs, op(*[x.value for x in xs]), strict=True)])
 
 
