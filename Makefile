@@ -3,14 +3,14 @@ PYTHON ?= python3
 WORKERS ?= 2
 PIP_FLAGS ?= --quiet --disable-pip-version-check
 # What the run under typeguard's import hook covers: it slows effx down several times, so not the big tables.
-GUARDED ?= $(wildcard tests/test_*.py tests/handlers tests/library tests/lower tests/transforms)
+GUARDED ?= $(wildcard tests/test_*.py tests/handlers tests/lower tests/transforms)
 
 # All but effx.tree and effx.transforms.autodiff: typeguard's hook stumbles over the positional-only
 # `cls` of Partial.__new__, and takes `Callable[[Unpack[Ts]], R]` for a function of one argument.
 empty :=
 comma := ,
 GUARDED_PACKAGES := $(subst $(empty) ,$(comma),$(addprefix effx., \
-  array dtypes effects errors flags handlers handling ir lax library lower nn numpy random \
+  array dtypes effects errors flags handlers handling ir lax lower nn numpy random \
   $(addprefix transforms.,arguments checkpoint closures custom_batching custom_call custom_derivatives \
     custom_rules forward_backward gradients jacobians jit named_functions naming placement pmap signatures stages \
     staging vmap)))
@@ -83,6 +83,8 @@ stubs:
 guarded:
 	$(VENV)/bin/python -m pytest $(GUARDED) -n $(WORKERS) -q -m "not deep and not unguarded" \
 	  --typeguard-packages=$(GUARDED_PACKAGES)
+	$(VENV)/bin/python -m pytest tests/library -n $(WORKERS) -q -m "not deep and not unguarded" \
+	  --typeguard-packages=effx.library
 
 suite:
 	$(VENV)/bin/python -m pytest $(TESTED) -n $(WORKERS) -m "not deep"

@@ -161,7 +161,7 @@ def _larger(x: Data, y: Data) -> Data:
 
 
 def _smaller(x: Data, y: Data) -> Data:
-    return -_larger(-x, -y) if x.dtype.kind == "f" else np.minimum(x, y)
+    return -_larger(np.asarray(-x), np.asarray(-y)) if x.dtype.kind == "f" else np.minimum(x, y)
 
 
 BINARY: dict[type[Binary], Callable[[Data, Data], Data]] = {
