@@ -349,7 +349,7 @@ def tangent_dtype(dtype: DType) -> DType:
     return dtype if dtype in _IS_INEXACT else float0
 
 
-def finfo(dtype: DTypeLike) -> "np.finfo[np.floating]":
+def finfo(dtype: DTypeLike) -> np.finfo[np.floating]:
     """Machine limits of a float dtype, or of a complex dtype's parts.
 
     >>> float(finfo(bfloat16).eps)
