@@ -11,6 +11,7 @@ Never: run the function.
 
 import math
 from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any, final
 
 import attrs
@@ -25,6 +26,7 @@ from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.reduce import ArgReduction, Cumulative, Reduction
 from effx.ir.ops.sort import Sort
+from effx.library.wrapping import check_function
 
 __all__ = ["Cost", "Line", "cost"]
 
@@ -205,9 +207,11 @@ def cost(
     >>> report.flops, report.peak
     (2100.0, 1200)
     """
+    check_function("cost", fun)
     if not isinstance(turns, int | float) or turns < 0:  # type: ignore[redundant-expr]  # unchecked callers
         raise TransformError(f"cost: turns must be a number that is not negative, got {turns!r}")
 
+    @wraps(fun)
     def priced(*args: Any, **kwargs: Any) -> Cost:
         program: Program = effx.make_jaxpr(fun)(*args, **kwargs)
         scopes: dict[str, Line] = {}

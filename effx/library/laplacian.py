@@ -29,6 +29,7 @@ from effx.ir.ops.index import Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.sort import Sort
+from effx.library.wrapping import check_function
 
 __all__ = ["Flow", "Laplacians", "laplacian"]
 
@@ -294,6 +295,7 @@ def laplacian(f: Callable[Q, R]) -> Callable[Q, tuple[R, R]]:
     >>> print(value, lap)
     9.0 18.0
     """
+    check_function("laplacian", f)
 
     @wraps(f)
     def value_and_laplacian(*args: Q.args, **kwargs: Q.kwargs) -> tuple[R, R]:

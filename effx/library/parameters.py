@@ -21,7 +21,7 @@ from effx.array.values import Operand
 from effx.errors import ShapeError, TransformError
 from effx.handling import ArrayOperation, ArrayType, Frame, InterceptHandler, Label, Site, array_type
 from effx.library.turns import Turns
-from effx.library.wrapping import under
+from effx.library.wrapping import check_function, under
 from effx.tree import PyTree
 
 __all__ = ["Transformed", "param", "transform"]
@@ -272,4 +272,5 @@ def transform(fun: Callable[P, R]) -> Transformed[P, R]:
     >>> print(effx.jit(model.apply)(params, x).ravel())
     [12. 12.]
     """
+    check_function("transform", fun)
     return Transformed(fun)

@@ -10,6 +10,7 @@ Never: change a dtype.
 """
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar, final
 
 import attrs
@@ -20,7 +21,7 @@ from effx import Array, lax
 from effx.errors import TransformError
 from effx.handling import Frame, InterceptHandler, Site
 from effx.ir.ops.linalg import DotGeneral
-from effx.library.wrapping import under
+from effx.library.wrapping import check_function, under
 
 __all__ = ["Range", "Ranges", "calibrate", "fake_quantize"]
 
@@ -151,7 +152,9 @@ def calibrate(fun: Callable[P, R], ranges: Ranges | None = None) -> Callable[P, 
     >>> [(float(r.low), float(r.high)) for r in ranges.values()]
     [(-1.0, 1.0), (-1.0, 1.0)]
     """
+    check_function("calibrate", fun)
 
+    @wraps(fun)
     def calibrated(*args: P.args, **kwargs: P.kwargs) -> tuple[Ranges, R]:
         names = Names()
         effx.eval_shape(lambda: under(names, fun)(*args, **kwargs))
@@ -181,6 +184,7 @@ def fake_quantize(fun: Callable[P, R], ranges: Mapping[str, Range], bits: int = 
     >>> print(fake_quantize(f, ranges, bits=2)(enp.array([1.2, 2.7])))
     [1. 3.]
     """
+    check_function("fake_quantize", fun)
     if type(bits) is not int or not 1 <= bits <= 16:
         raise TransformError(f"fake_quantize: bits must be an int from 1 to 16, got {bits!r}")
     for name, found in ranges.items():

@@ -18,7 +18,7 @@ from effx.ad_checkpoint import checkpoint_name
 from effx.errors import TransformError
 from effx.handling import InterceptHandler, Operation, Site
 from effx.ir.ops.linalg import DotGeneral
-from effx.library.wrapping import under
+from effx.library.wrapping import check_function, under
 from effx.tree import PyTree
 
 __all__ = ["remat"]
@@ -83,6 +83,7 @@ def remat(
     [[1.0806046 2.       ]
      [2.        1.0806046]]
     """
+    check_function("remat", fun)
     kinds = (keep,) if isinstance(keep, type) else tuple(keep)
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, Operation):  # type: ignore[redundant-expr]  # unchecked callers

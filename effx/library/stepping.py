@@ -9,6 +9,7 @@ Never: be fast.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar, final
 
 import attrs
@@ -17,7 +18,7 @@ import effx
 from effx import Array
 from effx.errors import ConcretizationError, TransformError
 from effx.handling import Frame, InterceptHandler, Operation, Reference, Site, handle
-from effx.library.wrapping import under
+from effx.library.wrapping import check_function, under
 
 __all__ = ["Entry", "Log", "step_through"]
 
@@ -151,10 +152,12 @@ def step_through(
     >>> [entry.op.name for entry in log.entries], f"{log.result:.3f}"
     (['sin', 'mul'], '0.959')
     """
+    check_function("step_through", fun)
     for what in (stop, pause):
         if what is not None and not callable(what):
             raise TransformError(f"step_through: stop and pause are functions, got {what!r}")
 
+    @wraps(fun)
     def stepped(*args: P.args, **kwargs: P.kwargs) -> Log[R]:
         with _on_numpy(reference):
             found: Log[R] = under(Step([], stop, pause), fun)(*args, **kwargs)

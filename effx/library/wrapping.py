@@ -5,11 +5,12 @@ Never: add to what the handler does.
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, Protocol
+from typing import ClassVar, ParamSpec, Protocol
 
+from effx.errors import TransformError
 from effx.tree import PyTree
 
-__all__ = ["under"]
+__all__ = ["check_function", "under"]
 
 P = ParamSpec("P")
 
@@ -17,9 +18,21 @@ P = ParamSpec("P")
 class Runs(Protocol):
     """A boxing or intercepting handler."""
 
+    name: ClassVar[str]
+
     def run(self, function: Callable[..., PyTree], /, *args: PyTree) -> PyTree:
         """Runs a function under the handler."""
         ...
+
+
+def check_function(what: str, fun: object) -> None:
+    """Checks what a transformation is given to transform.
+
+    Raises:
+        TransformError: it is no function.
+    """
+    if not callable(fun):
+        raise TransformError(f"{what}: expected a function, got {fun!r} of type {type(fun).__name__}")
 
 
 def under(handler: Runs, fun: Callable[P, PyTree]) -> Callable[P, PyTree]:
@@ -32,6 +45,9 @@ def under(handler: Runs, fun: Callable[P, PyTree]) -> Callable[P, PyTree]:
     Returns:
         A function that gives what `handler.run` gives.
 
+    Raises:
+        TransformError: `fun` is no function.
+
     >>> import attrs, effx, effx.numpy as enp
     >>> from effx.handling import InterceptHandler
     >>> from effx.ir.ops.elementwise import Sin
@@ -43,6 +59,7 @@ def under(handler: Runs, fun: Callable[P, PyTree]) -> Callable[P, PyTree]:
     >>> print(under(Half(), lambda *, x: enp.sin(x))(x=1.0), enp.sin(0.5))
     0.47942555 0.47942555
     """
+    check_function(handler.name, fun)
 
     @wraps(fun)
     def handled(*args: P.args, **kwargs: P.kwargs) -> PyTree:

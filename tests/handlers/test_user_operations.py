@@ -5,6 +5,8 @@ Never: edits a table of effx's other than through the public decorators.
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import attrs
@@ -33,6 +35,7 @@ from effx.handling import (
     transpose_tuple_rule,
     vmap_tuple_rule,
 )
+from effx.ir.ops.elementwise import Sin
 
 
 class Cube(Unary):
@@ -236,3 +239,39 @@ def test_wrong_foreign_functions() -> None:
         {"a": True, "b": 1.5, "c": "x", "d": [1, 2], "e": np.uint8(3)},
         has_side_effect=True,
     )
+
+
+@attrs.frozen
+class Swish(Unary):
+    """x / (1 + exp(-beta x))."""
+
+    beta: float = 1.0
+    kinds = "f"
+
+    def decompose(self, *operands: Any) -> Any:
+        (x,) = operands
+        return x / (1.0 + enp.exp(-self.beta * x))
+
+
+def test_operations_of_one_operand_may_have_parameters() -> None:
+    """A class with fields has an instance for each value of them, which copies and pickles; one without has one."""
+    assert Swish() == Swish(1.0) != Swish(2.0)
+    assert repr(Swish(2.0)) == "Swish(beta=2.0)"
+    for op in (Swish(2.0), Swish(), Sin()):
+        for twin in (copy.copy(op), copy.deepcopy(op), pickle.loads(pickle.dumps(op))):
+            assert twin == op
+            assert (twin is op) == (type(op) is Sin)
+    with pytest.raises(
+        TypeError, match=r"^Sin\(\) takes no parameters; those of an operation are attrs fields"
+    ):
+        Sin(2.0)  # type: ignore[call-arg]  # wrong on purpose
+    x = np.array([-1.0, 0.0, 2.0], np.float32)
+    for beta in (1.0, 2.0):
+        want = x / (1 + np.exp(-beta * x))
+        np.testing.assert_allclose(effx.jit(Swish(beta))(enp.asarray(x)), want, rtol=1e-6)
+        got = effx.jit(effx.vmap(effx.grad(Swish(beta))))(enp.asarray(x))
+        s = 1 / (1 + np.exp(-beta * x))
+        np.testing.assert_allclose(got, s + beta * x * s * (1 - s), rtol=1e-5)
+    text = str(effx.make_jaxpr(lambda v: Swish(1.0)(v) + Swish(2.0)(v) + Swish(1.0)(v))(1.0))
+    assert "swish" in text
+    assert "2.0" in text

@@ -52,22 +52,30 @@ class TupleOperation(Operation["tuple[Array, ...]"]):
 
 
 class Singleton:
-    """Gives a parameter-free operation class its one instance."""
+    """Gives a parameter-free operation class its one instance; a class with an `__init__`, attrs' say, has many."""
 
     __slots__ = ()
 
-    def __new__(cls) -> Self:
-        instance = cls.__dict__.get("_instance")
-        if instance is None:
-            instance = super().__new__(cls)
-            cls._instance = instance
-        return instance
+    if TYPE_CHECKING:
+
+        def __new__(cls) -> Self: ...
+
+    else:
+
+        def __new__(cls, *parameters, **named):
+            if cls.__init__ is not object.__init__:
+                return super().__new__(cls)
+            if parameters or named:
+                raise TypeError(
+                    f"{cls.__name__}() takes no parameters; those of an operation are attrs fields"
+                )
+            instance = cls.__dict__.get("_instance")
+            if instance is None:
+                instance = cls._instance = super().__new__(cls)
+            return instance
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
-
-    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
-        return type(self), ()
 
 
 class Linear(Operation["Array"]):

@@ -13,6 +13,7 @@ from effx.array.values import Operand
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.library.jets import recurrences, series
 from effx.library.jets.series import Jet, Jets, padded
+from effx.library.wrapping import check_function
 from effx.tree import PyTree
 
 __all__ = ["Jet", "Jets", "jet", "recurrences", "series", "solution_series", "taylor"]
@@ -50,6 +51,7 @@ def jet(f: Callable[..., R], primals: Sequence[PyTree], series: Sequence[PyTree]
     >>> print(f"{y:.1f} {dy:.1f} {ddy:.1f}")
     0.0 1.0 0.0
     """
+    check_function("jet", f)
     if not isinstance(primals, tuple | list) or not isinstance(series, tuple | list):
         raise TransformError(
             "jet: primals and series must be tuples or lists, with an entry for each argument"
@@ -96,6 +98,7 @@ def taylor(f: Callable[[Array], R], x: Operand, order: int) -> list[R]:
     >>> print([f"{c:.4f}" for c in taylor(enp.exp, 0.0, 4)])
     ['1.0000', '1.0000', '0.5000', '0.1667', '0.0417']
     """
+    check_function("taylor", f)
     start = _inexact("taylor", x)
     if start.shape:
         raise ShapeError(f"taylor: x must be a scalar, got {start.type!r}; see jet for curves")
@@ -128,6 +131,7 @@ def solution_series(f: Callable[[X, Array], X], x: X, t: Operand, order: int) ->
     >>> print([f"{c:.4f}" for c in solution_series(lambda x, t: x, 1.0, 0.0, 4)])
     ['1.0000', '1.0000', '0.5000', '0.1667', '0.0417']
     """
+    check_function("solution_series", f)
     Jets(order)  # checks the order
     leaves, structure = tree.flatten((x, t))
     *values, time = [_inexact("solution_series", leaf) for leaf in leaves]

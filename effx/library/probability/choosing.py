@@ -23,7 +23,7 @@ from effx.handling import ArrayType, InterceptHandler, Site
 from effx.library.probability.looking import SiteRecord
 from effx.library.probability.sites import GIVEN, SAMPLE, Given, Sample, distribution, given, sample
 from effx.library.turns import Turns
-from effx.library.wrapping import under
+from effx.library.wrapping import check_function, under
 
 __all__ = ["condition", "plate", "replay", "seed", "substitute"]
 
@@ -182,6 +182,7 @@ def condition(fun: Callable[P, R], values: Values) -> Callable[P, R]:
     >>> trace(condition(lambda: sample("x", Normal(0.0, 1.0)), {"x": 2.0}))()[1]["x"].observed
     True
     """
+    check_function("condition", fun)
     return under(Substitute(dict(values), True), fun)
 
 
@@ -196,6 +197,7 @@ def replay(fun: Callable[P, R], sites: Mapping[str, SiteRecord]) -> Callable[P, 
     >>> bool(replay(model, sites)() == x)
     True
     """
+    check_function("replay", fun)
     chosen = {name: site.value for name, site in sites.items() if not site.observed}
     return under(Substitute(chosen, False), fun)
 

@@ -17,7 +17,7 @@ from effx.array.values import Operand
 from effx.errors import DTypeError
 from effx.handling import Frame, InterceptHandler, Site
 from effx.library.probability.sites import GIVEN, Given, distribution
-from effx.library.wrapping import under
+from effx.library.wrapping import check_function, under
 
 __all__ = ["SiteRecord", "block", "log_density", "mask", "scale", "trace"]
 
@@ -198,6 +198,7 @@ def mask(fun: Callable[P, R], where: Operand) -> Callable[P, R]:
     >>> print(log_density(mask(lambda: sample("y", Normal(0.0, 1.0), obs=[0.0, 9.0]), [True, False]))()[0])
     -0.9189385
     """
+    check_function("mask", fun)
     found = enp.asarray(where)
     if found.type.kind != "b":
         raise DTypeError(f"mask: expected a bool array, got {found.type!r}; scale weighs by numbers")
@@ -212,4 +213,5 @@ def scale(fun: Callable[P, R], factor: Operand) -> Callable[P, R]:
     >>> print(log_density(scale(lambda: sample("y", Normal(0.0, 1.0), obs=0.0), 2.0))()[0])
     -1.837877
     """
+    check_function("scale", fun)
     return under(Weigh(enp.asarray(factor)), fun)

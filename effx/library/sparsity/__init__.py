@@ -17,6 +17,7 @@ from effx.handling import Reference, handle, isolated
 from effx.library.colouring import Colours, Pattern, colour_columns, colour_symmetric, count_colours
 from effx.library.sparsity import rules
 from effx.library.sparsity.dependence import Dependence, Dependences, Interactions
+from effx.library.wrapping import check_function
 from effx.tree import PyTree
 
 __all__ = [
@@ -116,6 +117,7 @@ def hessian_sparsity(f: Callable[..., PyTree], *examples: PyTree) -> Pattern:
 def _patterns(
     what: str, f: Callable[..., PyTree], examples: Sequence[PyTree], kind: type[Dependences]
 ) -> tuple[Pattern, Pattern]:
+    check_function(what, f)
     leaves, structure = tree.flatten(tuple(examples))
     values = [_real(what, x) for x in leaves]
     shapes, dtypes = [x.shape for x in values], [x.dtype for x in values]
@@ -328,6 +330,7 @@ def sparse_jacobian(f: Callable[..., PyTree], pattern: Pattern | None = None) ->
     [[2. 1. 0.]
      [0. 3. 2.]]
     """
+    check_function("sparse_jacobian", f)
     return SparseDerivative(f, 1, pattern)
 
 
@@ -354,4 +357,5 @@ def sparse_hessian(f: Callable[..., PyTree], pattern: Pattern | None = None) -> 
      [1. 0. 1.]
      [0. 1. 0.]]
     """
+    check_function("sparse_hessian", f)
     return SparseDerivative(f, 2, pattern)

@@ -29,7 +29,7 @@ from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Concatenate, DynamicSlice, DynamicUpdateSlice, Iota, Pad
 from effx.ir.ops.sort import Sort
 from effx.library.units.unit import ANY, ONE, Unit, UnitError
-from effx.library.wrapping import under
+from effx.library.wrapping import check_function, under
 from effx.tree import PyTree
 
 __all__ = ["Quantity", "Unit", "UnitError", "quantity", "with_units"]
@@ -238,4 +238,5 @@ def with_units(fun: Callable[..., PyTree]) -> Callable[..., PyTree]:
     effx.library.units.unit.UnitError: add: units differ: m, s
     ...
     """
+    check_function("with_units", fun)
     return under(Units(), fun)
