@@ -130,6 +130,32 @@ def while_loops_keep_the_last_turn(f: TypedProgram, xs: Points) -> None:
     same(Gather().run(loop, *xs)[1], Gather().run(f, *last)[1])
 
 
+@law(
+    AREA,
+    "a while loop's condition leaves its traces each time it is asked, once more than the body runs",
+    STRAIGHT,
+)
+def conditions_leave_traces(f: TypedProgram, xs: Points) -> None:
+    def goes_on(state: tuple[Array, tuple[Array, ...]]) -> Array:
+        f(*state[1])
+        return state[0] < 3
+
+    def loop(*ys: Array) -> PyTree:
+        turn = lambda s: (s[0] + 1, tuple([z * 0.5 for z in s[1]]))  # noqa: E731 - the body
+        return lax.while_loop(goes_on, turn, (enp.int32(0), ys))
+
+    state, zs = Tally().initial(), list(xs)
+    for i in range(4):
+        if i:
+            zs = [z * 0.5 for z in zs]
+        for y in (*(zs if i else ()), *listened(f, zs, Sin, Mul, Exp, Tanh).given):
+            state = digest(state, y)
+    for g in (loop, effx.jit(loop)):
+        _, got = Tally().run(g, *xs)
+        same((got.count, got.last), (state.count, state.last))
+        same(Gather().run(g, *xs)[1], Gather().run(f, *zs)[1])
+
+
 def around(op: Operation[Array], f: Function) -> Function:
     """Returns f with its arguments and results passed through an operation."""
     return lambda *xs: [op(y) for y in leaves(f(*[op(x) for x in xs]))]
