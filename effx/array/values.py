@@ -1,6 +1,7 @@
 """`Array`, the nominal class of every value, generic in dtype and sizes: its methods and operators.
 
-Methods and operators live here as one-liners; what they do stands in the sibling modules. Overloads tell
+Methods and operators live here, and in `effx.array.computed`, as one-liners; what they do stands in the sibling
+modules. Overloads tell
 apart what `self` is by type variables only: a bare `Array` matches the first one, whatever that says.
 
 Never: import jaxlib; arrays on devices are `effx.lower.concrete`'s.
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from typing_extensions import Unpack
 
-from effx.array.described import Described, HostData, Number, SupportsArray
+from effx.array.computed import Computed
+from effx.array.described import HostData, Number, SupportsArray
 from effx.array.parameters import DT, D, Dims, F, Fl, I, K, M, N, R, Rest
 from effx.effects import perform
 from effx.errors import ShapeError
@@ -30,7 +32,7 @@ __all__ = [
 A = TypeVar("A")
 
 
-class Array(Described, Generic[DT, Unpack[Dims]]):
+class Array(Computed[DT, Unpack[Dims]], Generic[DT, Unpack[Dims]]):
     """An n-dimensional array: concrete, or a box that stands for one under a transformation.
 
     The class is generic in its element type and sizes; bare `Array` means any. Values are
@@ -393,9 +395,8 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self: Array[F, *Dims],
         axis: None = None,
         dtype: None = None,
-        out: None = None,
+        *,
         keepdims: Literal[False] = False,
-        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Scalar[F]: ...
     @overload
@@ -403,9 +404,8 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self,
         axis: None = None,
         dtype: None = None,
-        out: None = None,
+        *,
         keepdims: Literal[False] = False,
-        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Scalar[Any]: ...
     @overload
@@ -436,9 +436,8 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self: Array[F, *Dims],
         axis: None = None,
         dtype: None = None,
-        out: None = None,
+        *,
         keepdims: Literal[False] = False,
-        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Scalar[F]: ...
     @overload
@@ -446,9 +445,8 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self,
         axis: None = None,
         dtype: None = None,
-        out: None = None,
+        *,
         keepdims: Literal[False] = False,
-        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Scalar[Any]: ...
     @overload
@@ -475,125 +473,11 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         return reducing.prod(self, axis, dtype, keepdims, initial, where)
 
     @overload
-    def max(
-        self,
-        axis: None = None,
-        out: None = None,
-        keepdims: Literal[False] = False,
-        initial: Number | None = None,
-        where: Operand | None = None,
-    ) -> Scalar[DT]: ...
-    @overload
-    def max(
-        self,
-        axis: Axis = None,
-        out: None = None,
-        keepdims: bool = False,
-        initial: Number | None = None,
-        where: Operand | None = None,
-    ) -> Array[DT, *tuple[Any, ...]]: ...
-    def max(
-        self,
-        axis: Axis = None,
-        out: None = None,
-        keepdims: bool = False,
-        initial: Number | None = None,
-        where: Operand | None = None,
-    ) -> Array:
-        """The largest element over axes; NaN if there is one."""
-        reducing.no_out("max", out)
-        return reducing.max(self, axis, keepdims, initial, where)
-
-    @overload
-    def min(
-        self,
-        axis: None = None,
-        out: None = None,
-        keepdims: Literal[False] = False,
-        initial: Number | None = None,
-        where: Operand | None = None,
-    ) -> Scalar[DT]: ...
-    @overload
-    def min(
-        self,
-        axis: Axis = None,
-        out: None = None,
-        keepdims: bool = False,
-        initial: Number | None = None,
-        where: Operand | None = None,
-    ) -> Array[DT, *tuple[Any, ...]]: ...
-    def min(
-        self,
-        axis: Axis = None,
-        out: None = None,
-        keepdims: bool = False,
-        initial: Number | None = None,
-        where: Operand | None = None,
-    ) -> Array:
-        """The smallest element over axes; NaN if there is one."""
-        reducing.no_out("min", out)
-        return reducing.min(self, axis, keepdims, initial, where)
-
-    @overload
-    def all(
-        self,
-        axis: None = None,
-        out: None = None,
-        keepdims: Literal[False] = False,
-        where: Operand | None = None,
-    ) -> Scalar[bool_]: ...
-    @overload
-    def all(
-        self,
-        axis: Axis = None,
-        out: None = None,
-        keepdims: bool = False,
-        where: Operand | None = None,
-    ) -> Array[bool_, *tuple[Any, ...]]: ...
-    def all(
-        self,
-        axis: Axis = None,
-        out: None = None,
-        keepdims: bool = False,
-        where: Operand | None = None,
-    ) -> Array:
-        """Whether all elements are true."""
-        reducing.no_out("all", out)
-        return reducing.all(self, axis, keepdims, where)
-
-    @overload
-    def any(
-        self,
-        axis: None = None,
-        out: None = None,
-        keepdims: Literal[False] = False,
-        where: Operand | None = None,
-    ) -> Scalar[bool_]: ...
-    @overload
-    def any(
-        self,
-        axis: Axis = None,
-        out: None = None,
-        keepdims: bool = False,
-        where: Operand | None = None,
-    ) -> Array[bool_, *tuple[Any, ...]]: ...
-    def any(
-        self,
-        axis: Axis = None,
-        out: None = None,
-        keepdims: bool = False,
-        where: Operand | None = None,
-    ) -> Array:
-        """Whether any element is true."""
-        reducing.no_out("any", out)
-        return reducing.any(self, axis, keepdims, where)
-
-    @overload
     def mean(
         self: Array[F, *Dims],
         axis: None = None,
         dtype: None = None,
-        out: None = None,
+        *,
         keepdims: Literal[False] = False,
         where: Operand | None = None,
     ) -> Scalar[F]: ...
@@ -602,7 +486,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self,
         axis: None = None,
         dtype: None = None,
-        out: None = None,
+        *,
         keepdims: Literal[False] = False,
         where: Operand | None = None,
     ) -> Scalar[Any]: ...
@@ -632,7 +516,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self: Array[Fl, *Dims],
         axis: None = None,
         dtype: None = None,
-        out: None = None,
+        *,
         ddof: float = 0,
         keepdims: Literal[False] = False,
         where: Operand | None = None,
@@ -665,7 +549,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self: Array[Fl, *Dims],
         axis: None = None,
         dtype: None = None,
-        out: None = None,
+        *,
         ddof: float = 0,
         keepdims: Literal[False] = False,
         where: Operand | None = None,
@@ -692,68 +576,6 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         """The standard deviation over axes."""
         reducing.no_out("std", out)
         return reducing.std(self, axis, dtype, ddof, keepdims, where)
-
-    @overload
-    def argmax(self, axis: None = None, keepdims: Literal[False] = False) -> Scalar[Any]: ...
-    @overload
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array: ...
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array:
-        """The index of the largest element."""
-        return reducing.argmax(self, axis, keepdims)
-
-    @overload
-    def argmin(self, axis: None = None, keepdims: Literal[False] = False) -> Scalar[Any]: ...
-    @overload
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Array: ...
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Array:
-        """The index of the smallest element."""
-        return reducing.argmin(self, axis, keepdims)
-
-    def cumsum(self, axis: int | None = None, dtype: Any = None) -> Array:
-        """Running sums along an axis."""
-        return reducing.cumsum(self, axis, dtype)
-
-    def cumprod(self, axis: int | None = None, dtype: Any = None) -> Array:
-        """Running products along an axis."""
-        return reducing.cumprod(self, axis, dtype)
-
-    @overload
-    def sort(self, axis: int = -1, stable: bool = True, descending: bool = False) -> Array[DT, *Dims]: ...
-    @overload
-    def sort(self, axis: None, stable: bool = True, descending: bool = False) -> Array[DT, Any]: ...
-    def sort(self, axis: int | None = -1, stable: bool = True, descending: bool = False) -> Array:
-        """Sorted along an axis."""
-        return reducing.sort(self, axis, stable, descending)
-
-    def argsort(self, axis: int | None = -1, stable: bool = True, descending: bool = False) -> Array:
-        """The indices that sort along an axis."""
-        return reducing.argsort(self, axis, stable, descending)
-
-    def dot(self, other: Operand) -> Array:
-        """NumPy's dot product."""
-        return arithmetic.dot(self, other)
-
-    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Array:
-        """Bounded to [min, max]."""
-        return arithmetic.clip(self, min, max)
-
-    def round(self, decimals: int = 0) -> Array[DT, *Dims]:
-        """Rounded to a number of decimals, halves to even."""
-        return arithmetic.round_(self, decimals)
-
-    def take(
-        self, indices: Operand, axis: int | None = None, mode: str | None = None
-    ) -> Array[DT, *tuple[Any, ...]]:
-        """Elements along an axis by index."""
-        return indexing.take(self, indices, axis, mode)
-
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array[DT, *tuple[Any, ...]]:
-        """The diagonal of two axes."""
-        return indexing.diagonal(self, offset, axis1, axis2)
-
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-        """The sum of the diagonal of two axes."""
-        return reducing.sum(indexing.diagonal(self, offset, axis1, axis2), -1)
 
     def to_device(self, device: object, *, stream: object = None) -> Array[DT, *Dims]:
         """Copies the array to another device."""
