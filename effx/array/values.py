@@ -1,8 +1,8 @@
 """`Array`, the nominal class of every value, generic in dtype and sizes: its methods and operators.
 
 Methods and operators live here, and in `effx.array.computed`, as one-liners; what they do stands in the sibling
-modules. Overloads tell
-apart what `self` is by type variables only: a bare `Array` matches the first one, whatever that says.
+modules. Overloads tell apart what `self` is by type variables only: a bare `Array` matches the first one, whatever
+that says.
 
 Never: import jaxlib; arrays on devices are `effx.lower.concrete`'s.
 """
