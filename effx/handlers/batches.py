@@ -9,10 +9,9 @@ Never: know what a rule computes.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from effx.array import Array, Box
 from effx.array.promotion import as_operand
-from effx.effects import Frame, handle
-from effx.handlers.vmap.handler import Vmap, box, materialize
+from effx.effects import handle
+from effx.handlers.vmap.handler import Vmap, box, rows
 from effx.ir.ops.custom import Batch
 from effx.tree.registry import PyTree, flatten
 
@@ -44,28 +43,21 @@ def over_batches(
         return rule(payloads)
     batch = batches[0]
     handler = Vmap(batch.size, batch.axis_name)
-    rows = [f(x) if b else x for f, x, b in zip(unstack, payloads, batch.batched, strict=True)]
+    slices = [f(x) if b else x for f, x, b in zip(unstack, payloads, batch.batched, strict=True)]
     with handle(handler) as frame:
         given: list[PyTree] = []
-        for x, b in zip(rows, batch.batched, strict=True):
+        for x, b in zip(slices, batch.batched, strict=True):
             leaves, tree = flatten(x)
             given.append(tree.unflatten([box(frame, a, 0) for a in leaves]) if b else x)
         results = over_batches(batches[1:], rule, given, unstack, stack)
     found: list[PyTree] = []
     for y in results:
         leaves, tree = flatten(y)
-        found.append(stack(tree.unflatten([_in_front(handler, frame, a) for a in leaves])))
+        values = [rows(handler, frame, as_operand(a, handler.name)) for a in leaves]
+        found.append(stack(tree.unflatten(values)))
     return found
 
 
 def identity(x: T) -> T:
     """How an array is unstacked and stacked that is no payload: it lies right."""
     return x
-
-
-def _in_front(handler: Vmap, frame: Frame, x: PyTree) -> Array:
-    """Returns a value of a batch with the batch axis in front."""
-    y = as_operand(x, handler.name)
-    if type(y) is Box and y.frame is frame:
-        return materialize(handler, y.payload.value, y.payload.axis)
-    return materialize(handler, y, None)

@@ -13,7 +13,7 @@ from effx.errors import EscapedBoxError, source_in_force
 from effx.handlers.recursion.custom import closed_over
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
 from effx.handlers.recursion.staging import cached, state_of, under
-from effx.handlers.vmap.handler import Vmap, box, materialize, to_front
+from effx.handlers.vmap.handler import Vmap, box, rows, to_front
 from effx.ir.ops.custom import Batch, CustomCall, Rules
 
 
@@ -75,10 +75,4 @@ def _in_front(
     """Gives all results the batch axis, in front."""
     handler = frame.handler
     assert isinstance(handler, Vmap)
-    rows = [
-        materialize(handler, y.payload.value, y.payload.axis)
-        if type(y) is Box and y.frame is frame
-        else materialize(handler, y, None)
-        for y in outputs
-    ]
-    return flatten_boxes(frame, [box(frame, y, 0) for y in rows])
+    return flatten_boxes(frame, [box(frame, rows(handler, frame, y), 0) for y in outputs])

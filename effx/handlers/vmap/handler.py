@@ -187,6 +187,13 @@ def to_front(x: Array, axis: int) -> Array:
     return x if axis == 0 else moveaxis(x, axis, 0)
 
 
+def rows(handler: Vmap, frame: Frame, x: Array) -> Array:
+    """Returns the values of all members of a frame's batch, with the batch axis in front."""
+    if type(x) is Box and x.frame is frame:
+        return materialize(handler, x.payload.value, x.payload.axis)
+    return materialize(handler, x, None)
+
+
 def materialize(handler: Vmap, x: Array, axis: Axis, place: int = 0) -> Array:
     """Returns the value with its batch axis at `place`, repeating a value that has none."""
     if axis is not None:
