@@ -80,6 +80,8 @@ stubs:
 	$(VENV)/bin/python -m tools.check_stubs
 
 # The whole suite comes last, so that the closing line of `make test` is the one that counts it all.
+# No bytecode is kept: what typeguard's hook loads would load what another guarded run had left.
+guarded: export PYTHONDONTWRITEBYTECODE = 1
 guarded:
 	$(VENV)/bin/python -m pytest $(GUARDED) -n $(WORKERS) -q -m "not deep and not unguarded" \
 	  --typeguard-packages=$(GUARDED_PACKAGES)
