@@ -197,6 +197,16 @@ class DeviceCountError(BackendError, ValueError):
     """A parallel map has more members than there are devices."""
 
 
+def check_function(what: str, fun: object) -> None:
+    """Checks what a transformation is given to transform.
+
+    Raises:
+        TransformError: it is no function.
+    """
+    if not callable(fun):
+        raise TransformError(f"{what}: expected a function, got {fun!r} of type {type(fun).__name__}")
+
+
 def hide_internal_frames(error: BaseException) -> None:
     """Shortens an error's traceback in place, unless the flag `traceback_filtering` is off."""
     if hiding[0]:

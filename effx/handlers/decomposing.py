@@ -11,7 +11,7 @@ import attrs
 
 from effx.array import Array
 from effx.effects import Frame, Operation, Value, resumed
-from effx.errors import NoRuleError, TransformError
+from effx.errors import NoRuleError, TransformError, check_function
 from effx.handlers.intercepting import InterceptHandler
 from effx.handlers.recursion import recur
 
@@ -77,8 +77,7 @@ def decompose(fun: Callable[P, R], to: Iterable[Kind]) -> Callable[P, R]:
       return f
     }
     """
-    if not callable(fun):
-        raise TransformError(f"decompose: expected a function, got {fun!r} of type {type(fun).__name__}")
+    check_function("decompose", fun)
     if not isinstance(to, Iterable):
         raise TransformError(f"decompose: to must list operation classes or traits, got {to!r}")
     kept = tuple(to)

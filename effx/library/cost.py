@@ -17,7 +17,7 @@ from typing import Any, final
 import attrs
 
 import effx
-from effx.errors import TransformError
+from effx.errors import TransformError, check_function
 from effx.handling import ArrayType, Elementwise, Equation, Place, Program, Structural, Var
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import Bitcast, Convert, Copy, OptimizationBarrier, StopGradient
@@ -26,7 +26,6 @@ from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.reduce import ArgReduction, Cumulative, Reduction
 from effx.ir.ops.sort import Sort
-from effx.library.wrapping import check_function
 
 __all__ = ["Cost", "Line", "cost"]
 

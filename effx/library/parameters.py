@@ -18,10 +18,10 @@ import effx
 import effx.numpy as enp
 from effx import Array, random
 from effx.array.values import Operand
-from effx.errors import ShapeError, TransformError
+from effx.errors import ShapeError, TransformError, check_function
 from effx.handling import ArrayOperation, ArrayType, Frame, InterceptHandler, Label, Site, array_type
 from effx.library.turns import Turns
-from effx.library.wrapping import check_function, under
+from effx.library.wrapping import under
 from effx.tree import PyTree
 
 __all__ = ["Transformed", "param", "transform"]

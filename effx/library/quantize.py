@@ -18,10 +18,10 @@ import attrs
 import effx
 import effx.numpy as enp
 from effx import Array, lax
-from effx.errors import TransformError
+from effx.errors import TransformError, check_function
 from effx.handling import Frame, InterceptHandler, Site
 from effx.ir.ops.linalg import DotGeneral
-from effx.library.wrapping import check_function, under
+from effx.library.wrapping import under
 
 __all__ = ["Range", "Ranges", "calibrate", "fake_quantize"]
 

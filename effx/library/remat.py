@@ -15,10 +15,10 @@ import attrs
 import effx
 from effx import Array, checkpoint_policies
 from effx.ad_checkpoint import checkpoint_name
-from effx.errors import TransformError
+from effx.errors import TransformError, check_function
 from effx.handling import InterceptHandler, Operation, Site
 from effx.ir.ops.linalg import DotGeneral
-from effx.library.wrapping import check_function, under
+from effx.library.wrapping import under
 from effx.tree import PyTree
 
 __all__ = ["remat"]

@@ -16,9 +16,9 @@ import attrs
 
 import effx
 from effx import Array
-from effx.errors import ConcretizationError, TransformError
+from effx.errors import ConcretizationError, TransformError, check_function
 from effx.handling import Frame, InterceptHandler, Operation, Reference, Site, handle
-from effx.library.wrapping import check_function, under
+from effx.library.wrapping import under
 
 __all__ = ["Entry", "Log", "step_through"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ClassVar, ParamSpec, Protocol
 
-from effx.errors import TransformError
+from effx.errors import check_function
 from effx.tree import PyTree
 
-__all__ = ["check_function", "under"]
+__all__ = ["under"]
 
 P = ParamSpec("P")
 
@@ -23,16 +23,6 @@ class Runs(Protocol):
     def run(self, function: Callable[..., PyTree], /, *args: PyTree) -> PyTree:
         """Runs a function under the handler."""
         ...
-
-
-def check_function(what: str, fun: object) -> None:
-    """Checks what a transformation is given to transform.
-
-    Raises:
-        TransformError: it is no function.
-    """
-    if not callable(fun):
-        raise TransformError(f"{what}: expected a function, got {fun!r} of type {type(fun).__name__}")
 
 
 def under(handler: Runs, fun: Callable[P, PyTree]) -> Callable[P, PyTree]:

@@ -11,7 +11,7 @@ from typing import cast
 from effx.array import Array
 from effx.array.promotion import as_operand, broadcast_shapes
 from effx.array.shaping import reshape
-from effx.errors import ShapeError, TransformError
+from effx.errors import ShapeError, TransformError, check_function
 from effx.transforms.arguments import name_of
 from effx.transforms.vmap import vmap
 from effx.tree.registry import PyTree
@@ -67,10 +67,7 @@ def vectorize(
     """
     if pyfunc is None:
         return partial(vectorize, excluded=excluded, signature=signature)
-    if not callable(pyfunc):
-        raise TransformError(
-            f"vectorize: expected a function, got {pyfunc!r} of type {type(pyfunc).__name__}"
-        )
+    check_function("vectorize", pyfunc)
     for item in excluded:
         if type(item) is not str and (type(item) is not int or item < 0):
             raise TransformError(f"vectorize: excluded must hold positions from 0 and names, got {item!r}")

@@ -16,7 +16,7 @@ from effx import dtypes, handlers
 from effx.array import Array
 from effx.array.promotion import as_operand, convert, zeros
 from effx.array.values import AnyRank, Numeric
-from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError, check_function
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
 from effx.ir.ops.collective import PSumShared
@@ -46,11 +46,6 @@ Ts = TypeVarTuple("Ts")
 def float0_zeros(t: ArrayType) -> PyTree:
     """Returns the one tangent that an integer array has: a NumPy array of dtype float0."""
     return np.zeros(t.shape, dtypes.float0)
-
-
-def as_function(what: str, fun: Callable[..., object]) -> None:
-    if not callable(fun):
-        raise TransformError(f"{what}: expected a function, got {fun!r} of type {type(fun).__name__}")
 
 
 def _tangent(what: str, t: ArrayType, value: PyTree) -> Array | None:
@@ -176,7 +171,7 @@ def jvp(
     >>> print(f"{y:.6f} {dy:.6f}")
     0.099833 0.199001
     """
-    as_function("jvp", fun)
+    check_function("jvp", fun)
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise TransformError(
             f"jvp: primals and tangents must be tuples or lists of arguments, "
@@ -351,7 +346,7 @@ def linearize(
     >>> print(f"{y:.4f} {f_jvp(3.):.4f} {f_jvp(4.):.4f}")
     3.2682 -5.0075 -6.6767
     """
-    as_function("linearize", fun)
+    check_function("linearize", fun)
     leaves, tree = flatten(primals)
     arrays = as_arrays("linearize", leaves, (primals, {}))
     flat = _Flat("linearize", fun, tree, has_aux)
@@ -413,7 +408,7 @@ def vjp(
     >>> print(f"{xbar:.6f} {ybar:.6f}")
     0.614308 -0.252441
     """
-    as_function("vjp", fun)
+    check_function("vjp", fun)
     leaves, tree = flatten(primals)
     arrays = as_arrays("vjp", leaves, (primals, {}))
     flat, outputs, linear, dependent = record("vjp", fun, arrays, tree, [True] * len(arrays), has_aux)
@@ -473,7 +468,7 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
     >>> f_transpose(1.0)
     (Array(0.5, dtype=float32, weak_type=True), Array(-0.5, dtype=float32, weak_type=True))
     """
-    as_function("linear_transpose", fun)
+    check_function("linear_transpose", fun)
     leaves, tree = flatten(primals)
     types = [abstract("linear_transpose", x) for x in leaves]
     for t in types:

@@ -9,7 +9,7 @@ from typing import ParamSpec, Protocol, TypeVar, cast, overload
 
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.errors import TransformError, resolve
+from effx.errors import TransformError, check_function, resolve
 from effx.handlers.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
 from effx.ir.passes import inline
@@ -98,8 +98,7 @@ def checkpoint(
                 policy=policy,
             ),
         )
-    if not callable(fun):
-        raise TransformError(f"checkpoint: expected a function, got {fun!r} of type {type(fun).__name__}")
+    check_function("checkpoint", fun)
     if concrete:
         raise TransformError(
             "checkpoint: concrete=True is not supported: the function is staged; name the arguments that Python "

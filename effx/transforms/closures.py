@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from effx.array import Array, Box
-from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.errors import DTypeError, ShapeError, TreeError, check_function
 from effx.handlers.stage import run_program, stage
 from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -51,10 +51,7 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
     >>> print(power(3., 2.), effx.value_and_grad(power, 1)(3., 2.)[0])
     9.0 19.0
     """
-    if not callable(fun):
-        raise TransformError(
-            f"closure_convert: expected a function, got {fun!r} of type {type(fun).__name__}"
-        )
+    check_function("closure_convert", fun)
     name = name_of(fun)
     leaves, tree = flatten(example_args)
     types = [abstract("closure_convert", x) for x in leaves]

@@ -8,7 +8,7 @@ from functools import update_wrapper
 from typing import Generic, ParamSpec, TypeVar, final
 
 from effx.array import Array
-from effx.errors import ShapeError, TransformError, TreeError
+from effx.errors import ShapeError, TransformError, TreeError, check_function
 from effx.handlers.stage import stage
 from effx.ir.ops.control import Scan
 from effx.ir.ops.custom import Rules
@@ -47,10 +47,7 @@ class custom_vmap(Generic[P, R]):
     """
 
     def __init__(self, fun: Callable[P, R]) -> None:
-        if not callable(fun):
-            raise TransformError(
-                f"custom_vmap: expected a function, got {fun!r} of type {type(fun).__name__}"
-            )
+        check_function("custom_vmap", fun)
         update_wrapper(self, fun)
         self.__name__ = name_of(fun)
         self.fun = fun

@@ -11,7 +11,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import current_frame
-from effx.errors import TransformError
+from effx.errors import TransformError, check_function
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.custom import Rules
 from effx.transforms.arguments import flatten_output, name_of, signature_of
@@ -47,10 +47,7 @@ class _Custom(Generic[P, R]):
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
-        if not callable(fun):
-            raise TransformError(
-                f"{self.what}: expected a function, got {fun!r} of type {type(fun).__name__}"
-            )
+        check_function(self.what, fun)
         update_wrapper(self, fun)
         self.__name__ = name_of(fun)
         self.fun = fun
@@ -351,10 +348,7 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callab
     >>> print(f(3.), effx.grad(f)(3.))
     9.0 3.0
     """
-    if not callable(fun):
-        raise TransformError(
-            f"custom_gradient: expected a function, got {fun!r} of type {type(fun).__name__}"
-        )
+    check_function("custom_gradient", fun)
     name = name_of(fun)
     by_position: Callable[..., PyTree] = fun
 

@@ -10,10 +10,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
 
 from effx.array.promotion import scalar
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, check_function
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import argument_numbers, as_arrays, name_of
-from effx.transforms.autodiff import PullBack, Shared, as_function, axis_names, record, types_of
+from effx.transforms.autodiff import PullBack, Shared, axis_names, record, types_of
 from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _value_and_grad(
     allow_int: bool,
     reduce_axes: Hashable | Sequence[Hashable],
 ) -> Callable[..., tuple[PyTree, PyTree]]:
-    as_function("grad", fun)
+    check_function("grad", fun)
     name, axes = name_of(fun), axis_names("grad", reduce_axes)
 
     @wraps(fun)

@@ -18,7 +18,7 @@ import attrs
 from effx import flags
 from effx.array import Array
 from effx.effects import Frame, are_optional, current_frame, is_in_scope, isolated
-from effx.errors import BackendError, TransformError, hide_internal_frames
+from effx.errors import BackendError, TransformError, check_function, hide_internal_frames
 from effx.handlers.evaluate import device_for
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, HigherOrder
@@ -556,8 +556,7 @@ def jit(
                 backend=backend,
             ),
         )
-    if not callable(fun):
-        raise TransformError(f"jit: expected a function, got {fun!r} of type {type(fun).__name__}")
+    check_function("jit", fun)
     options = _options(
         fun,
         static_argnums,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Generic, ParamSpec, TypeVar, final
 
-from effx.errors import TransformError
+from effx.errors import check_function
 from effx.handlers.ruled import NamedFunction
 from effx.ir.ops.custom import Named, Rules
 from effx.ir.types import ArrayType
@@ -47,10 +47,7 @@ class named_function(NamedFunction, Generic[P, R]):
     __name__: str
 
     def __init__(self, fun: Callable[P, R]) -> None:
-        if not callable(fun):
-            raise TransformError(
-                f"named_function: expected a function, got {fun!r} of type {type(fun).__name__}"
-            )
+        check_function("named_function", fun)
         self.fun = fun
         update_wrapper(self, fun)
         self.__name__ = name_of(fun)

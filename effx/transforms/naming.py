@@ -11,7 +11,7 @@ from typing import ParamSpec, Self, TypeVar, final
 
 from effx.array import Array
 from effx.effects import current_frame, current_scope, scope_within
-from effx.errors import TransformError
+from effx.errors import TransformError, check_function
 from effx.handlers.stage import stage
 from effx.ir.ops.control import Call
 from effx.transforms.arguments import flatten_output, name_of, origin_of
@@ -92,8 +92,7 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
       return c
     }
     """
-    if not callable(fun):
-        raise TransformError(f"named_call: expected a function, got {fun!r} of type {type(fun).__name__}")
+    check_function("named_call", fun)
     title = name_of(fun) if name is None else name
     scope = named_scope(title)
     origin = origin_of(fun)

@@ -12,7 +12,7 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
-from effx.errors import DeviceCountError, ShapeError, TransformError, TreeError
+from effx.errors import DeviceCountError, ShapeError, TransformError, TreeError, check_function
 from effx.handlers.parallel import members_around, stage_member
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.parallel import ParallelMap
@@ -86,8 +86,7 @@ def pmap(
     >>> normalize(enp.array([4.]))
     Array([1.], dtype=float32)
     """
-    if not callable(fun):
-        raise TransformError(f"pmap: expected a function, got {fun!r} of type {type(fun).__name__}")
+    check_function("pmap", fun)
     if global_arg_shapes is not None:
         raise TransformError(
             "pmap: global_arg_shapes is not supported: it described values that are partitioned over several "

@@ -8,7 +8,6 @@ Never: know a particular handler.
 """
 
 from collections.abc import Sequence
-from typing import cast
 
 import attrs
 import numpy as np
@@ -265,13 +264,13 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
 
 def _missing(frame: Frame, collected: Collected) -> list[Array]:
     """Returns the arrays of values that nothing has collected yet."""
-    handler = handler_of(frame) if collected.names else None
+    if not collected.names:
+        return []
+    handler = handler_of(frame)
     return [
         x
         for name, layout in zip(collected.names, collected.layouts, strict=True)
-        for x in arrays_of(
-            cast("PayloadHandler", handler).missing(name, layout.example()), frame.handler.name
-        )[0]
+        for x in arrays_of(handler.missing(name, layout.example()), handler.name)[0]
     ]
 
 

@@ -10,10 +10,9 @@ from typing import TypeVar
 import effx.numpy as enp
 from effx import Array, tree
 from effx.array.values import Operand
-from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError, check_function
 from effx.library.jets import recurrences, series
 from effx.library.jets.series import Jet, Jets, padded
-from effx.library.wrapping import check_function
 from effx.tree import PyTree
 
 __all__ = ["Jet", "Jets", "jet", "recurrences", "series", "solution_series", "taylor"]

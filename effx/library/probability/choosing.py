@@ -18,12 +18,12 @@ import attrs
 import effx.numpy as enp
 from effx import Array, random
 from effx.array.values import Operand
-from effx.errors import ShapeError, TransformError
+from effx.errors import ShapeError, TransformError, check_function
 from effx.handling import ArrayType, InterceptHandler, Site
 from effx.library.probability.looking import SiteRecord
 from effx.library.probability.sites import GIVEN, SAMPLE, Given, Sample, distribution, given, sample
 from effx.library.turns import Turns
-from effx.library.wrapping import check_function, under
+from effx.library.wrapping import under
 
 __all__ = ["condition", "plate", "replay", "seed", "substitute"]
 

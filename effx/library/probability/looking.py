@@ -14,10 +14,10 @@ import attrs
 import effx.numpy as enp
 from effx import Array
 from effx.array.values import Operand
-from effx.errors import DTypeError
+from effx.errors import DTypeError, check_function
 from effx.handling import Frame, InterceptHandler, Site
 from effx.library.probability.sites import GIVEN, Given, distribution
-from effx.library.wrapping import check_function, under
+from effx.library.wrapping import under
 
 __all__ = ["SiteRecord", "block", "log_density", "mask", "scale", "trace"]
 

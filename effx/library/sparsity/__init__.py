@@ -12,12 +12,11 @@ import numpy as np
 import effx
 import effx.numpy as enp
 from effx import Array, tree
-from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError
+from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError, check_function
 from effx.handling import Reference, handle, isolated
 from effx.library.colouring import Colours, Pattern, colour_columns, colour_symmetric, count_colours
 from effx.library.sparsity import rules
 from effx.library.sparsity.dependence import Dependence, Dependences, Interactions
-from effx.library.wrapping import check_function
 from effx.tree import PyTree
 
 __all__ = [
