@@ -5,7 +5,8 @@ Never: compute a value.
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TypeVar, cast, final
+from types import TracebackType
+from typing import Self, TypeVar, cast, final
 
 import attrs
 
@@ -137,6 +138,34 @@ def stage(
     )
 
 
+@final
+class Standing:
+    """Goes through the equations of a program in a `with` block: what is performed stands where the equation stood.
+
+    That is its line in the user's source, and its scopes within those around.
+    """
+
+    __slots__ = ("around", "outer", "place", "scope")
+
+    def __enter__(self) -> Self:
+        self.outer, self.scope = current_scope.get(), ""
+        self.place, self.around = source_in_force.set(None), current_scope.set(self.outer)
+        return self
+
+    def at(self, equation: Equation) -> None:
+        """Goes on to an equation."""
+        source_in_force.set(equation.source)
+        if equation.scope != self.scope:
+            self.scope = equation.scope
+            current_scope.set(scope_within(self.outer, self.scope))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        source_in_force.reset(self.place)
+        current_scope.reset(self.around)
+
+
 def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
     """Performs a program's operations under the current handlers.
 
@@ -152,23 +181,14 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
     def read(atom: Atom) -> Array:
         return env[atom] if type(atom) is Var else HostArray(atom.value, atom.type)
 
-    # What is performed stands where the equation stood in the user's source, and in its scopes.
-    outer, scope = current_scope.get(), ""
-    place, around = source_in_force.set(None), current_scope.set(outer)
-    try:
+    with Standing() as standing:
         for equation in program.equations:
-            source_in_force.set(equation.source)
-            if equation.scope != scope:
-                scope = equation.scope
-                current_scope.set(scope_within(outer, scope))
+            standing.at(equation)
             result = equation.op(*[read(x) for x in equation.inputs])
             if equation.op.multiple:
                 env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))
             else:
                 env[equation.outputs[0]] = cast("Array", result)
-    finally:
-        source_in_force.reset(place)
-        current_scope.reset(around)
     return [read(x) for x in program.outputs]
 
 

@@ -12,8 +12,9 @@ from typing import TypeVar, cast, final
 import attrs
 
 from effx.array import Array, HostArray
-from effx.effects import Operation, RuleTable, current_scope, scope_within
-from effx.errors import NoRuleError, source_in_force
+from effx.effects import Operation, RuleTable
+from effx.errors import NoRuleError
+from effx.handlers.stage import Standing
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
@@ -81,23 +82,14 @@ def backward(
 
     for atom, ct in zip(program.outputs, cotangents, strict=True):
         add(atom, ct)
-    # The transpose stands where the operation stood in the user's source, and in its scopes.
-    outer, scope = current_scope.get(), ""
-    token, around = source_in_force.set(None), current_scope.set(outer)
-    try:
+    with Standing() as standing:
         for e in reversed(program.equations):
             cts = [found.pop(v, None) for v in e.outputs]
             if all([ct is None for ct in cts]):
                 continue
-            source_in_force.set(e.source)
-            if e.scope != scope:
-                scope = e.scope
-                current_scope.set(scope_within(outer, scope))
+            standing.at(e)
             for x, result in zip(e.inputs, _transposed(e, cts, known), strict=True):
                 add(x, result)
-    finally:
-        source_in_force.reset(token)
-        current_scope.reset(around)
     return [found.get(x) for x in program.inputs[n:]]
 
 
