@@ -11,6 +11,7 @@ Never: import another effx module.
 
 import os
 import sys
+from bisect import bisect_right
 from contextvars import ContextVar
 from types import CodeType, FrameType, TracebackType
 
@@ -98,12 +99,28 @@ def source_of(source: Source) -> str:
 def resolve(source: tuple[CodeType, int]) -> tuple[str, int, str]:
     """Returns file, line and function name of a recorded position."""
     code, offset = source
-    line = code.co_firstlineno
-    for start, end, number in code.co_lines():
-        if start <= offset < end and number is not None:
-            line = number
-            break
-    return code.co_filename, line, code.co_name
+    starts, lines = _line_table(code)
+    return code.co_filename, lines[bisect_right(starts, offset) - 1], code.co_name
+
+
+_LineTable = tuple[list[int], list[int]]
+# By id for the reason above. Decoding a table is linear in the function's length, and a function has as many
+# positions as lines: without the table, a program's text would cost their product.
+_line_tables: dict[int, tuple[CodeType, _LineTable]] = {}
+
+
+def _line_table(code: CodeType) -> _LineTable:
+    """Returns the offsets at which a function's instructions change lines, and the lines."""
+    found = _line_tables.get(id(code))
+    if found is None:
+        starts, lines = [-1], [code.co_firstlineno]
+        for start, _, number in code.co_lines():
+            starts.append(start)
+            lines.append(code.co_firstlineno if number is None else number)
+        if len(_line_tables) >= 1024:
+            _line_tables.clear()
+        found = _line_tables[id(code)] = code, (starts, lines)
+    return found[1]
 
 
 def _position(frame: FrameType | None) -> str | None:

@@ -19,12 +19,14 @@ def check(program: Program) -> Program:
             scalar; an operation does not fit its operands; the effect row is not what the
             operations leave.
 
-    >>> from effx.ir.text import parse_program
+    >>> from effx.ir.ops.elementwise import Sin
+    >>> from effx.ir.types import array_type
+    >>> x, y = Var(array_type("float32", (3,))), Var(array_type("float32", (2,)))
     >>> try:
-    ...     check(parse_program("f(a: f32[3]) { b: f32[2] = sin a\\n return b }"))
+    ...     check(Program((x,), (Equation(Sin(), (x,), (y,)),), (y,)))
     ... except ProgramError as error:
     ...     print(error.message)
-    check: f: equation 0, sin: the result is f32[2], but the typing rule gives f32[3]
+    check: f: equation 0: sin: the result is f32[2], but the typing rule gives f32[3]
     """
     _check(program, set())
     return program
@@ -57,7 +59,7 @@ def _check(program: Program, seen: set[Program]) -> None:
         where = f"equation {n}, {e.op.name}"
         for atom in e.inputs:
             read(atom, where)
-        _check_types(name, where, e)
+        check_types(e, f"check: {name}: equation {n}")
         for var in e.outputs:
             define(var, where)
         for held in held_programs(e):
@@ -80,7 +82,12 @@ def held_programs(e: Equation) -> list[Program]:
     return found
 
 
-def _check_types(name: str, where: str, e: Equation) -> None:
+def check_types(e: Equation, where: str) -> None:
+    """Verifies that an equation's operation takes its operands and gives its results.
+
+    Raises:
+        ProgramError: it does not; the message starts with `where`.
+    """
     types = [x.type for x in e.inputs]
     try:
         if isinstance(e.op, TupleOperation):
@@ -88,15 +95,17 @@ def _check_types(name: str, where: str, e: Equation) -> None:
         elif isinstance(e.op, ArrayOperation):
             expected = (e.op.infer(*types),)
         else:
-            raise ProgramError(f"check: {name}: {where} is no operation on arrays")
-    except EffxError as error:
-        raise ProgramError(f"check: {name}: {where}: {error.message}") from error
-    if len(expected) != len(e.outputs):
-        raise ProgramError(
-            f"check: {name}: {where} has {len(e.outputs)} results, the typing rule gives {len(expected)}"
-        )
-    for var, t in zip(e.outputs, expected, strict=True):
-        if var.type is not t:
+            raise ProgramError(f"{e.op.name}: is no operation on arrays")
+        if len(expected) != len(e.outputs):
             raise ProgramError(
-                f"check: {name}: {where}: the result is {var.type!r}, but the typing rule gives {t!r}"
+                f"{e.op.name}: has {len(e.outputs)} results, but the typing rule gives {len(expected)}"
             )
+        for var, t in zip(e.outputs, expected, strict=True):
+            if var.type is not t:
+                raise ProgramError(
+                    f"{e.op.name}: the result is {var.type!r}, but the typing rule gives {t!r}"
+                )
+    except EffxError as error:
+        raise ProgramError(f"{where}: {error.message}") from error
+    except (TypeError, ValueError, IndexError) as error:  # the rule unpacks operands that are not there
+        raise ProgramError(f"{where}: {e.op.name}: does not take ({', '.join(map(repr, types))})") from error

@@ -15,6 +15,7 @@ stands the `named_scope` that it was performed in, if any.
 Never: print where an equation came from; `Equation.source` is not part of a program's meaning.
 """
 
+import ast
 import importlib
 import pkgutil
 import re
@@ -24,9 +25,10 @@ import attrs
 import numpy as np
 
 from effx import dtypes
-from effx.effects import Operation
-from effx.errors import ProgramError
+from effx.effects import Effect, Operation
+from effx.errors import DTypeError, ProgramError
 from effx.ir import ops
+from effx.ir.check import check_types
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row
 from effx.ir.types import ArrayType, array_type
 
@@ -46,7 +48,11 @@ def variable_name(n: int) -> str:
         digits = chr(ord("a") + n % 26) + digits
         n //= 26
         if n == 0:
-            return digits
+            return f"{digits}_" if digits in RESERVED else digits
+
+
+# What would read as a number or as the end of a program.
+RESERVED = ("inf", "nan", "return")
 
 
 @final
@@ -82,8 +88,7 @@ class _Printer:
                 return env[atom]
             return _literal(atom)
 
-        row = f" ! {', '.join(sorted(map(repr, program.effects)))}" if program.effects else ""
-        lines = [f"{name}({', '.join(map(define, program.inputs))}){row} {{"]
+        lines = [f"{name}({', '.join(map(define, program.inputs))}){_row_text(program.effects)} {{"]
         for e in program.equations:
             operands = "".join([f" {read(x)}" for x in e.inputs])
             outputs = ", ".join(map(define, e.outputs))
@@ -113,6 +118,10 @@ class _Printer:
             inner = ", ".join(map(self._value, value))
             return f"({inner},)" if len(value) == 1 else f"({inner})"
         return repr(value)
+
+
+def _row_text(effects: frozenset[Effect]) -> str:
+    return f" ! {', '.join(sorted(map(repr, effects)))}" if effects else ""
 
 
 def _literal(literal: Literal) -> str:
@@ -158,65 +167,109 @@ def _operations() -> dict[str, type[Operation[object]]]:
 
 
 @final
+@attrs.frozen
+class _Token:
+    kind: str
+    text: str
+    line: int
+
+
+MAX_DEPTH = 100  # of tuples among parameters
+
+
+@final
 class _Parser:
-    """Reads one text; tokens are (kind, text, position)."""
+    """Reads one text, in time linear in its length."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens: list[tuple[str, str, int]] = []
-        position = 0
-        while text[position:].strip():
+        text = text.rstrip()
+        self.tokens: list[_Token] = []
+        self.place = position = 0
+        line = 1
+        while position < len(text):
             match = _TOKEN.match(text, position)
+            kind = "" if match is None else cast("str", match.lastgroup)
+            start = len(text) - len(text[position:].lstrip()) if match is None else match.start(kind)
+            line += text.count("\n", position, start)
             if match is None:
-                raise self.error("an unreadable character", position)
-            kind = cast("str", match.lastgroup)
-            self.tokens.append((kind, match.group(kind), match.start(kind)))
+                raise ProgramError(f"parse: line {line}: got an unreadable character")
+            self.tokens.append(_Token(kind, match.group(kind), line))
+            line += text.count("\n", start, match.end())
             position = match.end()
-        self.place = 0
         self.operations = _operations()
         self.programs: dict[str, Program] = {}
 
-    def error(self, got: str, position: int | None = None, expected: str = "") -> ProgramError:
-        """Returns the error for the current place."""
-        if position is None:
-            position = self.tokens[self.place][2] if self.place < len(self.tokens) else len(self.text)
-        line = self.text.count("\n", 0, position) + 1
+    def error(self, got: str, expected: str = "") -> ProgramError:
+        """Returns the error for the next token."""
+        line = self.tokens[min(self.place, len(self.tokens) - 1)].line
         wanted = f"expected {expected}, " if expected else ""
         return ProgramError(f"parse: line {line}: {wanted}got {got}")
 
     def peek(self) -> str:
         """Returns the next token's text, "" at the end."""
-        return self.tokens[self.place][1] if self.place < len(self.tokens) else ""
+        return self.tokens[self.place].text if self.place < len(self.tokens) else ""
 
-    def take(self, expected: str | None = None) -> tuple[str, str]:
+    def skip(self, text: str) -> bool:
+        """Takes the next token if it has this text; says whether it had."""
+        found = self.peek() == text
+        self.place += found
+        return found
+
+    def take(self, expected: str | None = None) -> _Token:
         """Takes the next token, which must have the expected text if one is given."""
         if self.place >= len(self.tokens):
-            raise self.error("the end of the text", expected=expected or "more")
-        kind, text, _ = self.tokens[self.place]
-        if expected is not None and text != expected:
-            raise self.error(repr(text), expected=repr(expected))
+            raise self.error("the end of the text", repr(expected) if expected else "more")
+        token = self.tokens[self.place]
+        if expected is not None and token.text != expected:
+            raise self.error(repr(token.text), repr(expected))
         self.place += 1
-        return kind, text
+        return token
+
+    def name(self, what: str) -> str:
+        """Takes a name."""
+        token = self.take()
+        if token.kind != "word" or token.text[0] == "@" or token.text in KEYWORDS:
+            self.place -= 1
+            raise self.error(repr(token.text), what)
+        return token.text
+
+    def dtype(self) -> dtypes.DType:
+        """Reads a dtype such as `f32`."""
+        token = self.take()
+        try:
+            return dtypes.from_short_name(token.text)
+        except DTypeError:
+            self.place -= 1
+            raise self.error(repr(token.text), "a dtype") from None
 
     def type(self) -> ArrayType:
         """Reads a type such as `f32[3]~`."""
-        kind, text = self.take()
-        match = re.fullmatch(r"(\w+)\[([0-9,]*)\](~?)", text)
-        if kind != "type" or match is None:
+        token = self.take()
+        match = re.fullmatch(r"(\w+)\[([0-9,]*)\](~?)", token.text)
+        try:
+            if token.kind != "type" or match is None:
+                raise ValueError
+            shape = tuple([int(n) for n in match[2].split(",") if n])
+            return array_type(dtypes.from_short_name(match[1]), shape, bool(match[3]))
+        except (DTypeError, ValueError):
             self.place -= 1
-            raise self.error(repr(text), expected="a type")
-        shape = tuple([int(n) for n in match[2].split(",") if n])
-        return array_type(dtypes.from_short_name(match[1]), shape, bool(match[3]))
+            raise self.error(repr(token.text), "a type") from None
 
     def program(self) -> Program:
         """Reads one function."""
-        name = self.take()[1]
+        name = self.name("the name of a program")
+        if name in self.programs:
+            self.place -= 1
+            raise self.error(f"a second definition of the program {name}")
         env: dict[str, Var] = {}
         self.take("(")
-        inputs = self.definitions(env, ")")
+        inputs = self.definitions(")")
+        self.define(env, inputs)
         self.take(")")
+        start = self.place
         while self.peek() != "{":
-            self.take()  # the effect row follows from the equations
+            self.take()
+        end = self.place
         self.take("{")
         equations: list[Equation] = []
         while self.peek() != "return":
@@ -225,113 +278,125 @@ class _Parser:
         outputs: list[Atom] = []
         while self.peek() != "}":
             outputs.append(self.atom(env))
-            if self.peek() == ",":
-                self.take()
+            self.skip(",")
         self.take("}")
-        result = Program(tuple(inputs), tuple(equations), tuple(outputs), name, effect_row(equations))
+        row = effect_row(equations)
+        written = "".join([t.text for t in self.tokens[start:end]])
+        if written and written != "".join(
+            _row_text(row).split()
+        ):  # who leaves it out leaves it to the equations
+            self.place = start
+            raise self.error(written, f"the effect row{_row_text(row) or ' to be empty'}")
+        result = Program(tuple([v for _, v in inputs]), tuple(equations), tuple(outputs), name, row)
         self.programs[name] = result
         return result
 
-    def definitions(self, env: dict[str, Var], end: str) -> list[Var]:
+    def definitions(self, end: str) -> list[tuple[str, Var]]:
         """Reads `a: f32[], b: f32[]` up to a mark."""
         found = []
         while self.peek() != end:
-            name = self.take()[1]
+            name = self.name("a variable")
             self.take(":")
-            if name in env:
-                raise self.error(f"a second definition of {name}")
-            env[name] = Var(self.type())
-            found.append(env[name])
-            if self.peek() == ",":
-                self.take()
+            found.append((name, Var(self.type())))
+            self.skip(",")
         return found
+
+    def define(self, env: dict[str, Var], found: list[tuple[str, Var]]) -> None:
+        """Adds variables to those that are defined."""
+        for name, var in found:
+            if name in env:
+                self.place -= 1
+                raise self.error(f"a second definition of {name}")
+            env[name] = var
 
     def equation(self, env: dict[str, Var]) -> Equation:
         """Reads one line."""
-        start = self.place
-        is_definition = self.place + 1 < len(self.tokens) and self.tokens[self.place + 1][1] == ":"
-        outer = dict(env)
-        outputs = self.definitions(env, "=") if is_definition else []
-        if is_definition:
+        outputs: list[tuple[str, Var]] = []
+        if self.place + 1 < len(self.tokens) and self.tokens[self.place + 1].text == ":":
+            outputs = self.definitions("=")
             self.take("=")
-        name = self.take()[1]
+        start = self.place
+        name = self.name("an operation")
         kind = self.operations.get(name)
         if kind is None:
-            self.place = max(start, self.place - 1)
+            self.place = start
             raise self.error(f"no operation {name!r}", expected="an operation")
         arguments: dict[str, object] = {}
-        if self.peek() == "[":
-            self.take()
-            while self.peek() != "]":
-                key = self.take()[1]
+        if self.skip("["):
+            while not self.skip("]"):
+                key = self.take().text
                 self.take("=")
                 arguments[key] = self.value()
-            self.take("]")
         inputs: list[Atom] = []
         scope = ""
-        line = self.line_of(self.place - 1)
-        while self.place < len(self.tokens) and self.line_of(self.place) == line:
-            if self.tokens[self.place][0] == "string":
+        line = self.tokens[self.place - 1].line
+        while self.place < len(self.tokens) and self.tokens[self.place].line == line:
+            if self.tokens[self.place].kind == "string":
                 scope = cast("str", self.value())
                 break
-            inputs.append(self.atom(outer))
+            inputs.append(self.atom(env))
+        end, self.place = self.place, start  # what is wrong from here on is wrong with this line
         try:
             op = cast("Any", kind)(**arguments)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise self.error(f"{name} with parameters {arguments}: {error}") from None
-        return Equation(cast("Operation[object]", op), tuple(inputs), tuple(outputs), None, scope)
-
-    def line_of(self, place: int) -> int:
-        """Returns the line number of a token."""
-        return self.text.count("\n", 0, self.tokens[place][2])
+        result = Equation(
+            cast("Operation[object]", op), tuple(inputs), tuple([v for _, v in outputs]), None, scope
+        )
+        check_types(result, f"parse: line {line}")
+        self.define(env, outputs)
+        self.place = end
+        return result
 
     def atom(self, env: dict[str, Var]) -> Atom:
         """Reads a variable or a literal."""
-        kind, text = self.take()
-        if kind == "word" and text not in KEYWORDS:
-            if text not in env:
+        token = self.take()
+        if token.kind == "word" and token.text not in KEYWORDS:
+            if token.text not in env:
                 self.place -= 1
-                raise self.error(f"the undefined variable {text}")
-            return env[text]
-        value = self.scalar(kind, text)
+                raise self.error(f"the undefined variable {token.text}")
+            return env[token.text]
+        value = self.scalar(token)
         self.take(":")
-        dtype = dtypes.from_short_name(self.take()[1])
-        weak = self.peek() == "~"
-        if weak:
-            self.take()
-        return Literal(value, array_type(dtype, (), weak))
+        t = array_type(self.dtype(), (), self.skip("~"))
+        if not _holds(t, value):
+            self.place -= 1
+            raise self.error(f"{token.text}:{dtypes.short_name(t.dtype)}", "a value of the dtype")
+        return Literal(value, t)
 
-    def scalar(self, kind: str, text: str) -> Scalar:
+    def scalar(self, token: _Token) -> Scalar:
         """Turns a token into a Python number."""
+        text = token.text
         if text in ("True", "False"):
             return text == "True"
-        if kind == "complex" or text.endswith("j"):
-            return complex(text.strip("()"))
         try:
-            return int(text)
+            if token.kind == "complex" or text.endswith("j"):
+                return complex(text.strip("()"))
+            return int(text) if text.lstrip("-").isdigit() else float(text)
         except ValueError:
-            pass
-        try:
-            return float(text)
-        except ValueError:
-            raise self.error(repr(text), expected="a number") from None
+            self.place -= 1
+            shown = repr(text) if len(text) < 40 else f"{text[:20]!r}… of {len(text)} characters"
+            raise self.error(shown, expected="a number") from None
 
-    def value(self) -> object:
+    def value(self, depth: int = 0) -> object:
         """Reads a parameter's value."""
-        kind, text = self.tokens[self.place][0], self.peek()
-        if kind == "type":
+        if self.peek() in ("", "]", ")"):
+            raise self.error(repr(self.peek()) if self.peek() else "the end of the text", "a value")
+        if self.tokens[self.place].kind == "type":
             return self.type()
-        self.take()
+        token = self.take()
+        kind, text = token.kind, token.text
         if text == "(":
+            if depth == MAX_DEPTH:
+                raise self.error(f"tuples nested more than {MAX_DEPTH} deep")
             items = []
-            while self.peek() != ")":
-                items.append(self.value())
-                if self.peek() == ",":
-                    self.take()
-            self.take(")")
+            while not self.skip(")"):
+                items.append(self.value(depth + 1))
+                self.skip(",")
             return tuple(items)
         if text.startswith("@"):
             if text[1:] not in self.programs:
+                self.place -= 1
                 raise self.error(f"the undefined program {text}")
             return self.programs[text[1:]]
         if text.startswith("<"):
@@ -340,17 +405,28 @@ class _Parser:
         if text in KEYWORDS:
             return KEYWORDS[text]
         if kind == "string":
-            return text[1:-1].encode().decode("unicode_escape")
+            return ast.literal_eval(text)
         if kind == "word":
-            return dtypes.from_short_name(text)
-        return self.scalar(kind, text)
+            self.place -= 1
+            return self.dtype()
+        return self.scalar(token)
+
+
+def _holds(t: ArrayType, value: Scalar) -> bool:
+    """Says whether a number can be an element of a type; floats may be written as ints."""
+    if t.kind == "b" or type(value) is bool:
+        return t.kind == "b" and type(value) is bool
+    if t.kind in "iu":
+        limits = dtypes.iinfo(t.dtype)
+        return type(value) is int and limits.min <= value <= limits.max
+    return t.kind == "c" or type(value) is not complex
 
 
 def parse_program(text: str) -> Program:
     """Reads the text of a program, as `print_program` writes it.
 
     Raises:
-        ProgramError: the text is malformed; the message names the line.
+        ProgramError: the text is malformed, or says of itself what is not so; the message names the line.
 
     >>> program = parse_program('''
     ... double(a: f32[3]) {

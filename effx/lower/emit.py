@@ -9,7 +9,6 @@ Never: say how one operation looks; `effx.lower.stablehlo` does, a family a file
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType
 from typing import TypeVar, final
 
 import attrs
@@ -98,6 +97,7 @@ class Module:
     Attributes:
         platform: "cpu", "cuda", "rocm" or "tpu"; a rule may choose another form for it.
         devices: how many run the module together.
+        debug_info: whether lines carry locations.
         axes: what the parallel maps around bind, outermost first; none outside of them.
         meshes: grids of the devices by name.
     """
@@ -106,6 +106,7 @@ class Module:
         "_programs",
         "_taken",
         "axes",
+        "debug_info",
         "devices",
         "functions",
         "locations",
@@ -114,9 +115,10 @@ class Module:
         "shared",
     )
 
-    def __init__(self, platform: str, devices: int = 1) -> None:
+    def __init__(self, platform: str, devices: int = 1, debug_info: bool = True) -> None:
         self.platform = platform
         self.devices = devices
+        self.debug_info = debug_info
         self.axes: tuple[Axis, ...] = ()
         self.meshes: dict[str, tuple[int, ...]] = {}
         self.functions: list[str] = []
@@ -168,10 +170,12 @@ class Module:
         return lines
 
     def location(self, label: str, source: Source) -> str:
-        """Returns ` loc(#locN)` for an equation."""
+        """Returns ` loc(#locN)` for an equation; nothing without debug information."""
+        if not self.debug_info:
+            return ""
         file, line = "-", 0
         if source is not None:
-            file, line = _line(source)
+            file, line, _ = resolve(source)
         key = (label, file, line)
         alias = self.locations.get(key)
         if alias is None:
@@ -184,21 +188,6 @@ class Module:
             f"#loc{i} = loc({json.dumps(label)}({json.dumps(file)}:{line}:0))"
             for i, (label, file, line) in enumerate(self.locations)
         ]
-
-
-# By the code's id, which hashing would cost more than the look-up saves; the code is kept along.
-_lines: dict[tuple[int, int], tuple[str, int, CodeType]] = {}
-
-
-def _line(source: tuple[CodeType, int]) -> tuple[str, int]:
-    code, offset = source
-    found = _lines.get((id(code), offset))
-    if found is None:
-        file, line, _ = resolve(source)
-        if len(_lines) > 100_000:
-            _lines.clear()
-        found = _lines[id(code), offset] = file, line, code
-    return found[0], found[1]
 
 
 @final
@@ -434,7 +423,7 @@ def module_text(
     import effx.lower.stablehlo  # noqa: F401 - registers the rules; here, because they need this module first
 
     plan = plan_of(program)
-    module = Module(platform, 1 if plan is None else plan.count)
+    module = Module(platform, 1 if plan is None else plan.count, debug_info)
     attributes = (
         [[] for _ in program.inputs] if plan is None else _shardings(module, plan.inputs, program.in_types)
     )
@@ -463,13 +452,10 @@ def module_text(
         main,
         *module.functions,
         "}",
+        *module.location_lines(),
+        "",
     ]
-    if debug_info:
-        return "\n".join([*parts, *module.location_lines(), ""])
-    text = "\n".join([*parts, ""])
-    for alias in module.locations.values():
-        text = text.replace(alias + "\n", "\n")
-    return text
+    return "\n".join(parts)
 
 
 def lowest(t: ArrayType) -> Scalar:
