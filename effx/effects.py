@@ -8,6 +8,7 @@ operation carries (an axis name, say), or when it intercepts everything.
 Never: know what an array is, or import anything but `effx.errors`.
 """
 
+import importlib
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -204,8 +205,11 @@ def scope_within(outer: str, scope: str) -> str:
 
 
 class _Unset(Handler):
+    """Stands in until something is performed, so that no import has to wait for XLA."""
+
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        raise NoRuleError(f"{op.name}: no outermost handler is set; import effx first")
+        importlib.import_module("effx.handlers.evaluate")
+        return outermost.handler.handle(outermost, op, operands)
 
 
 # The frame that all stacks end in. effx.handlers.evaluate puts XLA there.

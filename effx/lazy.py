@@ -1,43 +1,84 @@
-"""Packages of functions that load their modules when a name is asked for (PEP 562).
+"""Namespaces that load their modules when a name is asked for (PEP 562), as their stub `__init__.pyi` lists them.
+
+A public name is written once, in `__all__` of the module that defines it. The stub says which modules a namespace
+takes its names from, to type checkers and to `lazy` alike.
 
 Never: import another effx module before a name is asked for.
 """
 
+import ast
 import importlib
+import pkgutil
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 __all__ = ["lazy"]
 
+_ALL = re.compile(r"^__all__ = \[(.*?)\]", re.MULTILINE | re.DOTALL)
 
-def lazy(
-    package: str, modules: Mapping[str, str], public: Sequence[str] = ()
-) -> tuple[Callable[[str], object], list[str]]:
-    """Returns a module `__getattr__` and `__all__` for a package, and makes `dir` list all names.
+
+def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Returns `__getattr__` and `__dir__` for a package with a stub.
+
+    A name that cannot be loaded, because an optional requirement is not installed, is an AttributeError;
+    `import` says what is missing.
 
     Args:
         package: its full name.
-        modules: for each module in it the names that it gives, separated by spaces.
-        public: modules that are names themselves.
     """
-    home = {name: module for module, names in modules.items() for name in names.split()}
-    # Loading a module sets its name in the package, over a function of the same name.
-    assert not set(home) & set(modules), f"{package}: modules and functions share names"
+    homes: dict[str, tuple[str, str]] = {}
+
+    def known() -> dict[str, tuple[str, str]]:
+        if not homes:
+            homes.update(_homes(package))
+        return homes
 
     def find(name: str) -> object:
-        if name in public:
-            return importlib.import_module(f"{package}.{name}")
-        module = home.get(name)
-        if module is None:
+        if name == "__all__":
+            return list(known())
+        # Python asks for names of its own; the stub need not be read for these.
+        home = None if name.startswith("__") else known().get(name)
+        if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        # Whatever the name is for, its results will be worked with: the outermost handler must be there.
-        importlib.import_module("effx.handlers.evaluate")
-        value = getattr(importlib.import_module(f"{package}.{module}"), name)
+        module, attribute = home
+        try:
+            value: object = importlib.import_module(module)
+        except ImportError as error:
+            raise AttributeError(f"module {package!r} cannot load {name!r}: {error}") from error
+        if attribute:
+            value = getattr(value, attribute)
         setattr(sys.modules[package], name, value)  # found without this function from now on
         return value
 
-    names = sorted([*home, *public])
-    module = sys.modules.get(package)
-    if module is not None:
-        setattr(module, "__dir__", lambda: sorted({*vars(module), *names}))  # noqa: B010 - a module's attribute
-    return find, names
+    return find, lambda: sorted(known())
+
+
+def _homes(package: str) -> dict[str, tuple[str, str]]:
+    """Returns for each name of a namespace its module and its name there, "" for the module itself."""
+    found: dict[str, tuple[str, str]] = {}
+    for node in ast.parse(pkgutil.get_data(package, "__init__.pyi") or b"").body:
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        for alias in node.names:
+            name = alias.asname or alias.name
+            if node.module is None:  # from . import module
+                found[name] = f"{package}.{alias.name}", ""
+            elif alias.name == "*":
+                found.update({public: (node.module, public) for public in _public(node.module)})
+            else:
+                found[name] = node.module, alias.name
+    return dict(sorted(found.items()))
+
+
+def _public(module: str) -> list[str]:
+    """Returns a module's `__all__` without loading the module, where its source is there."""
+    parent, _, name = module.rpartition(".")
+    try:
+        source = pkgutil.get_data(parent, f"{name}.py") or b""
+    except OSError:
+        public: list[str] = importlib.import_module(module).__all__
+        return public
+    match = _ALL.search(source.decode())
+    assert match is not None, f"{module}: has no __all__"
+    return re.findall(r'"(\w+)"', match[1])

@@ -24,6 +24,11 @@ from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.types import array_type
 from effx.lax.operands import count_from_start
 
+__all__ = [
+    "all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
+    "psum", "psum_scatter", "pswapaxes",
+]  # fmt: skip
+
 T = TypeVar("T")
 AxisName = Hashable
 AxisNames = AxisName | Sequence[AxisName]

@@ -7,6 +7,8 @@ from effx.array import Array, Operand
 from effx.ir.ops import compare as c
 from effx.lax.operands import binary
 
+__all__ = ["eq", "ge", "gt", "le", "lt", "ne"]
+
 EQ = c.Eq()
 NE = c.Ne()
 LT = c.Lt()

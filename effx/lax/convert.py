@@ -13,6 +13,11 @@ from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.ir.ops import convert as v
 
+__all__ = [
+    "bitcast_convert_type", "convert_element_type", "optimization_barrier", "reduce_precision",
+    "stop_gradient",
+]  # fmt: skip
+
 T = TypeVar("T")
 STOP_GRADIENT, OPTIMIZATION_BARRIER = v.StopGradient(), v.OptimizationBarrier()
 

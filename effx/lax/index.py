@@ -24,6 +24,11 @@ from effx.ir.ops.reduce import ReduceAnd
 from effx.ir.types import ArrayType, Shape
 from effx.lax.operands import adapt, ints
 
+__all__ = [
+    "GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "gather", "scatter",
+    "scatter_add", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub",
+]  # fmt: skip
+
 
 class GatherScatterMode(enum.Enum):
     """What happens to indices out of range."""

@@ -13,6 +13,8 @@ from effx.errors import ShapeError
 from effx.ir.ops.linalg import DotGeneral
 from effx.lax.operands import ints
 
+__all__ = ["DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot", "dot_general"]
+
 
 class Precision(enum.Enum):
     """How exactly accelerators multiply floats; CPUs multiply in full."""

@@ -17,8 +17,14 @@ from effx.errors import DTypeError, NoRuleError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.ops import shape as s
-from effx.lax.elementwise import add, bitwise_and, bitwise_or, bitwise_xor, max, min, mul
+from effx.lax.elementwise.arithmetic import add, max, min, mul
+from effx.lax.elementwise.bits import bitwise_and, bitwise_or, bitwise_xor
 from effx.lax.operands import ints
+
+__all__ = [
+    "argmax", "argmin", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "reduce", "reduce_and",
+    "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor",
+]  # fmt: skip
 
 Axes = Sequence[int]
 

@@ -17,6 +17,11 @@ from effx.ir.ops import shape as s
 from effx.ir.types import Shape, array_type
 from effx.lax.operands import adapt, ints, size_of
 
+__all__ = [
+    "broadcast", "broadcast_in_dim", "broadcasted_iota", "collapse", "concatenate", "expand_dims", "full",
+    "full_like", "iota", "pad", "reshape", "rev", "split", "squeeze", "transpose",
+]  # fmt: skip
+
 
 @runtime_checkable
 class HasShape(Protocol):

@@ -15,6 +15,11 @@ from effx.ir.ops import shape as s
 from effx.ir.types import ArrayType
 from effx.lax.operands import adapt, count_from_start, ints
 
+__all__ = [
+    "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
+    "dynamic_update_slice", "dynamic_update_slice_in_dim", "index_in_dim", "slice", "slice_in_dim",
+]  # fmt: skip
+
 
 def slice(
     operand: Operand,

@@ -16,6 +16,8 @@ from effx.ir.ops.sort import Sort
 from effx.ir.types import array_type
 from effx.lax.operands import count_from_start
 
+__all__ = ["sort", "sort_key_val", "top_k"]
+
 
 @overload
 def sort(operand: Array, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Array: ...

@@ -18,6 +18,12 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import Slice
 from effx.transforms.jit import jit
 
+__all__ = [
+    "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "leaky_relu",
+    "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus",
+    "squareplus", "swish", "tanh",
+]  # fmt: skip
+
 EXP, EXPM1, LOG1P, TANH, LOGISTIC, ERFC = e.Exp(), e.Expm1(), e.Log1p(), e.Tanh(), e.Logistic(), e.Erfc()
 ABS, MAX, SQRT = e.Abs(), e.Max(), e.Sqrt()
 

@@ -18,6 +18,8 @@ from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
 from effx.transforms.jit import jit
 
+__all__ = ["one_hot", "standardize"]
+
 Axis = int | Sequence[int] | None
 
 

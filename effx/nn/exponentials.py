@@ -22,6 +22,8 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import StopGradient
 from effx.transforms.jit import jit
 
+__all__ = ["log_softmax", "logsumexp", "softmax"]
+
 Axis = int | Sequence[int] | None
 EXP, LOG, NEXT_AFTER, ABS, SIGN, STOP = e.Exp(), e.Log(), e.NextAfter(), e.Abs(), e.Sign(), StopGradient()
 

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from effx.array import Operand
     from effx.ir.ops.base import Elementwise
 
+__all__ = [
+    "add", "arctan2", "atan2", "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "clip", "copysign", "divide",
+    "divmod", "float_power", "floor_divide", "fmax", "fmin", "fmod", "heaviside", "hypot", "invert",
+    "left_shift", "logaddexp", "logaddexp2", "maximum", "minimum", "mod", "multiply", "nextafter", "pow",
+    "power", "remainder", "right_shift", "subtract", "true_divide",
+]  # fmt: skip
+
 
 def apply(op: Elementwise, x: Operand, y: Operand) -> Array:
     """Performs a two-operand operation after promotion.

@@ -25,6 +25,11 @@ from effx.numpy.signatures import creates, resembles
 if TYPE_CHECKING:
     from effx.array import Number, Operand
 
+__all__ = [
+    "array", "asarray", "astype", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like",
+    "zeros", "zeros_like",
+]  # fmt: skip
+
 # Above this many elements an array of one value is computed on its device instead of copied there.
 _COPIED = 65536
 

@@ -22,6 +22,8 @@ from effx.ir.types import Shape
 if TYPE_CHECKING:
     from effx.array import Operand
 
+__all__ = ["einsum"]
+
 # A step: the operands' places, and the labels of its result.
 Step = tuple[tuple[int, ...], str]
 

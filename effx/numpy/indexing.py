@@ -21,6 +21,11 @@ from effx.numpy.creation import as_int, constant, filled
 if TYPE_CHECKING:
     from effx.array import Number, Operand
 
+__all__ = [
+    "argwhere", "compress", "extract", "flatnonzero", "nonzero", "ravel_multi_index", "take",
+    "take_along_axis", "unravel_index",
+]  # fmt: skip
+
 
 def take(
     a: Operand,

@@ -22,6 +22,11 @@ from effx.ir.ops.shape import Pad
 from effx.numpy.creation import operand
 from effx.numpy.shaping import atleast_1d, atleast_2d, atleast_3d
 
+__all__ = [
+    "append", "array_split", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack",
+    "hsplit", "hstack", "pad", "split", "stack", "unstack", "vsplit", "vstack",
+]  # fmt: skip
+
 Arrays: TypeAlias = Array | np.ndarray[Any, Any] | Sequence[Operand]
 
 

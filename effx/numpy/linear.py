@@ -22,6 +22,11 @@ from effx.ir.ops.linalg import DotGeneral
 if TYPE_CHECKING:
     from effx.array import Operand, Scalar
 
+__all__ = [
+    "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "trace", "vdot", "vecdot",
+    "vecmat",
+]  # fmt: skip
+
 
 @overload
 def dot(

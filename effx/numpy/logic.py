@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from effx.array import Number, Operand
     from effx.array.scalars import bool_
 
+__all__ = [
+    "allclose", "array_equal", "array_equiv", "equal", "greater", "greater_equal", "isclose", "iscomplex",
+    "iscomplexobj", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar",
+    "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal", "select",
+    "signbit", "where",
+]  # fmt: skip
+
 
 def equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether `x == y`, element by element.

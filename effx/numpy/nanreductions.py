@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from effx.array import Number, Operand
     from effx.array.values import Axis
 
+__all__ = [
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd",
+    "nansum", "nanvar",
+]  # fmt: skip
+
 
 def _replaced(a: Operand, what: str, fill: Number) -> tuple[Array, Array | None]:
     """Returns the array with NaN replaced, and where there was none; None where there cannot be any."""

@@ -26,6 +26,12 @@ from effx.numpy.creation import as_int, constant, is_recorded
 if TYPE_CHECKING:
     from effx.array import Operand
 
+__all__ = [
+    "arange", "diag_indices", "eye", "fromfunction", "geomspace", "identity", "indices", "linspace",
+    "logspace", "meshgrid", "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices",
+    "triu_indices_from", "vander",
+]  # fmt: skip
+
 
 def _number(what: str, name: str, x: Any) -> Any:
     """Returns a concrete number for an argument that decides a shape."""

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from effx.array.scalars import bool_
     from effx.array.values import Axis, Numeric, Scalar
 
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum",
+    "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "ptp", "std", "sum",
+    "trapezoid", "var",
+]  # fmt: skip
+
 
 @overload
 def sum(

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from effx.array import Operand
     from effx.array.values import Axis
 
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
+    "diag", "diagflat", "diagonal", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose",
+    "moveaxis", "ndim", "permute_dims", "ravel", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90",
+    "shape", "size", "squeeze", "swapaxes", "tile", "transpose",
+]  # fmt: skip
+
 
 def reshape(a: Operand, shape: Any, order: str = "C") -> Array:
     """The same elements in the same order under another shape; one size may be -1.

@@ -23,6 +23,8 @@ from effx.transforms.jit import jit
 if TYPE_CHECKING:
     from effx.array import Number, Operand
 
+__all__ = ["argsort", "bincount", "digitize", "isin", "lexsort", "searchsorted", "sort", "unique"]
+
 
 def sort(
     a: Operand,

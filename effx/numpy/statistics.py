@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from effx.array import Operand
     from effx.array.values import Axis
 
+__all__ = [
+    "average", "corrcoef", "cov", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile",
+    "quantile",
+]  # fmt: skip
+
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 

@@ -13,6 +13,10 @@ from effx.random import floats
 from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
 from effx.transforms.jit import jit
 
+__all__ = [
+    "cauchy", "exponential", "gumbel", "laplace", "logistic", "normal", "truncated_normal", "uniform",
+]  # fmt: skip
+
 STATIC = ("shape", "dtype")
 _unit = jit(floats.unit_floats, static_argnames=STATIC)
 _uniform = jit(floats.uniform_floats, static_argnames=STATIC)

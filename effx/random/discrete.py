@@ -21,6 +21,8 @@ from effx.random.floats import gumbel_floats, uniform_floats
 from effx.random.threefry import random_bits, split_key, unsigned
 from effx.transforms.jit import jit
 
+__all__ = ["bernoulli", "bits", "categorical", "rademacher", "randint"]
+
 REM = e.Rem()
 
 

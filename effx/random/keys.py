@@ -23,6 +23,8 @@ from effx.random.arguments import KEY, as_key, sizes_of
 from effx.random.threefry import fold_words, split_key
 from effx.transforms.jit import jit
 
+__all__ = ["PRNGKey", "fold_in", "key", "key_data", "split", "wrap_key_data"]
+
 IMPLEMENTATIONS = ("threefry2x32",)
 
 

@@ -25,6 +25,8 @@ from effx.random.floats import gumbel_floats, unit_floats
 from effx.random.threefry import random_bits, split_key
 from effx.transforms.jit import jit
 
+__all__ = ["choice", "permutation"]
+
 
 def permutation(key: Operand, x: Operand, axis: int = 0, independent: bool = False) -> Array:
     """Draws a permutation of an array, or of 0, 1, …, x - 1.

@@ -16,7 +16,7 @@ from effx.handlers.recursion.staging import aligned
 from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Cond
 from effx.lax.control.closures import Closed, arrays_of, check_callable, closed, decided, types_of
-from effx.lax.elementwise import clamp
+from effx.lax.elementwise.choose import clamp
 from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree

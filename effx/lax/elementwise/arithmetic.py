@@ -10,6 +10,11 @@ from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.lax.operands import binary, keeps_type, unary
 
+__all__ = [
+    "RoundingMethod", "abs", "add", "ceil", "div", "floor", "is_finite", "max", "min", "mul", "neg",
+    "nextafter", "rem", "round", "sign", "square", "sub",
+]  # fmt: skip
+
 NEG = e.Neg()
 SIGN = e.Sign()
 FLOOR = e.Floor()

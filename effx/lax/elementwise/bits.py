@@ -7,6 +7,11 @@ from effx.array import Array, Operand
 from effx.ir.ops import elementwise as e
 from effx.lax.operands import binary, keeps_type, unary
 
+__all__ = [
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "population_count", "shift_left",
+    "shift_right_arithmetic", "shift_right_logical",
+]  # fmt: skip
+
 NOT = e.Not()
 POPULATION_COUNT = e.PopulationCount()
 COUNT_LEADING_ZEROS = e.CountLeadingZeros()

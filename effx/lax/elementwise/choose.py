@@ -11,6 +11,8 @@ from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.lax.operands import adapt
 
+__all__ = ["clamp", "select", "select_n"]
+
 CLAMP, SELECT = e.Clamp(), e.Select()
 
 

@@ -10,6 +10,10 @@ from effx.array.promotion import as_operand, convert
 from effx.ir.ops import elementwise as e
 from effx.lax.operands import binary, keeps_type, unary
 
+__all__ = [
+    "cbrt", "exp", "exp2", "expm1", "integer_pow", "log", "log1p", "logistic", "pow", "rsqrt", "sqrt",
+]  # fmt: skip
+
 EXP = e.Exp()
 EXP2 = e.Exp2()
 EXPM1 = e.Expm1()

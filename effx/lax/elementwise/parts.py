@@ -9,6 +9,8 @@ from effx.effects import perform
 from effx.ir.ops import elementwise as e
 from effx.lax.operands import binary, unary
 
+__all__ = ["complex", "conj", "imag", "real"]
+
 REAL = e.Real()
 IMAG = e.Imag()
 COMPLEX, CONJ = e.Complex(), e.Conj()

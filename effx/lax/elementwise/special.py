@@ -7,6 +7,8 @@ from effx.array import Array, Operand
 from effx.ir.ops import elementwise as e
 from effx.lax.operands import keeps_type, unary
 
+__all__ = ["erf", "erf_inv", "erfc"]
+
 ERF = e.Erf()
 ERFC = e.Erfc()
 ERF_INV = e.ErfInv()

@@ -7,6 +7,10 @@ from effx.array import Array, Operand
 from effx.ir.ops import elementwise as e
 from effx.lax.operands import binary, keeps_type, unary
 
+__all__ = [
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh",
+]  # fmt: skip
+
 SIN = e.Sin()
 COS = e.Cos()
 TAN = e.Tan()

@@ -1,0 +1,53 @@
+from . import (
+    ad_checkpoint,
+    checkpoint_policies,
+    custom_batching,
+    custom_derivatives,
+    dlpack,
+    dtypes,
+    effects,
+    errors,
+    handlers,
+    handling,
+    ir,
+    laws,
+    lax,
+    library,
+    nn,
+    numpy,
+    random,
+    test_util,
+    tree,
+    tree_util,
+)
+from effx.array.parameters import Size as Size
+from effx.array.values import Array as Array, Scalar as Scalar
+from effx.flags import (
+    config as config,
+    default_matmul_precision as default_matmul_precision,
+    disable_jit as disable_jit,
+    enable_checks as enable_checks,
+    enable_x64 as enable_x64,
+    log_compiles as log_compiles,
+    numpy_dtype_promotion as numpy_dtype_promotion,
+    numpy_rank_promotion as numpy_rank_promotion,
+    threefry_partitionable as threefry_partitionable,
+)
+from effx.lower.backends import default_backend as default_backend
+from effx.lower.sharding import Device as Device
+from effx.transforms.autodiff import *
+from effx.transforms.checkpoint import checkpoint as checkpoint, remat as remat
+from effx.transforms.closures import *
+from effx.transforms.custom_derivatives import *
+from effx.transforms.forward_backward import *
+from effx.transforms.gradients import *
+from effx.transforms.jacobians import *
+from effx.transforms.jit import *
+from effx.transforms.naming import *
+from effx.transforms.placement import *
+from effx.transforms.pmap import *
+from effx.transforms.stages import ShapeDtypeStruct as ShapeDtypeStruct
+from effx.transforms.staging import *
+from effx.transforms.vmap import *
+
+__version__: str

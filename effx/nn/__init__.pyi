@@ -1,0 +1,4 @@
+from . import initializers
+from effx.nn.activations import *
+from effx.nn.encoding import *
+from effx.nn.exponentials import *
