@@ -7,3 +7,7 @@ from effx.transforms.checkpoint import checkpoint, checkpoint_name, print_saved_
 from effx.transforms.checkpoint import checkpoint as remat
 
 __all__ = ["checkpoint", "checkpoint_name", "print_saved_residuals", "remat"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -178,3 +178,7 @@ def save_and_offload_only_these_names(
             f"save_and_offload_only_these_names: names cannot be both saved and offloaded: {sorted(both)}"
         )
     return _OffloadNames(saved, offloaded, Offload(offload_src, offload_dst))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

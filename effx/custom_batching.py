@@ -6,3 +6,7 @@ Never: hold any code of its own.
 from effx.transforms.custom_batching import custom_vmap, sequential_vmap
 
 __all__ = ["custom_vmap", "sequential_vmap"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,3 +15,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

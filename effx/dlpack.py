@@ -6,3 +6,7 @@ Never: import another library.
 from effx.lower.concrete import from_dlpack
 
 __all__ = ["from_dlpack"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -16,7 +16,7 @@ from typing import ClassVar, Generic, TypeVar, cast, final
 
 import attrs
 
-from effx.errors import EffxError, NoRuleError, TransformError, hide_internal_frames
+from effx.errors import EffxError, NoRuleError, Source, TransformError, hide_internal_frames
 
 __all__ = [
     "Frame",
@@ -139,6 +139,14 @@ class Handler:
     def describe(self) -> str:
         """Names the handler with its parameters, for the `in` line of errors."""
         return self.name
+
+    def made_at(self, frame: "Frame", payload: object) -> Source:
+        """Returns the user's position that made a value of the frame, for errors; None where it is not known."""
+        return None
+
+    def takes_static_arguments(self) -> bool:
+        """Says whether users can give the function's arguments as known values, for errors."""
+        return False
 
 
 class Frame:
@@ -439,3 +447,7 @@ def no_rule(op: Operation[R], handler: Handler) -> NoRuleError:
         f"{op.name}: the handler {handler.describe()} has no rule for this operation, "
         f"and the operation does not decompose into others"
     )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

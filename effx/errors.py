@@ -19,17 +19,25 @@ __all__ = [
     "AxisNameError",
     "BackendError",
     "ConcretizationError",
+    "ConcretizationTypeError",
+    "ConversionError",
     "DTypeError",
     "DeviceCountError",
     "DonatedArrayError",
     "EffxError",
     "EscapedBoxError",
     "IndexingError",
+    "JaxRuntimeError",
     "NoRuleError",
+    "NonConcreteBooleanIndexError",
     "ProgramError",
     "ShapeError",
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
     "TransformError",
     "TreeError",
+    "UnexpectedTracerError",
     "hide_internal_frames",
     "source_of",
     "user_frame",
@@ -160,6 +168,10 @@ class ShapeError(EffxError, ValueError):
     """Shapes, axes or sizes do not fit together."""
 
 
+class ConversionError(ShapeError, TypeError):
+    """Python asked an array for what only arrays of another rank or dtype have: a length, an int, a float."""
+
+
 class DTypeError(EffxError, TypeError):
     """A dtype is unsupported, or dtypes do not fit together."""
 
@@ -178,6 +190,22 @@ class TransformError(EffxError, TypeError):
 
 class ConcretizationError(EffxError, TypeError):
     """Python asked an abstract value for its concrete value."""
+
+
+class TracerBoolConversionError(ConcretizationError):
+    """Python asked an abstract value whether it is true."""
+
+
+class TracerIntegerConversionError(ConcretizationError):
+    """Python asked an abstract value for an int, for a size or an index say."""
+
+
+class TracerArrayConversionError(ConcretizationError):
+    """NumPy asked an abstract value for its elements."""
+
+
+class NonConcreteBooleanIndexError(ConcretizationError, IndexError):
+    """An abstract mask was to decide a result's shape."""
 
 
 class EscapedBoxError(EffxError, RuntimeError):
@@ -208,6 +236,12 @@ class ProgramError(EffxError, ValueError):
 
 class BackendError(EffxError, RuntimeError):
     """A platform, plugin or device is not there or does not work."""
+
+
+# Names of `jax.errors` for what effx calls otherwise.
+ConcretizationTypeError = ConcretizationError
+UnexpectedTracerError = EscapedBoxError
+JaxRuntimeError = BackendError
 
 
 class DeviceCountError(BackendError, ValueError):
@@ -245,3 +279,7 @@ def without_internal_frames(traceback: TracebackType | None) -> TracebackType | 
     for entry in reversed(kept):
         result = TracebackType(result, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return result
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -512,3 +512,7 @@ traceback_filtering.subscribe_global(_hide_frames)
 _hide_frames(traceback_filtering.value)
 
 config: Final = Config()
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

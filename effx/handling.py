@@ -107,3 +107,7 @@ __all__ = [
     "vmap_rule",
     "vmap_tuple_rule",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -240,3 +240,7 @@ def check_grads(
                 check(lambda *x: vjp(g, *x)[1](cotangent), at, order - 1, f"{path}rev of ")
 
     check(f, args, order, "")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -263,3 +263,7 @@ def register_static(cls: C) -> C:
         who="register_static",
     )
     return cls
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -185,7 +185,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     (
         "bool in jit",
         lambda: effx.jit(lambda x: 1 if x > 0 else 2)(1.0),
-        errors.ConcretizationError,
+        errors.TracerBoolConversionError,
         (
             "bool(x): needs a concrete value, but x is an abstract bool[] under jit (<lambda> at test_errors.py:{line}); "
             "use effx.numpy.where or effx.lax control flow, or mark the argument static"
@@ -198,15 +198,66 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
         errors.ConcretizationError,
         (
             "float(x): needs a concrete value, but x is an abstract f32[] under vmap(axis_size=3) "
-            "(<lambda> at test_errors.py:{line}); "
-            "use effx.numpy.where or effx.lax control flow, or mark the argument static"
+            "(<lambda> at test_errors.py:{line}); keep it an array: use effx.numpy and effx.lax"
         ),
         "vmap(axis_size=3)",
     ),
     (
+        "bool in grad of a vector",
+        lambda: effx.vmap(lambda x: 1 if x > 0 else 2)(ones(3)),
+        errors.TracerBoolConversionError,
+        (
+            "bool(x): needs a concrete value, but x is an abstract bool[] under vmap(axis_size=3) "
+            "(<lambda> at test_errors.py:{line}); use effx.numpy.where or effx.lax control flow"
+        ),
+        "vmap(axis_size=3)",
+    ),
+    (
+        "index in jit",
+        lambda: effx.jit(lambda i: [1, 2][i])(1),
+        errors.TracerIntegerConversionError,
+        (
+            "index(x): needs a concrete value, but x is an abstract i32[]~ under jit "
+            "(<lambda> at test_errors.py:{line}); use effx.lax control flow for loops, x.at and "
+            "effx.numpy.take for indices, or mark the argument static"
+        ),
+        "jit",
+    ),
+    (
+        "numpy in jit",
+        lambda: effx.jit(lambda x: np.sin(np.asarray(x)))(1.0),
+        errors.TracerArrayConversionError,
+        (
+            "numpy.asarray(x): needs a concrete value, but x is an abstract f32[]~ under jit "
+            "(<lambda> at test_errors.py:{line}); use functions of effx.numpy in place of numpy's, "
+            "or mark the argument static"
+        ),
+        "jit",
+    ),
+    (
+        "a size in jit",
+        lambda: effx.jit(lambda n: enp.zeros(n))(3),
+        errors.TracerIntegerConversionError,
+        (
+            "zeros: shapes must be known while tracing, got Traced<i32[]~>with<jit>; take sizes from x.shape, "
+            "or make the argument that gives them static (static_argnums or static_argnames of jit)"
+        ),
+        "jit",
+    ),
+    (
+        "sizes in jit",
+        lambda: effx.jit(lambda x, n: x.reshape(n, -1))(ones(4), 2),
+        errors.TracerIntegerConversionError,
+        (
+            "reshape: shapes must be known while tracing, got (Traced<i32[]~>with<jit>, -1); take sizes from x.shape, "
+            "or make the argument that gives them static (static_argnums or static_argnames of jit)"
+        ),
+        "jit",
+    ),
+    (
         "boolean mask in jit",
         lambda: effx.jit(lambda x: x[x > 0])(ones(3)),
-        errors.ConcretizationError,
+        errors.NonConcreteBooleanIndexError,
         (
             "x[mask]: the shape would depend on the values of the abstract mask bool[3]; "
             "use effx.numpy.where(mask, x, y), or x.at[mask].set(y) with a scalar y"
@@ -389,10 +440,11 @@ def test_traceback_ends_at_the_users_line() -> None:
 
 
 def test_escaped_boxes() -> None:
+    """Where the line that made the value is known, as in a program that is staged, it is named."""
     kept: list[Any] = []
 
     def leak(x: Any) -> Any:
-        kept.append(x)
+        kept.append(x + 1)
         return x * 2
 
     line = leak.__code__.co_firstlineno
@@ -400,17 +452,40 @@ def test_escaped_boxes() -> None:
     effx.jit(leak)(1.0)
     effx.vmap(leak)(ones(3))
     effx.grad(leak)(1.0)
-    for box, (kind, owner) in zip(
-        kept, [("f32[]~", "jit"), ("f32[]", "vmap(axis_size=3)"), ("f32[]~", "jvp")], strict=True
-    ):
+    made = f", made at test_errors.py:{line + 1} in leak,"
+    owners = [
+        ("f32[]~", f"jit of {where}{made}"),
+        ("f32[]", f"vmap(axis_size=3) of {where}"),
+        ("f32[]~", f"jvp of {where}"),
+    ]
+    for box, (kind, owner) in zip(kept, owners, strict=True):
         inner = functools.partial(lambda b, y: y + b, box)
         for use in (functools.partial(inner, 1.0), functools.partial(effx.jit(inner), 1.0)):
             with pytest.raises(errors.EscapedBoxError) as caught:
                 use()
             assert caught.value.message == (
-                f"escaped box: a value {kind} that belongs to {owner} of {where} was used after that handler "
+                f"escaped box: a value {kind} that belongs to {owner} was used after that handler "
                 f"had ended; return it from the function instead of keeping it in a variable outside"
             )
+
+
+def test_names_of_jax_errors() -> None:
+    """Code that catches what JAX raises catches it here."""
+    raised: list[tuple[type[Exception], Callable[[], object]]] = [
+        (errors.ConcretizationTypeError, lambda: effx.jit(lambda x: float(x))(1.0)),
+        (errors.ConcretizationTypeError, lambda: effx.jit(lambda x: 1 if x else 2)(1.0)),
+        (errors.UnexpectedTracerError, leaked),
+        (errors.JaxRuntimeError, lambda: effx.devices("nowhere")),
+    ]
+    for kind, provoke in raised:
+        with pytest.raises(kind):
+            provoke()
+
+
+def leaked() -> object:
+    kept: list[Any] = []
+    effx.jit(lambda x: kept.append(x))(1.0)
+    return kept[0] + 1
 
 
 def test_donated_arrays() -> None:

@@ -13,10 +13,27 @@ from effx.array.parameters import DT, Dims
 from effx.array.printing import array_repr, host_text
 from effx.array.values import Array
 from effx.effects import Frame, current_frame, is_in_scope, stack_of
-from effx.errors import ConcretizationError, EscapedBoxError
+from effx.errors import (
+    ConcretizationError,
+    EscapedBoxError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    source_of,
+)
 from effx.ir.types import ArrayType
 
 __all__ = ["Box", "HostArray"]
+
+# What to do instead, by what Python asked for.
+_ADVICE: dict[str, tuple[type[ConcretizationError], str]] = {
+    "bool(x)": (TracerBoolConversionError, "use effx.numpy.where or effx.lax control flow"),
+    "index(x)": (
+        TracerIntegerConversionError,
+        "use effx.lax control flow for loops, x.at and effx.numpy.take for indices",
+    ),
+    "numpy.asarray(x)": (TracerArrayConversionError, "use functions of effx.numpy in place of numpy's"),
+}
 
 
 @final
@@ -51,13 +68,16 @@ class Box(Array[DT, Unpack[Dims]]):
     def host(self, asked: str) -> HostData:
         if not self.frame.live:
             raise self.escaped()
-        handlers = stack_of(current_frame())
-        error = ConcretizationError(
-            f"{asked}: needs a concrete value, but x is an abstract {self.type!r} under {self.frame.handler.describe()}"
-            f"{f' ({self.frame.origin})' if self.frame.origin else ''}; use effx.numpy.where or effx.lax control flow, "
-            f"or mark the argument static"
+        handler = self.frame.handler
+        kind, advice = _ADVICE.get(
+            asked, (ConcretizationError, "keep it an array: use effx.numpy and effx.lax")
         )
-        error.handlers = handlers
+        error = kind(
+            f"{asked}: needs a concrete value, but x is an abstract {self.type!r} under {handler.describe()}"
+            f"{f' ({self.frame.origin})' if self.frame.origin else ''}; {advice}"
+            f"{', or mark the argument static' if handler.takes_static_arguments() else ''}"
+        )
+        error.handlers = stack_of(current_frame())
         raise error
 
     def __repr__(self) -> str:
@@ -66,7 +86,8 @@ class Box(Array[DT, Unpack[Dims]]):
     def escaped(self) -> EscapedBoxError:
         """Returns the error for the box where its handler is not at work."""
         origin = f" of {self.frame.origin}" if self.frame.origin else ""
-        handler = f"{self.frame.handler.describe()}{origin}"
+        made = self.frame.handler.made_at(self.frame, self.payload)
+        handler = f"{self.frame.handler.describe()}{origin}{f', made at {source_of(made)},' if made else ''}"
         error = EscapedBoxError(
             f"escaped box: a value {self.type!r} that belongs to {handler} was used after that "
             f"handler had ended; return it from the function instead of keeping it in a variable outside"

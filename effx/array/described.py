@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from effx.effects import Value
-from effx.errors import ConcretizationError, ShapeError
+from effx.errors import ConcretizationError, ConversionError, ShapeError
 from effx.ir.types import ArrayType, Shape
 
 if TYPE_CHECKING:
@@ -86,6 +86,9 @@ class Described(Value):
         """
         raise self._abstract(asked)
 
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if not name.startswith("_") or name.endswith("__")]
+
     # Python conversions
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> HostData:
         data = self.host("numpy.asarray(x)")
@@ -95,7 +98,7 @@ class Described(Value):
 
     def _scalar(self, asked: str) -> HostData:
         if self.type.size != 1:
-            raise ShapeError(
+            raise ConversionError(
                 f"{asked}: only arrays of one element convert to Python scalars, got {self.type!r}"
             )
         return self.host(asked).reshape(())
@@ -118,7 +121,9 @@ class Described(Value):
 
     def __index__(self) -> int:
         if self.type.ndim or self.type.kind not in "iu":
-            raise ShapeError(f"index(x): only integer arrays of rank 0 serve as an index, got {self.type!r}")
+            raise ConversionError(
+                f"index(x): only integer arrays of rank 0 serve as an index, got {self.type!r}"
+            )
         return int(self.host("index(x)"))
 
     def __hash__(self) -> int:
@@ -126,13 +131,18 @@ class Described(Value):
 
     def __len__(self) -> int:
         if not self.type.shape:
-            raise ShapeError(f"len(x): a scalar has no length, got {self.type!r}")
+            raise ConversionError(f"len(x): a scalar has no length, got {self.type!r}")
         return self.type.shape[0]
 
     def __format__(self, spec: str) -> str:
-        if self.type.ndim == 0 and spec:
-            return format(self.host("format(x)").item(), spec)
-        return format(str(self), spec)
+        if not spec:
+            return str(self)
+        if self.type.ndim:
+            raise ConversionError(
+                f"format(x, {spec!r}): only arrays of rank 0 take a format, got {self.type!r}; "
+                f"use numpy.array2string, or format the elements of x.tolist()"
+            )
+        return format(self.host("format(x)").item(), spec)
 
     def item(self, *index: int) -> Number:
         """Returns one element as a Python number; without an index the array must hold just one."""

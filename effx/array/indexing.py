@@ -22,7 +22,7 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, con
 
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
-from effx.errors import ConcretizationError, IndexingError, ShapeError
+from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError, ShapeError
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
 from effx.ir.types import Shape, array_type
@@ -157,7 +157,7 @@ def _nonzero(mask: "Array") -> "list[Array]":
     try:
         data = mask.host("x[mask]")
     except ConcretizationError as error:
-        raise ConcretizationError(
+        raise NonConcreteBooleanIndexError(
             f"x[mask]: the shape would depend on the values of the abstract mask {mask.type!r}; "
             f"use effx.numpy.where(mask, x, y), or x.at[mask].set(y) with a scalar y"
         ) from error

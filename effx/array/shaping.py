@@ -8,7 +8,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from effx.array.promotion import broadcast_to, promote_dtypes
-from effx.errors import ShapeError
+from effx.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
 from effx.ir.ops.shape import BroadcastInDim, Concatenate, Reshape, Transpose
 from effx.ir.types import ArrayType, Shape
 
@@ -47,12 +47,25 @@ def as_shape(what: str, shape: Any) -> Shape:
     """Returns a shape as a tuple of ints, from an int or a sequence of ints."""
     try:
         return (index(shape),)
+    except ConcretizationError as error:
+        raise _unknown_shape(what, shape, error) from None
     except TypeError:
         pass
     try:
         return tuple([index(n) for n in shape])
+    except ConcretizationError as error:
+        raise _unknown_shape(what, shape, error) from None
     except TypeError:
         raise ShapeError(f"{what}: a shape must be an int or a sequence of ints, got {shape!r}") from None
+
+
+def _unknown_shape(what: str, shape: object, error: ConcretizationError) -> ConcretizationError:
+    found = TracerIntegerConversionError(
+        f"{what}: shapes must be known while tracing, got {shape!r}; take sizes from x.shape, or make the "
+        f"argument that gives them static (static_argnums or static_argnames of jit)"
+    )
+    found.handlers = error.handlers
+    return found
 
 
 def reshape(x: "Array", shape: Any, order: str = "C") -> "Array":

@@ -18,7 +18,7 @@ from effx.array.computed import Computed
 from effx.array.described import HostData, Number, SupportsArray
 from effx.array.parameters import DT, D, Dims, F, Fl, I, K, M, N, R, Rest
 from effx.effects import perform
-from effx.errors import ShapeError
+from effx.errors import ConversionError
 
 if TYPE_CHECKING:
     from effx.array.indexing import IndexUpdater
@@ -292,7 +292,7 @@ class Array(Computed[DT, Unpack[Dims]], Generic[DT, Unpack[Dims]]):
 
     def __iter__(self: Array[DT, N, *Rest]) -> Iterator[Array[DT, *Rest]]:
         if not self.type.shape:
-            raise ShapeError(f"iter(x): a scalar cannot be iterated over, got {self.type!r}")
+            raise ConversionError(f"iter(x): a scalar cannot be iterated over, got {self.type!r}")
         return (indexing.getitem(self, i) for i in range(self.type.shape[0]))
 
     @property

@@ -12,7 +12,7 @@ import attrs
 
 from effx.array import Array, Box, HostArray
 from effx.effects import Frame, Handler, Operation, Value, current_scope, handle, is_in_scope, scope_within
-from effx.errors import TransformError, current_source, source_in_force
+from effx.errors import Source, TransformError, current_source, source_in_force
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
 from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
@@ -75,6 +75,15 @@ class Stage(Handler):
     def describe(self) -> str:
         """Names the transformation that stages."""
         return self.what
+
+    def made_at(self, frame: Frame, payload: object) -> Source:
+        """Returns the position of the equation that defines the variable."""
+        equations = cast("Recorder", frame.state).equations
+        return next((e.source for e in equations if payload in e.outputs), None)
+
+    def takes_static_arguments(self) -> bool:
+        """Says whether the transformation has `static_argnums`."""
+        return self.what in ("jit", "pmap", "checkpoint")
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Writes one equation."""

@@ -57,3 +57,7 @@ __all__ = [
     "register",
     "same",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

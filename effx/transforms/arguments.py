@@ -8,7 +8,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
@@ -48,12 +48,22 @@ def origin_of(function: Callable[..., object]) -> str:
     return f"{name_of(function)} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
 
 
-def argument_place(tree: PyTree, place: int) -> str:
-    """Returns `argument 0['w']` for a leaf of a pair (args, kwargs)."""
+def argument_place(tree: PyTree, place: int, names: Sequence[str] = ()) -> str:
+    """Returns `argument 0['w']` for a leaf of a pair (args, kwargs); `names` are those of positional parameters."""
     path = flatten_with_path(tree)[0][place][0]
     key = path[1]
-    which = key.idx if isinstance(key, SequenceKey) else repr(key.key) if isinstance(key, DictKey) else key
+    if isinstance(key, SequenceKey):
+        which = names[key.idx] if key.idx < len(names) else str(key.idx)
+    else:
+        which = repr(cast("DictKey", key).key)
     return f"argument {which}{keystr(path[2:])}"
+
+
+def positional_names(function: Callable[..., object]) -> list[str]:
+    """Returns the names of a function's positional parameters, as far as Python knows them."""
+    signature = signature_of(function)
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in signature.parameters.values() if p.kind in kinds] if signature else []
 
 
 def as_arrays(what: str, leaves: Sequence[PyTree], tree: PyTree) -> list[Array]:

@@ -14,7 +14,7 @@ from effx.handlers.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
 from effx.ir.passes import inline
 from effx.ir.program import Equation, Var
-from effx.transforms.arguments import argument_place, as_arrays, flatten_output, name_of
+from effx.transforms.arguments import argument_place, as_arrays, flatten_output, name_of, positional_names
 from effx.transforms.jit import Function, Options, numbers_of
 from effx.tree.registry import PyTree, flatten
 
@@ -171,6 +171,7 @@ def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree)
     program = inline(staged.program)
     made: dict[Var, Equation] = {v: e for e in program.equations for v in e.outputs}
     first = len(staged.captured)
+    names = positional_names(fun)
     places = {x: i - first for i, x in enumerate(program.inputs)}
     found: list[tuple[object, str]] = []
     for x in dict.fromkeys(program.outputs):
@@ -178,7 +179,7 @@ def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree)
             text = "from a literal"
         elif x in places:
             i = places[x]
-            text = "from a constant" if i < 0 else f"from the {argument_place((args, kwargs), i)}"
+            text = "from a constant" if i < 0 else f"from the {argument_place((args, kwargs), i, names)}"
         else:
             text = _origin(made[x])
         found.append((x.type, text))
@@ -198,7 +199,7 @@ def print_saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: P
 
     >>> import effx, effx.numpy as enp
     >>> print_saved_residuals(effx.checkpoint(lambda x: enp.sin(enp.sin(x))), 2.0)
-    f32[]~ from the argument 0
+    f32[]~ from the argument x
     """
     for t, text in saved_residuals(fun, *args, **kwargs):
         print(t, text)  # noqa: T201 - that is what it is for

@@ -353,3 +353,7 @@ def broadcast(prefix: PyTree, full: PyTree, is_leaf: IsLeaf | None = None) -> Py
     ([0, 0], 1)
     """
     return structure(full).unflatten(broadcast_prefix(prefix, full, is_leaf))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -94,8 +94,8 @@ def test_policies_choose_what_is_kept(name: str, kept: list[str]) -> None:
     """The arguments and no more than the policy says."""
     found = saved_residuals(effx.checkpoint(network, policy=POLICIES[name]), W, X)
     assert [text.partition(" from ")[0] for _, text in found[:2]] == [
-        "from the argument 0",
-        "from the argument 1",
+        "from the argument w",
+        "from the argument x",
     ]
     assert [text.partition(" from ")[0] for _, text in found[2:]] == kept
 
@@ -111,7 +111,7 @@ def test_residuals_are_printed_with_their_place(capsys: pytest.CaptureFixture[st
     assert line.startswith("f32[4,4] output of cos from ")
     assert line.endswith(f"test_checkpoint.py:{f.__code__.co_firstlineno + 1} (f)\n")
     print_saved_residuals(effx.checkpoint(f), {"w": W})
-    assert capsys.readouterr().out == "f32[4,4] from the argument 0['w']\n"
+    assert capsys.readouterr().out == "f32[4,4] from the argument p['w']\n"
 
 
 def test_it_is_one_operation_in_the_program() -> None:
