@@ -8,6 +8,7 @@ element, take fills, writing drops; `mode=` chooses otherwise.
 Never: wait for a device, except for boolean masks, whose number of true elements decides a shape.
 """
 
+import importlib
 from collections.abc import Callable, Sequence
 from operator import index as as_int
 from typing import TYPE_CHECKING, Any, Generic, final
@@ -25,7 +26,7 @@ from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axi
 from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError, ShapeError
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
-from effx.ir.types import Shape, array_type
+from effx.ir.types import ArrayType, Shape, array_type
 
 if TYPE_CHECKING:
     from effx.array.values import Array, Number, Operand
@@ -71,18 +72,41 @@ class Plan:
         return [i for i, e in enumerate(self.entries) if not isinstance(e, Slicing)]
 
 
-def normalize(x: "Array", index: Any) -> Plan:
+@final
+@attrs.frozen
+class Chosen:
+    """One axis of a boolean mask: where the mask is true there.
+
+    Attributes:
+        indices: of the true elements.
+        mask: the mask's type.
+        size: of the axis; None for the axis that a scalar mask adds.
+    """
+
+    indices: "Array"
+    mask: ArrayType
+    size: int | None
+
+
+def normalize(x: "Array", index: Any, mode: str | None = None) -> Plan:
     """Resolves an index to one entry for each axis.
 
+    Args:
+        x: what is indexed.
+        index: as users write it.
+        mode: what becomes of ints out of range; None refuses them.
+
     Raises:
-        IndexingError: too many entries, an int out of range, or something that is no index.
+        IndexingError: too many entries, an int out of range, a mask of another shape, or something that is no
+            index.
     """
     from effx.array.values import Array
 
     t = x.type
-    parts = list(index) if isinstance(index, tuple) else [index]
     expanded: list[Any] = []
-    for part in parts:
+    for part in index if isinstance(index, tuple) else [index]:
+        if isinstance(part, list | tuple) and isinstance(index, tuple):
+            part = np.asarray(part) if len(part) else np.zeros(0, np.int32)
         if isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
             raise IndexingError(
                 f"getitem: an index must be an int, slice, None, Ellipsis or array, got {part!r}; "
@@ -95,7 +119,7 @@ def normalize(x: "Array", index: Any) -> Plan:
         if isinstance(part, Array | np.ndarray):
             array = as_operand(part)
             if array.type.kind == "b":
-                expanded.extend(_nonzero(array))
+                expanded += _nonzero(array)
                 continue
             if array.type.kind not in "iu":
                 raise IndexingError(f"getitem: an index array must be integer or boolean, got {array.type!r}")
@@ -104,7 +128,8 @@ def normalize(x: "Array", index: Any) -> Plan:
     ellipses = [i for i, p in enumerate(expanded) if p is Ellipsis]
     if len(ellipses) > 1:
         raise IndexingError("getitem: an index may hold one Ellipsis (...) only")
-    consumed = sum(1 for p in expanded if p is not None and p is not Ellipsis)
+    added = [p is None or (type(p) is Chosen and p.size is None) for p in expanded]
+    consumed = len(expanded) - len(ellipses) - sum(added)
     if consumed > t.ndim:
         raise IndexingError(f"getitem: {consumed} indices for the {t.ndim} axes of {t!r}")
     fill = [slice(None)] * (t.ndim - consumed)
@@ -116,20 +141,27 @@ def normalize(x: "Array", index: Any) -> Plan:
     entries: list[Entry] = []
     axis = 0
     for part in expanded:
-        if part is None:
+        if part is None or (type(part) is Chosen and part.size is None):
             shape.append(1)
-            entries.append(Slicing(0, 1, 1))
+            entries.append(Slicing(0, 1, 1) if part is None else part.indices)
             continue
         n = t.shape[axis]
         shape.append(n)
-        entries.append(_entry(part, n, axis, x))
+        entries.append(_entry(part, n, axis, x, mode))
         axis += 1
     return Plan(tuple(shape), entries)
 
 
-def _entry(part: Any, n: int, axis: int, x: "Array") -> Entry:
+def _entry(part: Any, n: int, axis: int, x: "Array", mode: str | None) -> Entry:
     from effx.array.values import Array
 
+    if isinstance(part, Chosen):
+        if part.size != n:
+            raise IndexingError(
+                f"getitem: the mask {part.mask!r} does not fit {x.type!r}: axis {axis} has size {n}, "
+                f"the mask {part.size} there"
+            )
+        return part.indices
     if isinstance(part, slice):
         try:
             start, stop, step = part.indices(n)
@@ -146,14 +178,20 @@ def _entry(part: Any, n: int, axis: int, x: "Array") -> Entry:
         raise IndexingError(
             f"getitem: an index must be an int, slice, None, Ellipsis or array, got {part!r}"
         ) from None
-    if not -n <= place < n:
+    if -n <= place < n or (mode == "wrap" and n):
+        return place % n
+    if mode == "clip" and n:
+        return 0 if place < 0 else n - 1
+    if mode is None:
         raise IndexingError(
             f"getitem: index {place} is out of range for axis {axis} of {x.type!r} with size {n}"
         )
-    return place % n
+    return host_array(
+        np.asarray(n if place >= 0 else -n - 1)
+    )  # out of range like the int, and no larger than n
 
 
-def _nonzero(mask: "Array") -> "list[Array]":
+def _nonzero(mask: "Array") -> list[Chosen]:
     try:
         data = mask.host("x[mask]")
     except ConcretizationError as error:
@@ -162,8 +200,9 @@ def _nonzero(mask: "Array") -> "list[Array]":
             f"use effx.numpy.where(mask, x, y), or x.at[mask].set(y) with a scalar y"
         ) from error
     if mask.type.ndim == 0:
-        raise IndexingError("getitem: a scalar boolean is no index; use effx.numpy.where")
-    return [host_array(i.astype(np.int32)) for i in data.nonzero()]
+        return [Chosen(host_array(np.zeros(int(data), np.int32)), mask.type, None)]
+    found = [host_array(i.astype(np.int32)) for i in data.nonzero()]
+    return [Chosen(i, mask.type, n) for i, n in zip(found, mask.type.shape, strict=True)]
 
 
 def getitem(x: "Array", index: Any) -> "Array":
@@ -198,22 +237,26 @@ def read(x: "Array", plan: Plan, mode: str, fill_value: "Number | None") -> "Arr
     offset_dims = tuple([i for i in range(window + len(shape)) if not place <= i < place + len(shape)])
     sizes = tuple([1 if i in advanced else n for i, n in enumerate(x.type.shape)])
     if any(n == 0 for i, n in enumerate(x.type.shape) if i in advanced):
-        if 0 in shape:
-            return _empty(x, [*x.type.shape], advanced, shape, place)
-        raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
+        kept = [n for i, n in enumerate(x.type.shape) if i not in advanced]
+        return _nothing(x, (*kept[:place], *shape, *kept[place:]), mode, fill_value)
     result = Gather(offset_dims, tuple(advanced), tuple(advanced), sizes)(x, starts)
     if mode != "fill":
         return result
     inside = _inside(arrays, [plan.shape[a] for a in advanced], shape)
     inside = reshape(inside, (*(1 for _ in range(place)), *shape, *(1 for _ in range(window - place))))
-    if fill_value is None:
-        fill_value = _default_fill(x)
-    return arithmetic.where(broadcast_to(inside, result.type.shape), result, scalar(fill_value, x.type.dtype))
+    return arithmetic.where(broadcast_to(inside, result.type.shape), result, _fill(x, fill_value))
 
 
-def _empty(x: "Array", sizes: list[int], advanced: list[int], shape: Shape, place: int) -> "Array":
-    kept = [n for i, n in enumerate(sizes) if i not in advanced]
-    return broadcast_to(scalar(0, x.type.dtype), (*kept[:place], *shape, *kept[place:]))
+def _nothing(x: "Array", shape: Shape, mode: str, fill_value: "Number | None") -> "Array":
+    """Returns what an axis of size 0 gives: it is out of bounds everywhere."""
+    if mode != "fill" and 0 not in shape:
+        raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
+    return broadcast_to(_fill(x, fill_value), shape)
+
+
+def _fill(x: "Array", value: "Number | None") -> "Array":
+    t = x.type
+    return scalar(_default_fill(x) if value is None else value, t.dtype, t.weak)
 
 
 def _default_fill(x: "Array") -> "Number":
@@ -272,15 +315,23 @@ def _index_array(entry: Any, n: int, mode: str) -> "Array":
     if type(array) is HostArray:
         data = np.asarray(array.value)
         if mode == "wrap":
-            data = np.mod(data, n)
-        return host_array(np.where(data < 0, data + n, data).astype(np.int32 if n < 2**31 else np.int64))
-    if t.kind == "u" or dtypes.bits(t.dtype) < 32:
-        array = convert(
-            array, dtypes.int32 if dtypes.bits(t.dtype) <= 32 else dtypes.canonicalize(dtypes.int64)
-        )
+            data = np.mod(data, np.asarray(n).astype(np.promote_types(data.dtype, np.min_scalar_type(n))))
+        elif t.kind == "u":
+            data = np.minimum(data, np.uint64(n))
+        data = data.astype(np.int64)
+        counted = np.clip(np.where(data < 0, data + n, data), -1, n)
+        return host_array(counted.astype(np.int32 if n < 2**31 else np.int64))
+    if t.kind == "u":
+        if (
+            dtypes.bits(t.dtype) >= 32
+        ):  # what int32 cannot hold is cut first: to n, which is out of range like it
+            array = arithmetic.remainder(array, n) if mode == "wrap" else arithmetic.minimum(array, n)
+        array = convert(array, dtypes.int32 if n < 2**31 else dtypes.canonicalize(dtypes.int64))
+    elif dtypes.bits(t.dtype) < 32:
+        array = convert(array, dtypes.int32)
     if mode == "wrap":
         return arithmetic.remainder(array, n)
-    return arithmetic.where(array < 0, array + n, array)
+    return array if t.kind == "u" else arithmetic.where(array < 0, array + n, array)
 
 
 def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> "Array":
@@ -298,12 +349,17 @@ def write(
     """Returns x with `value` combined in at `index`."""
     if mode not in (None, *MODES):
         raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
-    masked = _write_mask(x, index, value, combiner)
+    t = x.type
+    update = as_operand(value)
+    common = t.dtype if combiner == "set" else promote_dtypes(x, update)[0].type.dtype
+    if common != t.dtype:  # 0.9 added to an int is added before it is cut
+        exact = write(convert(x, common), index, update, combiner, mode, unique, ordered)
+        return convert(exact, t.dtype, t.weak)
+    masked = _write_mask(x, index, update, combiner)
     if masked is not None:
         return masked
-    t = x.type
-    update = convert(as_operand(value), t.dtype)
-    plan = normalize(x, index)
+    update = convert(update, t.dtype)
+    plan = normalize(x, index, mode)
     advanced = plan.arrays()
     lookup = "wrap" if mode == "wrap" else "drop"
     arrays = {a: _index_array(plan.entries[a], plan.shape[a], lookup) for a in advanced}
@@ -333,7 +389,7 @@ def write(
             scattered.append(e.size)
         shape.append(e.size)
     update = broadcast_to(_drop_leading_ones(update, len(shape)), tuple(shape))
-    if update.type.size == 0:
+    if update.type.size == 0 or t.size == 0:
         return x
 
     columns: list[Array] = []
@@ -394,14 +450,13 @@ _COMBINE: "dict[str, Callable[[Array, Array], Array]]" = {
 }
 
 
-def _write_mask(x: "Array", index: Any, value: "Operand", combiner: str) -> "Array | None":
+def _write_mask(x: "Array", index: Any, update: "Array", combiner: str) -> "Array | None":
     # x.at[mask].set(scalar) needs no shape that depends on values: it is a select.
     from effx.array.values import Array
 
     if not isinstance(index, Array | np.ndarray) or index.dtype != np.dtype(bool):
         return None
     mask = as_operand(index)
-    update = as_operand(value)
     t = x.type
     if mask.type.ndim == 0 or mask.type.shape != t.shape[: mask.type.ndim]:
         raise IndexingError(f"at: the mask {mask.type!r} does not have the leading shape of {t!r}")
@@ -490,8 +545,12 @@ class IndexUpdate(Generic[DT, *Dims]):
         return arithmetic.true_divide(self.array, write(ones, self.index, value, "mul", mode, False, False))
 
     def power(self, value: "Operand", *, mode: str | None = None) -> "Array":
-        """Returns x with the elements raised to the values; indices must be distinct."""
-        return self.set(arithmetic.power(self.get(), value), mode=mode)
+        """Returns x with the elements raised to the values; equal indices raise one after the other."""
+        x, exponent = self.array, as_operand(value)
+        dtype = promote_dtypes(x, exponent)[0].type.dtype
+        ones = broadcast_to(scalar(1, dtype), x.type.shape)
+        exponents = write(ones, self.index, exponent, "mul", mode, False, False)
+        return convert(arithmetic.power(x, exponents), x.type.dtype, x.type.weak)
 
     def min(
         self,
@@ -515,16 +574,37 @@ class IndexUpdate(Generic[DT, *Dims]):
         """Returns x with the larger of element and value."""
         return self._write(value, "max", mode, indices_are_sorted, unique_indices)
 
-    def apply(self, function: Any) -> "Array":
-        """Returns x with an elementwise function applied to the elements; indices must be distinct."""
-        return self.set(function(self.get()))
+    def apply(
+        self, function: "Callable[[Array], Array]", *, mode: str | None = None, unique_indices: bool = False
+    ) -> "Array[DT, *Dims]":
+        """Returns x with an elementwise function applied to the elements, to each as often as it is indexed.
+
+        Reverse mode needs an index without arrays, or the promise `unique_indices`: how often is a loop.
+        """
+        x = self.array
+        if unique_indices or not normalize(x, self.index, mode).arrays():
+            return self.set(function(self.get(mode=mode)), mode=mode)
+        counts = write(
+            broadcast_to(scalar(0, dtypes.int32), x.type.shape), self.index, 1, "add", mode, False, False
+        )
+        # Loops stand above arrays.
+        loops = importlib.import_module("effx.lax.control.loops")
+        result: Array = loops.while_loop(
+            lambda carry: (counts > carry[0]).any(),
+            lambda carry: (
+                carry[0] + 1,
+                arithmetic.where(counts > carry[0], convert(function(carry[1]), x.type.dtype), carry[1]),
+            ),
+            (scalar(0, dtypes.int32), x),
+        )[1]
+        return result
 
     def get(self, *, mode: str | None = None, fill_value: "Number | None" = None) -> "Array":
         """Reads `x[i]`; out of bounds the nearest element, or `fill_value` (NaN, or the dtype's extreme) by mode "fill"."""
         if mode not in (None, *MODES):
             raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
         chosen = "fill" if mode in ("drop", "fill") else mode or "clip"
-        return read(self.array, normalize(self.array, self.index), chosen, fill_value)
+        return read(self.array, normalize(self.array, self.index, mode and chosen), chosen, fill_value)
 
 
 def take(
@@ -567,12 +647,14 @@ def take_along_axis(x: "Array", indices: "Operand", axis: int | None, mode: str 
     moved = broadcast_to(moved, (*batch, moved.type.shape[-1]))
     moved_indices = broadcast_to(moved_indices, (*batch, moved_indices.type.shape[-1]))
     k, n = len(batch), moved.type.shape[-1]
+    if moved.type.size == 0:
+        return moveaxis(_nothing(x, moved_indices.type.shape, mode or "fill", None), -1, place)
     starts = _index_array(moved_indices, n, mode or "fill")
     axes = tuple(range(k))
     op = Gather((), (k,), (k,), (1,) * (k + 1), axes, axes)
     result = op(moved, expand_dims(starts, -1))
     if mode in (None, "fill"):
-        result = arithmetic.where((starts >= 0) & (starts < n), result, scalar(_default_fill(x), t.dtype))
+        result = arithmetic.where((starts >= 0) & (starts < n), result, _fill(x, None))
     return moveaxis(result, -1, place)
 
 

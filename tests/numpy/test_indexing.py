@@ -1,0 +1,244 @@
+"""Indexing: masks, lists, ints and modes out of bounds, updates of equal indices, axes of size 0.
+
+Never: tests slices and gathers alone; test_against_numpy.py and tests/ops do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import effx
+import effx.numpy as enp
+from effx.errors import IndexingError, NonConcreteBooleanIndexError
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+nan = np.nan
+
+
+MASKS: list[tuple[Callable[[], object], tuple[str, str, int, int, int]]] = [
+    (lambda: enp.arange(3.0)[enp.array([True, False, False, True])], ("bool[4]", "f32[3]", 0, 3, 4)),
+    (lambda: enp.arange(3.0)[enp.array([True, False])], ("bool[2]", "f32[3]", 0, 3, 2)),
+    (lambda: enp.array(X)[:, enp.array([True, False])], ("bool[2]", "f32[3,4]", 1, 4, 2)),
+    (lambda: enp.array(X)[..., np.ones((3, 3), bool)], ("bool[3,3]", "f32[3,4]", 1, 4, 3)),
+    (lambda: enp.array(X)[:, [True, False]], ("bool[2]", "f32[3,4]", 1, 4, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("index", "facts"), MASKS)
+def test_masks_of_another_shape_are_refused(
+    index: Callable[[], object], facts: tuple[str, str, int, int, int]
+) -> None:
+    """Whatever would be read."""
+    mask, x, axis, size, size_there = facts
+    with pytest.raises(IndexingError) as caught:
+        index()
+    assert caught.value.message == (
+        f"getitem: the mask {mask} does not fit {x}: axis {axis} has size {size}, the mask {size_there} there"
+    )
+
+
+@st.composite
+def indices(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    """A NumPy index of an array with this shape: ints, slices, None, Ellipsis, lists, arrays, masks, bools."""
+    parts: list[Any] = []
+    batch = draw(st.sampled_from([(), (2,), (2, 1), (0,)]))
+    axis = 0
+    while axis < len(shape) and draw(st.integers(0, 4)):
+        n = shape[axis]
+        kinds = ["slice", "none", "mask", "bool"] + ["int", "array", "list"] * (n > 0)
+        kind = draw(st.sampled_from(kinds))
+        if kind == "none":
+            parts.append(None)
+            continue
+        if kind == "bool":
+            if not any(isinstance(p, np.ndarray | list) or type(p) is bool for p in parts):
+                parts.append(draw(st.booleans()))
+            continue
+        axis += 1
+        if kind == "slice":
+            bound = st.none() | st.integers(-n - 1, n + 1)
+            parts.append(slice(draw(bound), draw(bound), draw(st.sampled_from([None, 1, 2, -1, -2]))))
+        elif kind == "int":
+            parts.append(draw(st.integers(-n, n - 1)))
+        elif kind == "mask":
+            mask = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)), bool)
+            if parts and any(isinstance(p, np.ndarray | list) for p in parts):
+                continue  # masks beside arrays must have as many true elements as these
+            parts.append(mask)
+            batch = (int(mask.sum()),)
+        else:
+            flat = draw(
+                st.lists(st.integers(-n, n - 1), min_size=int(np.prod(batch)), max_size=int(np.prod(batch)))
+            )
+            array = np.array(flat, np.int32).reshape(batch)
+            parts.append(array.tolist() if kind == "list" and batch in [(2,), (0,)] else array)
+    if draw(st.booleans()):  # in the middle it may only stand for no axes, which keeps the others' sizes
+        parts.insert(draw(st.integers(0, len(parts))) if axis == len(shape) else len(parts), Ellipsis)
+    return tuple(parts)
+
+
+@given(st.data())
+def test_reading_is_numpys(data: st.DataObject) -> None:
+    """Any index that NumPy takes, inside jit and outside."""
+    shape = tuple(data.draw(st.lists(st.sampled_from([0, 1, 2, 3]), max_size=3)))
+    x = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+    index = data.draw(indices(shape))
+    plain = tuple(np.asarray(p, np.int32) if isinstance(p, list) else p for p in index)
+    expected = x[plain]
+    np.testing.assert_array_equal(enp.array(x)[index], expected)
+    np.testing.assert_array_equal(effx.jit(lambda x: x[index])(x), expected)
+
+
+MODES: list[tuple[str, Callable[[Any], Any], object]] = [
+    ("get fill", lambda x: x.at[11].get(mode="fill"), nan),
+    ("get fill value", lambda x: x.at[-11].get(mode="fill", fill_value=7), 7.0),
+    ("get clip", lambda x: x.at[11].get(mode="clip"), 2.0),
+    ("get clip below", lambda x: x.at[-11].get(mode="clip"), 0.0),
+    ("get wrap", lambda x: x.at[-11].get(mode="wrap"), 1.0),
+    ("get promise", lambda x: x.at[11].get(mode="promise_in_bounds"), 2.0),
+    ("set drop", lambda x: x.at[11].set(9, mode="drop"), [0.0, 1.0, 2.0]),
+    ("set drop huge", lambda x: x.at[2**40].set(9, mode="drop"), [0.0, 1.0, 2.0]),
+    ("set fill", lambda x: x.at[-11].set(9, mode="fill"), [0.0, 1.0, 2.0]),
+    ("set clip", lambda x: x.at[11].set(9, mode="clip"), [0.0, 1.0, 9.0]),
+    ("add wrap", lambda x: x.at[11].add(9, mode="wrap"), [0.0, 1.0, 11.0]),
+    ("of a slice beside", lambda x: enp.stack([x, x]).at[5, 1:].set(9, mode="drop"), [[0.0, 1, 2]] * 2),
+    ("of an array beside", lambda x: enp.stack([x, x]).at[5, enp.array([0, 1])].get(mode="fill"), [nan, nan]),
+]
+
+
+@pytest.mark.parametrize("case", MODES, ids=lambda case: case[0])
+def test_modes_say_what_becomes_of_ints_out_of_range(case: tuple[str, Callable[[Any], Any], object]) -> None:
+    """As of arrays out of range; without a mode an int out of range is an error."""
+    _, f, expected = case
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(f(enp.array(x)), expected)
+    np.testing.assert_array_equal(effx.jit(f)(x), expected)
+    refusals: list[Callable[[], object]] = [
+        lambda: enp.array(x).at[11].set(9),
+        lambda: enp.array(x).at[11].get(),
+    ]
+    for refused in refusals:
+        with pytest.raises(
+            IndexingError, match=r"^getitem: index 11 is out of range for axis 0 of f32\[3\] with size 3"
+        ):
+            refused()
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "int32", "uint8", "int8", "uint64", "int64"])
+@pytest.mark.parametrize("mode", ["clip", "fill", "wrap"])
+def test_indices_of_all_integer_dtypes(dtype: str, mode: str) -> None:
+    """The largest and smallest values of a dtype are what NumPy's integers of any size would be."""
+    with effx.enable_x64(dtype.endswith("64")):
+        info = np.iinfo(dtype)
+        given = np.array([0, 3, info.max, info.max - 1, info.min, 2], dtype)
+        which = [int(i) for i in given]
+        if mode == "wrap":
+            expected = [float(i % 5) for i in which]
+        elif mode == "clip":
+            counted = [i + 5 if i < 0 else i for i in which]
+            expected = [float(min(max(i, 0), 4)) for i in counted]
+        else:
+            expected = [float(i % 5) if -5 <= i < 5 else nan for i in which]
+        for array in (given, enp.array(given)):
+            got = enp.take(enp.arange(5.0, dtype="float32"), array, mode=mode)
+            np.testing.assert_array_equal(got, np.array(expected, np.float32))
+
+
+@given(st.data(), st.sampled_from(["float32", "int32", "uint8"]))
+def test_updates_take_every_index_as_often_as_it_stands_there(data: st.DataObject, dtype: str) -> None:
+    """`numpy.ufunc.at` is the oracle, for functions a loop; indices out of range change nothing."""
+    x = np.array(data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=5)), dtype)
+    which = np.array(data.draw(st.lists(st.integers(-len(x), len(x) + 2), max_size=4)), np.int32)
+    inside = which[which < len(x)]
+    at = enp.array(x).at[which]
+    values = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(which), max_size=len(which))), dtype)
+    kept = values[which < len(x)]
+    for ufunc, got in [
+        (np.add, at.add(values)), (np.subtract, at.subtract(values)), (np.multiply, at.multiply(values)),
+        (np.minimum, at.min(values)), (np.maximum, at.max(values)), (np.power, at.power(values)),
+    ]:  # fmt: skip
+        expected = x.copy()
+        ufunc.at(expected, inside, kept)
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+        assert got.dtype == x.dtype
+    expected = x.copy()
+    for i in inside:
+        expected[i] = expected[i] * expected[i] + 1
+    square = lambda v: v * v + 1  # noqa: E731 - as users write it
+    np.testing.assert_array_equal(at.apply(square), expected)
+    np.testing.assert_array_equal(effx.jit(lambda x, i: x.at[i].apply(square))(x, which), expected)
+
+
+def test_updates_are_computed_in_the_common_dtype() -> None:
+    """And then cut to the array's."""
+    x = enp.array([-7, 7])
+    assert [int(v) for v in x.at[0].add(0.9)] == [-6, 7]
+    assert [int(v) for v in x.at[0].multiply(1.9)] == [-13, 7]
+    assert [int(v) for v in x.at[1].subtract(0.5)] == [-7, 6]
+    assert [int(v) for v in x.at[1].min(2.5)] == [-7, 2]
+    assert [int(v) for v in x.at[1].set(9.9)] == [-7, 9]
+    assert [int(v) for v in x.at[np.array([True, False])].add(0.9)] == [-6, 7]
+    assert x.at[0].add(0.9).dtype == np.int32
+
+
+def test_applied_functions_have_derivatives() -> None:
+    """In reverse where each element is reached once, forward always."""
+    x = enp.array([1.0, 2.0, 3.0])
+    got = effx.grad(lambda x: x.at[1:].apply(enp.sin).sum())(x)
+    np.testing.assert_allclose(got, [1.0, np.cos(2.0), np.cos(3.0)], rtol=1e-6)
+    i = enp.array([2, 0])
+    got = effx.grad(lambda x: x.at[i].apply(enp.sin, unique_indices=True).sum())(x)
+    np.testing.assert_allclose(got, [np.cos(1.0), 1.0, np.cos(3.0)], rtol=1e-6)
+    i = enp.array([2, 2])
+    _, got = effx.jvp(lambda x: x.at[i].apply(enp.sin), (x,), (enp.ones(3),))
+    np.testing.assert_allclose(got, [1.0, 1.0, np.cos(np.sin(3.0)) * np.cos(3.0)], rtol=1e-6)
+    rows = effx.vmap(lambda x, i: x.at[i].apply(enp.sin))(enp.ones((2, 3)), enp.array([[0, 0], [1, 2]]))
+    once, twice = np.sin(1.0), np.sin(np.sin(1.0))
+    np.testing.assert_allclose(rows, [[twice, 1.0, 1.0], [1.0, once, once]], rtol=1e-6)
+
+
+EMPTY: list[tuple[str, Callable[[], Any], object]] = [
+    (
+        "along, empty",
+        lambda: enp.take_along_axis(enp.ones((0, 2)), np.zeros((0, 2), int), 0),
+        np.ones((0, 2)),
+    ),
+    (
+        "along, fills",
+        lambda: enp.take_along_axis(enp.ones((0, 2)), np.zeros((3, 2), int), 0),
+        np.full((3, 2), nan),
+    ),
+    (
+        "along, other axis",
+        lambda: enp.take_along_axis(enp.ones((2, 0)), np.zeros((3, 0), int), 0),
+        np.ones((3, 0)),
+    ),
+    ("get fills", lambda: enp.ones(0).at[np.zeros(3, int)].get(mode="fill"), [nan] * 3),
+    ("get fills an int", lambda: enp.ones(0).at[4].get(mode="fill", fill_value=2), 2.0),
+    ("set drops", lambda: enp.ones(0).at[0].set(1.0, mode="drop"), []),
+    ("add drops", lambda: enp.ones((0, 3)).at[np.zeros(2, int)].add(1.0), np.ones((0, 3))),
+    ("take fills", lambda: enp.take(enp.ones(0), np.zeros(3, int)), [nan] * 3),
+    ("nothing of nothing", lambda: enp.ones((0, 2))[np.zeros(0, int)], np.ones((0, 2))),
+]
+
+
+@pytest.mark.parametrize("case", EMPTY, ids=lambda case: case[0])
+def test_axes_of_size_0(case: tuple[str, Callable[[], Any], object]) -> None:
+    """Nothing is in bounds there."""
+    got = case[1]()
+    np.testing.assert_array_equal(got, np.asarray(case[2], np.float32))
+    assert not got.weak_type
+
+
+def test_an_element_of_nothing_is_refused() -> None:
+    """Without a mode that says what to give."""
+    with pytest.raises(IndexingError, match=r"^getitem: cannot index an axis of size 0 of f32\[0\]"):
+        enp.ones(0)[np.zeros(3, int)]
+    with pytest.raises(NonConcreteBooleanIndexError, match=r"^x\[mask\]: the shape would depend"):
+        effx.jit(lambda x, b: x[b])(X, True)
