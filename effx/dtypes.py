@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 import ml_dtypes
 import numpy as np
 
-from effx.errors import DTypeError
+from effx.errors import DTypeError, warn_user
 from effx.flags import enable_x64, numpy_dtype_promotion
 
 DType: TypeAlias = np.dtype[Any]
@@ -141,6 +141,9 @@ _EXPECTED: Final = "expected a bool, integer, float or complex dtype of at most 
 _CANONICAL: Final[dict[bool, dict[object, DType]]] = {False: {}, True: {}}
 
 
+_WIDENED: Final = frozenset(_NARROW.values())
+
+
 def canonicalize(dtype: DTypeLike) -> DType:
     """The dtype that effx uses for what a user wrote: native, and 32-bit unless `enable_x64` is on.
 
@@ -164,6 +167,25 @@ def canonicalize(dtype: DTypeLike) -> DType:
         found = native if x64 else _NARROW.get(native, native)
         if isinstance(dtype, (np.dtype, type, str)):
             _CANONICAL[x64][dtype] = found
+    return found
+
+
+def requested(dtype: DTypeLike) -> DType:
+    """The dtype that effx uses for what a user asked for; warns at the user's line where that is narrower.
+
+    Python's types ask for no width.
+
+    >>> requested(int), requested("float16")
+    (dtype('int32'), dtype('float16'))
+    """
+    found = canonicalize(dtype)
+    if found in _WIDENED and dtype is not int and dtype is not float and dtype is not complex:
+        asked = as_dtype(dtype)
+        if asked != found:
+            warn_user(
+                f"dtype {asked.name} is not enabled and becomes {found.name}; effx.config.update('enable_x64', "
+                f"True) or EFFX_ENABLE_X64=1 enables 64 bits"
+            )
     return found
 
 

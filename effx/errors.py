@@ -11,6 +11,7 @@ Never: import another effx module.
 
 import os
 import sys
+import warnings
 from bisect import bisect_right
 from contextvars import ContextVar
 from types import CodeType, FrameType, TracebackType
@@ -41,6 +42,7 @@ __all__ = [
     "hide_internal_frames",
     "source_of",
     "user_frame",
+    "warn_user",
     "without_internal_frames",
 ]
 
@@ -69,6 +71,16 @@ def user_frame(depth: int = 1) -> FrameType | None:
     while frame is not None and _is_internal(frame.f_code):
         frame = frame.f_back
     return frame
+
+
+def warn_user(text: str) -> None:
+    """Warns at the user's line, once for each line unless Python's filters say otherwise."""
+    frame = user_frame(2)
+    if frame is None:
+        warnings.warn(text, UserWarning, stacklevel=2)
+        return
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
 # A line of source is kept as (code, offset) and resolved only when printed: two attribute

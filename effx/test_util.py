@@ -3,7 +3,7 @@
 Never: be exact: a central difference of step h has an error of order h squared, and one of rounding.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import as_operand
+from effx.dtypes import DTypeLike
 from effx.errors import TransformError
 from effx.numpy import asarray
 from effx.transforms.autodiff import jvp, vjp
@@ -46,8 +47,14 @@ def _numbers(x: Array) -> np.ndarray[Any, Any]:
     return data.astype(np.complex128 if data.dtype.kind == "c" else np.float64)
 
 
-def _least(arrays: Sequence[Array], table: dict[str, float], given: float | None) -> float:
-    if given is not None:
+# One number, or one for each dtype; what is not given is chosen by dtype.
+Tolerance = float | Mapping[DTypeLike, float] | None
+
+
+def _least(arrays: Sequence[Array], table: dict[str, float], given: Tolerance) -> float:
+    if isinstance(given, Mapping):
+        table = table | {str(dtypes.as_dtype(dtype)): value for dtype, value in given.items()}
+    elif given is not None:
         return given
     return max([table.get(str(x.type.dtype), 0.0) for x in arrays], default=table["float64"])
 
@@ -96,23 +103,23 @@ def _compare(
 
 
 def _checked(
-    what: str, value: PyTree, f: Function, args: tuple[PyTree, ...], atol: float | None, rtol: float | None
+    what: str, value: PyTree, f: Function, args: tuple[PyTree, ...], atol: Tolerance, rtol: Tolerance
 ) -> tuple[list[Array], float, float]:
     """Compares a value with the function's own; returns its arrays and the tolerances for all else."""
     outputs = _leaves(value)
     arrays = [*_leaves(args), *outputs]
-    atol, rtol = _least(arrays, _TOLERANCE, atol), _least(arrays, _TOLERANCE, rtol)
+    above, relative = _least(arrays, _TOLERANCE, atol), _least(arrays, _TOLERANCE, rtol)
     for a, b in zip(outputs, _leaves(f(*args)), strict=True):
-        _compare(what, _numbers(a), _numbers(b), atol, rtol)
-    return outputs, atol, rtol
+        _compare(what, _numbers(a), _numbers(b), above, relative)
+    return outputs, above, relative
 
 
 def check_jvp(
     f: Function,
     f_jvp: Function,
     args: Sequence[PyTree],
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
     err_msg: str = "",
 ) -> None:
@@ -122,7 +129,7 @@ def check_jvp(
         f: the function.
         f_jvp: from primals and tangents, each a tuple, to the result and its tangent.
         args: where to check.
-        atol, rtol: tolerances; by default what the dtype allows.
+        atol, rtol: tolerances, one number or one by dtype; by default what the dtype allows.
         eps: the step of the difference.
         err_msg: stands before the error.
 
@@ -136,19 +143,19 @@ def check_jvp(
     inputs = _leaves(args)
     tangents = _directions(np.random.default_rng(0), args)
     value, tangent = f_jvp(args, tangents)
-    outputs, atol, rtol = _checked(f"{err_msg} jvp: the value", value, f, args, atol, rtol)
+    outputs, above, relative = _checked(f"{err_msg} jvp: the value", value, f, args, atol, rtol)
     expected = _difference(f, args, tangents, _least(inputs, _STEP, eps))
     for y, dy, e in zip(outputs, flatten(tangent)[0], expected, strict=True):
         if y.type.kind in "fc":
-            _compare(f"{err_msg} jvp: the tangent", _numbers(as_operand(dy)), e, atol, rtol)
+            _compare(f"{err_msg} jvp: the tangent", _numbers(as_operand(dy)), e, above, relative)
 
 
 def check_vjp(
     f: Function,
     f_vjp: Function,
     args: Sequence[PyTree],
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
     err_msg: str = "",
 ) -> None:
@@ -158,7 +165,7 @@ def check_vjp(
         f: the function.
         f_vjp: from arguments to the result and a function from cotangents to a tuple of cotangents.
         args: where to check.
-        atol, rtol: tolerances; by default what the dtype allows.
+        atol, rtol: tolerances, one number or one by dtype; by default what the dtype allows.
         eps: the step of the difference.
         err_msg: stands before the error.
 
@@ -173,7 +180,7 @@ def check_vjp(
     inputs = _leaves(args)
     tangents = _directions(generator, args)
     value, pull_back = f_vjp(*args)
-    outputs, atol, rtol = _checked(f"{err_msg} vjp: the value", value, f, args, atol, rtol)
+    outputs, above, relative = _checked(f"{err_msg} vjp: the value", value, f, args, atol, rtol)
     cotangent = _directions(generator, value)
     found = pull_back(cotangent)
     difference = _difference(f, args, tangents, _least(inputs, _STEP, eps))
@@ -193,7 +200,7 @@ def check_vjp(
         ],
         np.float64(0),
     )
-    _compare(f"{err_msg} vjp: the pairing", np.real(backward), np.real(forward), atol, rtol)
+    _compare(f"{err_msg} vjp: the pairing", np.real(backward), np.real(forward), above, relative)
 
 
 def check_grads(
@@ -201,8 +208,8 @@ def check_grads(
     args: Sequence[PyTree],
     order: int,
     modes: Sequence[str] = ("fwd", "rev"),
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
 ) -> None:
     """Checks derivatives of a function up to an order, in forward and reverse mode and all their mixtures.
@@ -212,7 +219,7 @@ def check_grads(
         args: its positional arguments.
         order: the highest derivative to check.
         modes: "fwd", "rev" or both.
-        atol, rtol: tolerances; by default what the dtype allows.
+        atol, rtol: tolerances, one number or one by dtype; by default what the dtype allows.
         eps: the step of the differences.
 
     Raises:

@@ -9,8 +9,9 @@ import pytest
 
 import effx
 import effx.numpy as enp
+from effx import Array
 from effx.errors import TransformError
-from effx.test_util import check_grads, check_jvp, check_vjp
+from effx.test_util import Tolerance, check_grads, check_jvp, check_vjp
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -55,3 +56,19 @@ def test_modes() -> None:
     with pytest.raises(TransformError) as error:
         check_grads(enp.sin, (0.3,), 1, modes=["forward"])
     assert error.value.message == "check_grads: modes are 'fwd' and 'rev', got 'forward'"
+
+
+def test_tolerances_by_dtype() -> None:
+    """The loosest of the dtypes at hand counts; dtypes that are not named keep theirs."""
+
+    @effx.custom_jvp
+    def wrong(x: Array) -> Array:
+        return enp.sin(x)
+
+    wrong.defjvp(lambda primals, tangents: (enp.sin(primals[0]), tangents[0] * (enp.cos(primals[0]) + 0.4)))
+    x = enp.array([0.5, 1.0], "float32")
+    check_grads(wrong, (x,), 1, modes=["fwd"], atol={np.float32: 0.5}, rtol={"float32": 0.5})
+    tight: list[Tolerance] = [{np.float64: 0.5}, {"float32": 1e-3}, None]
+    for loose in tight:
+        with pytest.raises(AssertionError):
+            check_grads(wrong, (x,), 1, modes=["fwd"], atol=loose, rtol=loose)

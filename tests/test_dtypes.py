@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import itertools
+import warnings
+from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import effx
+import effx.numpy as enp
+from effx import Array, lax
 from effx import dtypes as d
 from effx.dtypes import DType, DTypeLike, promote
 from effx.errors import DTypeError
@@ -324,3 +329,39 @@ def test_scalar_dtype() -> None:
     assert d.scalar_dtype(complex) == (d.complex64, True)
     with pytest.raises(DTypeError, match="scalar_dtype: got str, expected bool, int, float or complex"):
         d.scalar_dtype(str)
+
+
+def test_a_dtype_that_is_not_enabled_warns_where_it_is_asked_for() -> None:
+    """Once for each line; Python's types and data ask for no width."""
+    text = (
+        "dtype float64 is not enabled and becomes float32; effx.config.update('enable_x64', True) or "
+        "EFFX_ENABLE_X64=1 enables 64 bits"
+    )
+    x = enp.ones(3)
+    asks: list[Callable[[], Array]] = [
+        lambda: enp.zeros(3, "float64"),
+        lambda: enp.array([1.0], np.float64),
+        lambda: x.astype(enp.float64),
+        lambda: enp.full(3, 1, "float64"),
+        lambda: enp.linspace(0, 1, 3, dtype="float64"),
+        lambda: x.sum(dtype="float64"),
+        lambda: lax.convert_element_type(x, "float64"),
+        lambda: effx.random.uniform(effx.random.key(0), (3,), "float64"),
+    ]
+    for ask in asks:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            results = [ask() for _ in range(3)]
+        assert all([r.dtype == np.float32 for r in results])
+        assert [(str(w.message), w.filename.endswith("test_dtypes.py"), w.lineno) for w in caught] == [
+            (text, True, ask.__code__.co_firstlineno)
+        ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (
+            enp.zeros(3, float).dtype
+            == enp.array(np.ones(3)).dtype
+            == enp.ones(3, int).sum(dtype=float).dtype
+        )
+        with effx.enable_x64():
+            assert enp.zeros(3, "float64").dtype == np.float64

@@ -259,7 +259,7 @@ def conj(x: "Operand") -> "Array":
 def astype(x: "Operand", dtype: Any) -> "Array":
     """Converts elements to a dtype; complex numbers lose their imaginary part."""
     x = as_operand(x)
-    target = dtypes.canonicalize(dtype)
+    target = dtypes.requested(dtype)
     if x.type.kind == "c" and not dtypes.is_complex(target) and target != dtypes.bool_:
         x = real(x)
     return convert(x, target)
@@ -268,7 +268,7 @@ def astype(x: "Operand", dtype: Any) -> "Array":
 def view(x: "Operand", dtype: Any) -> "Array":
     """Reads the bits as another dtype; the last axis grows or shrinks with the width."""
     x = as_operand(x)
-    target = dtypes.canonicalize(dtype)
+    target = dtypes.requested(dtype)
     old, new = dtypes.bits(x.type.dtype), dtypes.bits(target)
     if old == new:
         return Bitcast(target)(x)
@@ -363,7 +363,7 @@ def precision_of(precision: Any) -> tuple[str, str]:
 
 def preferred_of(preferred: Any) -> DType | None:
     """Returns the dtype of `preferred_element_type`, None for none."""
-    return None if preferred is None else dtypes.canonicalize(preferred)
+    return None if preferred is None else dtypes.requested(preferred)
 
 
 def maximum(x: "Operand", y: "Operand") -> "Array":

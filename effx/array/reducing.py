@@ -71,7 +71,7 @@ def sum(
     x = _masked(x, where, 0, "sum")
     t = x.type
     axes = normalize_axes("sum", axis, t)
-    result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize(dtype)
+    result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.requested(dtype)
     wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
     total = _keep(convert(r.ReduceSum(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
     return total if initial is None else convert(total + initial, result_dtype)
@@ -89,7 +89,7 @@ def prod(
     x = _masked(x, where, 1, "prod")
     t = x.type
     axes = normalize_axes("prod", axis, t)
-    result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize(dtype)
+    result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.requested(dtype)
     wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
     total = _keep(convert(r.ReduceProd(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
     return total if initial is None else convert(total * initial, result_dtype)
@@ -171,7 +171,7 @@ def mean(
     x: "Array", axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: "Operand | None" = None
 ) -> "Array":
     """The mean over axes; integers give floats, 16-bit floats add up in f32."""
-    result = inexact_dtype(x.type.dtype) if dtype is None else dtypes.canonicalize(dtype)
+    result = inexact_dtype(x.type.dtype) if dtype is None else dtypes.requested(dtype)
     if where is not None:
         x = broadcast_to(x, broadcast_shapes(x.type.shape, as_operand(where).type.shape))
     axes = normalize_axes("mean", axis, x.type)
@@ -191,7 +191,7 @@ def var(
 ) -> "Array":
     """The variance over axes, divided by the count less `ddof`; of complex numbers the real one."""
     computed = inexact_dtype(x.type.dtype)
-    result = dtypes.real_dtype(computed) if dtype is None else dtypes.canonicalize(dtype)
+    result = dtypes.real_dtype(computed) if dtype is None else dtypes.requested(dtype)
     if computed.itemsize == 2:
         computed = dtypes.float32
     x = convert(x, computed)

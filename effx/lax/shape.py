@@ -60,7 +60,7 @@ def full(shape: int | Sequence[int], fill_value: Operand, dtype: "DTypeLike | No
         raise ShapeError(f"full: the fill value must be a scalar, got {value.type!r}")
     sizes = shaping.as_shape("full", shape)
     if dtype is not None:
-        value = convert(value, dtypes.canonicalize(dtype))
+        value = convert(value, dtypes.requested(dtype))
     return s.BroadcastInDim(sizes, ())(value)
 
 
@@ -137,7 +137,7 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
            [0, 1, 2]], dtype=int32)
     """
     sizes = ints("broadcasted_iota", "shape", shape)
-    return s.Iota(array_type(dtypes.canonicalize(dtype), sizes), index(dimension))()
+    return s.Iota(array_type(dtypes.requested(dtype), sizes), index(dimension))()
 
 
 def broadcast(operand: Operand, sizes: Sequence[int]) -> Array:

@@ -50,7 +50,7 @@ def one_hot(x: Operand, num_classes: int, *, dtype: "DTypeLike | None" = None, a
     place = normalize_axis("one_hot", axis, t.ndim + 1)
     if num_classes < 0:
         raise ShapeError(f"one_hot: num_classes must not be negative, got {num_classes}")
-    found = dtypes.canonicalize(float if dtype is None else dtype)
+    found = dtypes.requested(float if dtype is None else dtype)
     return _one_hot(x, num_classes=int(num_classes), dtype=found, axis=place)
 
 

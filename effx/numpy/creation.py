@@ -157,7 +157,7 @@ def array(
     """
     if order not in ("K", "C", "A", None):
         raise ShapeError(f"array: order must be 'K' or 'C', got {order!r}")
-    wanted = None if dtype is None else dtypes.canonicalize(dtype)
+    wanted = None if dtype is None else dtypes.requested(dtype)
     result = _converted(object, wanted, copy)
     if result.type.ndim < ndmin:
         result = shaping.reshape(result, (1,) * (ndmin - result.type.ndim) + result.type.shape)
@@ -261,7 +261,7 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) 
     >>> zeros((2, 3)).shape
     (2, 3)
     """
-    found = dtypes.canonicalize(float if dtype is None else dtype)
+    found = dtypes.requested(float if dtype is None else dtype)
     return _placed(filled(_sizes("zeros", shape), 0, found), device)
 
 
@@ -272,7 +272,7 @@ def ones(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -
     >>> ones(2, int).tolist()
     [1, 1]
     """
-    found = dtypes.canonicalize(float if dtype is None else dtype)
+    found = dtypes.requested(float if dtype is None else dtype)
     return _placed(filled(_sizes("ones", shape), 1, found), device)
 
 
@@ -297,7 +297,7 @@ def full(shape: Any, fill_value: Operand, dtype: DTypeLike | None = None, *, dev
     if kind is float or kind is int or kind is bool or kind is complex:
         found, weak = dtypes.scalar_dtype(kind)
         if dtype is not None:
-            found, weak = dtypes.canonicalize(dtype), False
+            found, weak = dtypes.requested(dtype), False
         return _placed(filled(sizes, fill_value, found, weak), device)  # type: ignore[arg-type]  # a number, by its type
     value = operand(fill_value, "full")
     if dtype is not None:
@@ -313,7 +313,7 @@ def _like(
     sizes = tuple(known.shape) if shape is None else _sizes(what, shape)
     if dtype is None:
         return sizes, dtypes.canonicalize(known.dtype), getattr(known, "weak_type", False) is True
-    return sizes, dtypes.canonicalize(dtype), False
+    return sizes, dtypes.requested(dtype), False
 
 
 @resembles

@@ -70,7 +70,7 @@ def arange(
     ([0, 1, 2], [1.0, 1.25, 1.5, 1.75])
     """
     given = [x for x in (start, stop, step) if x is not None]
-    found = dtypes.canonicalize(dtype) if dtype is not None else dtypes.result_type(*given)
+    found = dtypes.requested(dtype) if dtype is not None else dtypes.result_type(*given)
     first, last = (0, start) if stop is None else (start, stop)
     low, high = _number("arange", "start", first), _number("arange", "stop", last)
     by = 1 if step is None else _number("arange", "step", step)
@@ -130,7 +130,7 @@ def linspace(
     found = (
         arithmetic.inexact_dtype(dtypes.result_type(start, stop))
         if dtype is None
-        else dtypes.canonicalize(dtype)
+        else dtypes.requested(dtype)
     )
     if type(start) in (int, float) and type(stop) in (int, float):
         data, by = np.linspace(start, stop, count, endpoint, retstep=True)  # type: ignore[call-overload]  # numbers, by their types
@@ -178,7 +178,7 @@ def logspace(
     found = (
         arithmetic.inexact_dtype(dtypes.result_type(start, stop))
         if dtype is None
-        else dtypes.canonicalize(dtype)
+        else dtypes.requested(dtype)
     )
     exponents = linspace(start, stop, num, endpoint, dtype=arithmetic.inexact_dtype(found), axis=axis)
     return convert(arithmetic.power(as_operand(base, "logspace"), exponents), found)
@@ -200,7 +200,7 @@ def geomspace(
     found = (
         arithmetic.inexact_dtype(dtypes.result_type(start, stop))
         if dtype is None
-        else dtypes.canonicalize(dtype)
+        else dtypes.requested(dtype)
     )
     if type(start) in (int, float) and type(stop) in (int, float) and axis == 0:
         data = np.geomspace(start, stop, as_int("geomspace", "num", num), endpoint)  # type: ignore[arg-type]  # numbers, by their types
@@ -229,7 +229,7 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     shape = shaping.as_shape("indices", dimensions)
-    found = dtypes.canonicalize(int if dtype is None else dtype)
+    found = dtypes.requested(int if dtype is None else dtype)
     if sparse:
         return tuple([
             shaping.reshape(arange(n, dtype=found), tuple([n if i == j else 1 for j in range(len(shape))]))
@@ -307,7 +307,7 @@ def _matrix(
     offset = as_int(what, "k", k)
     if rows < 0 or columns < 0:
         raise ShapeError(f"{what}: sizes must not be negative, got {rows} and {columns}")
-    found = dtypes.canonicalize(float if dtype is None else dtype)
+    found = dtypes.requested(float if dtype is None else dtype)
     if is_recorded() or rows * columns > 65536:
         return convert(band((rows, columns), offset, test), found)
     return constant(make(rows, columns, offset).astype(found), found)
@@ -439,5 +439,5 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: DTypeLike =
     [[0, 1], [1, 2]]
     """
     sizes = shaping.as_shape("fromfunction", shape)
-    found = dtypes.canonicalize(dtype)
+    found = dtypes.requested(dtype)
     return function(*[Iota(array_type(found, sizes), i)() for i in range(len(sizes))], **kwargs)

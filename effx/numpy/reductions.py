@@ -458,7 +458,7 @@ def _cumulative(
             raise ShapeError(f"{what}: needs axis= for more than one axis, got {a.type!r}")
         axis = 0
     place = normalize_axis(what, axis, a.type.ndim, a.type)
-    found = reducing.sum_dtype(a.type.dtype) if dtype is None else dtypes.canonicalize(dtype)
+    found = reducing.sum_dtype(a.type.dtype) if dtype is None else dtypes.requested(dtype)
     result: Array = run(convert(a, found), place)
     if initial is None:
         return result

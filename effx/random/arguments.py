@@ -54,7 +54,7 @@ def as_floating(what: str, dtype: "DTypeLike | None", kinds: str = "f") -> DType
     Raises:
         DTypeError: it is another dtype.
     """
-    found = dtypes.canonicalize(float if dtype is None else dtype)
+    found = dtypes.requested(float if dtype is None else dtype)
     if dtypes.is_floating(found) or ("c" in kinds and dtypes.is_complex(found)):
         return found
     raise DTypeError(f"{what}: the dtype must be floating{' or complex' * ('c' in kinds)}, got {found}")

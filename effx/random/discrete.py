@@ -45,7 +45,7 @@ def bits(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) 
     >>> bits(effx.random.PRNGKey(0), (2,), "uint8")
     Array([167, 146], dtype=uint8)
     """
-    found = dtypes.canonicalize("uint64" if dtype is None else dtype)
+    found = dtypes.canonicalize("uint64") if dtype is None else dtypes.requested(dtype)
     if not dtypes.is_unsigned(found) or dtypes.bits(found) < 8:
         raise DTypeError(f"bits: the dtype must be an unsigned integer of 8 to 64 bits, got {found}")
     return _bits(as_key("bits", key), width=dtypes.bits(found), shape=sizes_of("bits", shape))
@@ -74,7 +74,7 @@ def randint(
     >>> randint(effx.random.PRNGKey(0), (4,), 0, 10)
     Array([9, 0, 2, 3], dtype=int32)
     """
-    found = dtypes.canonicalize(int if dtype is None else dtype)
+    found = dtypes.requested(int if dtype is None else dtype)
     if not dtypes.is_integer(found) or dtypes.bits(found) < 8:
         raise DTypeError(f"randint: the dtype must be an integer of 8 to 64 bits, got {found}")
     sizes = as_bounds("randint", shape, minval, maxval)
@@ -186,7 +186,7 @@ def rademacher(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = 
     >>> rademacher(effx.random.PRNGKey(0), (3,))
     Array([-1, -1,  1], dtype=int32)
     """
-    found = dtypes.canonicalize(int if dtype is None else dtype)
+    found = dtypes.requested(int if dtype is None else dtype)
     if found == dtypes.bool_ or dtypes.is_unsigned(found):
         raise DTypeError(f"rademacher: the dtype must be signed, floating or complex, got {found}")
     return _rademacher(as_key("rademacher", key), shape=sizes_of("rademacher", shape), dtype=found)
