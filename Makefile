@@ -2,9 +2,6 @@
 PYTHON ?= python3
 WORKERS ?= 2
 PIP_FLAGS ?= --quiet --disable-pip-version-check
-# What the run under typeguard's import hook covers: it slows effx down several times, so not the big tables.
-GUARDED ?= $(wildcard tests/test_*.py tests/handlers tests/lower tests/transforms)
-
 # All but effx.tree and effx.transforms.autodiff: typeguard's hook stumbles over the positional-only
 # `cls` of Partial.__new__, and takes `Callable[[Unpack[Ts]], R]` for a function of one argument.
 empty :=
@@ -79,17 +76,18 @@ types:
 stubs:
 	$(VENV)/bin/python -m tools.check_stubs
 
-# The whole suite comes last, so that the closing line of `make test` is the one that counts it all.
+# Each test runs once: guarded by typeguard's hook over the core, over the library, or without it. The marks
+# come from tests/conftest.py.
 # No bytecode is kept: what typeguard's hook loads would load what another guarded run had left.
 guarded: export PYTHONDONTWRITEBYTECODE = 1
 guarded:
-	$(VENV)/bin/python -m pytest $(GUARDED) -n $(WORKERS) -q -m "not deep and not unguarded" \
+	$(VENV)/bin/python -m pytest tests -n $(WORKERS) -q -m "guarded and not deep" \
 	  --typeguard-packages=$(GUARDED_PACKAGES)
-	$(VENV)/bin/python -m pytest tests/library -n $(WORKERS) -q -m "not deep and not unguarded" \
+	$(VENV)/bin/python -m pytest tests/library -n $(WORKERS) -q -m "library and not deep" \
 	  --typeguard-packages=effx.library
 
 suite:
-	$(VENV)/bin/python -m pytest $(TESTED) -n $(WORKERS) -m "not deep"
+	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing -n $(WORKERS) -m "not deep and not guarded and not library"
 
 clean:
 	rm -rf .venv-demo .venv-test .venv-bench .venv-lint .mypy_cache .pytest_cache .ruff_cache

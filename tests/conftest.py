@@ -14,6 +14,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # Parallel maps want devices; a CPU can pass for several.
 os.environ.setdefault("EFFX_NUM_CPU_DEVICES", "8")
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,3 +34,24 @@ def pytest_configure(config: pytest.Config) -> None:
         return None
 
     checker_lookup_functions.insert(0, lookup)
+
+
+# What runs under typeguard's import hook, and only there: it slows effx down several times, so not the big tables.
+GUARDED = ("handlers", "lower", "transforms", "library")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Guarded runs need not import the big tables."""
+    guarded = str(config.option.markexpr).startswith(("guarded", "library"))
+    outside = collection_path.parent == Path(__file__).parent and collection_path.name not in GUARDED
+    return True if guarded and outside and collection_path.is_dir() else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that run guarded; each test of the suite runs once, under the hook or without it."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and "unguarded" not in item.keywords:
+            first = item.path.relative_to(here).parts[0]
+            if first in GUARDED or first.endswith(".py"):
+                item.add_marker("library" if first == "library" else "guarded")
