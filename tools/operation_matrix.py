@@ -7,26 +7,25 @@ Never: guess: a cell without rule, trait, decomposition, recursion or reason sta
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import effx.lower.stablehlo  # noqa: F401  # registers the rules
-from effx.effects import Operation, RuleTable
+from effx.effects import RuleTable
 from effx.handlers import linear, transpose
 from effx.handlers.jvp import JVP
 from effx.handlers.recursion import staging
 from effx.handlers.reference import Reference
 from effx.handlers.reference import control as reference_programs
 from effx.handlers.vmap import Vmap
-from effx.ir.ops.base import ArrayOperation, Linear, TupleOperation
+from effx.ir.catalogue import Kind, operation_classes
+from effx.ir.ops.base import Linear
 from effx.ir.ops.collective import Collective
 from effx.ir.ops.control import HigherOrder
 from effx.lower import emit
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
-Kind = type[Operation[Any]]
 
 TABLES: dict[str, RuleTable[Any]] = {
     "StableHLO": emit.rules,
@@ -53,26 +52,6 @@ linearize is jvp under a recorder, which takes every operation. Of those that ho
 split into a known and a linear part; others are recorded whole.
 
 """
-
-
-def _is_current(kind: Kind) -> bool:
-    # attrs replaces a class by one with slots, and the first one lives on until it is collected.
-    return getattr(sys.modules[kind.__module__], kind.__qualname__, None) is kind
-
-
-def operation_classes() -> list[Kind]:
-    """Lists effx's operation classes that have instances, by module and name."""
-    found: dict[tuple[str, str], Kind] = {}
-    pending: list[Kind] = [ArrayOperation, TupleOperation]
-    while pending:
-        kind = pending.pop()
-        below = [
-            k for k in kind.__subclasses__() if k.__module__.startswith("effx.ir.ops") and _is_current(k)
-        ]
-        pending += below
-        if not below and kind not in (ArrayOperation, TupleOperation):
-            found[kind.__module__, kind.__qualname__] = kind
-    return [found[key] for key in sorted(found)]
 
 
 def _no_transpose(kind: Kind) -> str:

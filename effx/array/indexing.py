@@ -351,9 +351,9 @@ def write(
         raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
     t = x.type
     update = as_operand(value)
-    common = t.dtype if combiner == "set" else promote_dtypes(x, update)[0].type.dtype
-    if common != t.dtype:  # 0.9 added to an int is added before it is cut
-        exact = write(convert(x, common), index, update, combiner, mode, unique, ordered)
+    joint = t.dtype if combiner == "set" else promote_dtypes(x, update)[0].type.dtype
+    if joint != t.dtype:  # 0.9 added to an int is added before it is cut
+        exact = write(convert(x, joint), index, update, combiner, mode, unique, ordered)
         return convert(exact, t.dtype, t.weak)
     masked = _write_mask(x, index, update, combiner)
     if masked is not None:

@@ -3,24 +3,18 @@
 Never: guess: a treatment is read from the tables that the handler itself uses.
 """
 
-import importlib
-import pkgutil
-import sys
 from typing import Any, Literal, final
 
 import attrs
 
-from effx.effects import Operation
 from effx.errors import TransformError
 from effx.handlers.recursion import staging
 from effx.handlers.recursion.marks import MARKS
 from effx.handlers.ruled import RuledHandler
-from effx.ir import ops
-from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.catalogue import Kind, operation_classes
 
-__all__ = ["Coverage", "Treatment", "coverage", "operation_classes"]
+__all__ = ["Coverage", "Treatment", "coverage"]
 
-Kind = type[Operation[Any]]
 Word = Literal["rule", "trait", "recursion", "decomposition", "forward", "refused"]
 
 
@@ -75,38 +69,6 @@ class Coverage:
         return "\n".join([head, *[f"  {t.operation.name:<{width}}  {t}" for t in self.treatments]])
 
     __repr__ = __str__
-
-
-def _is_current(kind: Kind) -> bool:
-    # attrs replaces a class by one with slots, and the first one lives on until it is collected.
-    return getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
-
-
-def operation_classes(package: str = "effx.ir.ops") -> list[Kind]:
-    """Lists the operation classes of a package that have instances, by module and name.
-
-    Args:
-        package: the beginning of their modules' names; "" for users' operations too.
-
-    >>> [kind.name for kind in operation_classes("effx.ir.ops.sort")]
-    ['sort']
-    """
-    for module in pkgutil.iter_modules(ops.__path__):
-        importlib.import_module(f"{ops.__name__}.{module.name}")
-    found: dict[tuple[str, str], Kind] = {}
-    pending: list[Kind] = [ArrayOperation, TupleOperation]
-    while pending:
-        kind = pending.pop()
-        below = [k for k in kind.__subclasses__() if _is_current(k)]
-        pending += below
-        is_base = any([b.__module__.startswith("effx.ir.ops") for b in below])
-        if (
-            not is_base
-            and kind.__module__.startswith(package)
-            and kind not in (ArrayOperation, TupleOperation)
-        ):
-            found[kind.__module__, kind.__qualname__] = kind
-    return [found[key] for key in sorted(found)]
 
 
 def coverage(handler: "RuledHandler[Any] | type[RuledHandler[Any]]") -> Coverage:

@@ -16,8 +16,6 @@ Never: print where an equation came from; `Equation.source` is not part of a pro
 """
 
 import ast
-import importlib
-import pkgutil
 import re
 from typing import Any, TypeVar, cast, final
 
@@ -27,7 +25,7 @@ import numpy as np
 from effx import dtypes
 from effx.effects import Effect, Operation
 from effx.errors import DTypeError, ProgramError
-from effx.ir import ops
+from effx.ir.catalogue import load_all
 from effx.ir.check import check_types
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row
 from effx.ir.types import ArrayType, array_type
@@ -152,8 +150,7 @@ KEYWORDS: dict[str, bool | None] = {"True": True, "False": False, "None": None}
 
 
 def _operations() -> dict[str, type[Operation[object]]]:
-    for family in pkgutil.iter_modules(ops.__path__):
-        importlib.import_module(f"effx.ir.ops.{family.name}")
+    load_all()
     found: dict[str, type[Operation[object]]] = {}
     pending: list[type[Operation[object]]] = [Operation]
     while pending:

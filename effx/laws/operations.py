@@ -5,8 +5,7 @@ A class of your own joins by `register`.
 Never: draw a collective; those need an axis, see the laws of the area "parallel".
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from hypothesis import strategies as st
@@ -19,8 +18,9 @@ from effx.dtypes import DType
 from effx.effects import Operation
 from effx.errors import TransformError
 from effx.flags import enable_x64
-from effx.ir.ops import compare, convert, elementwise, reduce, shape
-from effx.ir.ops.base import Binary, Unary
+from effx.ir.catalogue import operation_classes
+from effx.ir.ops import convert, elementwise, reduce, shape
+from effx.ir.ops.base import Elementwise, Singleton
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload
 from effx.ir.ops.control import Call, Cond, Scan, While
 from effx.ir.ops.custom import CustomCall
@@ -44,16 +44,6 @@ Builder = Callable[[st.DrawFn, Sequence[DType]], Drawn]
 WIDE = (dtypes.float64, dtypes.complex128)
 i32 = dtypes.int32
 
-# Where functions are real, smooth and away from branch cuts; complex numbers have both parts in it.
-DOMAINS: dict[str, Domain] = {
-    **dict.fromkeys(("Sign", "Floor", "Ceil", "RoundAwayFromZero", "RoundToEven"), (1.1, 1.4)),
-    **dict.fromkeys(("Log", "Sqrt", "Rsqrt", "Cbrt", "Abs", "Rem", "Pow", "Div", "Atan2"), (0.4, 2.5)),
-    **dict.fromkeys(("Asin", "Acos", "Atanh", "ErfInv"), (0.2, 0.85)),
-    **dict.fromkeys(("Atan", "Asinh", "Tan", "Tanh", "Expm1", "Log1p"), (-0.8, 0.8)),
-    **dict.fromkeys(("ReduceProd", "CumProd", "IntegerPow"), (0.5, 1.5)),
-    **dict.fromkeys(("ShiftLeft", "ShiftRightArithmetic", "ShiftRightLogical"), (0, 6)),
-    "Acosh": (1.2, 3.0),
-}
 # No tangent, or one that is not the slope.
 UNSMOOTH = frozenset({"StopGradient", "ReducePrecision", "NextAfter", "Bitcast"})
 
@@ -84,8 +74,9 @@ def operation_kinds() -> list[type[AnyOperation]]:
 
 
 def domain_of(op: AnyOperation) -> Domain:
-    """Returns the interval that operands of an operation are drawn from."""
-    return DOMAINS.get(type(op).__name__, (-2.0, 2.0))
+    """Returns the interval that operands of an operation are drawn from: `domain` of its class, if it has one."""
+    found: Domain = getattr(op, "domain", (-2.0, 2.0))
+    return found
 
 
 def operands_of(types: Sequence[ArrayType], domains: Sequence[Domain], seed: int) -> tuple[Array, ...]:
@@ -130,28 +121,10 @@ def _elementwise(op: AnyOperation, kinds: str, arity: int) -> None:
         return op, tuple(types), (domain_of(op),)
 
 
-def _classes(module: object, base: type[AnyOperation]) -> Iterable[type[AnyOperation]]:
-    for kind in vars(module).values():
-        if isinstance(kind, type) and issubclass(kind, base) and not kind.__name__.startswith("_"):
-            yield kind
-
-
-BASES = {Unary, Binary, compare.Comparison, elementwise.ComplexPart, reduce.Reduction, reduce.Cumulative}
-for _module in (elementwise, compare, convert):
-    for _kind in [*_classes(_module, Unary), *_classes(_module, Binary)]:
-        if _kind not in BASES:
-            _op = _kind()
-            assert isinstance(_op, Unary | Binary)
-            _elementwise(_op, _op.kinds, _op.arity)
-for _kind in _classes(compare, compare.Comparison):
-    if _kind not in BASES:
+for _kind in operation_classes():
+    if issubclass(_kind, Elementwise) and issubclass(_kind, Singleton) and _kind.arity in (1, 2):
         _op = _kind()
-        assert isinstance(_op, compare.Comparison)
-        _elementwise(_op, _op.kinds, 2)
-_elementwise(elementwise.Abs(), "fic", 1)
-_elementwise(elementwise.Real(), "c", 1)
-_elementwise(elementwise.Imag(), "c", 1)
-_elementwise(elementwise.IsFinite(), "f", 1)
+        _elementwise(_op, _op.kinds, _op.arity)
 
 
 def _parametric(
@@ -227,12 +200,11 @@ def _all_parametric() -> None:
     _parametric(v.Bitcast, "iu", lambda draw, t: v.Bitcast(dtypes.uint8))
     for arg in (reduce.ArgMax, reduce.ArgMin):
         _arg_reduction(arg)
-    for kind in _classes(reduce, reduce.Reduction):
-        if kind not in BASES:
-            _reduction(cast("type[reduce.Reduction]", kind))
-    for kind in _classes(reduce, reduce.Cumulative):
-        if kind not in BASES:
-            _cumulative(cast("type[reduce.Cumulative]", kind))
+    for kind in operation_classes():
+        if issubclass(kind, reduce.Reduction):
+            _reduction(kind)
+        elif issubclass(kind, reduce.Cumulative):
+            _cumulative(kind)
 
 
 _all_parametric()

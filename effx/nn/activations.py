@@ -14,6 +14,7 @@ from effx.array.promotion import as_operand, scalar
 from effx.array.shaping import normalize_axis
 from effx.effects import perform
 from effx.errors import ShapeError
+from effx.families.special import Erfc
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import Slice
 from effx.transforms.jit import jit
@@ -24,7 +25,7 @@ __all__ = [
     "squareplus", "swish", "tanh",
 ]  # fmt: skip
 
-EXP, EXPM1, LOG1P, TANH, LOGISTIC, ERFC = e.Exp(), e.Expm1(), e.Log1p(), e.Tanh(), e.Logistic(), e.Erfc()
+EXP, EXPM1, LOG1P, TANH, LOGISTIC, ERFC = e.Exp(), e.Expm1(), e.Log1p(), e.Tanh(), e.Logistic(), Erfc()
 ABS, MAX, SQRT = e.Abs(), e.Max(), e.Sqrt()
 
 

@@ -15,6 +15,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import reshape
 from effx.dtypes import DType
 from effx.effects import perform
+from effx.families.special import Erf, ErfInv
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.shape import Slice
@@ -22,7 +23,7 @@ from effx.ir.types import Shape
 from effx.random.threefry import random_bits, split_key, unsigned
 
 MAX, MIN, NEXT_AFTER, OR, SHIFT_RIGHT = e.Max(), e.Min(), e.NextAfter(), e.Or(), e.ShiftRightLogical()
-ERF, ERF_INV, LOG, LOG1P, ABS, SIGN, TAN = e.Erf(), e.ErfInv(), e.Log(), e.Log1p(), e.Abs(), e.Sign(), e.Tan()
+ERF, ERF_INV, LOG, LOG1P, ABS, SIGN, TAN = Erf(), ErfInv(), e.Log(), e.Log1p(), e.Abs(), e.Sign(), e.Tan()
 
 
 def unit_floats(key: Array, shape: Shape, dtype: DType) -> Array:

@@ -19,6 +19,7 @@ import effx.numpy as enp
 from effx import Array, errors, laws
 from effx.effects import handle
 from effx.handlers.reference import Reference, evaluate
+from effx.ir.catalogue import operation_classes
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.collective import Collective
 from effx.ir.ops.custom import CustomTangent
@@ -27,7 +28,6 @@ from effx.ir.types import ArrayType, array_type
 from effx.laws.comparing import leaves, same
 from effx.laws.operations import operands_of, operation_kinds
 from effx.laws.printing import Printer
-from tools.operation_matrix import operation_classes
 
 quick = settings(
     max_examples=40,

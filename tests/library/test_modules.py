@@ -71,7 +71,7 @@ def is_public(name: str) -> bool:
         name.split(".")[0] != "effx"
         or name in PUBLIC | NAMES
         or module in PUBLIC
-        or name.startswith(("effx.ir.ops.", "effx.library."))
+        or name.startswith(("effx.ir.ops.", "effx.families.", "effx.library."))
     )
 
 

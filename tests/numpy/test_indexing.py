@@ -51,7 +51,9 @@ def indices(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
     axis = 0
     while axis < len(shape) and draw(st.integers(0, 4)):
         n = shape[axis]
-        kinds = ["slice", "none", "mask", "bool"] + ["int", "array", "list"] * (n > 0)
+        kinds = ["slice", "none", "bool"] + ["int"] * (n > 0)
+        if not any(type(p) is bool for p in parts):  # whose one index, or none, goes with few others
+            kinds += ["mask"] + ["array", "list"] * (n > 0)
         kind = draw(st.sampled_from(kinds))
         if kind == "none":
             parts.append(None)

@@ -10,6 +10,7 @@ from typing import Any
 
 from effx.effects import Operation
 from effx.errors import DTypeError, ShapeError
+from effx.families.special import Erf, Erfc, ErfInv
 from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
@@ -160,9 +161,9 @@ UNARY = [
     unary(e.Acosh, rectangle((-2, 2), (0.2, 2), (1.2, 3)), tolerance=3.0),
     unary(e.Atanh, rectangle((-0.9, 0.9), (-2, 2), (-0.9, 0.9)), tolerance=3.0),
     unary(e.Logistic, rectangle((-3, 3), (-1, 1), (-4, 4))),
-    unary(e.Erf),
-    unary(e.Erfc, tolerance=3.0),
-    unary(e.ErfInv, interval(-0.9, 0.9), tolerance=3.0),
+    unary(Erf),
+    unary(Erfc, tolerance=3.0),
+    unary(ErfInv, interval(-0.9, 0.9), tolerance=3.0),
     unary(e.Conj, exact=True, linear=ONE),
     unary(e.Not, bits, exact=True),
     unary(e.PopulationCount, bits, exact=True),

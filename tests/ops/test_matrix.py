@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from effx.ir.catalogue import operation_classes
 from tests.ops.table import BY_KIND
-from tools.operation_matrix import PAGE, TABLES, cell, operation_classes, render
+from tools.operation_matrix import PAGE, TABLES, cell, render
 
 
 @pytest.mark.parametrize("column", TABLES)

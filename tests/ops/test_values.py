@@ -12,6 +12,7 @@ from effx.array import Array
 from effx.effects import handle
 from effx.handlers.reference import Reference
 from effx.handlers.stage import stage
+from effx.ir.catalogue import operation_classes
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Binary, Unary
 from effx.ir.ops.collective import AllToAll, Collective, PPermute, PSumScatter, PSumShared
@@ -20,7 +21,6 @@ from effx.ir.ops.custom import CustomTangent
 from effx.transforms.jit import jit
 from tests.ops.rows import Data, Row, Sample, assert_close, f32, host, on_device, t
 from tests.ops.table import CASES, ROWS, Case, name
-from tools.operation_matrix import operation_classes
 
 every_case = pytest.mark.parametrize("case", CASES, ids=name)
 

@@ -56,9 +56,6 @@ tangent_of(e.Asinh)(lambda op, dx, x, y: dx * e.Rsqrt()(x * x + 1.0))
 tangent_of(e.Acosh)(lambda op, dx, x, y: dx * (e.Rsqrt()(x - 1.0) * e.Rsqrt()(x + 1.0)))
 tangent_of(e.Atanh)(lambda op, dx, x, y: DIV(dx, (1.0 - x) * (x + 1.0)))
 tangent_of(e.Logistic)(lambda op, dx, x, y: dx * (y * (1.0 - y)))
-tangent_of(e.Erf)(lambda op, dx, x, y: dx * (e.Exp()(NEG(x * x)) * (2 / math.sqrt(math.pi))))
-tangent_of(e.Erfc)(lambda op, dx, x, y: dx * (e.Exp()(NEG(x * x)) * (-2 / math.sqrt(math.pi))))
-tangent_of(e.ErfInv)(lambda op, dx, x, y: dx * (e.Exp()(y * y) * (math.sqrt(math.pi) / 2)))
 tangent_of(e.IntegerPow)(lambda op, dx, x, y: _integer_pow(op, dx, x))
 
 

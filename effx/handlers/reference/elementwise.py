@@ -3,7 +3,6 @@
 Never: compute in 16 or 32 bits; results are rounded once, at the end.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -32,28 +31,6 @@ def _away_from_zero(x: Data) -> Data:
     # floor(|x| + 1/2) would round the float below 1/2 up, because the sum rounds to 1.
     whole = np.trunc(x)
     return np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole)
-
-
-def erf_inv(y: float) -> float:
-    """Returns the x with erf(x) = y, by Newton's method; NaN outside [-1, 1].
-
-    Near 1 the equation is solved for erfc(x) = 1 - y, whose digits do not cancel.
-    """
-    if math.isnan(y) or abs(y) > 1:
-        return math.nan
-    if abs(y) == 1:
-        return math.copysign(math.inf, y)
-    target = abs(y)
-    # Winitzki's approximation is right to two digits everywhere.
-    a = 0.147
-    log = math.log1p(-target * target)
-    half = 2 / (math.pi * a) + log / 2
-    x = math.sqrt(max(math.sqrt(half * half - log / a) - half, 0.0))
-    for _ in range(6):
-        slope = 2 / math.sqrt(math.pi) * math.exp(-x * x)
-        rest = math.erf(x) - target if target < 0.5 else (1 - target) - math.erfc(x)
-        x -= rest / slope
-    return math.copysign(x, y)
 
 
 UNARY: dict[type[Unary], Callable[[Data], Data]] = {
@@ -85,9 +62,6 @@ UNARY: dict[type[Unary], Callable[[Data], Data]] = {
     e.Acosh: np.arccosh,
     e.Atanh: np.arctanh,
     e.Logistic: lambda x: 1 / (1 + np.exp(-x)),
-    e.Erf: _each(math.erf),
-    e.Erfc: _each(math.erfc),
-    e.ErfInv: _each(erf_inv),
     e.Conj: np.conj,
     e.Not: np.invert,
     v.StopGradient: lambda x: x,

@@ -105,11 +105,14 @@ class Elementwise(ArrayOperation):
     Attributes:
         arity: number of operands.
         kinds: the dtype kinds it takes, letters of `ArrayType.kind`.
+        domain: an interval for the operands in which the operation is real, smooth and away from branch cuts;
+            tests and laws draw samples from it.
     """
 
     __slots__ = ()
     arity: ClassVar[int] = 1
     kinds: ClassVar[str] = "biufc"
+    domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
 
 
 class Unary(Singleton, Elementwise):

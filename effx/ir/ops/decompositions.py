@@ -37,7 +37,6 @@ decomposes(e.Asinh)(lambda op, x: LOG(x + e.Sqrt()(x * x + 1.0)))
 decomposes(e.Acosh)(lambda op, x: LOG(x + e.Sqrt()(x + 1.0) * e.Sqrt()(x - 1.0)))
 decomposes(e.Atanh)(lambda op, x: LOG((x + 1.0) / (1.0 - x)) * 0.5)
 decomposes(e.Acos)(lambda op, x: math.pi / 2 - e.Asin()(x))
-decomposes(e.Erfc)(lambda op, x: 1.0 - e.Erf()(x))
 
 
 @decomposes(e.Abs)

@@ -38,6 +38,7 @@ class Sign(Unary):
     """-1, 0 or 1 by sign; for complex x / |x|; NaN stays. StableHLO: sign."""
 
     __slots__ = ()
+    domain = (1.1, 1.4)
     kinds = "iufc"
 
 
@@ -46,6 +47,7 @@ class Floor(Unary, Monotone):
     """The largest integer not above x. StableHLO: floor."""
 
     __slots__ = ()
+    domain = (1.1, 1.4)
     kinds = "f"
 
 
@@ -54,6 +56,7 @@ class Ceil(Unary, Monotone):
     """The smallest integer not below x. StableHLO: ceil."""
 
     __slots__ = ()
+    domain = (1.1, 1.4)
     kinds = "f"
 
 
@@ -62,6 +65,7 @@ class RoundAwayFromZero(Unary, Monotone):
     """The nearest integer, halves away from zero. StableHLO: round_nearest_afz."""
 
     __slots__ = ()
+    domain = (1.1, 1.4)
     kinds = "f"
 
 
@@ -70,6 +74,7 @@ class RoundToEven(Unary, Monotone):
     """The nearest integer, halves to even. StableHLO: round_nearest_even."""
 
     __slots__ = ()
+    domain = (1.1, 1.4)
     kinds = "f"
 
 
@@ -94,6 +99,7 @@ class Expm1(Unary, Monotone):
     """Exp(x) - 1, exact near 0. StableHLO: exponential_minus_one."""
 
     __slots__ = ()
+    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -102,6 +108,7 @@ class Log(Unary):
     """The natural logarithm. StableHLO: log."""
 
     __slots__ = ()
+    domain = (0.4, 2.5)
     kinds = "fc"
 
 
@@ -110,6 +117,7 @@ class Log1p(Unary):
     """Log(1 + x), exact near 0. StableHLO: log_plus_one."""
 
     __slots__ = ()
+    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -118,6 +126,7 @@ class Sqrt(Unary):
     """The square root. StableHLO: sqrt."""
 
     __slots__ = ()
+    domain = (0.4, 2.5)
     kinds = "fc"
 
 
@@ -126,6 +135,7 @@ class Rsqrt(Unary):
     """1 / sqrt(x). StableHLO: rsqrt."""
 
     __slots__ = ()
+    domain = (0.4, 2.5)
     kinds = "fc"
 
 
@@ -134,6 +144,7 @@ class Cbrt(Unary, Monotone):
     """The cube root. StableHLO: cbrt."""
 
     __slots__ = ()
+    domain = (0.4, 2.5)
     kinds = "f"
 
 
@@ -166,6 +177,7 @@ class Tan(Unary):
     """The tangent of x radians. StableHLO: tan."""
 
     __slots__ = ()
+    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -174,6 +186,7 @@ class Asin(Unary):
     """The inverse sine, in radians. CHLO: asin."""
 
     __slots__ = ()
+    domain = (0.2, 0.85)
     kinds = "fc"
 
 
@@ -182,6 +195,7 @@ class Acos(Unary):
     """The inverse cosine, in radians. CHLO: acos."""
 
     __slots__ = ()
+    domain = (0.2, 0.85)
     kinds = "fc"
 
 
@@ -190,6 +204,7 @@ class Atan(Unary, Monotone):
     """The inverse tangent, in radians. CHLO: atan."""
 
     __slots__ = ()
+    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -214,6 +229,7 @@ class Tanh(Unary, Monotone):
     """The hyperbolic tangent. StableHLO: tanh."""
 
     __slots__ = ()
+    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -222,6 +238,7 @@ class Asinh(Unary, Monotone):
     """The inverse hyperbolic sine. CHLO: asinh."""
 
     __slots__ = ()
+    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -230,6 +247,7 @@ class Acosh(Unary):
     """The inverse hyperbolic cosine. CHLO: acosh."""
 
     __slots__ = ()
+    domain = (1.2, 3.0)
     kinds = "fc"
 
 
@@ -238,6 +256,7 @@ class Atanh(Unary):
     """The inverse hyperbolic tangent. CHLO: atanh."""
 
     __slots__ = ()
+    domain = (0.2, 0.85)
     kinds = "fc"
 
 
@@ -247,30 +266,6 @@ class Logistic(Unary, Monotone):
 
     __slots__ = ()
     kinds = "fc"
-
-
-@final
-class Erf(Unary, Monotone):
-    """The error function. CHLO: erf."""
-
-    __slots__ = ()
-    kinds = "f"
-
-
-@final
-class Erfc(Unary):
-    """1 - erf(x), exact for large x. CHLO: erfc."""
-
-    __slots__ = ()
-    kinds = "f"
-
-
-@final
-class ErfInv(Unary):
-    """The inverse of erf on (-1, 1). CHLO: erf_inv."""
-
-    __slots__ = ()
-    kinds = "f"
 
 
 @final
@@ -334,6 +329,7 @@ class Div(Binary):
     """X / y; integers truncate toward zero. StableHLO: divide."""
 
     __slots__ = ()
+    domain = (0.4, 2.5)
     kinds = "iufc"
 
 
@@ -342,6 +338,7 @@ class Rem(Binary):
     """The remainder with the sign of x. StableHLO: remainder."""
 
     __slots__ = ()
+    domain = (0.4, 2.5)
     kinds = "iuf"
 
 
@@ -350,6 +347,7 @@ class Pow(Binary):
     """X to the power y. StableHLO: power."""
 
     __slots__ = ()
+    domain = (0.4, 2.5)
     kinds = "fc"
 
 
@@ -358,6 +356,7 @@ class Atan2(Binary):
     """The angle of the point (y, x). StableHLO: atan2."""
 
     __slots__ = ()
+    domain = (0.4, 2.5)
     kinds = "f"
 
 
@@ -414,6 +413,7 @@ class ShiftLeft(Binary):
     """X shifted left by y bits. StableHLO: shift_left."""
 
     __slots__ = ()
+    domain = (0.0, 6.0)
     kinds = "iu"
 
 
@@ -422,6 +422,7 @@ class ShiftRightArithmetic(Binary):
     """X shifted right, the sign bit repeated. StableHLO: shift_right_arithmetic."""
 
     __slots__ = ()
+    domain = (0.0, 6.0)
     kinds = "iu"
 
 
@@ -430,6 +431,7 @@ class ShiftRightLogical(Binary):
     """X shifted right, zeros shifted in. StableHLO: shift_right_logical."""
 
     __slots__ = ()
+    domain = (0.0, 6.0)
     kinds = "iu"
 
 
@@ -441,6 +443,8 @@ class IntegerPow(Elementwise):
     Attributes:
         exponent: any int for inexact x, not negative for integers.
     """
+
+    domain: ClassVar[tuple[float, float]] = (0.5, 1.5)
 
     exponent: int = attrs.field(validator=attrs.validators.instance_of(int))
     kinds: ClassVar[str] = "iufc"
@@ -460,6 +464,7 @@ class Abs(Singleton, Elementwise):
     """The absolute value; of complex numbers a real one. StableHLO: abs."""
 
     __slots__ = ()
+    domain = (0.4, 2.5)
     kinds = "iufc"
 
     def infer(self, *types: ArrayType) -> ArrayType:

@@ -57,6 +57,7 @@ class ReduceProd(Reduction):
     """The product; 1 for no elements."""
 
     kinds: ClassVar[str] = "iufc"
+    domain: ClassVar[tuple[float, float]] = (0.5, 1.5)
 
 
 @final
@@ -172,6 +173,8 @@ class CumSum(Cumulative, Linear):
 @attrs.frozen
 class CumProd(Cumulative):
     """Running products."""
+
+    domain: ClassVar[tuple[float, float]] = (0.5, 1.5)
 
 
 @final

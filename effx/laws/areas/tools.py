@@ -13,10 +13,10 @@ from effx import lax
 from effx.array import Array
 from effx.effects import Handler, Operation
 from effx.handlers.analysis import Backward, Forward, Place, places
-from effx.handlers.coverage import operation_classes
 from effx.handlers.decomposing import decompose
 from effx.handlers.intercepting import InterceptHandler
 from effx.handlers.masking import mask
+from effx.ir.catalogue import operation_classes
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.linalg import DotGeneral

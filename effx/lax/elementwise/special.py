@@ -4,14 +4,12 @@ Never: hold functions built from others; effx.scipy.special does.
 """
 
 from effx.array import Array, Operand
-from effx.ir.ops import elementwise as e
+from effx.families.special import Erf, Erfc, ErfInv
 from effx.lax.operands import keeps_type, unary
 
 __all__ = ["erf", "erf_inv", "erfc"]
 
-ERF = e.Erf()
-ERFC = e.Erfc()
-ERF_INV = e.ErfInv()
+ERF, ERFC, ERF_INV = Erf(), Erfc(), ErfInv()
 
 
 @keeps_type

@@ -7,6 +7,7 @@ import math
 
 import effx.numpy as enp
 from effx import Array
+from effx.families.special import Erfc, ErfInv
 from effx.handling import ArrayOperation, Elementwise, Monotone, Unary
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.checkpoint import Identity
@@ -200,8 +201,8 @@ _limited(e.Asin, -1.0, 1.0)
 _limited(e.Acos, -1.0, 1.0, falls=True)
 _limited(e.Acosh, 1.0, math.inf)
 _limited(e.Atanh, -1.0, 1.0)
-_limited(e.ErfInv, -1.0, 1.0)
-_limited(e.Erfc, -math.inf, math.inf, falls=True)
+_limited(ErfInv, -1.0, 1.0)
+_limited(Erfc, -math.inf, math.inf, falls=True)
 
 
 @Intervals.rule(e.Sqrt)

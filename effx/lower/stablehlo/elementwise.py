@@ -48,9 +48,6 @@ CHLO_UNARY: dict[type[Unary], str] = {
     e.Asinh: "asinh",
     e.Acosh: "acosh",
     e.Atanh: "atanh",
-    e.Erf: "erf",
-    e.Erfc: "erfc",
-    e.ErfInv: "erf_inv",
 }
 BINARY: dict[type[Binary], str] = {
     e.Add: "add",

@@ -1,11 +1,3 @@
-"""What authors of handlers and operations need, from one place; frozen at 0.1.
-
-The guide is docs/handlers.md. Everything else in effx that has no underscore may change between versions; what stands
-here may not.
-
-Never: define anything; these are names of things that live elsewhere.
-"""
-
 from effx.effects import (
     Effect,
     Frame,
@@ -20,12 +12,10 @@ from effx.effects import (
 )
 from effx.handlers.analysis import Backward, Forward, Place, places
 from effx.handlers.boxing import BoxHandler
-from effx.handlers.coverage import Coverage, coverage, operation_classes
+from effx.handlers.coverage import Coverage, coverage
 from effx.handlers.decomposing import decompose
 from effx.handlers.intercepting import InterceptHandler
-from effx.handlers.jvp.handler import rule as jvp_rule
-from effx.handlers.jvp.handler import tangent_of
-from effx.handlers.jvp.handler import tuple_rule as jvp_tuple_rule
+from effx.handlers.jvp.handler import rule as jvp_rule, tangent_of, tuple_rule as jvp_tuple_rule
 from effx.handlers.masking import mask
 from effx.handlers.reference.handler import Reference
 from effx.handlers.reference.handler import rule as reference_rule
@@ -37,6 +27,7 @@ from effx.handlers.transpose.handler import tuple_rule as transpose_tuple_rule
 from effx.handlers.vmap.handler import materialize
 from effx.handlers.vmap.handler import rule as vmap_rule
 from effx.handlers.vmap.handler import tuple_rule as vmap_tuple_rule
+from effx.ir.catalogue import operation_classes
 from effx.ir.ops.base import (
     ArrayOperation,
     Binary,
@@ -107,7 +98,3 @@ __all__ = [
     "vmap_rule",
     "vmap_tuple_rule",
 ]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

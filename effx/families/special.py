@@ -1,0 +1,92 @@
+"""The error function, its complement and its inverse.
+
+XLA computes them by rational approximations (CHLO `erf`, `erfc`, `erf_inv`).
+"""
+
+import math
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+
+from effx.array import Array
+from effx.handling import Body, Monotone, Unary, decomposes, emits, reference_rule, tangent_of
+from effx.ir.ops.elementwise import Exp
+from effx.ir.program import Atom, Var
+
+__all__ = ["Erf", "ErfInv", "Erfc"]
+
+EXP = Exp()
+
+
+@final
+class Erf(Unary, Monotone):
+    """The error function. CHLO: erf."""
+
+    __slots__ = ()
+    kinds = "f"
+
+
+@final
+class Erfc(Unary):
+    """1 - erf(x), exact for large x. CHLO: erfc."""
+
+    __slots__ = ()
+    kinds = "f"
+
+
+@final
+class ErfInv(Unary):
+    """The inverse of erf on (-1, 1). CHLO: erf_inv."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (-0.85, 0.85)
+
+
+@emits(Erf, Erfc, ErfInv)
+def _(body: Body, op: Unary, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    x = inputs[0]
+    return body.line(f"chlo.{op.name} {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
+
+
+def gauss(x: Array) -> Array:
+    """Returns 2 / sqrt(pi) * exp(-x^2), the slope of erf."""
+    return EXP(-(x * x)) * (2 / math.sqrt(math.pi))
+
+
+tangent_of(Erf)(lambda op, dx, x, y: dx * gauss(x))
+tangent_of(Erfc)(lambda op, dx, x, y: dx * -gauss(x))
+tangent_of(ErfInv)(lambda op, dx, x, y: dx * (EXP(y * y) * (math.sqrt(math.pi) / 2)))
+decomposes(Erfc)(lambda op, x: 1.0 - Erf()(x))
+
+
+def inverse(y: float) -> float:
+    """Returns the x with erf(x) = y, by Newton's method; NaN outside [-1, 1].
+
+    Near 1 the equation is solved for erfc(x) = 1 - y, whose digits do not cancel.
+    """
+    if math.isnan(y) or abs(y) > 1:
+        return math.nan
+    if abs(y) == 1:
+        return math.copysign(math.inf, y)
+    target = abs(y)
+    # Winitzki's approximation is right to two digits everywhere.
+    a = 0.147
+    log = math.log1p(-target * target)
+    half = 2 / (math.pi * a) + log / 2
+    x = math.sqrt(max(math.sqrt(half * half - log / a) - half, 0.0))
+    for _ in range(6):
+        slope = 2 / math.sqrt(math.pi) * math.exp(-x * x)
+        rest = math.erf(x) - target if target < 0.5 else (1 - target) - math.erfc(x)
+        x -= rest / slope
+    return math.copysign(x, y)
+
+
+REFERENCES: dict[type[Unary], Callable[[float], float]] = {Erf: math.erf, Erfc: math.erfc, ErfInv: inverse}
+
+
+@reference_rule(*REFERENCES)
+def _(op: Unary, x: "np.ndarray[tuple[int, ...], np.dtype[np.floating]]") -> object:
+    each = np.vectorize(REFERENCES[type(op)], otypes=[np.float64])
+    return each(x.astype(np.float64)).astype(x.dtype)

@@ -1,0 +1,54 @@
+"""All operation classes: those of the core calculus, of the families, and of users.
+
+Never: import a family when it is itself imported; that waits until all are asked for.
+"""
+
+import importlib
+import pkgutil
+import sys
+from typing import Any
+
+from effx.effects import Operation
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+
+__all__ = ["PACKAGES", "Kind", "load_all", "operation_classes"]
+
+Kind = type[Operation[Any]]
+
+PACKAGES = ("effx.ir.ops", "effx.families")
+
+
+def load_all() -> None:
+    """Imports every module that defines operations of effx."""
+    for name in PACKAGES:
+        for module in pkgutil.iter_modules(importlib.import_module(name).__path__, f"{name}."):
+            importlib.import_module(module.name)
+
+
+def _is_current(kind: Kind) -> bool:
+    # attrs replaces a class by one with slots, and the first one lives on until it is collected.
+    return getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
+
+
+def operation_classes(*packages: str) -> list[Kind]:
+    """Lists the operation classes that have instances, by module and name.
+
+    Args:
+        packages: the beginnings of their modules' names, by default effx's own; "" for users' operations too.
+
+    >>> [kind.name for kind in operation_classes("effx.ir.ops.sort")]
+    ['sort']
+    """
+    load_all()
+    found: dict[tuple[str, str], Kind] = {}
+    pending: list[Kind] = [ArrayOperation, TupleOperation]
+    while pending:
+        kind = pending.pop()
+        below = [k for k in kind.__subclasses__() if _is_current(k)]
+        pending += below
+        is_base = kind in (ArrayOperation, TupleOperation) or any(
+            [b.__module__.startswith(PACKAGES) for b in below]
+        )
+        if not is_base and kind.__module__.startswith(packages or PACKAGES):
+            found[kind.__module__, kind.__qualname__] = kind
+    return [found[key] for key in sorted(found)]
