@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import handlers, loops, operations, peers, programs, report, startup
+from benchmarks import handlers, loops, operations, peers, programs, report, scale, startup
 from benchmarks.cases import Case
 from benchmarks.peers import Peer
 from benchmarks.timing import Effort, Sample, Thunk, interleave
@@ -96,8 +96,16 @@ def main() -> int:
         if wanted(title):
             show(memory_row(title, libraries, peak))
 
+    print(f"\nTable 4: large programs\n{report.header(names)}")
+    for case in scale.cases(options.quick):
+        if wanted(case.title):
+            show(measure(case, libraries, slow))
+    for title, peak in scale.memory(options.quick):
+        if wanted(title):
+            show(memory_row(title, libraries, peak, scale.BUDGET))
+
     if "effx" in names:
-        print(f"\nTable 4: handlers, against effx without\n{report.header(['handled', 'plain'])}")
+        print(f"\nTable 5: handlers, against effx without\n{report.header(['handled', 'plain'])}")
         for pair in handlers.pairs(peers.load("effx"), options.quick):
             if wanted(pair.title):
                 thunks = {"effx": pair.handled, "jax": pair.plain}
@@ -109,7 +117,9 @@ def main() -> int:
     return 1 if options.check and report.failed(rows) else 0
 
 
-def memory_row(title: str, libraries: Sequence[Peer], peak: Callable[[Peer], int]) -> report.Row:
+def memory_row(
+    title: str, libraries: Sequence[Peer], peak: Callable[[Peer], int], budget: float = 1.0
+) -> report.Row:
     """A row of kilobytes, written as the others' microseconds are."""
     samples: dict[str, Sample] = {}
     errors: dict[str, str] = {}
@@ -118,7 +128,7 @@ def memory_row(title: str, libraries: Sequence[Peer], peak: Callable[[Peer], int
             samples[peer.name] = Sample((peak(peer) / 1024 / 1e6,))
         except Exception as error:  # noqa: BLE001  whatever it is, it is this row's result
             errors[peer.name] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    return report.Row(title, 1.0, 1, samples, errors)
+    return report.Row(title, budget, 1, samples, errors)
 
 
 def import_row(title: str, names: Sequence[str], code: str, budget: float | None, rounds: int) -> report.Row:
