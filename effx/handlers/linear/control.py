@@ -242,12 +242,10 @@ def while_(op: While, linear_in: tuple[bool, ...]) -> Parts:
     # How often a loop turns is not known, so its residuals have no place: the linear part runs the
     # whole loop again. It can be evaluated, but not transposed.
     c = op.constants
-    carry, _ = carry_of(op.body, linear_in, c, len(linear_in) - c)
-    known_carry = [i for i, is_linear in enumerate(carry) if not is_linear]
-    known_in = [i for i in range(c) if not linear_in[i]]
-    condition = _restricted(op.condition, [*known_in, *[c + i for i in known_carry]], None)
-    body = _restricted(op.body, [*known_in, *[c + i for i in known_carry]], known_carry)
-    known = While(condition, body, len(known_in))
+    carry, half = carry_of(op.body, linear_in, c, len(linear_in) - c)
+    known_in = places((*linear_in[:c], *carry), False)
+    condition = _known_results(split(op.condition, (*linear_in[:c], *carry)))
+    known = While(condition, _known_results(half), linear_in[:c].count(False))
     whole = tuple([Var(t) for t in op.in_types])
     outputs = tuple([Var(t) for t in op.body.in_types[c:]])
     program = Program(
@@ -258,8 +256,8 @@ def while_(op: While, linear_in: tuple[bool, ...]) -> Parts:
         op.effects,
     )
     return Parts(
-        known=known if known_carry else None,
-        known_operands=(*known_in, *[c + i for i in known_carry]),
+        known=None if all(carry) else known,
+        known_operands=known_in,
         computed=0,
         linear=Call(program, True) if any(carry) else None,
         linear_operands=tuple(range(len(linear_in))),
@@ -267,9 +265,7 @@ def while_(op: While, linear_in: tuple[bool, ...]) -> Parts:
     )
 
 
-def _restricted(program: Program, inputs: Sequence[int], outputs: Sequence[int] | None) -> Program:
-    """Returns a program of some inputs and outputs; the others must not matter to these."""
-    kept = program.outputs if outputs is None else tuple([program.outputs[i] for i in outputs])
-    return dead_code(
-        attrs.evolve(program, inputs=tuple([program.inputs[i] for i in inputs]), outputs=kept, derived={})
-    )
+def _known_results(half: Split) -> Program:
+    """Returns the known part without what it computes for the linear one."""
+    kept = half.known.outputs[: len(half.known.outputs) - half.computed]
+    return dead_code(attrs.evolve(half.known, outputs=kept, derived={}))
