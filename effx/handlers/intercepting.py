@@ -63,6 +63,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         super().__init_subclass__(**arguments)
         if "intercepts" not in cls.__dict__:
             cls.intercepts = not cls.handles
+        cls.effects_only = not cls.intercepts
 
     @overload
     @classmethod

@@ -8,16 +8,17 @@ from typing import ClassVar, cast, final
 import attrs
 
 import effx.numpy as enp
+from effx import random
 from effx.array import Array
 from effx.effects import Frame, Label, Operation, Value
 from effx.handlers.intercepting import InterceptHandler
 from effx.handlers.sites import Site
 from effx.ir.ops.base import ArrayOperation
-from effx.ir.ops.elementwise import Cos, Exp, Mul, Sin, Tanh
+from effx.ir.ops.elementwise import Atan, Cos, Exp, Mul, Sin, Tanh
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree
 
-__all__ = ["Ask", "Follow", "Gather", "Note", "Reply", "Scale", "Tally", "Totals"]
+__all__ = ["Ask", "Follow", "Gather", "Noise", "Note", "Reply", "Scale", "Tally", "Totals"]
 
 
 @final
@@ -111,6 +112,27 @@ class Scale(InterceptHandler[None]):
 @Scale.rule(Sin, Tanh)
 def _(site: Site[Scale, None], op: Sin | Tanh, x: Array) -> Array:
     return op(x) * site.handler.factor
+
+
+@attrs.frozen
+class Noise(InterceptHandler[Array]):
+    """Adds noise to arctangents; its state is a key. No derivative performs an arctangent, or reads one's value."""
+
+    def initial(self) -> Array:
+        """A key."""
+        return random.PRNGKey(3)
+
+
+@Noise.rule(Atan)
+def _(site: Site[Noise, Array], op: Atan, x: Array) -> Array:
+    site.state, noise = drawn(site.state, x)
+    return op(x) + noise
+
+
+def drawn(key: Array, like: Array) -> tuple[Array, Array]:
+    """The next key, and noise of an array's type."""
+    following, mine = random.split(key)
+    return following, 0.3 * random.normal(mine, like.shape, like.dtype)
 
 
 NOTE, ASK = Label("note", optional=True), Label("ask")

@@ -20,6 +20,7 @@ from effx.array import Array
 from effx.effects import Frame, are_optional, current_frame, is_in_scope, isolated
 from effx.errors import BackendError, TransformError, check_function, hide_internal_frames
 from effx.handlers.evaluate import device_for
+from effx.handlers.recursion.payloads import performs_once
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
@@ -124,8 +125,9 @@ class Entry:
 
 
 def trace_settings() -> tuple[object, ...]:
-    """Returns the flags that change what tracing gives."""
+    """Returns the flags, and what of the handlers around, that change what tracing gives."""
     return (
+        performs_once(current_frame()),
         flags.enable_x64.value,
         flags.default_matmul_precision.value,
         flags.threefry_partitionable.value,

@@ -158,6 +158,37 @@ def test_state_must_keep_its_type() -> None:
         Grow().run(effx.jit(enp.sin), 0.5)
 
 
+def test_derivatives_perform_nothing_again() -> None:
+    """A state counts each operation once, through checkpoints, also where the function was compiled without it."""
+    f = effx.checkpoint(lambda x: enp.sin(enp.sin(x)))
+    gradient = effx.jit(effx.grad(f))
+    alone = gradient(0.4)
+    for g in (effx.grad(f), gradient):
+        found, count = Count().run(g, 0.4)
+        assert int(count) == 2
+        assert found == pytest.approx(float(alone))
+    assert gradient(0.4) == pytest.approx(float(alone))
+
+
+def test_loops_that_run_again_for_their_derivative_are_refused() -> None:
+    """Forward mode and loops with a bound do not."""
+
+    def loop(x: Any, **options: Any) -> Any:
+        return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, enp.sin(s[1])), (0, x), **options)[1]
+
+    with pytest.raises(TransformError) as info:
+        Count().run(lambda x: effx.linearize(loop, x)[1](1.0), 0.4)
+    assert str(info.value).splitlines()[0] == (
+        "linearize: the derivative of a while loop runs the loop again, and a handler around keeps a state or "
+        "collects values that this would change; pass max_steps=N to while_loop or fori_loop, or use scan or jvp"
+    )
+    want = effx.linearize(loop, 0.4)[1](1.0)
+    assert Count().run(lambda x: effx.jvp(loop, (x,), (1.0,))[1], 0.4)[0] == pytest.approx(float(want))
+    found, count = Count().run(lambda x: effx.linearize(lambda v: loop(v, max_steps=4), x)[1](1.0), 0.4)
+    assert found == pytest.approx(float(want))
+    assert int(count) == 3
+
+
 def test_collecting() -> None:
     """Scan stacks what is collected, in order of the steps; a loop's values equal those of a Python loop."""
 

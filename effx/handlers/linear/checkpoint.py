@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import attrs
 
 from effx.effects import Label
-from effx.handlers.linear.control import places
+from effx.handlers.linear.control import call, places
 from effx.handlers.linear.splitting import Parts, Split, split, splitter
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Policy
 from effx.ir.ops.control import Call
@@ -21,9 +21,11 @@ from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
 
 @splitter(Checkpoint)
-def checkpoint(op: Checkpoint, linear_in: tuple[bool, ...]) -> Parts:
+def checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], once: bool) -> Parts:
+    if once:
+        return call(Call(op.program), linear_in, once)
     # Policies ask about operations, so calls are opened.
-    half = split(inline(op.program), linear_in)
+    half = split(inline(op.program), linear_in, once)
     n = len(half.known.outputs) - half.computed
     known_in = places(linear_in, False)
     saved, recomputed = _choose(half, op.policy)

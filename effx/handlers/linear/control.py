@@ -14,6 +14,7 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import zeros
 from effx.effects import Operation
+from effx.errors import TransformError
 from effx.handlers.linear.splitting import Parts, Split, split, splitter
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, Cond, Scan, While
@@ -28,8 +29,8 @@ def places(mask: Sequence[bool], wanted: bool) -> tuple[int, ...]:
 
 
 @splitter(Call)
-def call(op: Call, linear_in: tuple[bool, ...]) -> Parts:
-    parts = split(op.program, linear_in)
+def call(op: Call, linear_in: tuple[bool, ...], once: bool) -> Parts:
+    parts = split(op.program, linear_in, once)
     return Parts(
         known=Call(parts.known, op.inline) if parts.known.outputs else None,
         known_operands=places(linear_in, False),
@@ -41,11 +42,11 @@ def call(op: Call, linear_in: tuple[bool, ...]) -> Parts:
 
 
 @splitter(Cond)
-def cond(op: Cond, linear_in: tuple[bool, ...]) -> Parts:
+def cond(op: Cond, linear_in: tuple[bool, ...], once: bool) -> Parts:
     mask = linear_in[1:]
-    first = [split(branch, mask) for branch in op.branches]
+    first = [split(branch, mask, once) for branch in op.branches]
     linear_out = tuple([any(outs) for outs in zip(*[p.linear_out for p in first], strict=True)])
-    halves = [split(branch, mask, linear_out) for branch in op.branches]
+    halves = [split(branch, mask, once, linear_out) for branch in op.branches]
     forwarded = tuple(dict.fromkeys([i for h in halves for i in h.forwarded]))
     # Residuals of branches share slots by type: only one branch is ever taken.
     slots: list[ArrayType] = []
@@ -118,7 +119,9 @@ def _known_places(half: Split) -> tuple[int, ...]:
     return places(half.linear_in, False)
 
 
-def carry_of(body: Program, linear_in: tuple[bool, ...], c: int, m: int) -> tuple[tuple[bool, ...], Split]:
+def carry_of(
+    body: Program, linear_in: tuple[bool, ...], c: int, m: int, once: bool
+) -> tuple[tuple[bool, ...], Split]:
     """Finds what is linear of the m values that a loop carries behind its c constants, and splits its body by it.
 
     What starts known and comes back linear is linear from the start; what starts linear stays so.
@@ -126,7 +129,7 @@ def carry_of(body: Program, linear_in: tuple[bool, ...], c: int, m: int) -> tupl
     carry = linear_in[c : c + m]
     rest = (False,) * (len(body.outputs) - m)
     while True:  # what the carry depends on only grows
-        half = split(body, (*linear_in[:c], *carry, *linear_in[c + m :]), (*carry, *rest))
+        half = split(body, (*linear_in[:c], *carry, *linear_in[c + m :]), once, (*carry, *rest))
         wider = tuple([a or b for a, b in zip(carry, half.linear_out[:m], strict=True)])
         if wider == carry:
             return carry, half
@@ -134,14 +137,14 @@ def carry_of(body: Program, linear_in: tuple[bool, ...], c: int, m: int) -> tupl
 
 
 @splitter(Scan)
-def scan(op: Scan, linear_in: tuple[bool, ...]) -> Parts:
+def scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> Parts:
     c, n = op.constants, op.constants + op.carries
-    carry, half = carry_of(op.body, linear_in, c, op.carries)
+    carry, half = carry_of(op.body, linear_in, c, op.carries, once)
     mask = (*linear_in[:c], *carry, *linear_in[n:])
     # What each step computes from the constants alone is computed once.
     known_in = places(mask, False)
     fixed = [k for k, i in enumerate(known_in) if i < c]
-    once, each, before = _invariant(half, fixed)
+    hoisted, each, before = _invariant(half, fixed, once)
     # A carried value that the linear part needs is different in each step, so it is stacked.
     kept = [i for i in half.forwarded if c <= i < n]
     carried = [half.known.inputs[known_in.index(i)] for i in kept]
@@ -150,8 +153,8 @@ def scan(op: Scan, linear_in: tuple[bool, ...]) -> Parts:
     known_carry = [i for i in range(op.carries) if not carry[i]]
     body = attrs.evolve(half.known, outputs=(*results, *carried, *[residuals[j] for j in each]), derived={})
     known_scan = Scan(body, op.length, len(fixed), len(known_carry), op.reverse, op.unroll)
-    outer = _known(known_scan, half, before, fixed) if once else known_scan
-    computed = len(once) + len(carried) + len(each)
+    outer = _known(known_scan, half, before, fixed) if hoisted else known_scan
+    computed = len(hoisted) + len(carried) + len(each)
     # The linear part: constants, carry, slices, each with the residuals of its kind in front.
     names = list(half.linear.inputs)
     f = len(half.forwarded)
@@ -164,12 +167,12 @@ def scan(op: Scan, linear_in: tuple[bool, ...]) -> Parts:
     lc = [i for i in linear_places if i < c]
     lk = [i for i in linear_places if c <= i < n]
     lx = [i for i in linear_places if i >= n]
-    at = len(once)
+    at = len(hoisted)
     linear_body = attrs.evolve(
         half.linear,
         inputs=(
             *[by_place[i] for i in steady],
-            *[held[j] for j in once],
+            *[held[j] for j in hoisted],
             *[by_place[i] for i in lc],
             *[by_place[i] for i in lk],
             *[by_place[i] for i in moving],
@@ -180,7 +183,7 @@ def scan(op: Scan, linear_in: tuple[bool, ...]) -> Parts:
         derived={},
     )
     linear_scan = Scan(
-        linear_body, op.length, len(steady) + len(once) + len(lc), len(lk), op.reverse, op.unroll
+        linear_body, op.length, len(steady) + len(hoisted) + len(lc), len(lk), op.reverse, op.unroll
     )
     return Parts(
         known=outer if computed or m else None,
@@ -200,7 +203,7 @@ def scan(op: Scan, linear_in: tuple[bool, ...]) -> Parts:
     )
 
 
-def _invariant(half: Split, fixed: Sequence[int]) -> tuple[list[int], list[int], Program]:
+def _invariant(half: Split, fixed: Sequence[int], once: bool) -> tuple[list[int], list[int], Program]:
     """Parts a body's computed residuals into those that depend on its constants alone, and the others.
 
     Returns:
@@ -210,15 +213,15 @@ def _invariant(half: Split, fixed: Sequence[int]) -> tuple[list[int], list[int],
     inputs = tuple([program.inputs[k] for k in fixed])
     steady: set[Var] = set(inputs)
     equations: list[Equation] = []
-    for e in program.equations:
+    for e in () if once else program.equations:
         if not e.op.effects and all([type(x) is not Var or x in steady for x in e.inputs]):
             steady.update(e.outputs)
             equations.append(e)
     residuals = program.outputs[len(program.outputs) - half.computed :]
-    once = [j for j, x in enumerate(residuals) if type(x) is not Var or x in steady]
-    outputs = tuple([residuals[j] for j in once])
+    hoisted = [j for j, x in enumerate(residuals) if type(x) is not Var or x in steady]
+    outputs = tuple([residuals[j] for j in hoisted])
     before = Program(inputs, tuple(equations), outputs, program.name, effect_row(equations))
-    return once, [j for j in range(half.computed) if j not in once], before
+    return hoisted, [j for j in range(half.computed) if j not in hoisted], before
 
 
 def _known(
@@ -238,13 +241,18 @@ def _known(
 
 
 @splitter(While)
-def while_(op: While, linear_in: tuple[bool, ...]) -> Parts:
+def while_(op: While, linear_in: tuple[bool, ...], once: bool) -> Parts:
     # How often a loop turns is not known, so its residuals have no place: the linear part runs the
     # whole loop again. It can be evaluated, but not transposed.
+    if once:
+        raise TransformError(
+            "linearize: the derivative of a while loop runs the loop again, and a handler around keeps a state or "
+            "collects values that this would change; pass max_steps=N to while_loop or fori_loop, or use scan or jvp"
+        )
     c = op.constants
-    carry, half = carry_of(op.body, linear_in, c, len(linear_in) - c)
+    carry, half = carry_of(op.body, linear_in, c, len(linear_in) - c, once)
     known_in = places((*linear_in[:c], *carry), False)
-    condition = _known_results(split(op.condition, (*linear_in[:c], *carry)))
+    condition = _known_results(split(op.condition, (*linear_in[:c], *carry), once))
     known = While(condition, _known_results(half), linear_in[:c].count(False))
     whole = tuple([Var(t) for t in op.in_types])
     outputs = tuple([Var(t) for t in op.body.in_types[c:]])

@@ -13,5 +13,5 @@ from effx.ir.ops.custom import CustomCall
 
 
 @splitter(CustomCall)
-def custom_call(op: CustomCall, linear_in: tuple[bool, ...]) -> Parts:
-    return call(Call(op.program), linear_in)
+def custom_call(op: CustomCall, linear_in: tuple[bool, ...], once: bool) -> Parts:
+    return call(Call(op.program), linear_in, once)

@@ -11,8 +11,8 @@ from effx.ir.ops.parallel import ParallelMap
 
 
 @splitter(ParallelMap)
-def parallel_map(op: ParallelMap, linear_in: tuple[bool, ...]) -> Parts:
-    half = split(op.body, linear_in)
+def parallel_map(op: ParallelMap, linear_in: tuple[bool, ...], once: bool) -> Parts:
+    half = split(op.body, linear_in, once)
     known_in, active = places(linear_in, False), places(linear_in, True)
     kept = (True,) * half.computed
     known_out = [m for m, is_linear in zip(op.mapped_out, half.linear_out, strict=True) if not is_linear]

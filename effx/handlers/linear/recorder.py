@@ -15,6 +15,7 @@ from effx.array import Array, Box
 from effx.effects import Frame, Handler, Operation, Value
 from effx.errors import current_source
 from effx.handlers.linear.splitting import Parts, parts_of
+from effx.handlers.recursion.payloads import performs_once
 from effx.handlers.stage import Recorder
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
@@ -52,7 +53,7 @@ class Record(Handler):
         # No cast() on the way of every operation: each costs 30 ns.
         arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
         if op.multiple and isinstance(op, HigherOrder):
-            parts = parts_of(op, tuple([x.frame is frame for x in arrays]))
+            parts = parts_of(op, tuple([x.frame is frame for x in arrays]), performs_once(frame.outer))
             if parts is not None:
                 return cast("R", self._split(frame, op, parts, arrays))
         if type(op) is OptimizationBarrier and not all([x.frame is frame for x in arrays]):

@@ -46,8 +46,8 @@ class Parts:
 
 H = TypeVar("H", bound=HigherOrder)
 
-# (op, which operands are linear) -> its parts
-Splitter = Callable[[H, tuple[bool, ...]], Parts]
+# (op, which operands are linear, whether nothing may be performed twice) -> its parts
+Splitter = Callable[[H, tuple[bool, ...], bool], Parts]
 
 splitters: "RuleTable[Splitter[HigherOrder]]" = RuleTable("split")
 
@@ -57,16 +57,23 @@ def splitter(*kinds: type[H]) -> Callable[[Splitter[H]], Splitter[H]]:
     return splitters.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
-def parts_of(op: HigherOrder, linear_in: tuple[bool, ...]) -> Parts | None:
-    """Splits an operation by what depends on its linear operands; None where it stays whole."""
+def parts_of(op: HigherOrder, linear_in: tuple[bool, ...], once: bool) -> Parts | None:
+    """Splits an operation by what depends on its linear operands; None where it stays whole.
+
+    Args:
+        op: the whole.
+        linear_in: for each operand whether it is linear.
+        once: True where a handler around leaves traces of what is performed (`performs_once`): then the linear part
+            keeps what the known one has computed, and computes none of it again.
+    """
     rule = splitters.find(type(op))
     if rule is None:
         return None
-    key = ("parts", op, linear_in)
+    key = ("parts", op, linear_in, once)
     derived = op.programs[0].derived
     found = derived.get(key)
     if found is None:
-        found = derived[key] = rule(op, linear_in)
+        found = derived[key] = rule(op, linear_in, once)
     return cast("Parts", found)
 
 
@@ -92,22 +99,25 @@ class Split:
     linear_out: tuple[bool, ...]
 
 
-def split(program: Program, linear_in: tuple[bool, ...], forced: tuple[bool, ...] = ()) -> Split:
+def split(program: Program, linear_in: tuple[bool, ...], once: bool, forced: tuple[bool, ...] = ()) -> Split:
     """Splits a program by what depends on its linear inputs; cached in the program.
 
     Args:
         program: the whole.
         linear_in: for each input whether it is linear.
+        once: as for `parts_of`.
         forced: for each output whether the linear part must give it even if it is known.
     """
-    key = ("split", linear_in, forced)
+    key = ("split", linear_in, once, forced)
     found = program.derived.get(key)
     if found is None:
-        found = program.derived[key] = _split(program, linear_in, forced or (False,) * len(program.outputs))
+        found = program.derived[key] = _split(
+            program, linear_in, once, forced or (False,) * len(program.outputs)
+        )
     return cast("Split", found)
 
 
-def _split(program: Program, linear_in: tuple[bool, ...], forced: tuple[bool, ...]) -> Split:
+def _split(program: Program, linear_in: tuple[bool, ...], once: bool, forced: tuple[bool, ...]) -> Split:
     linear: set[Var] = {x for x, is_linear in zip(program.inputs, linear_in, strict=True) if is_linear}
     known_equations: list[Equation] = []
     linear_equations: list[Equation] = []
@@ -125,7 +135,7 @@ def _split(program: Program, linear_in: tuple[bool, ...], forced: tuple[bool, ..
                     found.append(attrs.evolve(e, inputs=tuple([e.inputs[i] for i in own]), outputs=outs))
                     linear.update(outs if is_linear else ())
             continue
-        parts = parts_of(e.op, mask) if isinstance(e.op, HigherOrder) else None
+        parts = parts_of(e.op, mask, once) if isinstance(e.op, HigherOrder) else None
         if parts is None:
             linear_equations.append(e)
             linear.update(e.outputs)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from effx.ir.ops.control import Cond, While
     from effx.ir.ops.custom import CustomCall, Rules
 
-__all__ = ["PayloadHandler"]
+__all__ = ["PayloadHandler", "performs_once"]
 
 
 class PayloadHandler(Handler):
@@ -34,6 +34,7 @@ class PayloadHandler(Handler):
             the handler makes of the function is differentiated.
         lifts_carries: True to lift the plain values with which a loop starts before its body is looked at: where what
             a payload says of a known value, such as a zero, is lost inside.
+        effects_only: True for a handler of plain values that sees nothing but the effects that it takes.
         collects: True where the handler gathers values by name (`collect`). They are handed out of programs:
             stacked by scan and by parallel maps, of a while loop those of the last turn.
     """
@@ -44,6 +45,7 @@ class PayloadHandler(Handler):
     keeps_rules: ClassVar[bool] = False
     collects: ClassVar[bool] = False
     lifts_carries: ClassVar[bool] = False
+    effects_only: ClassVar[bool] = False
 
     def lift(self, x: Array) -> PyTree:
         """Turns a plain value into the payload that stands for it.
@@ -209,6 +211,20 @@ class PayloadHandler(Handler):
         from effx.handlers.recursion.undecided import any_number_of_turns
 
         return any_number_of_turns(frame, op, operands)
+
+
+def performs_once(frame: Frame | None) -> bool:
+    """Says whether a handler from this frame outward leaves traces of the operations that it sees.
+
+    It keeps a state or collects, so that an operation that is performed again may give something else. What takes only
+    effects needs no such care: these are performed once anyway.
+    """
+    while frame is not None:
+        h = frame.handler
+        if isinstance(h, PayloadHandler) and not h.effects_only and (h.threads_state or h.collects):
+            return True
+        frame = frame.outer
+    return False
 
 
 def state_leaves(frame: Frame) -> tuple[list[Array], PyTree]:

@@ -37,7 +37,7 @@ def checkpoint(op: Checkpoint, cts: Sequence[Cotangent], operands: tuple[Operand
 def _transposed(
     program: Program, known_in: tuple[bool, ...], present: tuple[bool, ...], prevent_cse: bool
 ) -> Transposed:
-    half = split(program, tuple([not k for k in known_in]))
+    half = split(program, tuple([not k for k in known_in]), False)
     n = len(half.known.inputs)
     nonzero: tuple[bool, ...] = ()
     order = [i for i, k in enumerate(known_in) if k]

@@ -57,7 +57,7 @@ def transpose_of(op: LinearSolve) -> Staged:
 
     def body(arrays: list[Array]) -> list[Array]:
         # What the function computes from the constants alone need not be linear.
-        half = split(op.matvec, (False,) * k + (True,) * n, (True,) * n)
+        half = split(op.matvec, (False,) * k + (True,) * n, False, (True,) * n)
         residuals = [*[arrays[i] for i in half.forwarded], *run_program(half.known, arrays[:k])]
         cts = backward(half.linear, residuals, arrays[k:])
         return [

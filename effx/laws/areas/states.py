@@ -3,6 +3,8 @@
 Never: draw a program whose vmap would do for all members what Python does for each.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import TypeVar, final
 
 import numpy as np
@@ -13,13 +15,13 @@ from effx import lax, tree
 from effx.array import Array
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
 from effx.errors import NoRuleError
-from effx.ir.ops.elementwise import Cos, Exp, Mul, Sin, Tanh
-from effx.laws.areas.subjects import Function, Points, batch, raised
+from effx.ir.ops.elementwise import Atan, Cos, Exp, Mul, Sin, Tanh
+from effx.laws.areas.subjects import Function, Points, batch, loss, raised
 from effx.laws.comparing import leaves, same
 from effx.laws.programs import TypedProgram, cases, programs
 from effx.laws.python_forms import python_form
 from effx.laws.registry import law
-from effx.laws.watchers import Ask, Gather, Note, Reply, Tally, Totals, digest
+from effx.laws.watchers import Ask, Gather, Noise, Note, Reply, Tally, Totals, digest, drawn
 from effx.tree.registry import PyTree
 
 AREA = "states and effects"
@@ -95,6 +97,61 @@ def states_differentiate(f: TypedProgram, xs: Points) -> None:
 
     places = tuple(range(len(xs)))
     same(effx.grad(last, places)(*xs), effx.grad(folded, places)(*xs))
+
+
+@final
+class Written(Handler):
+    """What `Noise` does to operations that run in Python, one after another, with the draws as constants."""
+
+    intercepts = True
+
+    def __init__(self) -> None:
+        self.key = Noise().initial()
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Adds the next draw."""
+        y = forward(op, operands)
+        if type(op) is Atan:
+            assert isinstance(y, Array)
+            self.key, noise = drawn(self.key, y)
+            return y + noise  # type: ignore[return-value]  # R is Array for an arctangent
+        return y
+
+
+@law(AREA, "h(grad f) = grad of f with the draws of h written out: nothing is drawn again", SMALL, share=0.05)
+def draws_are_kept(f: TypedProgram, xs: Points) -> None:
+    def step(ys: Points) -> tuple[Array, ...]:
+        zs = tuple([Atan()(y) for y in ys])
+        return tuple([Atan()(z) * enp.cos(0.1 * loss(f)(*zs)) for z in zs])
+
+    def scaled(ys: Points, c: Array) -> Array:
+        # The same of constants alone in each step: computed once it would be drawn once.
+        return c * enp.sin(loss(step)(ys))
+
+    def written(*ys: Array) -> PyTree:
+        with handle(Written()):
+            return step(step(ys)), scaled(ys, scaled(ys, enp.float64(1.0)))
+
+    def scans(step: Callable[[Points], tuple[Array, ...]], *ys: Array) -> PyTree:
+        zs = lax.scan(lambda c, _: (step(c), None), ys, None, length=2)[0]
+        return zs, lax.scan(lambda c, _: (scaled(ys, c), None), enp.float64(1.0), None, length=2)[0]
+
+    def bounded(*ys: Array) -> PyTree:
+        zs = lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, step(s[1])), (0, ys), max_steps=3)[1]
+        return zs, lax.fori_loop(0, 2, lambda i, c: scaled(ys, c), enp.float64(1.0))
+
+    again = effx.checkpoint(step)
+    places = tuple(range(len(xs)))
+    want = effx.value_and_grad(loss(written), places)(*xs)
+    for name, g in (
+        ("checkpoint", lambda *ys: (again(again(ys)), scaled(ys, scaled(ys, enp.float64(1.0))))),
+        ("scan", partial(scans, step)),
+        ("scan of checkpoint", partial(scans, again)),
+        ("while", bounded),
+    ):
+        gradient = effx.value_and_grad(loss(g), places)
+        same(Noise().run(gradient, *xs), want, note=name)
+        same(Noise().run(effx.jit(gradient), *xs), want, note=f"jit of {name}")
 
 
 @law(AREA, "what a straight program collects = the list of the values, in order", STRAIGHT)
