@@ -15,6 +15,7 @@ from effx.array.promotion import convert, scalar
 from effx.handlers.jvp.handler import (
     Tangent,
     add_tangents,
+    as_strong,
     partials,
     rule,
     spread,
@@ -76,7 +77,7 @@ def abs_(op: e.Abs, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -
     # |x| grows by the part of dx along x: Re(conj(x) dx) / |x|, and 0 at 0.
     along = e.Real()(MUL(e.Conj()(x), dx))
     zero = c.Eq()(y, scalar(0.0, y.type.dtype))
-    safe = SELECT(zero, y, scalar(1.0, y.type.dtype))
+    safe = SELECT(zero, y, scalar(1.0, y.type.dtype, False))
     return y, DIV(along, safe)
 
 
@@ -103,8 +104,8 @@ partials(e.Mul, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: op(x,
 def div(op: e.Div, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     # z = x / y moves by (dx - z dy) / y: one division for both tangents.
     x, y = primals
-    dx, dy = tangents
     z = op(x, y)
+    dx, dy = as_strong(tangents, z)
     if dy is None:
         return z, None if dx is None else spread(op(dx, y), z)
     moved = MUL(z, dy)
@@ -149,7 +150,7 @@ def _extreme(op: e.Max | e.Min, d: Array, mine: Array, other: Array, z: Array) -
     # The larger (smaller) one passes its tangent on; at a tie each passes half.
     wins = (c.Gt() if type(op) is e.Max else c.Lt())(mine, other)
     tie = c.Eq()(mine, other)
-    one, half, zero = [scalar(f, d.type.dtype) for f in (1.0, 0.5, 0.0)]
+    one, half, zero = [scalar(f, d.type.dtype, False) for f in (1.0, 0.5, 0.0)]
     return MUL(d, SELECT(tie, SELECT(wins, zero, one), half))
 
 
@@ -173,7 +174,7 @@ partials(
 @rule(e.Add)
 def add(op: e.Add, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     z = op(*primals)
-    dx, dy = tangents
+    dx, dy = as_strong(tangents, z)
     if dx is not None and dy is not None:
         return z, op(dx, dy)
     return z, add_tangents(z, dx, dy)
@@ -182,7 +183,7 @@ def add(op: e.Add, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) ->
 @rule(e.Sub)
 def sub(op: e.Sub, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     z = op(*primals)
-    dx, dy = tangents
+    dx, dy = as_strong(tangents, z)
     if dx is not None and dy is not None:
         return z, op(dx, dy)
     return z, add_tangents(z, dx, None if dy is None else NEG(dy))
@@ -219,7 +220,9 @@ def complex_(
 def select(op: e.Select, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     which, *cases = primals
     z = op(*primals)
-    moved = [zeros_like(x) if d is None else d for x, d in zip(cases, tangents[1:], strict=True)]
+    moved = [
+        zeros_like(x) if d is None else d for x, d in zip(cases, as_strong(tangents[1:], z), strict=True)
+    ]
     return z, spread(op(which, *moved), z)
 
 

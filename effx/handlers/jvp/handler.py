@@ -12,7 +12,7 @@ from typing import ClassVar, TypeVar, cast, final
 import attrs
 
 from effx.array import Array, Box
-from effx.array.promotion import zeros
+from effx.array.promotion import convert, zeros
 from effx.effects import Frame, Operation, RuleTable, Value, no_rule, resumed
 from effx.errors import current_source, source_in_force
 from effx.handlers.recursion import PayloadHandler, recur
@@ -152,13 +152,20 @@ def partials(kind: type[A], by_first: Partial[A], by_second: Partial[A]) -> None
 
     def binary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
         x, y = primals
-        dx, dy = tangents
         z = op(x, y)
+        dx, dy = as_strong(tangents, z)
         first = None if dx is None else by_first(op, dx, x, y, z)
         second = None if dy is None else by_second(op, dy, x, y, z)
         return z, add_tangents(z, first, second)
 
     rule(kind)(binary)
+
+
+def as_strong(tangents: tuple[Tangent, ...], z: Array) -> tuple[Tangent, ...]:
+    """Converts the tangents of weak operands as the operands were for a strong result, so that cotangents are weak again."""
+    if z.type.weak:
+        return tangents
+    return tuple([d if d is None or not d.type.weak else convert(d, d.type.dtype) for d in tangents])
 
 
 def add_tangents(z: Array, first: Tangent, second: Tangent) -> Tangent:

@@ -44,7 +44,7 @@ def extreme(
     assert dx is not None
     if _prod(tuple([x.type.shape[i] for i in op.axes])) == 0:
         return y, None  # of no elements it is a constant
-    hit = Convert(x.type.dtype)(c.Eq()(x, _spread(y, x, op.axes)))
+    hit = Convert(x.type.dtype, x.type.weak)(c.Eq()(x, _spread(y, x, op.axes)))
     count = r.ReduceSum(op.axes)(hit)
     return y, DIV(r.ReduceSum(op.axes)(MUL(dx, hit)), count)
 

@@ -78,7 +78,7 @@ def _transposed(
         for ct, x, keep in zip(cts, linear_inputs, nonzero, strict=True):
             if keep:
                 t = x.type
-                results.append(zeros(t.strong()) if ct is None else convert(ct, t.dtype, False))
+                results.append(zeros(t) if ct is None else convert(ct, t.dtype, t.weak))
         return results
 
     types = [x.type for x in known_inputs] + [t for t, p in zip(program.out_types, present, strict=True) if p]
@@ -182,8 +182,8 @@ def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
     out_types = op.body.out_types[op.carries :]
     types = [
         *inner.in_types[: k + kc],
-        *[t.strong() for t in linear_constants],
-        *[t.strong() for t in carry_types],
+        *linear_constants,
+        *carry_types,
         *inner.in_types[k + kc : k + kc + kx],
         *[t for t, keep in zip(out_types, ys, strict=True) if keep],
     ]
@@ -193,14 +193,14 @@ def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
         lambda: stage(body, types, f"back_{op.body.name}", "transpose").program,
     )
     start = [
-        zeros(t.strong()) if ct is None else ct
+        zeros(t) if ct is None else ct
         for ct, t, keep in zip(cts[: op.carries], op.body.in_types[c:n], carry, strict=True)
         if keep
     ]
     results = Scan(program, op.length, k + kc, added + kept, not op.reverse, op.unroll)(
         *staged.captured,
         *[x for x in operands[:c] if not isinstance(x, Linear)],
-        *[zeros(t.strong()) for t in linear_constants],
+        *map(zeros, linear_constants),
         *start,
         *[x for x in operands[n:] if not isinstance(x, Linear)],
         *[ct for ct in cts[op.carries :] if ct is not None],

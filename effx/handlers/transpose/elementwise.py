@@ -78,12 +78,12 @@ def select(op: e.Select, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cota
 # conjugation, Re(ct z), so the transpose of imag is z -> -i ct.
 @rule(e.Real)
 def real(op: e.Real, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
-    return (e.Complex()(ct, scalar(0, ct.type.dtype)),)
+    return (e.Complex()(ct, scalar(0, ct.type.dtype, False)),)
 
 
 @rule(e.Imag)
 def imag(op: e.Imag, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
-    return (e.Complex()(scalar(0, ct.type.dtype), NEG(ct)),)
+    return (e.Complex()(scalar(0, ct.type.dtype, False), NEG(ct)),)
 
 
 @rule(e.Complex)

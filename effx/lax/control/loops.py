@@ -7,8 +7,10 @@ from collections.abc import Callable
 from math import isqrt
 from typing import TypeVar, overload
 
+import numpy as np
+
 from effx import dtypes, flags
-from effx.array import Array, Operand
+from effx.array import Array, Box, Operand
 from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion.staging import aligned, cached
@@ -260,7 +262,8 @@ def fori_loop(
     Args:
         lower: the first integer.
         upper: the end, of the same dtype.
-        body_fun: takes an integer scalar and the value, returns the next value, of the same structure,
+        body_fun: takes the index and the value. The index is a scalar of the bounds' dtype, and as weak as `lower`;
+            where the bounds are known, like a Python int. Returns the next value, of the same structure,
             shapes and dtypes. May close over arrays.
         init_val: the first value, a pytree of arrays. Python numbers in it take the dtypes that
             `body_fun` returns.
@@ -287,7 +290,10 @@ def fori_loop(
     first, last = _bounds(lower, upper)
     bound = None if max_steps is None else at_least_one("fori_loop", "max_steps", max_steps)
     start, end = decided(first), decided(last)
-    steps = None if start is None or end is None else range(int(start), int(end))
+    steps = None
+    if start is not None and end is not None:
+        steps = range(int(start), int(end))
+        first = _counter(steps, first)
     if unroll is not None and steps is None:
         raise TransformError("fori_loop: unroll needs bounds that are known when the loop is staged")
     name = name_of(body_fun)
@@ -338,13 +344,23 @@ def _bounds(lower: Operand, upper: Operand) -> tuple[Array, Array]:
     first, last = bounds
     if first.type is not last.type:
         strong = last.type if first.type.weak else first.type
-        bounds = [convert(x, strong.dtype) if x.type.weak else x for x in bounds]
+        bounds = [
+            convert(x, strong.dtype) if x.type.weak and x.type.dtype != strong.dtype else x for x in bounds
+        ]
         first, last = bounds
     if first.type.dtype != last.type.dtype:
         raise DTypeError(
             f"fori_loop: lower and upper must have the same dtype, got {first.type!r} and {last.type!r}"
         )
     return first, last
+
+
+def _counter(steps: range, first: Array) -> Array:
+    """Returns the first index of a loop with known bounds: a Python number's, unless its dtype cannot count that far."""
+    dtype, weak = dtypes.scalar_dtype(int)
+    info = np.iinfo(dtype)
+    fits = info.min <= min(steps.start, steps.stop) and max(steps.start, steps.stop) <= info.max
+    return scalar(steps.start, dtype, weak) if fits and type(first) is not Box else first
 
 
 def _counting(program: Program, k: int) -> Program:
