@@ -10,7 +10,7 @@ import math
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import clip, promote_inexact, to_inexact, where
-from effx.array.promotion import as_operand, scalar
+from effx.array.promotion import as_operand
 from effx.array.shaping import normalize_axis
 from effx.effects import perform
 from effx.errors import ShapeError
@@ -141,11 +141,9 @@ def softplus(x: Operand) -> Array:
     Array(0.6931472, dtype=float32, weak_type=True)
     """
     # log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): both exponents are at most 0, and at 0 the
-    # derivatives, 1/2 and 0, add up to the right 1/2.
+    # derivatives, taken from the right, 1 and -1/2, add up to the right 1/2.
     x = to_inexact(x)
-    return perform(MAX, (x, scalar(0.0, x.type.dtype))) + perform(
-        LOG1P, (perform(EXP, (-perform(ABS, (x,)),)),)
-    )
+    return where(x >= 0, x, 0.0) + perform(LOG1P, (perform(EXP, (-perform(ABS, (x,)),)),))
 
 
 @jit

@@ -228,7 +228,8 @@ def hypot(x: Operand, y: Operand, /) -> Array:
     a, b = arithmetic.promote_inexact(x, y)
     if a.type.kind == "c":
         raise DTypeError(f"hypot: takes real numbers only, got {a.type!r} and {b.type!r}")
-    a, b = perform(arithmetic.ABS, (a,)), perform(arithmetic.ABS, (b,))
+    # |a| whose derivative at 0 is 0.
+    a, b = perform(arithmetic.MAX, (a, -a)), perform(arithmetic.MAX, (b, -b))
     high, low = perform(arithmetic.MAX, (a, b)), perform(arithmetic.MIN, (a, b))
     # An infinite side makes an infinite length, whatever the other is, NaN too.
     infinite = (a == math.inf) | (b == math.inf)
@@ -247,7 +248,8 @@ def logaddexp(x: Operand, y: Operand, /) -> Array:
     0.6931
     """
     a, b = arithmetic.promote_inexact(x, y)
-    high = perform(arithmetic.MAX, (a, b))
+    # Where both are equal, the derivatives of this, (1, 0), and of the rest, (-1/2, 1/2), add up to halves.
+    high = arithmetic.where(a < b, b, a)
     difference = a - b
     # inf - inf: the sum of both is the result, and the branch that is left out must stay finite.
     undefined = difference != difference

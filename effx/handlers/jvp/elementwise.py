@@ -41,7 +41,7 @@ tangent_of(e.Log)(lambda op, dx, x, y: DIV(dx, x))
 tangent_of(e.Log1p)(lambda op, dx, x, y: DIV(dx, x + 1.0))
 tangent_of(e.Sqrt)(lambda op, dx, x, y: DIV(dx * 0.5, y))
 tangent_of(e.Rsqrt)(lambda op, dx, x, y: DIV(dx * y * -0.5, x))
-tangent_of(e.Cbrt)(lambda op, dx, x, y: DIV(dx * y * (1 / 3), x))
+tangent_of(e.Cbrt)(lambda op, dx, x, y: DIV(dx * (1 / 3), y * y))
 tangent_of(e.Square)(lambda op, dx, x, y: dx * (x * 2.0))
 tangent_of(e.Sin)(lambda op, dx, x, y: dx * e.Cos()(x))
 tangent_of(e.Cos)(lambda op, dx, x, y: dx * NEG(e.Sin()(x)))
@@ -73,7 +73,9 @@ def abs_(op: e.Abs, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -
     y = op(x)
     assert dx is not None
     if x.type.kind != "c":
-        return y, dx * e.Sign()(x)
+        # At 0, as from the right.
+        one = scalar(1, x.type.dtype)
+        return y, dx * SELECT(c.Ge()(x, scalar(0, x.type.dtype)), NEG(one), one)
     # |x| grows by the part of dx along x: Re(conj(x) dx) / |x|, and 0 at 0.
     along = e.Real()(MUL(e.Conj()(x), dx))
     zero = c.Eq()(y, scalar(0.0, y.type.dtype))
@@ -130,9 +132,9 @@ def _truncate(x: Array) -> Array:
 
 
 def _power_by_base(op: e.Pow, dx: Array, x: Array, y: Array, z: Array) -> Array:
-    # y x^(y-1), and 0 where y = 0, also at x = 0.
+    # y x^(y-1), and 0 where y = 0, also at x = 0 and infinite x.
     zero = c.Eq()(y, scalar(0, y.type.dtype))
-    exponent = SELECT(zero, SUB(y, scalar(1, y.type.dtype)), scalar(1, y.type.dtype))
+    exponent = SELECT(zero, SUB(y, scalar(1, y.type.dtype)), scalar(0, y.type.dtype))
     return MUL(dx, MUL(y, op(x, exponent)))
 
 
@@ -230,12 +232,16 @@ def select(op: e.Select, primals: tuple[Array, ...], tangents: tuple[Tangent, ..
 def clamp(op: e.Clamp, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     low, x, high = primals
     z = op(low, x, high)
+    # At a bound it is flat, and so between bounds that leave nothing between them.
     dlow, dx, dhigh = tangents
-    below, above = c.Lt()(x, low), c.Gt()(x, high)
-    d = zeros_like(x) if dx is None else dx
-    zero = scalar(0, x.type.dtype)
-    d = SELECT(below, d, zero if dlow is None else dlow)
-    return z, spread(SELECT(above, d, zero if dhigh is None else dhigh), z)
+    d: Array = scalar(0, x.type.dtype)
+    if dx is not None:
+        d = SELECT(e.And()(c.Gt()(x, low), c.Lt()(x, high)), d, dx)
+    if dlow is not None:
+        d = SELECT(e.And()(c.Lt()(x, low), c.Lt()(low, high)), d, dlow)
+    if dhigh is not None:
+        d = SELECT(c.Gt()(x, high), d, dhigh)
+    return z, spread(d, z)
 
 
 @rule(v.Convert)
