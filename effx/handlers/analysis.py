@@ -292,9 +292,7 @@ class Forward(Analysis[V]):
     def _inside(self, place: Place, op: HigherOrder, facts: Facts[V]) -> Facts[V]:
         if isinstance(op, Cond):
             chosen = self.decides(facts[0])
-            branches = (
-                op.branches if chosen is None else (op.branches[min(max(chosen, 0), len(op.branches) - 1)],)
-            )
+            branches = op.branches if chosen is None else (op.taken(chosen),)
             return self._joined([self.walk(place.inside(p), p, facts[1:]) for p in branches])
         if isinstance(op, While):
             c = op.constants

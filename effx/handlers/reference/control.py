@@ -47,9 +47,7 @@ def call(op: Call, operands: Sequence[Array]) -> tuple[Array, ...]:
 
 @runs(Cond)
 def cond(op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
-    index = int(operands[0])
-    last = len(op.branches) - 1
-    return tuple(run_program(op.branches[index if 0 <= index <= last else last], operands[1:]))
+    return tuple(run_program(op.taken(int(operands[0])), operands[1:]))
 
 
 @runs(While)

@@ -108,6 +108,10 @@ class Cond(HigherOrder):
         """The index and what the branches take."""
         return (array_type(dtypes.int32), *self.branches[0].in_types)
 
+    def taken(self, index: int) -> Program:
+        """Returns the branch that an index runs."""
+        return self.branches[index if 0 <= index < len(self.branches) else -1]
+
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The branches' result types; weak where all are."""
         if not types or types[0].dtype != dtypes.int32 or types[0].shape:

@@ -129,7 +129,7 @@ def switch(  # type: ignore[misc]  # as above
     selected.
 
     Args:
-        index: an integer scalar of any dtype; clamped to the branches there are.
+        index: an integer scalar of any dtype; as an int32 it is clamped to the branches there are.
         branches: functions that return arrays of the same structure, shapes and dtypes.
         operands: pytrees of arrays with which the function is called.
         operand: the one operand, as an older form of this function takes it.
@@ -164,10 +164,7 @@ def switch(  # type: ignore[misc]  # as above
     if x.type.kind not in "iu":
         raise DTypeError(f"switch: index must be an integer, got {x.type!r}")
     last = len(functions) - 1
-    # Where i32 holds all of the dtype's values it is converted first, because small dtypes may not hold `last`.
-    narrow = x.type.dtype.itemsize < 4 or x.type.dtype == dtypes.int32
-    place = convert(x, dtypes.int32) if narrow else convert(x, x.type.dtype)
-    place = convert(clamp(scalar(0, place.type.dtype), place, scalar(last, place.type.dtype)), dtypes.int32)
+    place = clamp(scalar(0, dtypes.int32), convert(x, dtypes.int32), scalar(last, dtypes.int32))
     uses = (tuple(range(len(given))),) * len(functions)
     result: R = _choose("switch", place, names, functions, given, uses)
     return result

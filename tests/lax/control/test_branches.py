@@ -16,6 +16,10 @@ import effx
 import effx.numpy as enp
 from effx import Array, lax
 from effx.array import Box
+from effx.effects import handle
+from effx.handlers.reference import Reference
+from effx.handling import Forward, InterceptHandler
+from effx.ir.ops.control import Cond
 
 A = np.arange(3, dtype=np.float32)
 
@@ -31,11 +35,11 @@ def test_pred_chooses(pred: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32"])
 def test_index_is_clamped(dtype: str) -> None:
-    """Negative ones to the first, large ones to the last branch, in any integer dtype."""
+    """Negative ones to the first, large ones to the last branch, as int32s: the largest uint32 is -1 there."""
     info = np.iinfo(dtype)
     for i in {info.min, -1 if info.min else 0, 0, 1, 2, 3, info.max}:
         got = lax.switch(np.asarray(i, dtype), [lambda: 10, lambda: 11, lambda: 12])
-        assert int(got) == 10 + min(max(int(i), 0), 2)
+        assert int(got) == 10 + min(max(int(np.asarray(i).astype(np.int32)), 0), 2)
 
 
 def test_index_of_many_branches_in_a_small_dtype() -> None:
@@ -46,9 +50,9 @@ def test_index_of_many_branches_in_a_small_dtype() -> None:
 
 
 def test_sixty_four_bits() -> None:
-    """Clamped before the index becomes 32 bits."""
+    """The index is read as an int32, as in JAX."""
     with effx.enable_x64(True):
-        for i, want in ((2**40, 1), (-(2**40), 0), (2**32, 1)):
+        for i, want in ((2**40, 0), (2**40 + 1, 1), (2**31 - 1, 1), (2**31, 0), (-1, 0)):
             assert int(lax.switch(np.int64(i), [lambda: 0, lambda: 1])) == want
 
 
@@ -220,3 +224,36 @@ def test_collectives_in_branches() -> None:
         return lax.cond(lax.axis_size("i") > 2, lambda v: v / lax.psum(v, "i"), lambda v: v, x)
 
     np.testing.assert_allclose(effx.vmap(f, axis_name="i")(A + 1), (A + 1) / 6, rtol=1e-6)
+
+
+class Decided(Forward[int]):
+    """Integers that are known."""
+
+    def literal(self, value: Any, type: Any) -> int:
+        return int(value)
+
+    def join(self, a: int, b: int) -> int:
+        raise AssertionError("the index is known")
+
+    def decides(self, fact: int) -> int:
+        return fact
+
+
+class Steps(InterceptHandler[None]):
+    """Runs what programs hold step by step."""
+
+    steps = True
+
+
+@pytest.mark.parametrize("index", [-(2**31), -2, -1, 0, 1, 2, 3, 2**31 - 1])
+def test_all_interpreters_run_one_branch(index: int) -> None:
+    """The operation's last, where none has the index: compiled, on NumPy, step by step, batched, and analysed."""
+    branches = tuple([effx.make_jaxpr(lambda n=n: np.int32(10 + n))() for n in range(3)])
+    op, i = Cond(branches), np.int32(index)
+    want = 10 + (index if 0 <= index < 3 else 2)
+    assert int(op(enp.asarray(i))[0]) == want
+    with handle(Reference()):
+        assert int(op(enp.asarray(i))[0]) == want
+    assert int(Steps().run(lambda x: op(x)[0], enp.asarray(i))) == want
+    assert effx.vmap(lambda x: op(x)[0])(np.asarray([i, i])).tolist() == [want, want]
+    assert Decided().run(effx.make_jaxpr(lambda x: op(x)[0])(i), index) == (want,)
