@@ -11,6 +11,8 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
+from effx.ir.ops.control import HigherOrder
+from effx.ir.program import Program
 
 XS = np.abs(np.random.default_rng(0).normal(size=(5, 3))).astype(np.float32) + 0.1
 
@@ -46,3 +48,36 @@ def test_each_member_turns_as_often_as_alone(name: str) -> None:
     np.testing.assert_allclose(moved, tangents, rtol=1e-4)
     nested = effx.vmap(effx.vmap(f))(np.stack([XS, XS[::-1]]))[0]
     np.testing.assert_allclose(nested[1], [v for v, _ in reversed(alone)], rtol=1e-5)
+
+
+def nest(depth: int) -> Callable[[Any], Any]:
+    """Conds in each other, each with all that is inside in both branches."""
+    f: Callable[[Any], Any] = enp.sin
+    for k in range(depth):
+
+        def deeper(x: Any, g: Callable[[Any], Any] = f, k: int = k) -> Any:
+            return lax.cond(x > 0.1 * k, g, lambda y: g(y) * 2.0, x)
+
+        f = deeper
+    return f
+
+
+def distinct(program: Program, seen: set[Program]) -> int:
+    """How many equations the programs inside have, each program once."""
+    if program in seen:
+        return 0
+    seen.add(program)
+    held = [p for e in program.equations if isinstance(e.op, HigherOrder) for p in e.op.programs]
+    return len(program.equations) + sum([distinct(p, seen) for p in held])
+
+
+def test_nested_branches_are_staged_once() -> None:
+    """The work is a polynomial of the depth: doubling on each level would make 64 times as many equations."""
+    for wrap in (effx.vmap, lambda f: effx.vmap(effx.grad(f)), lambda f: effx.jacfwd(effx.vmap(f))):
+        sizes = [distinct(effx.make_jaxpr(wrap(nest(depth)))(XS[0]), set()) for depth in (4, 10)]
+        assert sizes[1] < (10 / 4) ** 3 * sizes[0]
+    xs = enp.asarray(np.array([-0.5, 0.05, 0.15, 0.6], np.float32))
+    want = [float(nest(3)(x)) for x in xs]
+    np.testing.assert_allclose(effx.vmap(nest(3))(xs), want, rtol=1e-6)
+    slopes = [float(effx.grad(nest(3))(x)) for x in xs]
+    np.testing.assert_allclose(effx.vmap(effx.grad(nest(3)))(xs), slopes, rtol=1e-6)

@@ -26,7 +26,7 @@ from effx.handlers.stage import run_program, stage
 from effx.handlers.vmap.handler import Batched, Vmap, materialize
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.compare import Eq
-from effx.ir.ops.control import Cond, While
+from effx.ir.ops.control import Call, Cond, HigherOrder, While
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Select
 from effx.ir.ops.reduce import ReduceOr
@@ -67,13 +67,23 @@ def run_branches(frame: Frame, index: Batched, op: Cond, operands: Sequence[Arra
             rest = rest | take
         takes.append(~rest)
         results = [
-            run_program(branch, [masked(frame, take, x) for x in operands])
+            _run(branch, [masked(frame, take, x) for x in operands])
             for take, branch in zip(takes, op.branches, strict=True)
         ]
         outputs = results[-1]
         for take, values in zip(takes[:-1], results[:-1], strict=True):
             outputs = [where(take, x, y) for x, y in zip(values, outputs, strict=True)]
     return tuple(outputs)
+
+
+def _run(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
+    """Runs a branch. One that holds programs stays a call, which is staged once however often it is met.
+
+    Both branches of nested conds may hold the same one: to run it in each would double the work on each level.
+    """
+    if any([isinstance(e.op, HigherOrder) for e in branch.equations]):
+        return Call(branch)(*operands)
+    return run_program(branch, operands)
 
 
 def run_undecided(handler: Vmap, frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
