@@ -15,6 +15,8 @@ import numpy as np
 
 import effx
 import effx.numpy as enp
+from effx import lax
+from effx.handlers.stage import run_program
 
 THREADS = 16
 
@@ -40,6 +42,33 @@ def test_one_function_many_threads() -> None:
         return [float(f(x)) for _ in range(20)][-1]
 
     np.testing.assert_allclose(together(work), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_rules_of_one_program_in_many_threads() -> None:
+    """What a rule closes over, of a trace that has ended, stands for each thread's own value while both rules run."""
+    barrier = threading.Barrier(THREADS)
+
+    def scaled(w: Any, x: Any) -> Any:
+        f = effx.custom_jvp(lambda v: v * w)
+
+        @f.defjvp
+        def rule(primals: Any, tangents: Any) -> Any:
+            barrier.wait(60)
+            again = effx.jit(lambda t: enp.sin(w) * t)
+            return primals[0] * w, again(tangents[0]) + lax.scan(
+                lambda c, _: (c * w, None), w, None, length=2
+            )[0]
+
+        return f(x)
+
+    program = effx.make_jaxpr(scaled)(1.0, 1.0)  # the boxes that the rule closes over belong to this trace
+
+    def work(i: int) -> float:
+        w = enp.asarray(float(i))
+        return float(effx.jvp(lambda x: run_program(program, [w, x])[0], (2.0,), (1.0,))[1])
+
+    expected = [np.sin(float(i)) + float(i) ** 3 for i in range(THREADS)]
+    np.testing.assert_allclose(together(work), expected, rtol=1e-4)
 
 
 def test_different_functions_and_transformations() -> None:

@@ -2,9 +2,9 @@
 
 A rule runs when a handler has a use for it: a jit or vmap around the function may have ended by then, and
 boxes of it that the rule closes over would be dead. Staging made what the function closes over operands, so
-their values are known. For the length of the rule, each such box is put into a frame that unwraps it.
+their values are known. For the length of the rule, a handler puts each such box's value in its place.
 
-Never: touch a box whose own handler is at work.
+Never: write to a box: another thread may run the rule for other values.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +14,10 @@ from typing import TypeVar, cast, final
 import attrs
 
 from effx.array import Array, Box
-from effx.effects import Frame, Handler, Operation, Value, handle, is_in_scope
+from effx.effects import Frame, Handler, Operation, Value, current_frame, handle, is_in_scope
 from effx.tree.registry import PyTree
 
-__all__ = ["renewed"]
+__all__ = ["renewed", "stand_in"]
 
 R = TypeVar("R")
 
@@ -25,17 +25,35 @@ R = TypeVar("R")
 @final
 @attrs.frozen
 class _Renewed(Handler):
-    """Takes operations on renewed boxes and performs them on what these stand for."""
+    """Performs operations on what their operands stand for; its state are boxes with the new values, by the old's id."""
 
     name = "custom rule"
+    intercepts = True
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Unwraps the operands."""
-        return op(*[cast("Box", x).payload if x.frame is frame else x for x in operands])
+        return op(*[value_of(frame, x) for x in operands])
 
 
-def _same(x: PyTree) -> PyTree:
-    return x
+def value_of(frame: Frame, x: Value) -> Value:
+    """Returns what a value stands for in a frame of renewed boxes."""
+    box = x if x.frame is frame else cast("dict[int, Box]", frame.state).get(id(x))
+    return x if box is None else cast("Value", cast("Box", box).payload)
+
+
+def stand_in(x: Box) -> Box:
+    """Returns the box that stands for one whose handler has ended, for programs that capture it.
+
+    Raises:
+        EscapedBoxError: none does.
+    """
+    frame = current_frame()
+    for f in () if frame is None else frame.outward():
+        if type(f.handler) is _Renewed:
+            found = cast("dict[int, Box]", f.state).get(id(x))
+            if found is not None:
+                return found
+    raise x.escaped()
 
 
 @contextmanager
@@ -55,14 +73,8 @@ def renewed(old: Sequence[Array], new: Sequence[Array]) -> Iterator[Callable[[Py
         if type(x) is Box and not (x.frame.live and is_in_scope(x.frame))
     ]
     if not pairs:
-        yield _same
+        yield lambda y: y
         return
-    kept = [(x, x.frame, x.payload) for x, _ in pairs]
     with handle(_Renewed()) as frame:
-        try:
-            for x, value in pairs:
-                x.frame, x.payload = frame, value
-            yield lambda y: y.payload if type(y) is Box and y.frame is frame else y
-        finally:
-            for x, owner, payload in kept:
-                x.frame, x.payload = owner, payload
+        frame.state = {id(x): Box(frame, value, x.type) for x, value in pairs}
+        yield lambda y: value_of(frame, y) if isinstance(y, Array) else y

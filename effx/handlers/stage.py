@@ -13,6 +13,7 @@ import attrs
 from effx.array import Array, Box, HostArray
 from effx.effects import Frame, Handler, Operation, Value, current_scope, handle, is_in_scope, scope_within
 from effx.errors import Source, TransformError, current_source, source_in_force
+from effx.handlers.renewal import stand_in
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
 from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
@@ -49,7 +50,7 @@ class Recorder:
         var = self.variables.get(id(x))
         if var is None:
             if type(x) is Box and not is_in_scope(x.frame):
-                raise x.escaped()
+                return self.capture(stand_in(x))
             var = self.variables[id(x)] = Var(x.type)
             self.captured.append((x, var))
         return var
