@@ -216,7 +216,7 @@ def getitem(x: "Array", index: Any) -> "Array":
         rest = t.shape[1:]
         zeros = (0,) * len(rest)
         return reshape(Slice((place, *zeros), (place + 1, *rest), (1,) * t.ndim)(x), rest)
-    return read(x, normalize(x, index), "clip", None)
+    return read(x, normalize(x, index), "promise_in_bounds", None)
 
 
 def read(x: "Array", plan: Plan, mode: str, fill_value: "Number | None") -> "Array":
@@ -239,7 +239,9 @@ def read(x: "Array", plan: Plan, mode: str, fill_value: "Number | None") -> "Arr
     if any(n == 0 for i, n in enumerate(x.type.shape) if i in advanced):
         kept = [n for i, n in enumerate(x.type.shape) if i not in advanced]
         return _nothing(x, (*kept[:place], *shape, *kept[place:]), mode, fill_value)
-    result = Gather(offset_dims, tuple(advanced), tuple(advanced), sizes)(x, starts)
+    # Where nothing is said of indices out of range, an element that stands for them has no gradient by them; as in JAX.
+    drops = mode == "promise_in_bounds"
+    result = Gather(offset_dims, tuple(advanced), tuple(advanced), sizes, drops=drops)(x, starts)
     if mode != "fill":
         return result
     inside = _inside(arrays, [plan.shape[a] for a in advanced], shape)
@@ -603,7 +605,7 @@ class IndexUpdate(Generic[DT, *Dims]):
         """Reads `x[i]`; out of bounds the nearest element, or `fill_value` (NaN, or the dtype's extreme) by mode "fill"."""
         if mode not in (None, *MODES):
             raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
-        chosen = "fill" if mode in ("drop", "fill") else mode or "clip"
+        chosen = "fill" if mode in ("drop", "fill") else mode or "promise_in_bounds"
         return read(self.array, normalize(self.array, self.index, mode and chosen), chosen, fill_value)
 
 

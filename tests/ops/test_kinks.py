@@ -80,6 +80,29 @@ def test_derivatives_at_kinks(f: Any, point: tuple[float, ...], want: tuple[floa
                 np.testing.assert_allclose(float(effx.jvp(f, xs, along)[1]), slope, rtol=1e-6)
 
 
+INDEX = np.array([0, 0, 9, -4])
+
+
+@pytest.mark.parametrize(
+    ("mode", "want"), [(None, [3.0, 0.0, 0.0]), ("clip", [7.0, 0.0, 3.0]), ("fill", [3.0, 0.0, 0.0])]
+)
+def test_gradients_of_indices_out_of_range(mode: Any, want: list[float]) -> None:
+    """An element that stands for what is out of range gets its cotangent only where clipping was asked for."""
+    weights = enp.arange(1.0, 5.0)
+
+    def f(x: Any, i: Any) -> Any:
+        return enp.nansum(weights * x.at[i].get(mode=mode))
+
+    x = enp.arange(3.0)
+    for g in (effx.grad(f), effx.jit(effx.grad(f))):
+        assert g(x, INDEX).tolist() == want
+    assert effx.vmap(effx.grad(f), (None, 0))(x, np.stack([INDEX, INDEX])).tolist() == [want, want]
+    assert effx.vmap(effx.grad(f), (0, None))(enp.stack([x, x]), INDEX).tolist() == [want, want]
+    assert effx.vmap(effx.grad(f))(enp.stack([x, x]), np.stack([INDEX, INDEX])).tolist() == [want, want]
+    if mode is None:
+        assert effx.grad(lambda x: enp.sum(weights * x[INDEX]))(x).tolist() == want
+
+
 def test_kinks_are_jaxs() -> None:
     """Of operations that both have under one name, where no comment above says why not."""
     jax = pytest.importorskip("jax")

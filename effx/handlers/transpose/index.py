@@ -28,8 +28,8 @@ def gather(op: Gather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotang
         op.sorted,
         op.unique,
     )
-    # Gather clamps its starts where scatter drops: clamp them for both.
-    starts = clamp_starts(op, x, value(indices))
+    # Gather clamps its starts where scatter drops: clamp them for both, unless these are to be dropped.
+    starts = value(indices) if op.drops else clamp_starts(op, x, value(indices))
     return add(zeros(x.type), starts, ct), None
 
 

@@ -32,6 +32,7 @@ def gather(
             op.indices_batch,
             op.sorted,
             op.unique,
+            op.drops,
         )
         return whole(x, indices), place
     indices, indices_axis = _off_the_end(indices, indices_axis)
@@ -43,7 +44,13 @@ def gather(
     # members apart, so uniqueness lasts there; the order restarts with each member.
     if axis is None:
         more = Gather(
-            offset_dims, op.collapsed, op.start_index_map, op.slice_sizes, op.operand_batch, indices_batch
+            offset_dims,
+            op.collapsed,
+            op.start_index_map,
+            op.slice_sizes,
+            op.operand_batch,
+            indices_batch,
+            drops=op.drops,
         )
         return more(x, indices), place
     pairs = _with_pair(beside(op.operand_batch, axis), indices_batch, axis, indices_axis)
@@ -54,6 +61,7 @@ def gather(
         insert(op.slice_sizes, axis, min(1, handler.size)),
         *pairs,
         unique=op.unique,
+        drops=op.drops,
     )
     return both(x, indices), place
 

@@ -29,6 +29,7 @@ class Gather(ArrayOperation, Structural):
         slice_sizes: the slice's size along each axis of x.
         operand_batch, indices_batch: axes of x and of indices that run side by side.
         sorted, unique: promises about the start vectors.
+        drops: True where a start that had to be clamped passes no cotangent back to x.
     """
 
     offset_dims: tuple[int, ...] = attrs.field(validator=is_ints)
@@ -39,6 +40,7 @@ class Gather(ArrayOperation, Structural):
     indices_batch: tuple[int, ...] = attrs.field(default=(), validator=is_ints)
     sorted: bool = False
     unique: bool = False
+    drops: bool = False
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """X's dtype; the axes of indices but the last, and the slice's axes at `offset_dims`."""
