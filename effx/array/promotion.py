@@ -54,7 +54,7 @@ def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
 
 def zeros(t: ArrayType) -> Array:
     """Returns zeros of a type; as weak as it is."""
-    zero = scalar(0, t.dtype, t.weak)
+    zero = scalar(False if t.kind == "b" else 0, t.dtype, t.weak)
     return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 
 

@@ -57,7 +57,12 @@ def test_gradients_of_python_numbers_are_weak(name: str) -> None:
 
 def test_the_elementwise_extremes_make_tangents_strong() -> None:
     """Of two weak operands that is; so do complex numbers, whose real part a zero completes. As in JAX."""
-    for f in (lambda x: enp.maximum(x, 0), lambda x: enp.minimum(x, 3.0), lambda x: enp.clip(x, 0, 1)):
+    functions: list[Model] = [
+        lambda x: enp.maximum(x, 0),
+        lambda x: enp.minimum(x, 3.0),
+        lambda x: enp.clip(x, 0, 1),
+    ]
+    for f in functions:
         assert _types(f(2.0)) == "f32[]~"
         assert _types(effx.jvp(f, (2.0,), (1.0,))) == "f32[]~ f32[]"
         assert _types(effx.grad(f)(2.0)) == "f32[]"

@@ -38,7 +38,7 @@ def _twice(f: Unary) -> Unary:
 
 
 def _counted(f: Unary, **options: int) -> Unary:
-    """Two iterations of a while loop, which carries constants of its own."""
+    """Two iterations of a while loop with a counter."""
     return lambda x: lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, f(s[1])), (0, x), **options)[1]
 
 
@@ -91,7 +91,8 @@ def _body(x: Any) -> Any:
 
 def _check(names: tuple[str, ...]) -> None:
     """Compares value and derivatives of a nest, outermost construct first."""
-    f = plain = _body
+    f: Unary = _body
+    plain: Unary = _body
     for name in reversed(names):
         wrap, unroll = CONSTRUCTS[name]
         f, plain = wrap(f), unroll(plain)
