@@ -100,7 +100,7 @@ def _check(names: tuple[str, ...]) -> None:
     with handle(Reference()), effx.enable_x64(True):
         x, dx = 0.3, 1.5
         want = np.array(effx.jvp(plain, (x,), (dx,)))
-        got = [effx.jvp(f, (x,), (dx,))]
+        got: list[Any] = [effx.jvp(f, (x,), (dx,))]
         y, push = effx.linearize(f, x)
         got.append((y, push(dx)))
         if transposable:
