@@ -17,8 +17,10 @@ import numpy as np
 from effx import dtypes
 from effx.effects import Operation, RuleTable, are_optional
 from effx.errors import BackendError, NoRuleError, Source, resolve
+from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.types import ArrayType, Shape, array_type
+from effx.lower.fences import NONE, fences
 from effx.lower.ffi import Attribute, custom_call_text
 from effx.lower.parallel import Cut, plan_of
 
@@ -260,6 +262,7 @@ class Body:
         names = self.names
         find = rules.find
         locate = self.module.location
+        fenced = fences(equations) if self.module.platform == "cpu" else NONE
         for equation in equations:
             op = equation.op
             rule = find(type(op))
@@ -276,7 +279,24 @@ class Body:
             else:
                 for var, name in zip(outputs, result, strict=True):
                     names[var] = name
+            if fenced and outputs and outputs[0] in fenced:
+                self.fence(op, outputs[0])
         self._location = ""
+
+    def fence(self, op: Operation[object], var: Var) -> None:
+        """Keeps a value apart from what is computed from it; see `effx.lower.fences`."""
+        name, t = self.names[var], var.type
+        if type(op) is Iota and t.ndim > 1:
+            # One row goes through memory in place of the whole.
+            row = array_type(t.dtype, (t.shape[op.axis],))
+            name = self.line(f"stablehlo.iota dim = 0 : {row.mlir}")
+            name = self.line(f"stablehlo.optimization_barrier {name} : {row.mlir}")
+            name = self.line(
+                f"stablehlo.broadcast_in_dim {name}, dims = [{op.axis}] : ({row.mlir}) -> {t.mlir}"
+            )
+        else:
+            name = self.line(f"stablehlo.optimization_barrier {name} : {t.mlir}")
+        self.names[var] = name
 
     def call(self, program: Program, inputs: Sequence[str]) -> tuple[str, ...]:
         """Calls a program as a private function."""

@@ -1,0 +1,76 @@
+"""Where XLA:CPU must not fuse: behind a conversion that starts a long chain of shared values.
+
+LLVM's vectoriser (of jaxlib 0.12) asks of each conversion in a loop, and of each narrowed loop counter, whether one
+lane of it is enough, and follows all paths of uses to find out (`vputils::onlyFirstLaneUsed`). Where values
+are shared along a chain, as in a cipher or in `x = x * a + y; y = y * x`, there are exponentially many paths, and
+compiling takes minutes to years. With a barrier behind the conversion, its result comes from memory.
+
+Never: change what is computed.
+"""
+
+from collections.abc import Sequence
+
+from effx.effects import Operation
+from effx.ir.ops.base import Elementwise, Structural
+from effx.ir.ops.compare import Comparison
+from effx.ir.ops.control import Call
+from effx.ir.ops.convert import Bitcast, Convert
+from effx.ir.ops.elementwise import IsFinite, Select
+from effx.ir.ops.random import Threefry2x32
+from effx.ir.ops.shape import Iota, Pad
+from effx.ir.program import Equation, Program, Var
+
+__all__ = ["fences"]
+
+# Paths that LLVM follows in a millisecond: below, a barrier would cost more than it saves.
+PATHS = 2.0**16
+ENDLESS = 2.0**60
+
+_FUSED = (Elementwise, Structural, Pad, Bitcast, Iota)
+NONE: frozenset[Var] = frozenset()
+
+
+def fences(equations: Sequence[Equation]) -> frozenset[Var]:
+    """Returns the results of conversions and counters from which more than `PATHS` paths of uses start."""
+    if not any([type(e.op) in _ROOTS for e in equations]):
+        return NONE
+    paths = _paths(equations)
+    found = [e.outputs[0] for e in equations if type(e.op) in _ROOTS and paths.get(e.outputs[0], 1.0) > PATHS]
+    if not found:
+        return NONE
+    # A bool from memory is a narrowed byte; one that is compared in the loop is not.
+    compared = {e.outputs[0] for e in equations if isinstance(e.op, (Comparison, IsFinite))}
+    chosen = {e.outputs[0] for e in equations if type(e.op) is Select and e.inputs[0] in compared}
+    return frozenset([v for v in found if v not in chosen])
+
+
+_ROOTS: frozenset[type[Operation[object]]] = frozenset((Convert, Iota, Select))
+
+
+def _paths(equations: Sequence[Equation]) -> dict[Var, float]:
+    """Counts for each value the paths of uses inside one fused loop, from the last equation to the first."""
+    paths: dict[Var, float] = {}
+    for e in reversed(equations):
+        op = e.op
+        ahead = max([paths.get(v, 1.0) for v in e.outputs], default=1.0)
+        if isinstance(op, Call):
+            inner = _paths_of(op.program)
+            steps = [n * ahead for n in inner]
+        elif isinstance(op, _FUSED):
+            steps = [ahead] * len(e.inputs)
+        else:
+            steps = [ENDLESS if type(op) is Threefry2x32 else 1.0] * len(e.inputs)
+        for x, n in zip(e.inputs, steps, strict=True):
+            if type(x) is Var:
+                paths[x] = min(paths.get(x, 0.0) + n, ENDLESS)
+    return paths
+
+
+def _paths_of(program: Program) -> list[float]:
+    """Counts the paths that start at a program's inputs."""
+    found = program.derived.get("paths")
+    if found is None:
+        paths = _paths(program.equations)
+        found = program.derived["paths"] = [paths.get(v, 1.0) for v in program.inputs]
+    assert isinstance(found, list)
+    return found
