@@ -232,9 +232,15 @@ class Body:
         key = (constant_text(value, t), t.mlir)
         name = self._constants.get(key)
         if name is None:
-            name = f"%c{len(self._constants)}"
-            self._constants[key] = name
-            self.lines.append(f"    {name} = stablehlo.constant dense<{key[0]}> : {key[1]}")
+            # XLA ends the process on a constant without elements inside a loop: it takes a scalar, repeated.
+            empty = 0 in t.shape
+            scalar = self.constant(value, array_type(t.dtype)) if empty else ""
+            name = self._constants[key] = f"%c{len(self._constants)}"
+            self.lines.append(
+                f"    {name} = stablehlo.broadcast_in_dim {scalar}, dims = [] : ({array_type(t.dtype).mlir}) -> {t.mlir}"
+                if empty
+                else f"    {name} = stablehlo.constant dense<{key[0]}> : {t.mlir}"
+            )
         return name
 
     def name(self, atom: Atom) -> str:
@@ -300,6 +306,9 @@ class Body:
 
     def call(self, program: Program, inputs: Sequence[str]) -> tuple[str, ...]:
         """Calls a program as a private function."""
+        if any([0 in t.shape for t in program.in_types]):
+            # XLA ends the process on calls with empty operands in a loop's condition.
+            return self.inline(program, inputs)
         function = self.module.function_of(program)
         outs = [t.mlir for t in program.out_types]
         types = ", ".join([t.mlir for t in program.in_types])

@@ -140,6 +140,8 @@ def cumulative_extreme(
 
 def along_axis(x: Array, index: Array, axis: int) -> Array:
     """Reads x at computed places of one axis, the other axes side by side."""
+    if not x.type.size:
+        return x  # a gather takes one element at least, which there is none of
     axes = tuple([i for i in range(x.type.ndim) if i != axis])
     starts = Reshape((*index.type.shape, 1))(index)
     return Gather((), (axis,), (axis,), (1,) * x.type.ndim, axes, axes)(x, starts)

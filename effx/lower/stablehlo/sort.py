@@ -79,6 +79,8 @@ def _sort_line(
 
 @emits(Sort)
 def sort(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    if not inputs[0].type.size:
+        return tuple([body.name(a) for a in inputs])
     if len(inputs) == 1 and inputs[0].type.kind == "f" and dtypes.bits(inputs[0].type.dtype) in _INTS:
         return (_sort_floats(body, op, body.name(inputs[0]), inputs[0].type),)
     names = [body.name(a) for a in inputs]
