@@ -6,6 +6,7 @@ Never: tests what effx.numpy's own tests test.
 from __future__ import annotations
 
 import copy
+import logging
 import operator
 import pickle
 from typing import Any
@@ -297,3 +298,60 @@ def test_numpys_reductions_do_not_write(name: str) -> None:
     """NumPy's `out` is there to be None."""
     with pytest.raises(errors.ShapeError, match=rf"^{name}: arrays are immutable, so out= is not supported"):
         getattr(np, name)(enp.ones(2), out=np.zeros(()))
+
+
+@pytest.mark.parametrize(
+    ("read", "wanted"),
+    [
+        (lambda x, i: x[i], lambda x, i: x[i]),
+        (lambda x, i: x[i : i + 5], lambda x, i: x[i : i + 5]),
+        (lambda x, i: x[i, 1], lambda x, i: x[i, 1]),
+        (lambda x, i: x[:, i % 3], lambda x, i: x[:, i % 3]),
+        (lambda x, i: enp.roll(x, i), lambda x, i: np.roll(x, i)),
+        (lambda x, i: enp.roll(x, i, 0), lambda x, i: np.roll(x, i, 0)),
+    ],
+)
+def test_indices_share_compiled_code(read: Any, wanted: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """An index is an operand of an eager operation: two hundred of them compile what one does."""
+    host = np.arange(777.0, dtype=np.float32).reshape(259, 3)
+    x = enp.asarray(host)
+    for i in (1, 254):
+        read(x, i)
+    caplog.clear()
+    with effx.log_compiles(), caplog.at_level(logging.WARNING, "effx"):
+        for i in range(2, 202):
+            y = read(x, i)
+    np.testing.assert_array_equal(y, wanted(host, 201))
+    assert caplog.messages == []
+
+
+def test_iteration_shares_compiled_code(caplog: pytest.LogCaptureFixture) -> None:
+    """Every element is read by the same kernel."""
+    x = enp.arange(1009)
+    with effx.log_compiles(), caplog.at_level(logging.WARNING, "effx"):
+        assert [int(v) for v in x] == list(range(1009))
+    assert len(caplog.messages) <= 2
+
+
+def test_indices_out_of_range_stay_errors() -> None:
+    """A Python int outside of an axis is refused, though a computed start would be moved."""
+    x = enp.arange(5)
+    with pytest.raises(
+        errors.IndexingError, match=r"^getitem: index 5 is out of range for axis 0 of i32\[5\] with size 5"
+    ):
+        x[5]
+    with pytest.raises(
+        errors.ShapeError, match=r"^slice: axis 0 of i32\[5\] has no slice from 3 to 6 in steps of 1"
+    ):
+        effx.lax.slice(x, (3,), (6,))
+
+
+def test_many_arrays_are_joined_in_groups(caplog: pytest.LogCaptureFixture) -> None:
+    """Thousands of arrays compile a few concatenations of a bounded number of operands."""
+    rows = [enp.full((2,), i) for i in range(3001)]
+    with effx.log_compiles(), caplog.at_level(logging.WARNING, "effx"):
+        y = enp.stack(rows)
+        z = enp.concatenate(rows)
+    np.testing.assert_array_equal(y, np.repeat(np.arange(3001), 2).reshape(-1, 2))
+    np.testing.assert_array_equal(z, np.repeat(np.arange(3001), 2))
+    assert len(caplog.messages) < 10

@@ -365,3 +365,61 @@ def test_a_dtype_that_is_not_enabled_warns_where_it_is_asked_for() -> None:
         )
         with effx.enable_x64():
             assert enp.zeros(3, "float64").dtype == np.float64
+SMALL_FLOATS = [
+    "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz",
+    "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*SMALL_FLOATS, "int2", "int4", "uint2", "uint4"])
+def test_small_dtypes_against_numpy(name: str) -> None:
+    """Arrays of NumPy's foreign dtypes can be put, read, printed, compared, and sorted, NaN last."""
+    if not hasattr(d, name):
+        pytest.skip("this ml_dtypes does not have the dtype")
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    floating = "float" in name
+    if floating:
+        host = np.asarray([0.5, 2, 0.25, 1, 4, 0.5] if "e8m0" in name else [0.5, -2, 0, 1, -0.25, 3], dtype)
+    else:
+        low, high = int(ml_dtypes.iinfo(dtype).min), int(ml_dtypes.iinfo(dtype).max)
+        host = np.asarray([1, low, high, 0, 1, high - 1], dtype)
+    wide, x = host.astype(np.float32), enp.asarray(host)
+    shown = np.array2string(wide, separator=", ", prefix="Array(")
+    assert repr(x) in (f"Array({shown}, dtype={name})", f"Array({shown},\n      dtype={name})")
+    assert str(x) == str(wide)
+    for result, wanted in {
+        "put": (x, wide),
+        "computed": (enp.concatenate([x, x]), np.concatenate([wide, wide])),
+        "jitted": (effx.jit(lambda v: v[::-1])(x), wide[::-1]),
+        "max": (enp.max(x), wide.max()),
+        "min": (enp.min(x), wide.min()),
+        "argmax": (enp.argmax(x), wide.argmax()),
+        "argmin": (enp.argmin(x), wide.argmin()),
+        "sort": (enp.sort(x), np.sort(wide)),
+        "argsort": (enp.argsort(x), np.argsort(wide, kind="stable")),
+        "cummax": (effx.lax.cummax(x), np.maximum.accumulate(wide)),
+    }.values():
+        np.testing.assert_array_equal(np.asarray(result).astype(np.float32), wanted)
+    if name != "float8_e8m0fnu":  # has no zero to begin a sum with
+        total = np.asarray(enp.cumsum(x[2:4], dtype=dtype)).astype(np.float32)
+        np.testing.assert_array_equal(
+            total, (host[2:4].astype(np.float32).cumsum()).astype(dtype).astype(np.float32)
+        )
+    if floating:
+        with_nan = host.copy()
+        with_nan[3] = np.nan
+        y = enp.asarray(with_nan)
+        np.testing.assert_array_equal(
+            np.asarray(enp.sort(y)).astype(np.float32), np.sort(with_nan.astype(np.float32))
+        )
+        assert np.isnan(np.asarray(enp.max(y)).astype(np.float32))
+        assert (int(enp.argmax(y)), int(enp.argmin(y))) == (3, 3)
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e8m0fnu", "float8_e5m2fnuz"])
+def test_small_floats_sort_in_their_whole_range(name: str) -> None:
+    """All 256 values of a float8 type, backwards."""
+    host = np.arange(256, dtype=np.uint8)[::-1].copy().view(getattr(ml_dtypes, name))
+    np.testing.assert_array_equal(
+        np.asarray(enp.sort(enp.asarray(host))).astype(np.float32), np.sort(host.astype(np.float32))
+    )

@@ -17,7 +17,7 @@ def array_repr(x: "Array") -> str:
     """Returns `Array([1., 2.], dtype=float32)`, as NumPy prints arrays."""
     data = x.host("repr(x)")
     suffix = f"dtype={x.type.dtype.name}{', weak_type=True' if x.type.weak else ''})"
-    if data.dtype.kind == "V":  # ml_dtypes' types print as records otherwise
+    if data.dtype.isbuiltin != 1:  # ml_dtypes' types print as records otherwise
         text = np.array2string(data.astype(np.float32), separator=", ", prefix="Array(", suffix=",")
     else:
         text = np.array2string(data, separator=", ", prefix="Array(", suffix=",", threshold=1000)
@@ -32,4 +32,4 @@ def array_repr(x: "Array") -> str:
 def host_text(x: "Array") -> str:
     """Returns the elements as NumPy prints them."""
     data = x.host("str(x)")
-    return str(data.astype(np.float32)) if data.dtype.kind == "V" else str(data)
+    return str(data.astype(np.float32)) if data.dtype.isbuiltin != 1 else str(data)

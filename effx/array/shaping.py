@@ -179,6 +179,9 @@ def repeat(x: "Array", repeats: int, axis: int | None = None) -> "Array":
     )
 
 
+GROUP = 128
+
+
 def concatenate(arrays: "Sequence[Operand]", axis: int | None = 0) -> "Array":
     """Joins arrays along an axis after promotion of their dtypes."""
     if not arrays:
@@ -189,7 +192,12 @@ def concatenate(arrays: "Sequence[Operand]", axis: int | None = 0) -> "Array":
     if not parts[0].type.shape:
         raise ShapeError(f"concatenate: scalars cannot be joined, got {parts[0].type!r}; use stack")
     place = normalize_axis("concatenate", axis, parts[0].type.ndim, parts[0].type)
-    return parts[0] if len(parts) == 1 else Concatenate(place)(*parts)
+    # XLA compiles a concatenation in quadratic time, so many arrays are joined group by group.
+    join = Concatenate(place)
+    while len(parts) > GROUP:
+        groups = [parts[i : i + GROUP] for i in range(0, len(parts), GROUP)]
+        parts = [join(*group) if len(group) > 1 else group[0] for group in groups]
+    return parts[0] if len(parts) == 1 else join(*parts)
 
 
 def stack(arrays: "Sequence[Operand]", axis: int = 0) -> "Array":

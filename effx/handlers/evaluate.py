@@ -9,7 +9,8 @@ from typing import TypeVar, cast, final
 import attrs
 
 from effx import effects
-from effx.array import Array
+from effx.array import Array, HostArray
+from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
 from effx.errors import AxisNameError, BackendError, NoRuleError
 from effx.handlers.stage import run_program
@@ -17,7 +18,9 @@ from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import UNNAMED, AxisEffect
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomTangent
+from effx.ir.ops.shape import DynamicSlice, Slice
 from effx.ir.program import Equation, Program, Var
+from effx.ir.types import array_type
 from effx.lower.backends import default_device
 from effx.lower.concrete import ConcreteArray, as_concrete, bound_device
 from effx.lower.dispatch import FastPath, fast_function, fast_path
@@ -88,6 +91,8 @@ def _kernel(op: Operation[object]) -> Kernel:
     if isinstance(op, HigherOrder):
         program = alone(op)
         return lambda *arrays: tuple(run_closed(program, arrays))
+    if type(op) is Slice and all([s == 1 for s in op.strides]):
+        return _cut(op)
     if len(_kernels) >= CAPACITY:
         _kernels.clear()
 
@@ -108,6 +113,25 @@ def _kernel(op: Operation[object]) -> Kernel:
 
     kernel = _kernels[op] = fast_function(op.name, miss, miss, (), ())
     return kernel
+
+
+def _cut(op: Slice) -> Kernel:
+    """Cuts a block out at a start that is an operand, so that x[0], x[1], … share one compiled kernel.
+
+    Staged programs keep their static slices, of which XLA knows more. The kernel is not kept: it is quickly
+    made, and every index would have one.
+    """
+    block = DynamicSlice(tuple([b - a for a, b in zip(op.start, op.limit, strict=True)]))
+    index = array_type(int32 if max(op.limit, default=0) < 2**31 else int64)
+    starts = [as_concrete(HostArray(a, index)) for a in op.start]
+
+    def cut(x: ConcreteArray) -> object:
+        x._check_alive(op.name)
+        op.infer(x.type)  # refuses a start out of bounds, which a dynamic slice would move
+        kernel = _kernels.get(block) or _kernel(block)
+        return kernel(x, *starts)
+
+    return cut
 
 
 def alone(op: HigherOrder) -> Program:

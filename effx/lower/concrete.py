@@ -22,7 +22,7 @@ from effx.array.promotion import as_operand
 from effx.array.values import HostData, Number
 from effx.effects import isolated, perform
 from effx.errors import BackendError, DonatedArrayError, DTypeError
-from effx.ir.ops.convert import Bitcast
+from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.types import ArrayType, array_type
 from effx.lower.backends import client, default_device
 from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, single
@@ -264,12 +264,14 @@ def _fetch(x: ConcreteArray) -> HostData:
         value = buffer._single_device_array_to_np_array_did_copy()[0]
         value.flags.writeable = False
         return value
-    if t.dtype.kind != "V":
+    if t.dtype.isbuiltin == 1:
         return np.asarray(memoryview(buffer))
     if dtypes.bits(t.dtype) < 8:
-        raise DTypeError(
-            f"numpy.asarray(x): {t!r} has elements of less than a byte; convert it with astype(int8) first"
-        )
+        with isolated():
+            wide = cast("ConcreteArray", perform(Convert(dtypes.int8), (x,)))
+        value = np.asarray(memoryview(wide.buffer)).astype(t.dtype)
+        value.flags.writeable = False
+        return value
     raw = dtypes.uint16 if t.dtype.itemsize == 2 else dtypes.uint8
     with isolated():
         bits = cast("ConcreteArray", perform(Bitcast(raw), (x,)))

@@ -488,18 +488,18 @@ def module_text(
 
 
 def lowest(t: ArrayType) -> Scalar:
-    """Returns the smallest value of a dtype: minus infinity for floats."""
+    """Returns the smallest value of a dtype: minus infinity for floats that have it."""
     if t.kind == "f":
-        return -math.inf
+        return -math.inf if dtypes.has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).min)
     if t.kind == "b":
         return False
     return int(dtypes.iinfo(t.dtype).min)
 
 
 def highest(t: ArrayType) -> Scalar:
-    """Returns the largest value of a dtype: infinity for floats."""
+    """Returns the largest value of a dtype: infinity for floats that have it."""
     if t.kind == "f":
-        return math.inf
+        return math.inf if dtypes.has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).max)
     if t.kind == "b":
         return True
     return int(dtypes.iinfo(t.dtype).max)

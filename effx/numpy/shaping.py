@@ -14,6 +14,7 @@ from effx import dtypes
 from effx.array import Array, arithmetic, indexing, promotion, reducing, shaping
 from effx.array.promotion import as_operand, host_array
 from effx.array.shaping import normalize_axes, normalize_axis
+from effx.effects import current_frame
 from effx.errors import ShapeError
 from effx.ir.ops.shape import Iota, Pad, Reverse
 from effx.ir.types import Shape, array_type
@@ -296,6 +297,8 @@ def _rolled(x: Array, by: Any, axis: int) -> Array:
         if cut == 0:
             return x
         before = (slice(None),) * axis
+        if current_frame() is None:  # one shape for all shifts, which one compiled kernel serves
+            return shaping.concatenate([x, x], axis)[(*before, slice(cut, cut + n))]
         return shaping.concatenate([x[(*before, slice(cut, None))], x[(*before, slice(None, cut))]], axis)
     shift = operand(by, "roll")
     if shift.type.kind not in "iu" or shift.type.ndim:

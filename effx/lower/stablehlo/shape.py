@@ -46,7 +46,18 @@ def reverse(body: Body, op: s.Reverse, inputs: Inputs, outputs: Outputs) -> str:
 
 @emits(s.Concatenate)
 def concatenate(body: Body, op: s.Concatenate, inputs: Inputs, outputs: Outputs) -> str:
-    return _one(body, "concatenate", inputs, outputs, f", dim = {op.axis}")
+    t = outputs[0].type
+    if dtypes.bits(t.dtype) >= 8:
+        return _one(body, "concatenate", inputs, outputs, f", dim = {op.axis}")
+    # XLA:CPU ends the process on elements of less than a byte.
+    wide, names = dtypes.int8 if t.kind == "i" else dtypes.uint8, []
+    for x in inputs:
+        w = array_type(wide, x.type.shape).mlir
+        names.append((body.line(f"stablehlo.convert {body.name(x)} : ({x.type.mlir}) -> {w}"), w))
+    w = array_type(wide, t.shape).mlir
+    parts, kinds = ", ".join([n for n, _ in names]), ", ".join([k for _, k in names])
+    joined = body.line(f"stablehlo.concatenate {parts}, dim = {op.axis} : ({kinds}) -> {w}")
+    return body.line(f"stablehlo.convert {joined} : ({w}) -> {t.mlir}")
 
 
 @emits(s.Pad)

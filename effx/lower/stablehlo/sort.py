@@ -6,6 +6,8 @@ for any other. So float keys are mapped to integers of the same order first, out
 Never: order floats by `<` alone, which NaN breaks.
 """
 
+import numpy as np
+
 from effx import dtypes
 from effx.ir.ops.sort import Sort
 from effx.ir.program import Atom, Var
@@ -19,12 +21,32 @@ _INTS = {8: dtypes.int8, 16: dtypes.int16, 32: dtypes.int32, 64: dtypes.int64}
 def ordered_bits(body: Body, x: str, t: ArrayType) -> tuple[str, ArrayType]:
     """Maps floats to signed integers of the same order: -0.0 as 0.0, NaN above all.
 
+    Where NaN has the sign bit, nothing else needs care: there is no -0.0, and of float8_e8m0fnu, which
+    counts upwards without a sign, only the first bit is turned over.
+
     A positive float's bits, read as an integer, grow with it; a negative one's fall. Flipping all
     bits but the sign of negative ones makes one order of both.
     """
     width = dtypes.bits(t.dtype)
     it = array_type(_INTS[width], t.shape)
     mask = array_type(dtypes.bool_, t.shape).mlir
+    if nan_is_signed(t.dtype):
+        bits = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
+        least = body.constant(-(2 ** (width - 1)), it)
+        if t.dtype == dtypes.float8_e8m0fnu:
+            return body.line(f"stablehlo.xor {bits}, {least} : {it.mlir}"), it
+        is_nan = body.line(
+            f"stablehlo.compare EQ, {bits}, {least}, SIGNED : ({it.mlir}, {it.mlir}) -> {mask}"
+        )
+        top = body.constant(2 ** (width - 1) - 1, it)
+        # NaN would come between the signs; what is not negative moves down there, and NaN to the top.
+        turned = _flip(body, bits, it, width)
+        sign = body.line(
+            f"stablehlo.shift_right_arithmetic {turned}, {body.constant(width - 1, it)} : {it.mlir}"
+        )
+        down = body.line(f"stablehlo.not {sign} : {it.mlir}")
+        below = body.line(f"stablehlo.add {turned}, {down} : {it.mlir}")
+        return body.line(f"stablehlo.select {is_nan}, {top}, {below} : {mask}, {it.mlir}"), it
     zero, nan = body.constant(0.0, t), body.constant(float("nan"), t)
     is_zero = body.line(f"stablehlo.compare EQ, {x}, {zero}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
     x1 = body.line(f"stablehlo.select {is_zero}, {zero}, {x} : {mask}, {t.mlir}")
@@ -32,6 +54,11 @@ def ordered_bits(body: Body, x: str, t: ArrayType) -> tuple[str, ArrayType]:
     x2 = body.line(f"stablehlo.select {is_nan}, {nan}, {x1} : {mask}, {t.mlir}")
     bits = body.line(f"stablehlo.bitcast_convert {x2} : ({t.mlir}) -> {it.mlir}")
     return _flip(body, bits, it, width), it
+
+
+def nan_is_signed(dtype: dtypes.DType) -> bool:
+    """Says whether NaN has the sign bit, as in float8 types with one zero or without a sign."""
+    return dtypes.bits(dtype) == 8 and int(np.asarray(np.nan, dtype).view(np.int8)) < 0
 
 
 def _flip(body: Body, bits: str, it: ArrayType, width: int) -> str:
@@ -81,10 +108,12 @@ def _sort_line(
 def sort(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     if not inputs[0].type.size:
         return tuple([body.name(a) for a in inputs])
-    if len(inputs) == 1 and inputs[0].type.kind == "f" and dtypes.bits(inputs[0].type.dtype) in _INTS:
+    t = inputs[0].type
+    if len(inputs) == 1 and t.kind == "f" and dtypes.bits(t.dtype) in _INTS and not nan_is_signed(t.dtype):
         return (_sort_floats(body, op, body.name(inputs[0]), inputs[0].type),)
-    names = [body.name(a) for a in inputs]
-    types = [a.type for a in inputs]
+    # XLA:CPU loses elements of less than a byte.
+    pairs = [_widened(body, a) for a in inputs]
+    names, types = [n for n, _ in pairs], [w for _, w in pairs]
     keys: list[tuple[str, ArrayType]] = []
     for name, t in list(zip(names, types, strict=True))[: op.num_keys]:
         if t.kind == "f":
@@ -100,7 +129,21 @@ def sort(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     operands = [*keys, *[(n, t) for n, t in zip(names, types, strict=True) if (n, t) not in keys]]
     results = _sort_line(body, op, [n for n, _ in operands], [t for _, t in operands], list(range(len(keys))))
     place = {pair: i for i, pair in reversed(list(enumerate(operands)))}
-    return tuple(results[place[n, t]] for n, t in zip(names, types, strict=True))
+    sorted_ = [results[place[pair]] for pair in pairs]
+    return tuple(
+        [
+            y if w is a.type else body.line(f"stablehlo.convert {y} : ({w.mlir}) -> {a.type.mlir}")
+            for y, (_, w), a in zip(sorted_, pairs, inputs, strict=True)
+        ]
+    )
+
+
+def _widened(body: Body, atom: Atom) -> tuple[str, ArrayType]:
+    t = atom.type
+    if dtypes.bits(t.dtype) >= 8 or t.kind == "b":
+        return body.name(atom), t
+    wide = array_type(dtypes.int8 if t.kind == "i" else dtypes.uint8, t.shape)
+    return body.line(f"stablehlo.convert {body.name(atom)} : ({t.mlir}) -> {wide.mlir}"), wide
 
 
 def _sort_floats(body: Body, op: Sort, x: str, t: ArrayType) -> str:
