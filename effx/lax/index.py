@@ -155,6 +155,7 @@ def gather(
     x, indices = as_operand(operand, "gather"), _indices("gather", start_indices)
     chosen = _mode("gather", mode, GatherScatterMode.CLIP)
     n = dimension_numbers
+    _check_numbers("gather", n, GatherDimensionNumbers)
     sizes = ints("gather", "slice_sizes", slice_sizes)
     op = i.Gather(
         n.offset_dims,
@@ -187,6 +188,13 @@ def _fill(t: ArrayType) -> Number:
     return int(info.min) if t.kind == "i" else int(info.max)
 
 
+def _check_numbers(what: str, numbers: object, wanted: type[object]) -> None:
+    if not isinstance(numbers, wanted):
+        raise IndexingError(
+            f"{what}: dimension_numbers must be {wanted.__name__}, got {type(numbers).__name__}"
+        )
+
+
 def _scatter(
     what: str,
     combiner: str,
@@ -198,6 +206,7 @@ def _scatter(
     unique_indices: bool,
     mode: str | GatherScatterMode | None,
 ) -> Array:
+    _check_numbers(what, n, ScatterDimensionNumbers)
     x, update = adapt(what, operand, updates)
     indices = _indices(what, scatter_indices)
     chosen = _mode(what, mode, GatherScatterMode.FILL_OR_DROP)

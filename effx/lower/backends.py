@@ -104,6 +104,25 @@ def _check_not_started(count: int) -> None:
 num_cpu_devices.subscribe_global(_check_not_started)
 
 
+_warned = False
+
+
+def _before_fork() -> None:
+    global _warned
+    if _clients and not _warned:
+        _warned = True
+        warnings.warn(
+            "os.fork: XLA's threads do not live on in the child process, where a computation of effx will hang; "
+            "use multiprocessing's start method 'spawn' or 'forkserver'",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork)
+
+
 def _start(platform: str) -> _jax.Client:
     if platform == "cpu":
         return _jax.get_tfrt_cpu_client(asynchronous=True, num_devices=num_cpu_devices.value)

@@ -15,8 +15,9 @@ import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
-from effx.errors import BackendError
+from effx.errors import BackendError, ShapeError
 from effx.flags import log_compiles
+from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.backends import platform_of
@@ -46,6 +47,7 @@ class Executable:
         kept: for each input whether the executable takes it.
         committed: whether results are bound to the device.
         text: the StableHLO it was compiled from.
+        name: what errors call it.
     """
 
     loaded: _jax.LoadedExecutable
@@ -59,6 +61,7 @@ class Executable:
     kept: tuple[bool, ...]
     committed: bool
     text: str
+    name: str
     handlers: list[_jax.ResultHandler]
 
     def takes_as_is(self, arrays: Sequence[ConcreteArray]) -> bool:
@@ -77,7 +80,16 @@ class Executable:
         """Runs on arrays for all inputs, moved where they must be; gives one array for each output."""
         given = zip(arrays, self.places, self.kept, strict=True)
         arguments = [buffer_for(x, place) for x, place, keep in given if keep]
-        results = self.loaded.execute_sharded([*self.constants, *arguments])
+        try:
+            results = self.loaded.execute_sharded([*self.constants, *arguments])
+        except _jax.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            shown = ", ".join(map(repr, self.out_types[:4])) + ", ..." * (len(self.out_types) > 4)
+            size = sum([t.size * t.dtype.itemsize for t in self.out_types])
+            raise BackendError(
+                f"{self.name}: out of memory on {_names(self.devices)}; the results ({shown}) take {size} bytes"
+            ) from error
         return [ConcreteArray(b) for b in results.consume_with_handlers(self.handlers)]
 
 
@@ -96,6 +108,31 @@ def used_inputs(program: Program) -> tuple[bool, ...]:
     used = {x for e in program.equations for x in e.inputs if type(x) is Var}
     used |= {x for x in program.outputs if type(x) is Var}
     return tuple([x in used for x in program.inputs])
+
+
+# XLA counts an array's bytes in 64 bits, with a sign, and ends the process where sums of them overflow.
+LARGEST = 2**60
+
+
+def check_sizes(program: Program) -> None:
+    """Refuses arrays that no memory can address.
+
+    Raises:
+        ShapeError: one has more than `LARGEST` bytes.
+    """
+    waiting, seen = [program], {program}
+    while waiting:
+        for equation in waiting.pop().equations:
+            op = equation.op
+            for var in equation.outputs:
+                t = var.type
+                if t.size * t.dtype.itemsize > LARGEST:
+                    raise ShapeError(
+                        f"{op.name}: {t!r} would have {t.size} elements, which no memory can hold"
+                    )
+            if isinstance(op, HigherOrder):
+                waiting += [p for p in op.programs if p not in seen]
+                seen.update(op.programs)
 
 
 def compile_program(
@@ -120,6 +157,7 @@ def compile_program(
     Raises:
         BackendError: XLA refuses the program.
     """
+    check_sizes(program)
     n = len(constants)
     used = used_inputs(program)
     kept = (True,) * n + ((True,) * (len(used) - n) if keep_unused else used[n:])
@@ -157,6 +195,7 @@ def compile_program(
         kept=kept[n:],
         committed=bound,
         text=text,
+        name=program.name,
         handlers=[result_handler(t, s, bound) for t, s in zip(out_types, out_shardings, strict=True)],
     )
 

@@ -7,6 +7,7 @@ Never: take lists.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -17,7 +18,7 @@ from effx.array import Array, arithmetic, shaping
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
-from effx.errors import ConcretizationError, ShapeError
+from effx.errors import BackendError, ConcretizationError, ShapeError
 from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
 from effx.ir.types import Shape, array_type
@@ -83,7 +84,13 @@ def arange(
         result = Iota(array_type(found, (count,)), 0)()
         result = result if by == 1 else result * by
         return result if low == 0 else result + low
-    data = np.arange(low, high, by)
+    count = (high - low) / by
+    if not math.isfinite(count):
+        raise ShapeError(f"arange: from {low} to {high} in steps of {by} there is no number of elements")
+    try:
+        data = np.arange(low, high, by)
+    except (MemoryError, ValueError):
+        raise BackendError(f"arange: {math.ceil(count)} elements do not fit into the host's memory") from None
     return constant(data.astype(found), found)
 
 
@@ -133,7 +140,10 @@ def linspace(
         else dtypes.requested(dtype)
     )
     if type(start) in (int, float) and type(stop) in (int, float):
-        data, by = np.linspace(start, stop, count, endpoint, retstep=True)  # type: ignore[call-overload]  # numbers, by their types
+        try:
+            data, by = np.linspace(start, stop, count, endpoint, retstep=True)  # type: ignore[call-overload]  # numbers, by their types
+        except (MemoryError, ValueError):
+            raise BackendError(f"linspace: {count} elements do not fit into the host's memory") from None
         inexact = arithmetic.inexact_dtype(found)
         values = constant((data if dtypes.is_inexact(found) else np.floor(data)).astype(found), found)
         return (values, constant(np.array(by, inexact), inexact)) if retstep else values

@@ -199,6 +199,16 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         "dot_general: contracting sizes differ: lhs f32[2,3] axis 1 is 3, rhs f32[2,3] axis 0 is 2",
     ),
     (
+        lambda: lax.gather(F, np.zeros((1, 1), np.int32), None, (1, 1)),  # type: ignore[arg-type]
+        IndexingError,
+        "gather: dimension_numbers must be GatherDimensionNumbers, got NoneType",
+    ),
+    (
+        lambda: lax.scatter_add(F, np.zeros((1, 1), np.int32), F, None),  # type: ignore[arg-type]
+        IndexingError,
+        "scatter_add: dimension_numbers must be ScatterDimensionNumbers, got NoneType",
+    ),
+    (
         lambda: lax.dot_general(F, G, ((1,), (0,))),  # type: ignore[arg-type]
         ShapeError,
         (

@@ -103,3 +103,30 @@ def test_nothing_is_said_at_the_start() -> None:
         check=True,
     )
     assert (done.stdout, done.stderr) == ("[1. 1.]\n", "")
+
+
+def test_a_fork_is_warned_of_once() -> None:
+    """Threads do not survive a fork; a child that computes nothing does no harm, so it is a warning."""
+    code = """
+import os, warnings
+import effx.numpy as enp
+def fork():
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+    return [str(w.message) for w in said if w.category is RuntimeWarning]
+print(fork())
+enp.ones(2)
+print(*fork())
+print(fork())
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.splitlines() == [
+        "[]",
+        "os.fork: XLA's threads do not live on in the child process, where a computation of effx will hang; "
+        "use multiprocessing's start method 'spawn' or 'forkserver'",
+        "[]",
+    ]

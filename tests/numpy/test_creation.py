@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx.errors import DTypeError, ShapeError
+from effx.errors import BackendError, DTypeError, EffxError, ShapeError
 
 
 @pytest.mark.parametrize(
@@ -192,3 +193,56 @@ def test_devices() -> None:
         enp.full_like(np.ones(1), 2, device=device),
     ):
         assert made.devices() == {device}
+
+
+NO_MEMORY = "{}: out of memory on cpu:0; the results ({}) take {} bytes"
+IMPOSSIBLE = "{}: {} would have {} elements, which no memory can hold"
+
+
+@pytest.mark.parametrize("run", [lambda f: f(), lambda f: effx.jit(f)()], ids=["eager", "jit"])
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (
+            lambda: enp.zeros(2**45),
+            BackendError,
+            NO_MEMORY.format("NAME", "f32[35184372088832]", 2**47),
+        ),
+        (
+            lambda: enp.zeros((2**40, 2**40)),
+            ShapeError,
+            IMPOSSIBLE.format("broadcast_in_dim", "f32[1099511627776,1099511627776]", 2**80),
+        ),
+        (
+            lambda: enp.zeros(2**63),
+            ShapeError,
+            IMPOSSIBLE.format("broadcast_in_dim", "f32[9223372036854775808]", 2**63),
+        ),
+        (
+            lambda: enp.eye(2**30),
+            ShapeError,
+            IMPOSSIBLE.format("iota", "i32[1073741824,1073741824]", 2**60),
+        ),
+        (
+            lambda: enp.arange(1e14),
+            BackendError,
+            "arange: 100000000000000 elements do not fit into the host's memory",
+        ),
+        (
+            lambda: enp.arange(float("nan")),
+            ShapeError,
+            "arange: from 0 to nan in steps of 1 there is no number of elements",
+        ),
+        (
+            lambda: enp.linspace(0, 1, 2**45),
+            BackendError,
+            f"linspace: {2**45} elements do not fit into the host's memory",
+        ),
+    ],
+)
+def test_sizes_beyond_memory(run: Any, make: Any, error: type[EffxError], text: str) -> None:
+    """What does not fit is an error of effx that says what was asked for, not the compiler's."""
+    with pytest.raises(error) as caught:
+        run(make)
+    names = ("broadcast_in_dim", "_lambda_", "<lambda>")
+    assert caught.value.message in [text.replace("NAME", name) for name in names]
