@@ -5,6 +5,8 @@ Never: take lists; effx.numpy refuses or converts them first.
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from effx import dtypes
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
 from effx.array.values import Array
@@ -101,12 +103,11 @@ def floor_divide(x: "Operand", y: "Operand") -> "Array":
             AND, (perform(NE, (perform(SIGN, (a,)), perform(SIGN, (b,)))), perform(REM, (a, b)) != 0)
         )
         return perform(SELECT, tuple(broadcast_arrays([inexact, quotient, quotient - 1])))
-    # floor((a - a mod b) / b): floor(a / b) alone is one too high where a / b rounds up to an integer.
-    rest = _float_remainder(a, b)
-    quotient = perform(DIV, (a - rest, b))
-    rounded = perform(ROUND_TO_EVEN, (quotient,))
-    is_number = perform(e.IsFinite(), (quotient,))
-    return where(is_number, rounded, perform(DIV, (a, b)))
+    # (a - a rem b) / b: floor(a / b) alone is one too high where a / b rounds up to an integer.
+    rest = perform(REM, (a, b))
+    quotient = perform(ROUND_TO_EVEN, (perform(DIV, (a - rest, b)),))
+    above = perform(AND, (perform(NE, (rest < 0, b < 0)), rest != 0))
+    return where(b == 0, perform(DIV, (a, b)), where(above, quotient - 1, quotient))
 
 
 def _float_remainder(a: "Array", b: "Array") -> "Array":
@@ -115,6 +116,16 @@ def _float_remainder(a: "Array", b: "Array") -> "Array":
     # The rest of REM has a's sign; Python's has b's. A zero rest stays.
     other_sign = perform(AND, (perform(NE, (rest < zero, b < zero)), perform(NE, (rest, zero))))
     return where(other_sign, perform(ADD, (rest, b)), rest)
+
+
+def remaining(a: "Array", b: "Array") -> "Array":
+    """Returns the remainder of integers with the dividend's sign; of a division by 0 it is 0."""
+    rest = perform(REM, (a, b))
+    from effx.array.boxes import HostArray
+
+    if type(b) is HostArray and np.all(b.value):
+        return rest
+    return where(b == 0, scalar(0, a.type.dtype), rest)
 
 
 def remainder(x: "Operand", y: "Operand") -> "Array":
@@ -127,7 +138,7 @@ def remainder(x: "Operand", y: "Operand") -> "Array":
         a, b = convert(a, dtypes.int32), convert(b, dtypes.int32)
     if kind == "f":
         return _float_remainder(a, b)
-    rest = perform(REM, (a, b))
+    rest = remaining(a, b)
     if kind == "u":
         return rest
     other_sign = perform(AND, (perform(NE, (rest < 0, b < 0)), rest != 0))

@@ -104,13 +104,12 @@ def _check_not_started(count: int) -> None:
 num_cpu_devices.subscribe_global(_check_not_started)
 
 
-_warned = False
+_warned: list[bool] = []
 
 
 def _before_fork() -> None:
-    global _warned
     if _clients and not _warned:
-        _warned = True
+        _warned.append(True)
         warnings.warn(
             "os.fork: XLA's threads do not live on in the child process, where a computation of effx will hang; "
             "use multiprocessing's start method 'spawn' or 'forkserver'",

@@ -116,7 +116,8 @@ def fmod(x: Operand, y: Operand, /) -> Array:
     >>> int(fmod(-3, 2))
     -1
     """
-    return perform(arithmetic.REM, _integers(x, y))
+    a, b = _integers(x, y)
+    return perform(arithmetic.REM, (a, b)) if a.type.kind == "f" else arithmetic.remaining(a, b)
 
 
 def divmod(x: Operand, y: Operand, /) -> tuple[Array, Array]:

@@ -86,6 +86,7 @@ _EXP = e.Exp()
 _EXP2 = e.Exp2()
 _EXPM1 = e.Expm1()
 _LOG = e.Log()
+_COMPLEX = e.Complex()
 _LOG1P = e.Log1p()
 _SIN = e.Sin()
 _COS = e.Cos()
@@ -302,7 +303,7 @@ def log2(x: Operand, /) -> Array:
     >>> float(log2(8.0))
     3.0
     """
-    return arithmetic.unary(_LOG, x) * (1 / math.log(2))
+    return _scaled(arithmetic.unary(_LOG, x), 1 / math.log(2))
 
 
 @of_inexact
@@ -312,7 +313,14 @@ def log10(x: Operand, /) -> Array:
     >>> f"{float(log10(1000.0)):.3f}"
     '3.000'
     """
-    return arithmetic.unary(_LOG, x) * (1 / math.log(10))
+    return _scaled(arithmetic.unary(_LOG, x), 1 / math.log(10))
+
+
+def _scaled(x: Array, factor: float) -> Array:
+    # A complex product would have infinity times 0.
+    if x.type.kind != "c":
+        return x * factor
+    return perform(_COMPLEX, (arithmetic.real(x) * factor, imag(x) * factor))
 
 
 @of_real
@@ -472,7 +480,8 @@ def rint(x: Operand, /) -> Array:
     >>> float(rint(2.5))
     2.0
     """
-    a = arithmetic.to_inexact(as_operand(x, "rint"))
+    a = as_operand(x, "rint")
+    a = convert(a, dtypes.canonicalize(dtypes.float64)) if a.type.kind in "biu" else a
     return arithmetic.round_(a) if a.type.kind == "c" else perform(arithmetic.ROUND_TO_EVEN, (a,))
 
 
@@ -537,7 +546,7 @@ def angle(z: Operand, deg: bool = False) -> Array:
     """
     a = as_operand(z, "angle")
     # An integer has no part to measure from: the result is strong, as JAX has it.
-    parts = (a if a.type.kind in "fc" else convert(a, arithmetic.inexact_dtype(a.type.dtype)),)
+    parts = (a if a.type.kind in "fc" else convert(a, dtypes.canonicalize(dtypes.float64)),)
     result = perform(_ATAN2, (imag(parts[0]), arithmetic.real(parts[0])))
     return degrees(result) if deg else result
 

@@ -126,7 +126,9 @@ print(fork())
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert run.stdout.splitlines() == [
         "[]",
-        "os.fork: XLA's threads do not live on in the child process, where a computation of effx will hang; "
-        "use multiprocessing's start method 'spawn' or 'forkserver'",
+        (
+            "os.fork: XLA's threads do not live on in the child process, where a computation of effx will hang; "
+            "use multiprocessing's start method 'spawn' or 'forkserver'"
+        ),
         "[]",
     ]

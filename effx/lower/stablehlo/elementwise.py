@@ -143,7 +143,18 @@ def complex_to_real(body: Body, op: Elementwise, inputs: Inputs, outputs: Output
     x, out = inputs[0], outputs[0]
     if x.type.kind == "u":
         return body.name(x)  # StableHLO has no abs of unsigned integers
-    return body.line(f"stablehlo.{op.name} {body.name(x)} : ({x.type.mlir}) -> {out.type.mlir}")
+    name = body.line(f"stablehlo.{op.name} {body.name(x)} : ({x.type.mlir}) -> {out.type.mlir}")
+    if type(op) is not e.Abs or x.type.kind != "c":
+        return name
+    # XLA makes NaN of an infinite number with a NaN part, whose distance from 0 is infinite all the same.
+    t, mask = out.type.mlir, array_type(dtypes.bool_, out.type.shape).mlir
+    infinity = body.constant(math.inf, out.type)
+    for part in ("real", "imag"):
+        number = body.line(f"stablehlo.{part} {body.name(x)} : ({x.type.mlir}) -> {t}")
+        size = body.line(f"stablehlo.abs {number} : ({t}) -> {t}")
+        infinite = body.line(f"stablehlo.compare EQ, {size}, {infinity}, FLOAT : ({t}, {t}) -> {mask}")
+        name = body.line(f"stablehlo.select {infinite}, {infinity}, {name} : {mask}, {t}")
+    return name
 
 
 @emits(e.Complex)

@@ -1,0 +1,71 @@
+"""Values at infinity, at zero and on branch points, against NumPy.
+
+Never: tests what NumPy and JAX define differently without saying so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+
+inf, nan = np.inf, np.nan
+Z = np.asarray([0j, complex(inf, nan), complex(nan, -inf), complex(-inf, 1), complex(3, 4)], np.complex64)
+F = np.asarray([inf, -inf, 1, -1, nan, 0, 1, -1, 1, 7, -7], np.float32)
+G = np.asarray([2, 2, 0, 0, 1, 0, inf, inf, -inf, -2, 2], np.float32)
+I = np.asarray([5, -5, 0, 7, -7], np.int32)  # noqa: E741 - integers
+BY = np.asarray([0, 0, 0, -2, 2], np.int32)
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("abs", (Z,)),
+        ("log10", (Z[:1],)),
+        ("log2", (Z[:1],)),
+        ("floor_divide", (F, G)),
+        ("remainder", (F, G)),
+        ("fmod", (F, G)),
+        ("remainder", (I, BY)),
+        ("remainder", (I.astype(np.uint8), BY.astype(np.uint8))),
+        ("remainder", (I, np.int32(0))),
+        ("remainder", (np.int32(5), BY)),
+        ("fmod", (I, BY)),
+    ],
+)
+def test_edges_against_numpy(name: str, operands: Any) -> None:
+    """Eager and compiled, alone and over a batch."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = getattr(np, name)(*operands)
+    function = getattr(enp, name)
+    for result in (function(*operands), effx.jit(function)(*operands)):
+        np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-6)
+
+
+def test_integers_divided_by_zero() -> None:
+    """JAX's values: there is no exception to raise, and no infinity."""
+    np.testing.assert_array_equal(enp.floor_divide(I[:3], BY[:3]), [-2, -2, -1])
+    np.testing.assert_array_equal(
+        enp.remainder(np.asarray([True, False]), np.asarray([False, False])), [0, 0]
+    )
+
+
+def test_slope_of_the_cube_root_at_zero() -> None:
+    """It is infinite, as the limit is."""
+    assert float(effx.grad(enp.cbrt)(0.0)) == inf
+    np.testing.assert_allclose(effx.grad(enp.cbrt)(8.0), 1 / 12, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "bool"])
+def test_integers_become_the_default_float(dtype: str) -> None:
+    """rint and angle give NumPy's double precision for integers where that is enabled."""
+    x = np.ones(2, dtype)
+    with effx.enable_x64(True):
+        assert enp.rint(x).dtype == enp.angle(x).dtype == np.float64
+    assert enp.rint(x).dtype == enp.angle(x).dtype == np.float32
