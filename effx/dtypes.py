@@ -5,7 +5,6 @@ Never: look at an array's values, or keep a 64-bit dtype that the `enable_x64` f
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
@@ -370,16 +369,6 @@ def tangent_dtype(dtype: DType) -> DType:
     (dtype('float32'), True)
     """
     return dtype if dtype in _IS_INEXACT else float0
-
-
-@functools.cache
-def has_infinity(dtype: DType) -> bool:
-    """Says whether a float dtype has infinities; most float8 types have only NaN.
-
-    >>> has_infinity(float16), has_infinity(float8_e4m3fn)
-    (True, False)
-    """
-    return bool(np.isinf(np.asarray(np.inf, dtype).astype(np.float64)))
 
 
 def finfo(dtype: DTypeLike) -> np.finfo[np.floating]:

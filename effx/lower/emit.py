@@ -6,6 +6,7 @@ where a line of text costs about one.
 Never: say how one operation looks; `effx.lower.stablehlo` does, a family a file.
 """
 
+import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -487,10 +488,16 @@ def module_text(
     return "\n".join(parts)
 
 
+@functools.cache
+def _has_infinity(dtype: dtypes.DType) -> bool:
+    """Says whether a float dtype has infinities; most float8 types have only NaN."""
+    return bool(np.isinf(np.asarray(np.inf, dtype).astype(np.float64)))
+
+
 def lowest(t: ArrayType) -> Scalar:
     """Returns the smallest value of a dtype: minus infinity for floats that have it."""
     if t.kind == "f":
-        return -math.inf if dtypes.has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).min)
+        return -math.inf if _has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).min)
     if t.kind == "b":
         return False
     return int(dtypes.iinfo(t.dtype).min)
@@ -499,7 +506,7 @@ def lowest(t: ArrayType) -> Scalar:
 def highest(t: ArrayType) -> Scalar:
     """Returns the largest value of a dtype: infinity for floats that have it."""
     if t.kind == "f":
-        return math.inf if dtypes.has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).max)
+        return math.inf if _has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).max)
     if t.kind == "b":
         return True
     return int(dtypes.iinfo(t.dtype).max)

@@ -481,7 +481,8 @@ def rint(x: Operand, /) -> Array:
     2.0
     """
     a = as_operand(x, "rint")
-    a = convert(a, dtypes.canonicalize(dtypes.float64)) if a.type.kind in "biu" else a
+    if a.type.kind in "biu":
+        a = arithmetic.to_inexact(a) if a.type.weak else convert(a, dtypes.canonicalize(dtypes.float64))
     return arithmetic.round_(a) if a.type.kind == "c" else perform(arithmetic.ROUND_TO_EVEN, (a,))
 
 
