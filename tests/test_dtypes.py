@@ -365,6 +365,8 @@ def test_a_dtype_that_is_not_enabled_warns_where_it_is_asked_for() -> None:
         )
         with effx.enable_x64():
             assert enp.zeros(3, "float64").dtype == np.float64
+
+
 SMALL_FLOATS = [
     "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz",
     "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16",
