@@ -208,8 +208,7 @@ def register_dataclass(
 ) -> C:
     """Make a class a node type that is rebuilt by calling it with its fields as keywords.
 
-    A dataclass is a node without this, rebuilt without a call of `__init__`. Register it for another
-    choice of fields, or where `__post_init__` must run whenever a tree is put together.
+    Without this a dataclass is a leaf, unless a handler's class declares it as its payload or state.
 
     Args:
         nodetype: a dataclass, or any class that takes its fields as keywords.

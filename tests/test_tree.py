@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import pickle
+import sys
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -15,8 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effx import tree, tree_util
-from effx.errors import TreeError
+import effx
+from effx import Array, tree, tree_util
+from effx.errors import DTypeError, TreeError
+from effx.handling import BoxHandler
 from effx.tree import PyTree
 
 
@@ -25,6 +29,7 @@ class Point(NamedTuple):
     y: PyTree
 
 
+@tree.register_record
 @dataclasses.dataclass
 class Layer:
     weight: PyTree
@@ -177,6 +182,7 @@ def test_is_leaf_stops_at_records_too() -> None:
 
 
 def test_records_inside_records_become_nodes_in_one_flatten() -> None:
+    @tree.register_record
     @dataclasses.dataclass(frozen=True, slots=True)
     class Inner:
         a: PyTree
@@ -196,6 +202,7 @@ def test_records_inside_records_become_nodes_in_one_flatten() -> None:
 def test_records_are_rebuilt_without_init() -> None:
     calls = []
 
+    @tree.register_record
     @dataclasses.dataclass
     class Post:
         x: PyTree
@@ -217,6 +224,7 @@ def test_records_are_rebuilt_without_init() -> None:
 
 
 def test_a_subclass_of_a_record_is_a_node_of_its_own() -> None:
+    @tree.register_record
     class Sub(Layer):
         pass
 
@@ -236,7 +244,7 @@ def test_classes_and_exceptions_are_leaves() -> None:
 
 def test_register_leaf() -> None:
     @tree.register_leaf
-    @dataclasses.dataclass
+    @attrs.define
     class Opaque:
         x: int
 
@@ -254,8 +262,89 @@ def test_register_leaf() -> None:
     )
 
 
-def test_many_threads_meet_a_new_record_at_once() -> None:
+def test_dataclasses_are_leaves_until_registered() -> None:
+    """A dataclass may hold configuration: it is a node once it is registered, or a handler's class declares it."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        size: int
+
+    @tree_util.register_dataclass
     @dataclasses.dataclass
+    class State:
+        x: PyTree
+
+    @dataclasses.dataclass
+    class Payload:
+        x: Array
+
+    @dataclasses.dataclass
+    class Kept:
+        n: Array
+
+    class Declares(BoxHandler[Payload, Kept | None]):
+        pass
+
+    assert tree.leaves([Config(3), State(4)]) == [Config(3), 4]
+    assert tree.leaves([Payload(1), Kept(2)]) == [1, 2]  # type: ignore[arg-type]  # any leaf will do
+    with pytest.raises(DTypeError) as error:
+        effx.jit(lambda c: c)(Config(3))
+    assert error.value.message == (
+        "jit: argument 0 must be an array, a number, or a pytree of them, got "
+        f"{Config(3)!r} of type Config; an argument that is no array can be static in jit"
+    )
+    assert effx.jit(lambda c, x: x * c.size, static_argnums=0)(Config(3), 2.0) == 6.0
+
+
+def test_named_tuples_can_be_registered() -> None:
+    """A named tuple is a node of its fields unless its class is registered to be another."""
+    half = collections.namedtuple("half", "x name")  # noqa: PYI024  made anew in this test
+    tree_util.register_pytree_node(half, lambda p: ((p.x,), p.name), lambda name, xs: half(*xs, name))  # type: ignore[call-arg]  # one child
+    assert tree.leaves([half(1, "a"), Point(2, 3)]) == [1, 2, 3]
+    assert tree.map(lambda x: -x, half(1, "a")) == half(-1, "a")
+    out = effx.jit(lambda p: tree.map(lambda x: x * 2, p))(half(2.0, "a"))
+    assert (float(out.x), out.name) == (4.0, "a")
+    assert tree.prefix_errors(half(1, "a"), half(1, "b")) == [
+        "the prefix is a half with static data a, the full tree has b"
+    ]
+    with pytest.raises(TreeError) as error:
+        tree_util.register_pytree_node(half, lambda p: ((), p), lambda p, _: p)
+    assert said(error) == "register_pytree_node: half is a node type already"
+    with pytest.raises(TreeError):
+        tree_util.register_pytree_node(tuple, lambda p: ((), p), lambda p, _: p)
+
+
+@pytest.mark.parametrize("depth", [1500, 5000])
+def test_trees_that_are_nested_too_deeply(depth: int) -> None:
+    """C++ overlooks Python's recursion limit; such a tree is an error that says so."""
+    deep: PyTree = 1.0
+    for i in range(depth):
+        deep = [deep] if i % 2 else {"a": deep}
+    f = effx.jit(lambda x: 1.0)
+    f(1.0)
+    for use in (
+        tree.flatten,
+        tree.leaves_with_path,
+        lambda t: tree.leaves(t, is_leaf=lambda x: False),
+        lambda t: tree.map_with_path(lambda p, x: x, t),
+        lambda t: tree.broadcast([0], [t]),
+        lambda t: tree.prefix_errors(t, t),
+        f,
+        lambda t: effx.jit(lambda x: t)(1.0),
+        lambda t: effx.vmap(lambda x: x)(t),
+    ):
+        with pytest.raises(TreeError) as error:
+            use(deep)
+        assert said(error) == (
+            f"flatten: the tree is nested too deeply, expected fewer than {sys.getrecursionlimit()} levels"
+        )
+    assert f(1.0) == 1.0
+    while isinstance(deep, list | dict):  # not by recursion
+        deep = deep[0] if isinstance(deep, list) else deep["a"]
+
+
+def test_many_threads_meet_a_new_record_at_once() -> None:
+    @attrs.define
     class Fresh:
         x: PyTree
         y: PyTree

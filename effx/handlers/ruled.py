@@ -19,7 +19,7 @@ from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import Named
 from effx.ir.ops.custom import Rules as CustomRules
-from effx.tree.registry import PyTree
+from effx.tree.registry import PyTree, register_declared
 
 __all__ = ["Default", "NamedFunction", "RuledHandler", "check_classes"]
 
@@ -94,6 +94,8 @@ class RuledHandler(PayloadHandler, Generic[S]):
 
     def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)
+        for form in cls.__dict__.get("__orig_bases__", ()):  # the types of payloads and state
+            register_declared(form)
         # A table of its own for each handler class, on top of its base's.
         base = next(k for k in cls.__mro__[1:] if issubclass(k, RuledHandler))
         cls.rules = Rules(cls.name, base.rules)

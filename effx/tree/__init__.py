@@ -1,7 +1,8 @@
 """Pytrees: take nested structures apart, put them together, and map over their leaves.
 
 A tree is a leaf or a node with trees as children. Nodes are None (empty), lists, tuples, named tuples,
-dicts (by sorted keys), `OrderedDict`, `defaultdict`, attrs classes, dataclasses, and registered types.
+dicts (by sorted keys), `OrderedDict`, `defaultdict`, attrs classes, and registered types. A dataclass is one
+once it is registered.
 
 Never: touch a registry other than through `effx.tree.registry`.
 """
@@ -30,6 +31,7 @@ from effx.tree.registry import (
     dispatch,
     flatten,
     is_record,
+    refuse_deep,
     register_fields,
     register_leaf,
     register_node,
@@ -301,6 +303,7 @@ def flatten_with_path(
         def predicate(_path: KeyPath, subtree: PyTree) -> bool:
             return plain(subtree)
 
+    refuse_deep(tree)
     found, treedef = users.flatten_with_path(tree, predicate)
     if settle([leaf for _, leaf in found]):
         return flatten_with_path(tree, is_leaf, is_leaf_takes_path)

@@ -20,6 +20,7 @@ from effx.tree.registry import (
     PyTreeDef,
     SequenceKey,
     flatten,
+    named,
     users,
 )
 
@@ -139,7 +140,7 @@ def _mismatches(
         yield f"{where}{a_name} is {_say(prefix)}, {b_name} {_say(full)}"
         return
     a_children, b_children = list(a[0]), list(b[0])
-    if isinstance(prefix, tuple) and hasattr(prefix, "_fields"):
+    if isinstance(prefix, tuple) and hasattr(prefix, "_fields") and type(prefix) not in named:
         # jaxlib 0.10 gives every child of a named tuple the first one's key.
         a_children = [(GetAttrKey(name), x) for name, x in zip(prefix._fields, prefix, strict=True)]
     if isinstance(prefix, dict) and prefix.keys() != full.keys():

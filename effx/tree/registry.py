@@ -6,12 +6,13 @@ Never: use jaxlib's default registry, which belongs to jax, or look inside a lea
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from inspect import getattr_static
 from operator import attrgetter
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast, get_args
 
 from jaxlib._jax import pytree as _cpp
 
@@ -60,6 +61,7 @@ _LOCK = threading.RLock()
 _settled: set[type[object]] = set()  # types of leaves about which `settle` has decided
 _opaque: set[type[object]] = set()  # types that stay leaves, subclasses included
 _automatic: set[type[object]] = set()  # record types that became nodes on first sight
+named: set[type[object]] = set()  # named tuples' classes that were registered; all others are nodes too
 
 _flatten = users.flatten
 _is_settled = _settled.issuperset
@@ -75,19 +77,47 @@ def flatten(tree: PyTree, is_leaf: IsLeaf | None = None) -> tuple[list[PyTree], 
     >>> flatten({"b": [1, 2], "a": None})
     ([1, 2], PyTreeDef({'a': None, 'b': [*, *]}))
     """
-    found = _flatten(tree, is_leaf)
+    if is_leaf is not None:
+        refuse_deep(tree)
+    try:
+        found = _flatten(tree, is_leaf)
+    except SystemError as error:
+        raise too_deep("flatten") from error
     # 13 ns a leaf: the types of leaves, all in C.
     if not _is_settled(map(type, found[0])) and settle(found[0]):
         return flatten(tree, is_leaf)
     return found
 
 
+def too_deep(what: str) -> TreeError:
+    """The error for a tree in which jaxlib's C++ ran into Python's recursion limit, which it does not report."""
+    return TreeError(
+        f"{what}: the tree is nested too deeply, expected fewer than {sys.getrecursionlimit()} levels"
+    )
+
+
+def refuse_deep(tree: PyTree) -> None:
+    """Refuses a tree that is nested too deeply before Python functions are called on its parts.
+
+    C++ would call them with an error set.
+
+    Raises:
+        TreeError: it is.
+    """
+    try:
+        _flatten(tree)
+    except SystemError as error:
+        raise too_deep("flatten") from error
+    except Exception:  # noqa: BLE001  of a part that need not be taken apart
+        pass
+
+
 def settle(leaves: list[PyTree]) -> bool:
-    """Make nodes of the attrs classes and dataclasses among the leaves; true if there were any."""
+    """Make nodes of the attrs classes among the leaves; true if there were any."""
     changed = False
     with _LOCK:
         for cls in set(map(type, leaves)) - _settled:
-            if is_record(cls) and not users.is_node(cls):
+            if not users.is_node(cls) and is_record(cls):
                 data, meta = _fields(cls)
                 _register_record(cls, data, meta)
                 _automatic.add(cls)
@@ -97,13 +127,17 @@ def settle(leaves: list[PyTree]) -> bool:
 
 
 def is_record(cls: type[object]) -> bool:
-    """Whether a type is a node without being registered: an attrs class or dataclass, but no exception.
+    """Whether a type is a node without being registered: an attrs class, but no exception.
+
+    A dataclass is a leaf until it is registered: many hold configuration.
 
     >>> is_record(int)
     False
     """
-    if not (hasattr(cls, "__attrs_attrs__") or hasattr(cls, "__dataclass_fields__")):
-        return False
+    return hasattr(cls, "__attrs_attrs__") and _may_be_node(cls)
+
+
+def _may_be_node(cls: type[object]) -> bool:
     return not issubclass(cls, BaseException) and _opaque.isdisjoint(cls.__mro__)
 
 
@@ -176,7 +210,8 @@ def _register_record(cls: type[object], data: list[str], meta: list[str]) -> Non
 
 
 def _refuse_twice(who: str, cls: type[object]) -> None:
-    if users.is_node(cls):
+    plain = issubclass(cls, tuple) and hasattr(cls, "_fields") and cls not in named
+    if users.is_node(cls) and not plain:
         why = "it became a node when a tree with it was first flattened, register it before" * (
             cls in _automatic
         )
@@ -206,6 +241,8 @@ def register_node(
     """
     with _LOCK:
         _refuse_twice(who, cls)
+        if issubclass(cls, tuple):
+            named.add(cls)
         for registry in (users, dispatch):
             registry.register_node(cls, flatten_node, unflatten_node, flatten_with_keys)
 
@@ -239,7 +276,7 @@ def register_record(cls: C) -> C:
     """
     with _LOCK:
         if cls not in _automatic:
-            if not is_record(cls):
+            if not (is_record(cls) or (dataclasses.is_dataclass(cls) and _may_be_node(cls))):
                 raise TreeError(
                     f"register_attrs: got {cls.__qualname__}, expected an attrs class or dataclass that is "
                     "no exception and not registered as a leaf"
@@ -248,6 +285,19 @@ def register_record(cls: C) -> C:
             _register_record(cls, *_fields(cls))
             _automatic.add(cls)
     return cls
+
+
+def register_declared(form: object) -> None:
+    """Make nodes of the dataclasses that a type annotation names, as a handler's declares its payloads."""
+    if (
+        isinstance(form, type)
+        and dataclasses.is_dataclass(form)
+        and not users.is_node(form)
+        and _may_be_node(form)
+    ):
+        register_record(form)
+    for part in get_args(form):
+        register_declared(part)
 
 
 def register_leaf(cls: C) -> C:
