@@ -13,7 +13,7 @@ from effx import dtypes
 from effx.array.boxes import HostArray
 from effx.array.values import Array, Number, Operand
 from effx.dtypes import DType
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, source_in_force
 from effx.flags import numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
@@ -178,7 +178,8 @@ def broadcast_arrays(arrays: Sequence[Array], keep_scalars: bool = True) -> list
     if len(shapes) < 2:
         return list(arrays)
     mode = numpy_rank_promotion.value
-    if mode != "allow" and len({len(s) for s in shapes}) > 1:
+    # What a handler's rule performs is not the user's broadcasting: it stands at an operation of the user's.
+    if mode != "allow" and source_in_force.get() is None and len({len(s) for s in shapes}) > 1:
         text = f"broadcast: operands of different rank: {', '.join(repr(x.type) for x in arrays)}"
         if mode == "raise":
             raise ShapeError(f"{text}; numpy_rank_promotion is 'raise'")

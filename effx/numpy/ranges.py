@@ -160,9 +160,10 @@ def linspace(
     ramp = np.arange(count).reshape((count,) + (1,) * a.type.ndim) / max(parts, 1)
     t = constant(ramp.astype(computed), computed)
     # Weighted from both ends: exact at start, and rounded alike from either side.
-    result = a * (1 - t) + b * t if count else broadcast_to(a, (0, *a.type.shape))
+    first, last = shaping.expand_dims(a, 0), shaping.expand_dims(b, 0)
+    result = first * (1 - t) + last * t if count else broadcast_to(a, (0, *a.type.shape))
     if endpoint and count > 1:
-        result = shaping.concatenate([result[:-1], shaping.expand_dims(b, 0)], 0)
+        result = shaping.concatenate([result[:-1], last], 0)
     if axis:
         result = shaping.moveaxis(result, 0, axis)
     if dtypes.is_integer(found):

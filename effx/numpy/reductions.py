@@ -535,5 +535,9 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
         widths = as_operand(dx, "trapezoid")
     else:
         points = as_operand(x, "trapezoid")
-        widths = diff(points if points.type.ndim == 1 else shaping.moveaxis(points, place, -1))
+        if points.type.ndim == 1:
+            points = shaping.reshape(points, (1,) * (values.type.ndim - 1) + (-1,))
+        else:
+            points = shaping.moveaxis(points, place, -1)
+        widths = diff(points)
     return reducing.sum(widths * (values[..., 1:] + values[..., :-1]), -1) * 0.5

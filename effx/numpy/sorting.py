@@ -279,5 +279,6 @@ def isin(
     others = shaping.reshape(others, -1)
     if not others.type.size:
         return filled(x.type.shape, invert, dtypes.bool_)
-    found = reducing.any(shaping.expand_dims(x, -1) == others, -1)
+    beside = shaping.reshape(others, (1,) * x.type.ndim + (-1,))
+    found = reducing.any(shaping.expand_dims(x, -1) == beside, -1)
     return arithmetic.NOT(found) if invert else found

@@ -47,7 +47,7 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
         last: Array = convert(n - 1 - reducing.sum(missing, -1), wide)
     else:
         last = broadcast_to(scalar(float(n - 1), wide, False), tuple(sizes))
-    place: Array = points * last
+    place: Array = points * shaping.expand_dims(last, 0)
     low, high = perform(arithmetic.FLOOR, (place,)), perform(e.Ceil(), (place,))
     weight = place - low
 
