@@ -24,6 +24,8 @@ from effx.array.parameters import Size as Size
 from effx.array.values import Array as Array, Scalar as Scalar
 from effx.flags import (
     config as config,
+    debug_infs as debug_infs,
+    debug_nans as debug_nans,
     default_matmul_precision as default_matmul_precision,
     disable_jit as disable_jit,
     enable_checks as enable_checks,

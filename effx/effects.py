@@ -5,17 +5,18 @@ operation gives it its meaning and runs in the context of the next handler outwa
 an interest when one of the operands is a box of its frame, when it handles an effect that the
 operation carries (an axis name, say), or when it intercepts everything.
 
-Never: know what an array is, or import anything but `effx.errors`.
+Never: know what an array is, or import anything but `effx.errors` and `effx.caching`.
 """
 
 import importlib
 from collections.abc import Callable, Hashable, Iterator
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from types import TracebackType
 from typing import ClassVar, Generic, TypeVar, cast, final
 
 import attrs
 
+from effx.caching import compare_strictly
 from effx.errors import EffxError, NoRuleError, Source, TransformError, hide_internal_frames
 
 __all__ = [
@@ -105,6 +106,13 @@ class Operation(Generic[R_co]):
             raise TransformError(f"{cls.name}: effects must be a frozenset of labels, got {effects!r}")
 
     @classmethod
+    def __attrs_init_subclass__(cls) -> None:
+        # Kernels and programs are found by operations, and 0.0 == -0.0. The operations of the IR have no
+        # such parameters: their validators admit one type each.
+        if not cls.__module__.startswith("effx.ir."):
+            compare_strictly(cls)
+
+    @classmethod
     def can_decompose(cls) -> bool:
         """Says whether the class expresses itself by others."""
         return cls.decompose is not Operation.decompose or decompositions.find(cls) is not None
@@ -127,6 +135,10 @@ class Handler:
         super().__init_subclass__(**arguments)
         if "name" not in cls.__dict__:
             cls.name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+
+    @classmethod
+    def __attrs_init_subclass__(cls) -> None:
+        compare_strictly(cls)
 
     def handle(self, frame: "Frame", op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Interprets `op`. Runs with the next handler outward as the current one."""
@@ -156,19 +168,31 @@ class Frame:
         handler: what gives operations their meaning.
         outer: the next frame outward.
         live: False once the handler's scope has ended; its boxes are then dead.
+        opaque: True where this frame or one around intercepts or watches: compiled functions must not run past it.
         origin: the function and line under which it was installed, for errors.
         state: what an individual handler keeps while it is installed.
         collected: what a handler that collects has been given since.
         memory: what a handler remembers in Python while it is installed; programs do not carry it.
     """
 
-    __slots__ = ("_collected", "_memory", "handler", "intercepts", "live", "origin", "outer", "state")
+    __slots__ = (
+        "_collected",
+        "_memory",
+        "handler",
+        "intercepts",
+        "live",
+        "opaque",
+        "origin",
+        "outer",
+        "state",
+    )
 
     def __init__(self, handler: Handler, outer: "Frame | None", origin: str = "") -> None:
         self.handler = handler
         self.outer = outer
         self.intercepts = handler.intercepts
         self.live = True
+        self.opaque: bool = handler.intercepts or handler.watches or (outer is not None and outer.opaque)
         self.origin = origin
         self.state: object = None
         # Made when asked for: a frame is made for each eager derivative.
@@ -253,15 +277,16 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         break
     if frame is None:
         frame = outermost
-    token = _current.set(frame.outer)
+    # Set inside of the try, and put back by value: an interrupt may come after any call.
     try:
+        _current.set(frame.outer)
         return frame.handler.handle(frame, op, operands)
     except EffxError as error:
         # The performs nearer to the user run this later, so the last one wins: the whole stack.
         error.handlers = stack_of(entered)
         raise
     finally:
-        _current.reset(token)
+        _current.set(entered)
 
 
 def forward(op: Operation[R], operands: tuple[Value, ...]) -> R:
@@ -289,11 +314,6 @@ def is_in_scope(frame: Frame | None) -> bool:
     return False
 
 
-# Called with True when an intercepting or watching frame opens and with False when it closes: the
-# compiled fast path must not run past such a handler.
-interception_listeners: list[Callable[[bool], None]] = []
-
-
 class handle:
     """Installs a handler for the length of a `with` block and gives its frame.
 
@@ -301,32 +321,55 @@ class handle:
     asyncio-safe: the stack lives in a context variable.
     """
 
-    __slots__ = ("frame", "token")
+    __slots__ = ("entered", "frame")
 
     def __init__(self, handler: Handler, origin: str = "") -> None:
         self.frame = Frame(handler, _current.get(), origin)
-        self.token: Token[Frame | None] | None = None
+        self.entered = False
 
     def __enter__(self) -> Frame:
-        self.token = _current.set(self.frame)
-        if self.frame.intercepts or self.frame.handler.watches:
-            for listener in interception_listeners:
-                listener(True)
+        try:
+            self.entered = True
+            _current.set(self.frame)
+        except BaseException:
+            self._leave()
+            raise
         return self.frame
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self.token is not None
-        self.frame.live = False
-        _current.reset(self.token)
+        try:
+            self._leave()
+        except KeyboardInterrupt:
+            self._leave()
+            raise
         if error is not None:
             if isinstance(error, EffxError) and not error.handlers:
                 error.handlers = stack_of(self.frame)  # raised outside of any operation
             hide_internal_frames(error)
-        if self.frame.intercepts or self.frame.handler.watches:
-            for listener in interception_listeners:
-                listener(False)
+
+    def _leave(self) -> None:
+        frame = self.frame
+        frame.live = False
+        current = _current.get()
+        if current is frame:
+            # Frames that were left while this one was inside are dead already.
+            outer = frame.outer
+            while outer is not None and not outer.live:
+                outer = outer.outer
+            _current.set(outer)
+        else:
+            # Left while others are inside, as generators do: taken out from between them.
+            while current is not None:
+                if current.outer is frame:
+                    current.outer = frame.outer
+                current = current.outer
+
+    def __del__(self) -> None:
+        # An interrupt can come before `__exit__` has begun.
+        if getattr(self, "entered", False) and self.frame.live:
+            self._leave()
 
 
 class resumed:
@@ -336,18 +379,23 @@ class resumed:
     where another frame is innermost.
     """
 
-    __slots__ = ("frame", "token")
+    __slots__ = ("before", "frame")
 
     def __init__(self, frame: Frame | None) -> None:
         self.frame = frame
+        self.before = _current.get()
 
     def __enter__(self) -> None:
-        self.token = _current.set(self.frame)
+        try:
+            _current.set(self.frame)
+        except BaseException:
+            _current.set(self.before)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _current.reset(self.token)
+        _current.set(self.before)
 
 
 class isolated(resumed):

@@ -13,6 +13,7 @@ import os
 import sys
 import warnings
 from bisect import bisect_right
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import CodeType, FrameType, TracebackType
 
@@ -31,6 +32,7 @@ __all__ = [
     "JaxRuntimeError",
     "NoRuleError",
     "NonConcreteBooleanIndexError",
+    "NotFiniteError",
     "ProgramError",
     "ShapeError",
     "TracerArrayConversionError",
@@ -242,6 +244,10 @@ class DonatedArrayError(EffxError, RuntimeError):
     """An array was used after its memory had been given to a computation."""
 
 
+class NotFiniteError(EffxError, FloatingPointError):
+    """An operation gave NaN, or an infinity, where the flags debug_nans or debug_infs ask for an error."""
+
+
 class ProgramError(EffxError, ValueError):
     """A program in the IR is malformed, or its text does not parse."""
 
@@ -272,11 +278,11 @@ def check_function(what: str, fun: object) -> None:
 
 def hide_internal_frames(error: BaseException) -> None:
     """Shortens an error's traceback in place, unless the flag `traceback_filtering` is off."""
-    if hiding[0]:
+    if hiding[0]():
         error.__traceback__ = without_internal_frames(error.__traceback__)
 
 
-hiding = [True]  # set by effx.flags
+hiding: list[Callable[[], object]] = [lambda: True]  # effx.flags puts the flag there
 
 
 def without_internal_frames(traceback: TracebackType | None) -> TracebackType | None:

@@ -9,9 +9,10 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import ContextDecorator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Final, Generic, Literal, TypeVar, cast, final, get_args
+from typing import Final, Generic, Literal, TypeAlias, TypeVar, cast, final, get_args
 
 from effx import errors
 
@@ -47,8 +48,15 @@ MatmulPrecision = Literal["default", "high", "highest", "bfloat16", "tensorfloat
 RankPromotion = Literal["allow", "warn", "raise"]
 DTypePromotion = Literal["standard", "strict"]
 
+Entered: TypeAlias = "tuple[object, Entered | None, int]"
+
 FLAGS: Final[dict[str, AnyFlag]] = {}
 _LOCK = threading.Lock()
+# All overrides of a context, in one variable, so that one look says whether there are any: for each flag a
+# linked list (value, outer, who entered it) and not tokens. An Override then holds no state of its own, so one
+# object can be entered twice, or by two threads.
+_overrides: ContextVar[dict[AnyFlag, Entered] | None] = ContextVar("effx_flags", default=None)
+overrides = _overrides.get
 
 
 class AnyFlag(ABC):
@@ -87,7 +95,7 @@ class Flag(AnyFlag, Generic[T]):
     1
     """
 
-    __slots__ = ("_callbacks", "_check", "_global", "_global_callbacks", "_override", "env", "name")
+    __slots__ = ("_callbacks", "_check", "_global", "_global_callbacks", "env", "name")
 
     def __init__(
         self,
@@ -101,17 +109,15 @@ class Flag(AnyFlag, Generic[T]):
         self._check = check
         self._callbacks: tuple[Callable[[T], None], ...] = ()
         self._global_callbacks: tuple[Callable[[T], None], ...] = ()
-        # A linked list (value, outer) and not tokens: an Override then holds no state of its own, so
-        # one object can be entered twice, or by two threads.
-        self._override: ContextVar[tuple[T, object] | None] = ContextVar(f"effx_{name}", default=None)
         text = os.environ.get(self.env)
         self._global: T = check(name, default) if text is None else check(self.env, parse(self.env, text))
 
     @property
     def value(self) -> T:
         """The value in force in this context: the innermost override, else the global value."""
-        override = self._override.get()
-        return self._global if override is None else override[0]
+        found = overrides()
+        override = None if found is None else found.get(self)
+        return self._global if override is None else cast("T", override[0])
 
     def set(self, value: T) -> None:
         """Make `value` the global value, which every context without an override sees."""
@@ -138,8 +144,8 @@ class Flag(AnyFlag, Generic[T]):
     def subscribe(self, callback: Callable[[T], None]) -> Callable[[], None]:
         """Call `callback` with the value now in force after every enter, exit and set.
 
-        It runs in the thread that made the change. Switching between asyncio tasks changes the value
-        in force without a call, so what a callback wrote may be stale there.
+        It runs in the thread that made the change. Switching between contexts, asyncio tasks say, changes
+        the value in force without a call.
 
         Returns:
             A function that ends the subscription.
@@ -181,20 +187,25 @@ class Flag(AnyFlag, Generic[T]):
             for callback in self._callbacks:
                 callback(value)
 
-    def _enter(self, value: T) -> None:
-        outer = self._override.get()
-        self._override.set((value, outer))
+    def _enter(self, value: T, owner: int) -> None:
+        outer = overrides()
+        within = {} if outer is None else outer.copy()
+        within[self] = (value, within.get(self), owner)
         try:
+            _overrides.set(within)
             self._notify()
         except BaseException:
-            self._override.set(outer)
+            _overrides.set(outer)
             raise
 
     def _exit(self) -> None:
-        inner = self._override.get()
+        left = dict(overrides() or {})
+        inner = left.pop(self, None)
         if inner is None:
             raise RuntimeError(f"{self.name}: left an override that this context never entered")
-        self._override.set(cast("tuple[T, object] | None", inner[1]))
+        if inner[1] is not None:
+            left[self] = inner[1]
+        _overrides.set(left or None)
         self._notify()
 
 
@@ -216,8 +227,8 @@ class Switch(Flag[bool]):
 
 
 @final
-class Override(Generic[T]):
-    """A context manager that gives a flag a value; it may be entered again, and by several threads."""
+class Override(ContextDecorator, Generic[T]):
+    """A context manager, or decorator, that gives a flag a value; it may be entered again, and by several threads."""
 
     __slots__ = ("_flag", "_value")
 
@@ -226,7 +237,7 @@ class Override(Generic[T]):
         self._value = value
 
     def __enter__(self) -> None:
-        self._flag._enter(self._value)
+        self._flag._enter(self._value, id(self))
 
     def __exit__(
         self,
@@ -234,7 +245,20 @@ class Override(Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._flag._exit()
+        before = overrides()
+        try:
+            self._flag._exit()
+        except KeyboardInterrupt:
+            if overrides() is before:
+                self._flag._exit()
+            raise
+
+    def __del__(self) -> None:
+        # An interrupt can come before `__exit__` has begun.
+        flag: Flag[T] | None = getattr(self, "_flag", None)
+        entered = None if flag is None else (overrides() or {}).get(flag)
+        if flag is not None and entered is not None and entered[2] == id(self):
+            flag._exit()
 
 
 _ON = ("1", "true", "yes", "on")
@@ -504,12 +528,7 @@ class Config:
         return platforms.value
 
 
-def _hide_frames(hide: bool) -> None:
-    errors.hiding[0] = hide
-
-
-traceback_filtering.subscribe_global(_hide_frames)
-_hide_frames(traceback_filtering.value)
+errors.hiding[0] = traceback_filtering.read
 
 config: Final = Config()
 

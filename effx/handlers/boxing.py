@@ -164,11 +164,12 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         rule, wants_site = found
         payloads = [x.payload if x.frame is frame else self.lift(x) for x in arrays]  # type: ignore[attr-defined]  # a value with a frame is a Box
         # A rule is the handler's author's: all that it performs stands at the user's line.
-        token = source_in_force.set(current_source())
+        before = source_in_force.get()
         try:
+            source_in_force.set(current_source())
             result = rule(Site(frame, op, arrays), op, *payloads) if wants_site else rule(op, *payloads)
         finally:
-            source_in_force.reset(token)
+            source_in_force.set(before)
         types = [x.type for x in arrays]
         if op.multiple:
             expected = cast("TupleOperation", op).infer(*types)

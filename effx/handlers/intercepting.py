@@ -115,11 +115,12 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         if found is None:
             return self._without_rule(frame, op, arrays)
         # A rule is the handler's author's: all that it performs stands at the user's line.
-        token = source_in_force.set(current_source())
+        before = source_in_force.get()
         try:
+            source_in_force.set(current_source())
             result = found[0](Site(frame, op, arrays), op, *arrays)
         finally:
-            source_in_force.reset(token)
+            source_in_force.set(before)
         if op.multiple:
             self.check_count(
                 op.name, result, len(cast("TupleOperation", op).infer(*[x.type for x in arrays]))

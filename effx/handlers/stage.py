@@ -5,14 +5,14 @@ Never: compute a value.
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from types import TracebackType
-from typing import Self, TypeVar, cast, final
+from typing import TypeVar, cast, final
 
 import attrs
 
 from effx.array import Array, Box, HostArray
 from effx.effects import Frame, Handler, Operation, Value, current_scope, handle, is_in_scope, scope_within
 from effx.errors import Source, TransformError, current_source, source_in_force
+from effx.flags import enable_checks
 from effx.handlers.renewal import stand_in
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
@@ -123,8 +123,10 @@ def stage(
         The program and the values that the function closed over, its first inputs.
     """
     # The program may be called from elsewhere, so scopes around its staging are none of it.
-    place, around = source_in_force.set(None), current_scope.set("")
+    place, around = source_in_force.get(), current_scope.get()
     try:
+        source_in_force.set(None)
+        current_scope.set("")
         with handle(Stage(what), origin) as frame:
             recorder = frame.state = Recorder()
             inputs = [Var(t) for t in types]
@@ -133,34 +135,37 @@ def stage(
                 cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
                 for x in results
             ]
-    finally:
-        source_in_force.reset(place)
-        current_scope.reset(around)
-    return Staged(
-        Program(
-            (*[var for _, var in recorder.captured], *inputs),
-            tuple(recorder.equations),
-            tuple(outputs),
-            name,
-            effect_row(recorder.equations),
-        ),
-        tuple([x for x, _ in recorder.captured]),
+    finally:  # each put back whatever interrupts come
+        try:
+            source_in_force.set(place)
+        finally:
+            current_scope.set(around)
+    program = Program(
+        (*[var for _, var in recorder.captured], *inputs),
+        tuple(recorder.equations),
+        tuple(outputs),
+        name,
+        effect_row(recorder.equations),
     )
+    if enable_checks.value:
+        from effx.ir.check import check  # no part of running programs otherwise
+
+        check(program)
+    return Staged(program, tuple([x for x, _ in recorder.captured]))
 
 
 @final
 class Standing:
-    """Goes through the equations of a program in a `with` block: what is performed stands where the equation stood.
+    """Goes through the equations of a program: what is performed stands where the equation stood.
 
-    That is its line in the user's source, and its scopes within those around.
+    That is its line in the user's source, and its scopes within those around. Whoever makes one puts `place` and
+    `outer` back in the end, in two `finally`s of its own: an interrupt can come before a function has begun.
     """
 
-    __slots__ = ("around", "outer", "place", "scope")
+    __slots__ = ("outer", "place", "scope")
 
-    def __enter__(self) -> Self:
-        self.outer, self.scope = current_scope.get(), ""
-        self.place, self.around = source_in_force.set(None), current_scope.set(self.outer)
-        return self
+    def __init__(self) -> None:
+        self.place, self.outer, self.scope = source_in_force.get(), current_scope.get(), ""
 
     def at(self, equation: Equation) -> None:
         """Goes on to an equation."""
@@ -168,12 +173,6 @@ class Standing:
         if equation.scope != self.scope:
             self.scope = equation.scope
             current_scope.set(scope_within(self.outer, self.scope))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        source_in_force.reset(self.place)
-        current_scope.reset(self.around)
 
 
 def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
@@ -191,7 +190,8 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
     def read(atom: Atom) -> Array:
         return env[atom] if type(atom) is Var else HostArray(atom.value, atom.type)
 
-    with Standing() as standing:
+    standing = Standing()
+    try:
         for equation in program.equations:
             standing.at(equation)
             result = equation.op(*[read(x) for x in equation.inputs])
@@ -199,6 +199,11 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
                 env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))
             else:
                 env[equation.outputs[0]] = cast("Array", result)
+    finally:
+        try:
+            source_in_force.set(standing.place)
+        finally:
+            current_scope.set(standing.outer)
     return [read(x) for x in program.outputs]
 
 

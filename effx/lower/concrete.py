@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from effx.lower.shards import Shard
 
-__all__ = ["ConcreteArray", "as_concrete", "device_get", "device_put", "from_dlpack", "put"]
+__all__ = ["ConcreteArray", "as_concrete", "device_get", "device_put", "from_dlpack", "on_device", "put"]
 
 
 @final
@@ -299,6 +299,17 @@ def _unpickle(data: HostData, weak: bool) -> Array:
     return put(data, array_type(data.dtype, data.shape, weak))
 
 
+def is_frozen(data: HostData) -> bool:
+    """Says whether nobody can write to an array's memory: neither by the array nor by what it is a view of."""
+    owner: object = data
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        owner = owner.base
+    # Anything else that owns memory, a mapped file say, may change it; arrays on devices may be donated.
+    return owner is None or type(owner) is bytes
+
+
 def put(
     data: HostData | Number | np.generic,
     type: ArrayType,
@@ -316,9 +327,9 @@ def put(
     where = default_device() if device is None else device
     sharding = single(where)
     value = np.asarray(data, type.dtype)
-    # The runtime may keep the host memory as the array's own, so data that the caller
-    # could still write to is copied.
-    if value is data and value.flags.writeable:
+    # The runtime may keep the host memory as the array's own, so data that somebody could still write to is copied.
+    made_here = value is not data and value.base is None
+    if not (made_here or is_frozen(value)):
         value = value.copy()
     chosen = device is not None if committed is None else committed
     # The type is final: jaxlib would narrow 64-bit data by the setting of whoever set it last.
@@ -350,20 +361,29 @@ def as_concrete(x: Array) -> ConcreteArray:
     if type(x) is ConcreteArray:
         return x
     if type(x) is HostArray:
-        value = x.value
-        if isinstance(value, np.ndarray):
-            return put(value, x.type)
-        # A number in a loop is the same number each time: keep it on the device. Zeros and complex
-        # numbers go by their text, because 0.0 == -0.0; the type tells 1 from True.
-        key = (value if value and type(value) is not complex else repr(value), x.type)
-        found = _scalars.get(key)
-        if found is None:
-            if len(_scalars) >= 4096:
-                _scalars.clear()
-            found = _scalars[key] = put(value, x.type)
-        return found
+        return put(x.value, x.type)
     assert isinstance(x, Box)
     raise x.escaped()
+
+
+def on_device(x: Array) -> ConcreteArray:
+    """Returns the array on a device to be read by a computation, and by nothing else: numbers are shared.
+
+    Raises:
+        EscapedBoxError: `x` is a box that no handler took.
+    """
+    if type(x) is not HostArray or isinstance(x.value, np.ndarray):
+        return as_concrete(x)
+    value = x.value
+    # A number in a loop is the same number each time: keep it on the device. Zeros and complex
+    # numbers go by their text, because 0.0 == -0.0; the type tells 1 from True.
+    key = (value if value and type(value) is not complex else repr(value), x.type)
+    found = _scalars.get(key)
+    if found is None:
+        if len(_scalars) >= 4096:
+            _scalars.clear()
+        found = _scalars[key] = put(value, x.type)
+    return found
 
 
 def device_put(x: Operand, device: object = None) -> Array:
@@ -391,7 +411,9 @@ def device_put(x: Operand, device: object = None) -> Array:
         if target is None or (array.device == target and array.committed):
             return array
         array._check_alive("device_put")
-        moved = _jax.batched_device_put(array.type, single(target), [array.buffer], [target], True)
+        moved = _jax.batched_device_put(
+            array.type, single(target), [array.buffer], [target], True, enable_x64=True
+        )
         return ConcreteArray(moved)
     assert type(array) is HostArray
     value = array.value if isinstance(array.value, np.ndarray) else np.asarray(array.value, array.type.dtype)

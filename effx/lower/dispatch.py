@@ -8,13 +8,12 @@ Never: trace.
 """
 
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from jaxlib import _jax
 
-from effx import effects, flags
+from effx import flags
 from effx.flags import Flag
 from effx.ir.types import ArrayType
 from effx.lower.concrete import ConcreteArray, result_structure
@@ -42,40 +41,28 @@ Miss = Callable[..., tuple[object, FastPath | None, bool]]
 
 has_fast_path = hasattr(_jax, "pjit") and hasattr(_jax, "PjitFunctionCache")
 
-# One configuration state for each flag that changes what a call means: all of them are part of
-# the C++ look-up key, per thread.
-_KEYED: tuple[Flag[Any], ...] = (
+# One configuration state for each flag that changes what a call means: their global values are part of the C++
+# look-up key. Overrides are a context's, of which C++ knows nothing: jit looks for them first.
+KEYED: tuple[Flag[Any], ...] = (
     flags.enable_x64,
     flags.disable_jit,
     flags.threefry_partitionable,
     flags.default_matmul_precision,
     flags.numpy_rank_promotion,
     flags.numpy_dtype_promotion,
+    flags.debug_nans,
+    flags.debug_infs,
+    flags.enable_checks,
 )
 
 
 def _mirror(flag: Flag[Any]) -> "_jax.config.Config[Any]":
     state = _jax.config.Config(f"effx_{flag.name}", flag.value, include_in_jit_key=True)
-    flag.subscribe(lambda value: state.set_local(_jax.config.unset if value == state.get_global() else value))
     flag.subscribe_global(state.set_global)
     return state
 
 
-_states = {flag.name: _mirror(flag) for flag in _KEYED}
-_intercepted: "_jax.config.Config[bool]" = _jax.config.Config(
-    "effx_intercepted", False, include_in_jit_key=True
-)
-_depth = threading.local()
-
-
-def _on_interception(opened: bool) -> None:
-    # Counted per thread: while any handler that intercepts everything is installed, calls miss.
-    depth = getattr(_depth, "n", 0) + (1 if opened else -1)
-    _depth.n = depth
-    _intercepted.set_local(True if depth > 0 else _jax.config.unset)
-
-
-effects.interception_listeners.append(_on_interception)
+_states = {flag.name: _mirror(flag) for flag in KEYED}
 
 # jaxlib reads three states of its own. Whoever of effx and jax is imported first sets them, and
 # jax's come to stand if it is imported later; effx keeps to calls that do not depend on them then.
@@ -88,8 +75,8 @@ if "jax" not in sys.modules:
 
 
 def reads_scalars() -> bool:
-    """Says whether C++ types bare Python numbers as effx does: not when jax's settings are in force."""
-    return "jax" not in sys.modules
+    """Says whether C++ types bare Python numbers as effx does: not when jax's settings are in force, or a context's."""
+    return "jax" not in sys.modules and flags.overrides() is None
 
 
 def fast_path(executable: Executable, result: object) -> FastPath:
@@ -127,10 +114,14 @@ def fast_function(
     name: str,
     fun: Callable[..., object],
     miss: Miss,
-    static_argnums: Sequence[int],
-    static_argnames: Sequence[str],
+    static_argnums: Sequence[int] = (),
+    static_argnames: Sequence[str] = (),
+    key: object = None,
 ) -> Callable[..., Any]:
-    """Returns a function that dispatches in C++ and calls `miss` for what C++ has not seen yet."""
+    """Returns a function that dispatches in C++ and calls `miss` for what C++ has not seen yet.
+
+    Functions made of one `fun` share what C++ has seen if their keys are equal; None stands for a key of its own.
+    """
     if not has_fast_path:
         return fallback(fun, miss)
     return _jax.pjit(
@@ -139,7 +130,7 @@ def fast_function(
         miss,
         list(static_argnums),
         sorted(static_argnames),
-        (name, object()),  # a key of its own: C++ shares caches between functions with equal keys
+        (name, object() if key is None else key),
         dispatch,
         _move,
         _cache,

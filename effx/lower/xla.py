@@ -201,9 +201,10 @@ def compile_program(
 
 
 # A function that is made anew in each call of another, the body of a scan say, is traced again each time.
-# Its text is the same, so XLA need not compile it again: the most recently used texts are kept.
+# Its text is the same, so XLA need not compile it again: the most recently used texts are kept, up to a number and
+# up to a length in all, which what is compiled from them grows with.
 _kept: "OrderedDict[tuple[str, tuple[Device, ...]], _jax.LoadedExecutable]" = OrderedDict()
-_KEPT = 256
+_KEPT, _KEPT_LENGTH = 256, 4_000_000
 _lock = threading.Lock()
 
 
@@ -230,8 +231,9 @@ def compile_text(text: str, devices: tuple[Device, ...], name: str) -> _jax.Load
         )
     with _lock:
         _kept[key] = loaded
-        if len(_kept) > _KEPT:
-            _kept.popitem(last=False)
+        length = sum([len(kept) for kept, _ in _kept])
+        while len(_kept) > _KEPT or (length > _KEPT_LENGTH and len(_kept) > 1):
+            length -= len(_kept.popitem(last=False)[0][0])
     return loaded
 
 

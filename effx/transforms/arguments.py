@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
+from effx.caching import WeakStore
 from effx.dtypes import canonicalize, float0
 from effx.effects import current_frame
 from effx.errors import DTypeError, TransformError
@@ -166,10 +167,16 @@ def argument_numbers(what: str, numbers: "int | Iterable[int]", count: int) -> t
     return tuple(result)
 
 
-@functools.lru_cache(maxsize=1024)
+_signatures: WeakStore[Callable[..., object], inspect.Signature | None] = WeakStore()
+
+
 def signature_of(function: Callable[..., object]) -> inspect.Signature | None:
     """Returns a function's signature, None where Python knows none."""
-    try:
-        return inspect.signature(function)
-    except (ValueError, TypeError):
-        return None
+
+    def make() -> inspect.Signature | None:
+        try:
+            return inspect.signature(function)
+        except (ValueError, TypeError):
+            return None
+
+    return _signatures.get(function, make)

@@ -15,7 +15,8 @@ from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
 from effx.ir.passes import inline
 from effx.ir.program import Equation, Var
 from effx.transforms.arguments import argument_place, as_arrays, flatten_output, name_of, positional_names
-from effx.transforms.jit import Function, Options, numbers_of
+from effx.transforms.jit import Function
+from effx.transforms.options import Options, numbers_of
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["checkpoint", "checkpoint_name", "print_saved_residuals", "remat", "saved_residuals"]

@@ -1,39 +1,39 @@
 """`jit`: a function becomes a program, compiled once for each kind of arguments.
 
-The object that users get is jaxlib's C++ function: on a hit it runs without Python. On a miss it
-comes here, where the arguments' types choose a program. Outside of all handlers the program is
-compiled and run; under handlers it is performed as a `Call`.
+What users call looks at the context, its handlers and overrides of flags, and then calls jaxlib's C++
+function: on a hit that runs without Python. On a miss it comes here, where the arguments' types choose a
+program. Outside of all handlers the program is compiled and run; under handlers it is performed.
 
 Never: interpret an operation.
 """
 
-import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial, update_wrapper
-from operator import index
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, final, overload
 
 import attrs
 
 from effx import flags
 from effx.array import Array
+from effx.caching import WeakStore, exact
 from effx.effects import Frame, are_optional, current_frame, is_in_scope, isolated
-from effx.errors import BackendError, TransformError, check_function, hide_internal_frames
-from effx.handlers.evaluate import device_for
+from effx.errors import BackendError, DonatedArrayError, TransformError, check_function, hide_internal_frames
+from effx.handlers.evaluate import debugging, device_for, not_finite
 from effx.handlers.recursion.payloads import performs_once
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
-from effx.lower.backends import default_device, local_devices
-from effx.lower.concrete import ConcreteArray, as_concrete
-from effx.lower.dispatch import FastPath, fast_function, fast_path, reads_scalars
+from effx.lower.backends import default_device
+from effx.lower.concrete import ConcreteArray, as_concrete, on_device
+from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
 from effx.lower.parallel import spans_devices
-from effx.lower.sharding import Device, device_name, device_of
+from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of, signature_of
+from effx.transforms.options import Options, Static, Statics, counted, exactly, options_for
 from effx.transforms.stages import Lowered, Traced
-from effx.tree.registry import PyTree, PyTreeDef, flatten
+from effx.tree.registry import PyTree, PyTreeDef, flatten, refuse_deep
 
 __all__ = ["Jitted", "jit"]
 
@@ -81,27 +81,6 @@ class Jitted(Protocol[P, R_co]):
 
 
 @final
-@attrs.frozen
-class Options:
-    """What a user chose for one jitted function."""
-
-    static_argnums: tuple[int, ...]
-    static_argnames: tuple[str, ...]
-    donate_argnums: tuple[int, ...]
-    donate_argnames: tuple[str, ...]
-    keep_unused: bool
-    inline: bool
-    device: Device | None
-
-    @property
-    def needs_guard(self) -> bool:
-        """Whether calls take a step in Python: to bury donated arrays, to explain unhashable arguments."""
-        return bool(
-            self.static_argnums or self.static_argnames or self.donate_argnums or self.donate_argnames
-        )
-
-
-@final
 @attrs.define(eq=False)
 class Entry:
     """One staged form of a function.
@@ -112,7 +91,7 @@ class Entry:
         foreign: the handlers' frames among the captured values' owners.
         in_tree, out_tree: structures of the dynamic arguments and of the result.
         donated: for each dynamic leaf whether its memory may be reused.
-        executables: by device and commitment.
+        executables: by device, commitment, and whether NaN and infinities are looked for.
     """
 
     program: Program
@@ -121,7 +100,27 @@ class Entry:
     in_tree: PyTreeDef
     out_tree: PyTreeDef
     donated: tuple[bool, ...]
-    executables: dict[tuple[Device, bool], Executable] = attrs.field(factory=dict)
+    executables: dict[tuple[Device, bool, bool], Executable] = attrs.field(factory=dict)
+
+
+@final
+class Store:
+    """What is known of one function under one choice of options; it does not refer to the function.
+
+    Attributes:
+        entries: the staged forms.
+        key: by which C++ knows functions that share what it has seen.
+    """
+
+    __slots__ = ("entries", "key")
+
+    def __init__(self) -> None:
+        self.entries: dict[Hashable, Entry] = {}
+        self.key = object()
+
+
+_NOTHING: tuple[object, ...] = ()
+_stores: WeakStore[Callable[..., Any], dict[Options, Store]] = WeakStore()
 
 
 def trace_settings() -> tuple[object, ...]:
@@ -133,6 +132,7 @@ def trace_settings() -> tuple[object, ...]:
         flags.threefry_partitionable.value,
         flags.numpy_rank_promotion.value,
         flags.numpy_dtype_promotion.value,
+        flags.enable_checks.value,
     )
 
 
@@ -169,32 +169,34 @@ class Function(Generic[P, R]):
         self.operation = operation
         self.name = name_of(fun)
         self.origin = origin_of(fun)
-        self.entries: dict[Hashable, Entry] = {}
+        # Only what `jit` itself is given is found again: others stage functions that they make.
+        shared = _stores.get(fun, dict) if what == "jit" else {}
+        self.store = shared.setdefault(options, Store())
 
     # From arguments to a staged program
 
     def split(
         self, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[tuple[object, ...], dict[str, object], tuple[Hashable, ...]]:
-        """Parts the arguments into dynamic ones and a hashable key of the static ones."""
+    ) -> tuple[tuple[object, ...], dict[str, object], Statics]:
+        """Parts the arguments into dynamic ones and static ones, each of these with its number or name."""
         o = self.options
         if not o.static_argnums and not o.static_argnames:
             return args, kwargs, ()
         count = len(args)
-        static: list[tuple[Hashable, object]] = []
-        places = set()
+        places = counted(o.static_argnums, count)
         for n in o.static_argnums:
             if not -count <= n < count:
-                names = list(signature_of(self.fun).parameters) if signature_of(self.fun) else []  # type: ignore[union-attr]  # checked
+                signature = signature_of(self.fun)
+                names = [] if signature is None else list(signature.parameters)
                 if n >= 0 and n < len(names) and (names[n] in kwargs or names[n] in o.static_argnames):
                     continue
                 raise TransformError(
                     f"{self.what}: {self.name} was called with {count} positional arguments, fewer than "
                     f"static_argnums {o.static_argnums} needs"
                 )
-            places.add(n % count)
-        static += [(n, args[n]) for n in sorted(places)]
-        static += [(name, kwargs[name]) for name in o.static_argnames if name in kwargs]
+        given: list[tuple[int | str, object]] = [(n, args[n]) for n in sorted(places)]
+        given += [(name, kwargs[name]) for name in o.static_argnames if name in kwargs]
+        static = [(where, x.value if type(x) is Static else x) for where, x in given]
         for where, value in static:
             try:
                 hash(value)
@@ -206,33 +208,38 @@ class Function(Generic[P, R]):
                 ) from None
         dynamic = tuple([a for i, a in enumerate(args) if i not in places])
         named = {k: v for k, v in kwargs.items() if k not in o.static_argnames}
-        # 1, 1.0 and True are equal but different static values.
-        return dynamic, named, tuple([(where, type(value), value) for where, value in static])
+        return dynamic, named, tuple(static)
 
     def merge(
-        self, dynamic: tuple[object, ...], named: dict[str, object], static: tuple[Hashable, ...]
+        self, dynamic: tuple[object, ...], named: dict[str, object], static: Statics
     ) -> tuple[list[object], dict[str, object]]:
         """Puts static arguments back in their places."""
         args, kwargs = list(dynamic), dict(named)
-        for item in static:
-            where, _, value = cast("tuple[Hashable, object, object]", item)
+        for where, value in static:
             if isinstance(where, int):
                 args.insert(where, value)
             else:
-                kwargs[cast("str", where)] = value
+                kwargs[where] = value
         return args, kwargs
 
     def donations(
-        self, dynamic: tuple[object, ...], named: dict[str, object], count: int
+        self, dynamic: tuple[object, ...], named: dict[str, object], static: Statics, leaves: int
     ) -> tuple[bool, ...]:
         """Says for each dynamic leaf whether the user donated it."""
         o = self.options
         if not o.donate_argnums and not o.donate_argnames:
-            return (False,) * count
-        places = [i for i in range(len(dynamic) + len(o.static_argnums)) if i not in o.static_argnums]
+            return (False,) * leaves
+        fixed = {where for where, _ in static if isinstance(where, int)}
+        count = len(dynamic) + len(fixed)
+        donated = counted(o.donate_argnums, count)
+        if donated & fixed:
+            raise TransformError(
+                f"{self.what}: arguments cannot be both static and donated: {sorted(donated & fixed)} of the "
+                f"{count} positional arguments of {self.name}"
+            )
         flags: list[bool] = []
-        for i, a in zip(places, dynamic, strict=False):
-            flags += [i in o.donate_argnums] * len(flatten(a)[0])
+        for i, a in zip([i for i in range(count) if i not in fixed], dynamic, strict=True):
+            flags += [i in donated] * len(flatten(a)[0])
         for key in sorted(named):
             flags += [key in o.donate_argnames] * len(flatten(named[key])[0])
         return tuple(flags)
@@ -241,13 +248,14 @@ class Function(Generic[P, R]):
         self,
         types: tuple[ArrayType, ...],
         tree: PyTreeDef,
-        static: tuple[Hashable, ...],
+        static: Statics,
         dynamic: tuple[object, ...],
         named: dict[str, object],
     ) -> Entry:
         """Returns the staged form for these types, staging it the first time."""
-        key = (tree, types, static, trace_settings(), axis_environment())
-        found = self.entries.get(key)
+        values = tuple([(where, exact(value)) for where, value in static])
+        key = (tree, types, values, trace_settings(), axis_environment())
+        found = self.store.entries.get(key)
         if found is not None and all([is_in_scope(f) and f.live for f in found.foreign]):
             return found
         out_tree: PyTreeDef | None = None
@@ -262,13 +270,13 @@ class Function(Generic[P, R]):
         staged = stage(body, types, self.name, self.what, self.origin)
         assert out_tree is not None
         foreign = tuple({x.frame: None for x in staged.captured if x.frame is not None})
-        found = self.entries[key] = Entry(
+        found = self.store.entries[key] = Entry(
             staged.program,
             staged.captured,
             foreign,
             tree,
             out_tree,
-            self.donations(dynamic, named, len(types)),
+            self.donations(dynamic, named, static, len(types)),
         )
         return found
 
@@ -286,27 +294,62 @@ class Function(Generic[P, R]):
 
     def miss(self, *args: Any, **kwargs: Any) -> tuple[R, FastPath | None, bool]:
         """What C++ calls for arguments that it has no compiled program for."""
+        try:
+            # Where C++ runs into the recursion limit it calls with the error set and not raised; a factor of -1
+            # makes Python look whether there is one.
+            _NOTHING * -1
+        except RecursionError:
+            refuse_deep((args, kwargs))
+            raise
         if flags.disable_jit.value:
             return self.fun(*args, **kwargs), None, False
-        try:
-            return self.run(args, kwargs)
-        except Exception as error:
-            hide_internal_frames(error)  # of this frame too: a bare raise adds none
-            raise
+        return self.run(args, kwargs)
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
         """Stages and compiles as far as needed, then computes the result."""
         entry, arrays, leaves = self.prepare(args, kwargs)
         if current_frame() is not None or entry.foreign or not are_optional(entry.program.effects):
             return self.perform(entry, arrays), None, False
-        concrete = [as_concrete(x) for x in arrays]
+        # What is donated is nobody else's: a number's own copy.
+        pairs = zip(arrays, entry.donated, strict=True)
+        concrete = [as_concrete(x) if donated else on_device(x) for x, donated in pairs]
+        # Arguments may be needed again to find the operation that gave NaN: these are freed afterwards.
+        consumed = entry.donated if debugging() else (False,) * len(concrete)
         executable = self.executable(entry, concrete)
-        for x in concrete:
-            x._check_alive(self.name)
-        settled = executable.takes_as_is(concrete)
+        self.check(entry, executable, concrete)
+        settled = executable.takes_as_is(concrete) and not debugging()
         settled = settled and (all([type(x) is ConcreteArray for x in leaves]) or reads_scalars())
-        result: R = entry.out_tree.unflatten(executable.run(concrete))
+        results = executable.run(concrete)
+        if debugging() and (found := not_finite(results)) is not None:
+            with isolated():  # to find the operation: this raises
+                run_program(entry.program, [*entry.captured, *concrete])
+            raise found.error(f"{self.what}: {self.name}")
+        for x, gone in zip(concrete, consumed, strict=True):
+            if gone:
+                x.delete()
+        result: R = entry.out_tree.unflatten(results)
         return result, fast_path(executable, result) if settled else None, False
+
+    def check(self, entry: Entry, executable: Executable, arrays: list[ConcreteArray]) -> None:
+        """Checks that no array is gone, and that none is donated that the function needs itself.
+
+        Raises:
+            DonatedArrayError: with the array's type.
+        """
+        for x in arrays:
+            x._check_alive(self.name)
+        for c in entry.captured:
+            if type(c) is ConcreteArray and c.is_deleted():
+                raise DonatedArrayError(
+                    f"{self.what}: {self.name} closes over the array {c.type!r}, which is gone: it was donated to a "
+                    f"computation or deleted; keep a copy, or pass it as an argument"
+                )
+        for x, donated in zip(arrays, entry.donated, strict=True):
+            if donated and any([x.buffer is c for c in executable.constants]):
+                raise DonatedArrayError(
+                    f"{self.what}: {self.name} closes over the array {x.type!r} that it is given as a donated "
+                    f"argument; donate a copy, or leave it out of donate_argnums"
+                )
 
     def perform(self, entry: Entry, arrays: Sequence[Array]) -> R:
         """Performs the program as a call under the current handlers."""
@@ -331,12 +374,14 @@ class Function(Generic[P, R]):
                     f"but an argument is committed to {device_name(device)}"
                 )
             device, committed = self.options.device, True
-        found = entry.executables.get((device, committed))
+        key = (device, committed, debugging())
+        found = entry.executables.get(key)
         if found is None:
-            found = entry.executables[device, committed] = self.compile(entry, device, committed)
+            donated = (False,) * len(entry.donated) if debugging() else entry.donated
+            found = entry.executables[key] = self.compile(entry, device, committed, donated)
         return found
 
-    def compile(self, entry: Entry, device: Device, committed: bool) -> Executable:
+    def compile(self, entry: Entry, device: Device, committed: bool, donated: tuple[bool, ...]) -> Executable:
         """Compiles a staged form for a device."""
         with isolated():
             constants = [as_concrete(x) for x in entry.captured]
@@ -344,29 +389,84 @@ class Function(Generic[P, R]):
             entry.program,
             constants,
             device,
-            donated=entry.donated,
+            donated=donated,
             keep_unused=self.options.keep_unused,
             committed=committed,
         )
 
-    def guard(self, fast: Callable[P, R]) -> Callable[P, R]:
-        """Wraps the fast function where C++ alone would leave users with puzzles."""
-        o = self.options
+    def fast(self, settings: tuple[object, ...] = ()) -> Callable[P, R]:
+        """Makes the C++ function for the settings of contexts that override flags; that for none by default."""
+        o, key = self.options, (self.store.key, settings)
+        return fast_function(self.name, self.fun, self.miss, o.static_argnums, o.static_argnames, key)
+
+    def public(self) -> Jitted[P, R]:
+        """Returns the function that users call: C++ with what it cannot look at, the context, looked at before."""
+        # This object must not refer to the C++ functions: a cycle would keep dropped functions and their arrays.
+        plain, frame_of, overridden, explain = self.fast(), current_frame, flags.overrides, self.explain
+        others: dict[tuple[object, ...], Callable[P, R]] = {}
 
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                result = fast(*args, **kwargs)
-            except ValueError:
-                self.split(args, kwargs)  # C++ found an unhashable static argument: say which
+                if (frame := frame_of()) is not None and frame.opaque:
+                    return self.miss(*args, **kwargs)[0]
+                if overridden() is None:
+                    return plain(*args, **kwargs)
+                settings = tuple([flag.value for flag in KEYED])
+                fast = others.get(settings)
+                if fast is None:
+                    fast = others[settings] = self.fast(settings)
+                return fast(*args, **kwargs)
+            except Exception as error:
+                if isinstance(error, ValueError):
+                    explain(error, args, kwargs)
+                hide_internal_frames(error)
                 raise
-            donated = [args[i] for i in o.donate_argnums if i < len(args)]
-            donated += [kwargs[name] for name in o.donate_argnames if name in kwargs]
-            for x in flatten(donated)[0]:
+
+        def clear_cache() -> None:
+            self.store.entries.clear()
+            for fast in (plain, *others.values()):
+                fast._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
+
+        public: Any = self.guard(call) if self.options.needs_guard else call
+        update_wrapper(public, self.fun)
+        public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
+        public.clear_cache = clear_cache
+        return cast("Jitted[P, R]", public)
+
+    def explain(self, error: ValueError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raises an error that says what C++ does not: which array is gone or donated twice."""
+        if str(error).startswith("INVALID_ARGUMENT"):
+            entry, arrays, _ = self.prepare(args, kwargs)
+            concrete = [as_concrete(x) for x in arrays]
+            self.check(entry, self.executable(entry, concrete), concrete)
+
+    def guard(self, call: Callable[..., R]) -> Callable[P, R]:
+        """Wraps the function where C++ alone would leave users with puzzles."""
+        o = self.options
+
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+            given: tuple[object, ...] = args
+            named: dict[str, object] = kwargs
+            if o.static_argnums or o.static_argnames:
+                try:
+                    places = counted(o.static_argnums, len(args))
+                    given = tuple([exactly(x) if i in places else x for i, x in enumerate(args)])
+                    named = {k: exactly(x) if k in o.static_argnames else x for k, x in kwargs.items()}
+                except TypeError:
+                    self.split(args, kwargs)  # an unhashable static argument: say which
+                    raise
+            try:
+                result = call(*given, **named)
+            except Exception as error:
+                hide_internal_frames(error)  # of this frame too: a bare raise adds none
+                raise
+            donated = [args[i] for i in counted(o.donate_argnums, len(args))]
+            for x in flatten((donated, [kwargs.get(name) for name in o.donate_argnames]))[0]:
                 if type(x) is ConcreteArray:
                     x.bury()
             return result
 
-        return call
+        return guarded
 
     # Looking inside
 
@@ -384,7 +484,7 @@ class Function(Generic[P, R]):
             entry.in_tree,
             entry.out_tree,
             self.name,
-            lambda where: self.compile(entry, where, device is not None),
+            lambda where: self.compile(entry, where, device is not None, entry.donated),
             entry.donated,
             self.options.keep_unused,
             device,
@@ -397,85 +497,6 @@ class Function(Generic[P, R]):
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Gives shapes and dtypes of the result without computing."""
         return self.trace(*args, **kwargs).out_info
-
-
-def numbers_of(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:
-    """Returns argument numbers in order, each once; none for None."""
-    if value is None:
-        return ()
-    try:
-        return tuple(sorted({index(n) for n in (value if isinstance(value, Iterable) else (value,))}))
-    except TypeError:
-        raise TransformError(f"{what} must be an int or a sequence of ints, got {value!r}") from None
-
-
-def _names(what: str, value: "str | Iterable[str] | None") -> tuple[str, ...]:
-    names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
-    for n in names:
-        if not isinstance(n, str):
-            raise TransformError(f"jit: {what} must be a string or a sequence of strings, got {value!r}")
-    return names
-
-
-def _options(
-    fun: Callable[..., object],
-    static_argnums: "int | Iterable[int] | None",
-    static_argnames: "str | Iterable[str] | None",
-    donate_argnums: "int | Iterable[int] | None",
-    donate_argnames: "str | Iterable[str] | None",
-    keep_unused: bool,
-    inline: bool,
-    device: object,
-    backend: str | None,
-) -> Options:
-    nums, names = (
-        numbers_of("jit: static_argnums", static_argnums),
-        _names("static_argnames", static_argnames),
-    )
-    donated, donated_names = (
-        numbers_of("jit: donate_argnums", donate_argnums),
-        _names("donate_argnames", donate_argnames),
-    )
-    signature = signature_of(fun)
-    if signature is not None:
-        nums, names = _match(signature, fun, "static", nums, names)
-        donated, donated_names = _match(signature, fun, "donate", donated, donated_names)
-    both = set(nums) & set(donated) or set(names) & set(donated_names)
-    if both:
-        raise TransformError(f"jit: arguments cannot be both static and donated: {sorted(map(str, both))}")
-    where = device_of(device)
-    if where is None and backend is not None:
-        where = local_devices(backend)[0]
-    return Options(nums, names, donated, donated_names, keep_unused, inline, where)
-
-
-def _match(
-    signature: inspect.Signature,
-    fun: Callable[..., object],
-    what: str,
-    nums: tuple[int, ...],
-    names: tuple[str, ...],
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Completes argument numbers by names and names by numbers, and checks both."""
-    parameters = list(signature.parameters.values())
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    open_names = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    for n in nums:
-        if not variadic and not -len(positional) <= n < len(positional):
-            raise TransformError(
-                f"jit: {what}_argnums names argument {n}, but {name_of(fun)} takes {len(positional)} positional arguments"
-            )
-    for name in names:
-        if not open_names and name not in signature.parameters:
-            raise TransformError(
-                f"jit: {what}_argnames names {name!r}, but {name_of(fun)} has no such parameter"
-            )
-    if not variadic:
-        nums = tuple(n % len(positional) for n in nums)
-    all_names = dict.fromkeys([*names, *[positional[n] for n in nums if 0 <= n < len(positional)]])
-    all_nums = sorted({*nums, *[positional.index(name) for name in names if name in positional]})
-    return tuple(all_nums), tuple(all_names)
 
 
 @overload
@@ -559,7 +580,7 @@ def jit(
             ),
         )
     check_function("jit", fun)
-    options = _options(
+    options = options_for(
         fun,
         static_argnums,
         static_argnames,
@@ -570,26 +591,7 @@ def jit(
         device,
         backend,
     )
-    return public_form(Function(fun, options))
-
-
-def public_form(function: Function[P, R]) -> Jitted[P, R]:
-    """Returns the C++ function that users get for a staged one."""
-    fun, options = function.fun, function.options
-    fast = fast_function(function.name, fun, function.miss, options.static_argnums, options.static_argnames)
-    # jaxlib's C++ functions take attributes, as Python's do.
-    public: Any = function.guard(fast) if options.needs_guard else fast
-    update_wrapper(public, fun)
-    public.trace = function.trace
-    public.lower = function.lower
-    public.eval_shape = function.eval_shape
-
-    def clear_cache() -> None:
-        function.entries.clear()
-        fast._clear_cache()  # type: ignore[attr-defined]  # as above
-
-    public.clear_cache = clear_cache
-    return cast("Jitted[P, R]", public)
+    return Function(fun, options).public()
 
 
 class Decorator(Protocol):

@@ -5,7 +5,6 @@ Never: change what is computed.
 
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from contextvars import Token
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, final
 
@@ -51,16 +50,30 @@ class named_scope(ContextDecorator):
         if type(name) is not str or not name:
             raise TransformError(f"named_scope: the name must be a string that is not empty, got {name!r}")
         self.name = name
-        self._tokens: list[Token[str]] = []
+        self._entered: list[tuple[str, str]] = []  # the scopes around, and within
 
     def __enter__(self) -> Self:
-        self._tokens.append(current_scope.set(scope_within(current_scope.get(), self.name)))
+        outer = current_scope.get()
+        within = scope_within(outer, self.name)
+        self._entered.append((outer, within))
+        try:
+            current_scope.set(within)
+        except BaseException:  # an interrupt
+            current_scope.set(outer)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        current_scope.reset(self._tokens.pop())
+        current_scope.set(self._entered[-1][0])
+        self._entered.pop()
+
+    def __del__(self) -> None:
+        # An interrupt can come before `__exit__` has begun.
+        for outer, within in reversed(getattr(self, "_entered", [])):
+            if current_scope.get() is within:
+                current_scope.set(outer)
 
     def _recreate_cm(self) -> Self:
         # A decorated function may run in several threads: each call enters a scope of its own.

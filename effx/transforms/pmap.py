@@ -23,7 +23,8 @@ from effx.lower.backends import local_devices
 from effx.lower.parallel import check_count
 from effx.lower.sharding import Device, device_name
 from effx.transforms.arguments import argument_place, as_results, name_of, origin_of, signature_of
-from effx.transforms.jit import Function, Jitted, Options, numbers_of, public_form
+from effx.transforms.jit import Function, Jitted
+from effx.transforms.options import Options, numbers_of
 from effx.transforms.vmap import AxisTree
 from effx.tree import unflatten
 from effx.tree.prefixes import broadcast_prefix
@@ -120,7 +121,7 @@ def pmap(
         origin_of(fun),
     )
     options = Options(static, (), donated, (), False, False, None)
-    return public_form(Function(cast("Callable[P, R]", mapping.function()), options, "pmap"))
+    return Function(cast("Callable[P, R]", mapping.function()), options, "pmap").public()
 
 
 def _check_devices(devices: tuple[Device, ...], backend: str | None) -> None:

@@ -35,8 +35,9 @@ def apply(
     if any([x.frame is frame for x in constants]):
         raise closed_over(rules, "differentiated")
     # What the rule performs stands where the user wrote it.
-    token = source_in_force.set(None)
+    before = source_in_force.get()
     try:
+        source_in_force.set(None)
         way = "forward" if rules.vjp is None else direction([dx for dx in dxs if dx is not None])
         if rules.jvp is not None and way == "forward":
             ys, dys = rules.jvp(constants, xs, dxs)
@@ -47,7 +48,7 @@ def apply(
             raise closed_over(rules, "differentiated") from error
         raise
     finally:
-        source_in_force.reset(token)
+        source_in_force.set(before)
     return tuple([join(frame, y, dy) for y, dy in zip(ys, dys, strict=True)])
 
 

@@ -92,11 +92,12 @@ class JVP(PayloadHandler):
                 primals.append(x)
                 tangents.append(None)
         # A rule performs several operations: all stand at this one's place in the user's source.
-        token = source_in_force.set(current_source())
+        before = source_in_force.get()
         try:
+            source_in_force.set(current_source())
             y, dy = found(op, tuple(primals), tuple(tangents))  # type: ignore[arg-type]  # the table pairs classes and rules
         finally:
-            source_in_force.reset(token)
+            source_in_force.set(before)
         if type(y) is tuple:
             assert type(dy) is tuple
             return cast("R", tuple([join(frame, a, da) for a, da in zip(y, dy, strict=True)]))

@@ -12,8 +12,8 @@ from typing import TypeVar, cast, final
 import attrs
 
 from effx.array import Array, HostArray
-from effx.effects import Operation, RuleTable
-from effx.errors import NoRuleError
+from effx.effects import Operation, RuleTable, current_scope
+from effx.errors import NoRuleError, source_in_force
 from effx.handlers.stage import Standing
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.program import Atom, Equation, Program, Var
@@ -82,7 +82,8 @@ def backward(
 
     for atom, ct in zip(program.outputs, cotangents, strict=True):
         add(atom, ct)
-    with Standing() as standing:
+    standing = Standing()
+    try:
         for e in reversed(program.equations):
             cts = [found.pop(v, None) for v in e.outputs]
             if all([ct is None for ct in cts]):
@@ -90,6 +91,11 @@ def backward(
             standing.at(e)
             for x, result in zip(e.inputs, _transposed(e, cts, known), strict=True):
                 add(x, result)
+    finally:
+        try:
+            source_in_force.set(standing.place)
+        finally:
+            current_scope.set(standing.outer)
     return [found.get(x) for x in program.inputs[n:]]
 
 

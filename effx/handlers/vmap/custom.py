@@ -33,15 +33,16 @@ def apply(
     if any([x.frame is frame for x in constants]):
         raise closed_over(rules, "batched")
     # What the rule performs stands where the user wrote it.
-    token = source_in_force.set(None)
+    before = source_in_force.get()
     try:
+        source_in_force.set(None)
         ys, flags = rules.batch(handler.size, constants, values, batched)
     except EscapedBoxError as error:
         if error.frame is frame:
             raise closed_over(rules, "batched") from error
         raise
     finally:
-        source_in_force.reset(token)
+        source_in_force.set(before)
     return tuple([box(frame, y, 0 if b else None) for y, b in zip(ys, flags, strict=True)])
 
 

@@ -190,9 +190,7 @@ def _choose(
     def part(function: Callable[..., PyTree], used: tuple[int, ...]) -> Closed:
         if len(used) == len(operands):
             return closed(what, function, tree, types)
-        return closed(
-            what, function, tree, types, used, lambda f: lambda *given: f(*[given[i] for i in used])
-        )
+        return closed(what, function, tree, types, used)
 
     parts = [part(function, used) for function, used in zip(functions, uses, strict=True)]
     first = len(parts) - 1 if what == "cond" else 0  # users write true_fun first

@@ -5,7 +5,6 @@ Never: perform a control-flow operation.
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias, final
-from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -13,6 +12,7 @@ from effx import dtypes
 from effx.array import Array, Box, Scalar
 from effx.array.promotion import as_operand, convert
 from effx.array.values import Numeric
+from effx.caching import WeakStore
 from effx.effects import Frame, is_in_scope
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.handlers.stage import stage
@@ -76,7 +76,7 @@ class Closed:
 
 # Weak in the functions, so that a program lives as long as the function that it came from. Nothing in a
 # Closed refers back to the function.
-_known: "WeakKeyDictionary[Function, dict[Hashable, Closed]]" = WeakKeyDictionary()
+_known: WeakStore[Function, dict[Hashable, Closed]] = WeakStore()
 
 
 def closed(
@@ -84,8 +84,7 @@ def closed(
     function: Function,
     tree: PyTreeDef,
     types: Types,
-    kind: Hashable = (),
-    adapt: Callable[[Function], Function] | None = None,
+    used: tuple[int, ...] | None = None,
 ) -> Closed:
     """Stages a user's function, the first time for these arguments and settings.
 
@@ -97,25 +96,20 @@ def closed(
         function: the user's.
         tree: the structure of the tuple of its positional arguments.
         types: their leaves' types.
-        kind: tells apart what `adapt` makes of one function.
-        adapt: wraps the function before it is staged.
+        used: which of the arguments the function gets; None for all.
     """
-    try:
-        store = _known.get(function)
-        if store is None:
-            store = _known[function] = {}
-    except TypeError:  # no weak references, or no hash
-        store = {}
-    key = (kind, tree, types, trace_settings(), axis_environment())
+    store = _known.get(function, dict)
+    key = (used, tree, types, trace_settings(), axis_environment())
     found = store.get(key)
     if found is not None and all([f.live and is_in_scope(f) for f in found.foreign]):
         return found
-    name, called = name_of(function), function if adapt is None else adapt(function)
+    name = name_of(function)
     out_tree: PyTreeDef | None = None
 
     def body(arrays: list[Array]) -> Sequence[Array]:
         nonlocal out_tree
-        leaves, out_tree = flatten(called(*tree.unflatten(arrays)))
+        given = tree.unflatten(arrays)
+        leaves, out_tree = flatten(function(*(given if used is None else [given[i] for i in used])))
         return as_results(what, name, leaves)
 
     staged = stage(body, types, name, what, origin_of(function))

@@ -4,6 +4,7 @@ Never: unroll in Python, unless jit is disabled; the operation holds the body on
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import index
 from typing import Any, TypeVar, overload
 
@@ -305,8 +306,9 @@ def _mapped(
         ]
         stacked: Y = _stacked("map", name_of(f), [step(*row) for row in rows])
         return stacked
-    kind = "batches" if batch_size else ()
-    body = closed("map", f, inputs, _rows(slices), kind, vmap if batch_size else None)
+    # Not found again by the function: what it reads may have changed since.
+    step = partial(vmap(f) if batch_size else f)
+    body = closed("map", step, inputs, _rows(slices))
     result: Y = body.tree.unflatten(Scan(body.program, steps, len(body.constants))(*body.constants, *slices))
     return result
 

@@ -1,0 +1,116 @@
+"""Caches that keep nothing alive, and keys that tell apart what `==` does not.
+
+Never: import another effx module.
+"""
+
+import dataclasses
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, Generic, TypeVar, cast
+from weakref import ref
+
+__all__ = ["WeakStore", "exact", "same"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class WeakStore(Generic[K, V]):
+    """One value for each object, by identity, for as long as the object lives; the value must not refer to it."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[ref[K], V]] = {}
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """Returns the value for an object, made the first time; each time where nothing can refer to it weakly."""
+        place = id(key)
+        entry = self._entries.get(place)
+        if entry is not None and entry[0]() is key:
+            return entry[1]
+        value, entries = make(), self._entries
+        try:
+            owner = ref(key, partial(entries.pop, place))  # in C: an interrupt in a callback would be lost
+        except TypeError:
+            return value
+        entries[place] = (owner, value)
+        return value
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+_PLAIN = frozenset({bool, bytes, int, str, type, type(None)})
+
+
+def _parts(value: object) -> tuple[object, ...] | None:
+    """Returns the compared fields of a record that compares by them; None for anything else."""
+    cls = type(value)
+    fields: Any = getattr(cls, "__attrs_attrs__", None)
+    if fields is not None:
+        generated = "<attrs generated"
+        compared = [f.name for f in fields if f.eq]
+    elif dataclasses.is_dataclass(cls):
+        generated = "<string>"
+        compared = [f.name for f in dataclasses.fields(cls) if f.compare]
+    else:
+        return None
+    code = getattr(cls.__eq__, "__code__", None)
+    if code is None or not (code.co_filename.startswith(generated) or code is _strict_code):
+        return None
+    return tuple([getattr(value, name) for name in compared])
+
+
+def exact(value: Hashable) -> Hashable:
+    """Returns a key that is equal for values of the same types and bits only: 1, 1.0 and True differ, 0.0 and -0.0 do.
+
+    >>> exact(0.0) == exact(-0.0), exact((1,)) == exact((True,)), exact(float("nan")) == exact(float("nan"))
+    (False, False, True)
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, value
+    if isinstance(value, float):
+        return kind, float(value).hex()
+    if isinstance(value, complex):
+        return kind, float(value.real).hex(), float(value.imag).hex()
+    if isinstance(value, tuple):
+        return kind, tuple([exact(x) for x in value])
+    if isinstance(value, frozenset):
+        return kind, frozenset([exact(x) for x in value])
+    parts = _parts(value)
+    return (kind, value) if parts is None else (kind, exact(parts))
+
+
+def same(x: object, y: object) -> bool:
+    """Says whether two values are of the same types and bits."""
+    if x is y:
+        return True
+    kind = type(x)
+    if kind is not type(y):
+        return False
+    if kind is tuple:
+        a, b = cast("tuple[object, ...]", x), cast("tuple[object, ...]", y)
+        return len(a) == len(b) and all(map(same, a, b))
+    return x == y if kind in _PLAIN else exact(x) == exact(y)
+
+
+def _strictly(names: tuple[str, ...]) -> Callable[[object, object], bool]:
+    def __eq__(self: object, other: object) -> bool:  # noqa: N807  it becomes a method
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return all(same(getattr(self, name), getattr(other, name)) for name in names)
+
+    return __eq__
+
+
+_strict_code = _strictly(()).__code__
+
+
+def compare_strictly(cls: type[object]) -> None:
+    """Makes an attrs class that compares by its fields compare them by `same`."""
+    code = getattr(cls.__dict__.get("__eq__"), "__code__", None)
+    if code is not None and code.co_filename.startswith("<attrs generated"):
+        fields: Any = cls.__attrs_attrs__  # type: ignore[attr-defined]  # attrs calls this for its own classes
+        cls.__eq__ = _strictly(tuple([f.name for f in fields if f.eq]))  # type: ignore[method-assign]  # the point

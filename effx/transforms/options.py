@@ -1,0 +1,153 @@
+"""What users choose for a jitted function: which arguments are static or donated, and where it runs.
+
+Never: stage or compile.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from operator import index
+from typing import final
+
+import attrs
+
+from effx.caching import exact
+from effx.errors import TransformError
+from effx.lower.backends import local_devices
+from effx.lower.sharding import Device, device_of
+from effx.transforms.arguments import name_of, signature_of
+
+__all__ = ["Options", "Static", "Statics", "counted", "exactly", "numbers_of", "options_for"]
+
+# static arguments, each with its number or name
+Statics = tuple[tuple[int | str, object], ...]
+
+
+@final
+@attrs.frozen
+class Options:
+    """What a user chose for one jitted function."""
+
+    static_argnums: tuple[int, ...]
+    static_argnames: tuple[str, ...]
+    donate_argnums: tuple[int, ...]
+    donate_argnames: tuple[str, ...]
+    keep_unused: bool
+    inline: bool
+    device: Device | None
+
+    @property
+    def needs_guard(self) -> bool:
+        """Whether calls need more than C++ does: static arguments as exact keys, donated arrays buried."""
+        return bool(
+            self.static_argnums or self.static_argnames or self.donate_argnums or self.donate_argnames
+        )
+
+
+def counted(numbers: tuple[int, ...], count: int) -> set[int]:
+    """Returns those of the argument numbers that a call with `count` positional arguments has, from 0."""
+    return {n % count for n in numbers if -count <= n < count}
+
+
+@final
+class Static:
+    """A static argument on its way through C++, which compares by `==`: equal for the same types and bits only."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+        self.key = exact(value)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Static and self.key == other.key
+
+
+def exactly(x: object) -> object:
+    """Returns a static argument as C++ may compare it."""
+    if type(x) in (bool, int, str, type(None)):
+        return x
+    found = Static(x)
+    hash(found)
+    return found
+
+
+def numbers_of(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:
+    """Returns argument numbers in order, each once; none for None."""
+    if value is None:
+        return ()
+    try:
+        return tuple(sorted({index(n) for n in (value if isinstance(value, Iterable) else (value,))}))
+    except TypeError:
+        raise TransformError(f"{what} must be an int or a sequence of ints, got {value!r}") from None
+
+
+def _names(what: str, value: "str | Iterable[str] | None") -> tuple[str, ...]:
+    names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    for n in names:
+        if not isinstance(n, str):
+            raise TransformError(f"jit: {what} must be a string or a sequence of strings, got {value!r}")
+    return names
+
+
+def options_for(
+    fun: Callable[..., object],
+    static_argnums: "int | Iterable[int] | None",
+    static_argnames: "str | Iterable[str] | None",
+    donate_argnums: "int | Iterable[int] | None",
+    donate_argnames: "str | Iterable[str] | None",
+    keep_unused: bool,
+    inline: bool,
+    device: object,
+    backend: str | None,
+) -> Options:
+    nums, names = (
+        numbers_of("jit: static_argnums", static_argnums),
+        _names("static_argnames", static_argnames),
+    )
+    donated, donated_names = (
+        numbers_of("jit: donate_argnums", donate_argnums),
+        _names("donate_argnames", donate_argnames),
+    )
+    signature = signature_of(fun)
+    if signature is not None:
+        nums, names = _match(signature, fun, "static", nums, names)
+        donated, donated_names = _match(signature, fun, "donate", donated, donated_names)
+    both = set(nums) & set(donated) or set(names) & set(donated_names)
+    if both:
+        raise TransformError(f"jit: arguments cannot be both static and donated: {sorted(map(str, both))}")
+    where = device_of(device)
+    if where is None and backend is not None:
+        where = local_devices(backend)[0]
+    return Options(nums, names, donated, donated_names, keep_unused, inline, where)
+
+
+def _match(
+    signature: inspect.Signature,
+    fun: Callable[..., object],
+    what: str,
+    nums: tuple[int, ...],
+    names: tuple[str, ...],
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Completes argument numbers by names and names by numbers, and checks both."""
+    parameters = list(signature.parameters.values())
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    open_names = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for n in nums:
+        if not variadic and not -len(positional) <= n < len(positional):
+            raise TransformError(
+                f"jit: {what}_argnums names argument {n}, but {name_of(fun)} takes {len(positional)} positional arguments"
+            )
+    for name in names:
+        if not open_names and name not in signature.parameters:
+            raise TransformError(
+                f"jit: {what}_argnames names {name!r}, but {name_of(fun)} has no such parameter"
+            )
+    if not variadic:
+        nums = tuple(n % len(positional) for n in nums)
+    all_names = dict.fromkeys([*names, *[positional[n] for n in nums if 0 <= n < len(positional)]])
+    all_nums = sorted({*nums, *[positional.index(name) for name in names if name in positional]})
+    return tuple(all_nums), tuple(all_names)
