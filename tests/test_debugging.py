@@ -1,0 +1,489 @@
+"""What flags do: each has an effect, under jit too, and in the context that has it only.
+
+Never: tests how flags are set; `test_flags` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import random
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import Array, flags, lax
+from effx.effects import current_frame, current_scope, handle
+from effx.errors import EffxError, NotFiniteError, ShapeError, source_in_force
+from effx.flags import FLAGS, config, overrides
+from effx.handling import ArrayOperation, ArrayType, InterceptHandler, Site, emits
+from effx.ir.ops.elementwise import Sin
+
+
+def logarithm(x: Any) -> Any:
+    return enp.log(x) * 0.0 + 1.0
+
+
+NEGATIVE = np.array([1.0, -3.0], np.float32)
+FINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "eager": ("log", logarithm),
+    "jit": ("log", lambda x: effx.jit(logarithm)(x)),
+    "jit in jit": ("log", lambda x: effx.jit(effx.jit(logarithm))(x)),
+    "grad": ("log", lambda x: effx.grad(lambda x: effx.jit(logarithm)(x).sum())(x)),
+    "vmap": ("log", lambda x: effx.vmap(logarithm)(x)),
+    "cond": ("log", lambda x: effx.jit(lambda x: lax.cond(True, logarithm, logarithm, x))(x)),
+    "scan": ("scan", lambda x: lax.scan(lambda c, _: (logarithm(c), None), x, None, length=2)[0]),
+    "donated": ("log", lambda x: effx.jit(logarithm, donate_argnums=0)(enp.array(x))),
+}
+
+
+@pytest.mark.parametrize("way", FINDS)
+def test_debug_nans_names_the_operation(way: str) -> None:
+    """Whichever way a function runs, the error names the operation that gave NaN, and its line."""
+    name, run = FINDS[way]
+    before = run(NEGATIVE)  # compiled already
+    for _ in range(2):
+        with flags.debug_nans(), pytest.raises(NotFiniteError) as error:
+            run(NEGATIVE)
+        assert error.value.message == f"{name}: the result f32[2] has nan at index [1]; debug_nans is on"
+        assert error.value.at is not None
+        assert error.value.at.startswith("test_debugging.py:")
+        assert "logarithm" in error.value.at or name == "scan"
+    np.testing.assert_array_equal(np.asarray(run(NEGATIVE)), np.asarray(before))
+    with flags.debug_nans():
+        run(abs(NEGATIVE))
+
+
+def test_donation_while_debugging() -> None:
+    """A donated argument is gone after a call that finds nothing."""
+    x = enp.ones(3)
+    with flags.debug_nans():
+        effx.jit(lambda x: x + 1.0, donate_argnums=0)(x)
+    assert x.is_deleted()
+
+
+@attrs.frozen
+class Untruthful(ArrayOperation):
+    """Says another type than it gives."""
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        return types[0] if self in TRUTHFUL else types[0].with_shape((7,))
+
+
+TRUTHFUL: set[Untruthful] = set()
+
+
+@emits(Untruthful)
+def _(body: Any, op: Untruthful, inputs: Any, outputs: Any) -> str:
+    return str(body.name(inputs[0]))
+
+
+def raised(function: Callable[[], Any]) -> str:
+    try:
+        function()
+    except EffxError as error:
+        return f"{type(error).__name__}: {error.message}"
+    return "nothing"
+
+
+def staged_wrongly() -> str:
+    TRUTHFUL.add(Untruthful())
+
+    def f(x: Any) -> Any:
+        y = Untruthful()(x)
+        TRUTHFUL.clear()
+        return y
+
+    try:
+        return raised(lambda: effx.jit(f).trace(enp.ones(2)))
+    finally:
+        TRUTHFUL.clear()
+
+
+def logged() -> int:
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign, assignment]  # the shortest way
+    logger = logging.getLogger("effx")
+    logger.addHandler(handler)
+    propagates, logger.propagate = logger.propagate, False
+    try:
+        effx.jit(lambda x: x * random.random())(1.0)
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagates
+    return len(records)
+
+
+def frames_of_effx() -> bool:
+    try:
+        effx.jit(lambda x: enp.reshape(x, (2,)))(enp.ones(3))
+    except ShapeError as error:
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_globals["__name__"].startswith("effx."):
+                return True
+            trace = trace.tb_next
+    return False
+
+
+def ranks() -> str:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        said = raised(lambda: enp.ones((2, 3)) + enp.ones(3))
+    return said if not seen else "warning"
+
+
+TRACES: list[int] = []
+
+
+def counted(x: Any) -> Any:
+    TRACES.append(0)
+    return x + 1
+
+
+def runs() -> int:
+    f = effx.jit(counted)
+    x = enp.ones(2)
+    f(x)
+    TRACES.clear()
+    f(x)
+    return len(TRACES)
+
+
+DOT = effx.jit(lambda x: enp.dot(x, x))
+# For each flag: a value, and something to see, which is other under it than otherwise.
+EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
+    "enable_x64": (True, lambda: str(effx.jit(lambda: enp.arange(3.0))().dtype)),
+    "disable_jit": (True, runs),
+    "threefry_partitionable": (False, lambda: effx.random.bits(effx.random.key(1), (3,)).tolist()),
+    "enable_checks": (True, staged_wrongly),
+    "debug_nans": (True, lambda: raised(lambda: effx.jit(enp.log)(-1.0))),
+    "debug_infs": (True, lambda: raised(lambda: effx.jit(enp.log)(0.0))),
+    "log_compiles": (True, logged),
+    "traceback_filtering": (False, frames_of_effx),
+    "default_matmul_precision": ("highest", lambda: DOT.lower(enp.ones(3)).as_text()),
+    "numpy_rank_promotion": ("raise", ranks),
+    "numpy_dtype_promotion": (
+        "strict",
+        lambda: raised(lambda: enp.ones(2, "float32") + enp.ones(2, "int32")),
+    ),
+}
+# What takes effect when the backend starts is asked of a process of its own, in test_jit and test_backends.
+AT_START = {"num_cpu_devices", "platforms"}
+
+
+def test_every_flag_is_listed() -> None:
+    """A new flag needs a line above."""
+    assert set(EFFECTS) | AT_START == {name for name in FLAGS if not name.startswith("test")}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_every_flag_has_an_effect(name: str) -> None:
+    """A flag changes what is seen under it, set for all or for one context, and nothing afterwards."""
+    value, see = EFFECTS[name]
+    flag: Any = FLAGS[name]
+    plain = see()
+    assert see() == plain
+    before = flag.value
+    config.update(name, value)
+    try:
+        changed = see()
+    finally:
+        config.update(name, before)
+    assert changed != plain
+    assert see() == plain
+    with flag(value):
+        assert see() == changed
+        with flag(before):
+            assert see() == plain
+    assert flag(value)(see)() == changed  # as a decorator
+    assert see() == plain
+
+
+def test_checks_name_what_is_wrong() -> None:
+    """A program that does not fit its typing rules is found when it is staged."""
+    with flags.enable_checks():
+        assert staged_wrongly() == (
+            "ProgramError: check: f: equation 0: untruthful: the result is f32[2], but the typing rule gives f32[7]"
+        )
+
+
+MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4) + 1
+MASK = MATRIX > 3
+ROW = np.arange(4, dtype=np.float32)
+INTERNAL: dict[str, Callable[[Any], Any]] = {
+    "sum where": lambda x: enp.sum(x, axis=0, where=MASK),
+    "var where": lambda x: enp.var(x, axis=0, where=MASK),
+    "any where": lambda x: enp.any(x, axis=0, where=MASK) * x[0],
+    "gather": lambda x: x[enp.array([0, 1]), enp.array([1, 2])],
+    "take_along_axis": lambda x: enp.take_along_axis(x, enp.argsort(x, axis=1), axis=1),
+    "scatter max": lambda x: x.at[enp.array([0, 0])].max(x[1:]),
+    "sort": lambda x: enp.sort(x, axis=0),
+    "top_k": lambda x: lax.top_k(x, 2)[0],
+    "cummax": lambda x: lax.cummax(x, 0),
+    "median": lambda x: enp.median(x, axis=0),
+    "nanmedian": lambda x: enp.nanmedian(x, axis=0),
+    "quantile": lambda x: enp.quantile(x, np.array([0.1, 0.5], np.float32), axis=0),
+    "pad": lambda x: enp.pad(x, 1, mode="reflect"),
+    "linspace": lambda x: enp.linspace(x[0], x[1], 3),
+    "trapezoid": lambda x: enp.trapezoid(x, ROW),
+    "isin": lambda x: enp.isin(x, ROW) * x,
+    "softmax": lambda x: effx.nn.softmax(x),
+    "norm": lambda x: effx.nn.standardize(x),
+}
+
+
+@pytest.mark.parametrize("name", INTERNAL)
+def test_rank_promotion_is_the_users(name: str) -> None:
+    """Functions and their derivatives do not break the rule that numpy_rank_promotion sets for users."""
+    f = INTERNAL[name]
+
+    def value(x: Any) -> Any:
+        return (f(x) * 1.0).sum()
+
+    wanted = f(enp.array(MATRIX)), effx.grad(value)(enp.array(MATRIX))
+    with flags.numpy_rank_promotion("raise"):
+        found = f(enp.array(MATRIX)), effx.grad(value)(enp.array(MATRIX))
+        with pytest.raises(ShapeError):
+            effx.grad(lambda x: (x + ROW).sum())(enp.array(MATRIX))
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+# Contexts
+
+
+@attrs.frozen
+class Negate(InterceptHandler[None]):
+    """Gives the opposite of each sine."""
+
+
+@Negate.rule(Sin)
+def _(site: Site[Negate, None], op: Sin, x: Array) -> Array:
+    return -op(x)
+
+
+@effx.jit
+def seen(x: Any) -> Any:
+    """Shows what is in force: the width of a float, and whether sines are negated."""
+    return enp.arange(1.0), enp.sin(x)
+
+
+def look(x: Any) -> tuple[bool, bool]:
+    wide, sine = seen(x)
+    return wide.dtype == np.float64, float(sine) < 0
+
+
+def within(
+    rng: random.Random, depth: int, state: tuple[bool, bool], use: Callable[[tuple[bool, bool]], None]
+) -> None:
+    """Opens and closes flags and handlers at random, and looks inside."""
+    use(state)
+    for _ in range(2 if depth else 0):
+        if rng.random() < 0.5:
+            wide = rng.random() < 0.5
+            with effx.enable_x64(wide):
+                within(rng, depth - 1, (wide, state[1]), use)
+        else:
+            with handle(Negate()):
+                within(rng, depth - 1, (state[0], not state[1]), use)
+        use(state)
+
+
+def test_contexts_in_threads_and_elsewhere() -> None:
+    """A compiled function sees the flags and handlers of the context that it is called in, in whatever thread."""
+    x = enp.float32(1.0)
+    rng = random.Random(0)
+    saved: list[tuple[contextvars.Context, tuple[bool, bool]]] = []
+    wrong: list[Any] = []
+
+    def use(state: tuple[bool, bool]) -> None:
+        if look(x) != state:
+            wrong.append(state)
+        if rng.random() < 0.3:
+            saved.append((contextvars.copy_context(), state))
+        if saved:
+            context, there = rng.choice(saved)
+            if there[1]:
+                return  # its handlers may have ended
+            if rng.random() < 0.5:
+                found = [context.copy().run(look, x)]
+            else:
+                found = []
+                thread = threading.Thread(target=lambda: found.append(context.copy().run(look, x)))
+                thread.start()
+                thread.join()
+            if found != [there]:
+                wrong.append((found, there))
+
+    for _ in range(4):
+        within(rng, 3, (False, False), use)
+    assert saved
+    assert wrong == []
+
+
+def test_contexts_in_tasks() -> None:
+    """Tasks that interleave each see their own flags and handlers, and so do the threads that they ask."""
+    x = enp.float32(1.0)
+
+    async def task(wide: bool, negated: bool) -> list[tuple[bool, bool]]:
+        found: list[tuple[bool, bool]] = []
+
+        async def turn() -> None:
+            for _ in range(4):
+                found.append(look(x))
+                await asyncio.sleep(0)
+                found.append(await asyncio.to_thread(look, x))
+
+        with effx.enable_x64(wide):
+            if not negated:
+                await turn()
+                return found
+            with handle(Negate()):
+                await turn()
+        return found
+
+    async def main() -> None:
+        kinds = [(a, b) for a in (False, True) for b in (False, True)] * 2
+        for kind, found in zip(kinds, await asyncio.gather(*[task(*k) for k in kinds]), strict=True):
+            assert found == [kind] * 8
+
+    asyncio.run(main())
+    assert look(x) == (False, False)
+
+
+# Interrupts
+
+
+def stacks() -> tuple[object, ...]:
+    return current_frame(), current_scope.get(), source_in_force.get(), overrides()
+
+
+def busy(x: Any) -> None:
+    """Goes through handlers, scopes, flags, staging and programs."""
+
+    def f(x: Any) -> Any:
+        with effx.named_scope("part"):
+            return enp.sin(x) * x
+
+    with handle(Negate()):
+        f(x)
+    effx.grad(f)(x)
+    with effx.enable_checks(False):
+        effx.make_jaxpr(effx.vmap(effx.grad(effx.jit(f))))(enp.ones(2))
+    effx.jit(f)(x)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one in a finalizer
+def test_interrupts_leave_everything_clean() -> None:
+    """An interrupt at any time leaves the handler stack, the scopes, the flags and the fast path as they were."""
+    x = enp.float32(1.0)
+    busy(x)
+    rng = random.Random(0)
+    old = signal.getsignal(signal.SIGALRM)
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, interrupt)
+    caught, dirty = 0, []
+    try:
+        for _ in range(500):
+            started = time.perf_counter()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 4e-3))
+                while time.perf_counter() - started < 0.02:
+                    busy(x)
+            except KeyboardInterrupt:
+                caught += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            if stacks() != (None, "", None, None):
+                dirty.append(stacks())
+                break
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    assert dirty == []
+    assert caught > 450
+    assert look(x) == (False, False)
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="jaxlib's C++ aborts at 3.11's limit, which counts its frames"
+)
+def test_recursion_limits_leave_everything_clean() -> None:
+    """So does a RecursionError, at whatever depth it comes."""
+    x = enp.float32(1.0)
+    busy(x)
+    limit, depth = sys.getrecursionlimit(), len(list(frames()))
+    caught = 0
+    for extra in range(8, 160, 2):
+        try:
+            sys.setrecursionlimit(depth + extra)
+            busy(x)
+        except RecursionError:
+            caught += 1
+        finally:
+            sys.setrecursionlimit(limit)
+        assert stacks() == (None, "", None, None)
+    assert caught > 10
+    assert look(x) == (False, False)
+
+
+def frames() -> Iterator[Any]:
+    frame: Any = sys._getframe()
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def test_a_recursion_error_inside_a_staged_function() -> None:
+    """The fast path is in use again after an error inside a function that was being staged."""
+
+    def endless(x: Any) -> Any:
+        return endless(x)
+
+    with pytest.raises(RecursionError):
+        effx.jit(endless)(1.0)
+    assert runs() == 0
+    x = enp.ones(2)
+    f = effx.jit(counted)
+    f(x)
+    assert current_frame() is None
+
+
+def test_generators_that_hold_handlers() -> None:
+    """Handlers that are left in another order than they were entered in leave no frame behind."""
+
+    def hold() -> Generator[None]:
+        with handle(Negate()):
+            yield
+
+    rng = random.Random(0)
+    x = enp.float32(1.0)
+    for _ in range(30):
+        open_: list[Generator[None]] = []
+        for _ in range(12):
+            if open_ and rng.random() < 0.5:
+                open_.pop(rng.randrange(len(open_))).close()
+            else:
+                generator = hold()
+                next(generator)
+                open_.append(generator)
+            assert look(x) == (False, len(open_) % 2 == 1)
+            assert current_frame() is None or current_frame().live  # type: ignore[union-attr]  # as asked
+        for generator in open_:
+            generator.close()
+        assert stacks() == (None, "", None, None)
