@@ -295,8 +295,7 @@ class Function(Generic[P, R]):
     def miss(self, *args: Any, **kwargs: Any) -> tuple[R, FastPath | None, bool]:
         """What C++ calls for arguments that it has no compiled program for."""
         try:
-            # Where C++ runs into the recursion limit it calls with the error set and not raised; a factor of -1
-            # makes Python look whether there is one.
+            # At the recursion limit C++ calls with an error set, not raised; Python looks for one at a factor of -1.
             _NOTHING * -1
         except RecursionError:
             refuse_deep((args, kwargs))
@@ -310,8 +309,7 @@ class Function(Generic[P, R]):
         entry, arrays, leaves = self.prepare(args, kwargs)
         if current_frame() is not None or entry.foreign or not are_optional(entry.program.effects):
             return self.perform(entry, arrays), None, False
-        # What is donated is nobody else's: a number's own copy.
-        pairs = zip(arrays, entry.donated, strict=True)
+        pairs = zip(arrays, entry.donated, strict=True)  # what is donated is nobody else's
         concrete = [as_concrete(x) if donated else on_device(x) for x, donated in pairs]
         # Arguments may be needed again to find the operation that gave NaN: these are freed afterwards.
         consumed = entry.donated if debugging() else (False,) * len(concrete)
