@@ -5,7 +5,7 @@ operation gives it its meaning and runs in the context of the next handler outwa
 an interest when one of the operands is a box of its frame, when it handles an effect that the
 operation carries (an axis name, say), or when it intercepts everything.
 
-Never: know what an array is, or import anything but `effx.errors` and `effx.caching`.
+Never: know what an array is, or import anything but `effx.errors`, `effx.caching` and `effx.presence`.
 """
 
 import importlib
@@ -16,6 +16,7 @@ from typing import ClassVar, Generic, TypeVar, cast, final
 
 import attrs
 
+from effx import presence
 from effx.caching import compare_strictly
 from effx.errors import EffxError, NoRuleError, Source, TransformError, hide_internal_frames
 
@@ -330,6 +331,8 @@ class handle:
     def __enter__(self) -> Frame:
         try:
             self.entered = True
+            if self.frame.opaque:
+                presence.appear(self.frame)
             _current.set(self.frame)
         except BaseException:
             self._leave()
@@ -352,6 +355,8 @@ class handle:
     def _leave(self) -> None:
         frame = self.frame
         frame.live = False
+        if frame.opaque:
+            presence.vanish(frame)
         current = _current.get()
         if current is frame:
             # Frames that were left while this one was inside are dead already.

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Final, Generic, Literal, TypeAlias, TypeVar, cast, final, get_args
 
-from effx import errors
+from effx import errors, presence
 
 __all__ = [
     "FLAGS",
@@ -55,8 +55,14 @@ _LOCK = threading.Lock()
 # All overrides of a context, in one variable, so that one look says whether there are any: for each flag a
 # linked list (value, outer, who entered it) and not tokens. An Override then holds no state of its own, so one
 # object can be entered twice, or by two threads.
-_overrides: ContextVar[dict[AnyFlag, Entered] | None] = ContextVar("effx_flags", default=None)
+_overrides: ContextVar[Overrides | None] = ContextVar("effx_flags", default=None)
 overrides = _overrides.get
+
+
+class Overrides(dict["AnyFlag", Entered]):
+    """What a context overrides; never empty where it is in force."""
+
+    __slots__ = ("__weakref__",)
 
 
 class AnyFlag(ABC):
@@ -189,9 +195,10 @@ class Flag(AnyFlag, Generic[T]):
 
     def _enter(self, value: T, owner: int) -> None:
         outer = overrides()
-        within = {} if outer is None else outer.copy()
+        within = Overrides(outer or {})
         within[self] = (value, within.get(self), owner)
         try:
+            presence.stay(within)
             _overrides.set(within)
             self._notify()
         except BaseException:
@@ -199,12 +206,14 @@ class Flag(AnyFlag, Generic[T]):
             raise
 
     def _exit(self) -> None:
-        left = dict(overrides() or {})
+        left = Overrides(overrides() or {})
         inner = left.pop(self, None)
         if inner is None:
             raise RuntimeError(f"{self.name}: left an override that this context never entered")
         if inner[1] is not None:
             left[self] = inner[1]
+        if left:
+            presence.stay(left)
         _overrides.set(left or None)
         self._notify()
 
@@ -256,7 +265,7 @@ class Override(ContextDecorator, Generic[T]):
     def __del__(self) -> None:
         # An interrupt can come before `__exit__` has begun.
         flag: Flag[T] | None = getattr(self, "_flag", None)
-        entered = None if flag is None else (overrides() or {}).get(flag)
+        entered = None if flag is None else (overrides() or Overrides()).get(flag)
         if flag is not None and entered is not None and entered[2] == id(self):
             flag._exit()
 

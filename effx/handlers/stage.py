@@ -148,7 +148,7 @@ def stage(
         effect_row(recorder.equations),
     )
     if enable_checks.value:
-        from effx.ir.check import check  # no part of running programs otherwise
+        from effx.ir.checker import check  # no part of running programs otherwise
 
         check(program)
     return Staged(program, tuple([x for x, _ in recorder.captured]))

@@ -26,7 +26,7 @@ from effx import dtypes
 from effx.effects import Effect, Operation
 from effx.errors import DTypeError, ProgramError
 from effx.ir.catalogue import load_all
-from effx.ir.check import check_types
+from effx.ir.checker import check_types
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row
 from effx.ir.types import ArrayType, array_type
 

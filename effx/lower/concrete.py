@@ -6,6 +6,7 @@ registry the wrapper is a node, so that jaxlib's C++ takes and returns it withou
 Never: compile.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast, final
 
@@ -61,6 +62,11 @@ class Gone:
 
     def delete(self) -> None:
         """Nothing is left to free."""
+
+
+# Buffers that executables have as constants, by id, with their number; and what is called when one of them is gone.
+constants: Counter[int] = Counter()
+losses: list[Callable[[], None]] = []
 
 
 @final
@@ -166,6 +172,9 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def bury(self) -> None:
         """Forgets a buffer whose memory is gone."""
         if self.buffer.is_deleted():
+            if id(self.buffer) in constants:
+                for listener in losses:
+                    listener()
             self.buffer = cast("ArrayImpl", Gone(self.buffer))
 
     def unsafe_buffer_pointer(self) -> int:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, cast
 
 from jaxlib import _jax
 
-from effx import flags
+from effx import flags, presence
 from effx.flags import Flag
 from effx.ir.types import ArrayType
-from effx.lower.concrete import ConcreteArray, result_structure
+from effx.lower.concrete import ConcreteArray, losses, result_structure
 from effx.lower.xla import Executable
 from effx.tree.registry import dispatch
 
@@ -63,6 +63,19 @@ def _mirror(flag: Flag[Any]) -> "_jax.config.Config[Any]":
 
 
 _states = {flag.name: _mirror(flag) for flag in KEYED}
+
+# While some context holds a handler that intercepts, or an override, C++ finds nothing: Python looks at the context.
+_contexts: "_jax.config.Config[bool]" = _jax.config.Config("effx_contexts", False, include_in_jit_key=True)
+presence.listeners.append(_contexts.set_global)
+# Another number, and C++ finds nothing of before: a buffer that an executable has as a constant is gone.
+_losses: "_jax.config.Config[int]" = _jax.config.Config("effx_losses", 0, include_in_jit_key=True)
+
+
+def _on_loss() -> None:
+    _losses.set_global(_losses.get_global() + 1)
+
+
+losses.append(_on_loss)
 
 # jaxlib reads three states of its own. Whoever of effx and jax is imported first sets them, and
 # jax's come to stand if it is imported later; effx keeps to calls that do not depend on them then.

@@ -22,6 +22,7 @@ from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.backends import platform_of
 from effx.lower.concrete import ConcreteArray, is_spread
+from effx.lower.concrete import constants as constant_buffers
 from effx.lower.emit import module_text
 from effx.lower.parallel import devices_for, plan_of
 from effx.lower.sharding import TiledSharding, placement, single
@@ -63,6 +64,15 @@ class Executable:
     text: str
     name: str
     handlers: list[_jax.ResultHandler]
+
+    def __attrs_post_init__(self) -> None:
+        constant_buffers.update(map(id, self.constants))
+
+    def __del__(self) -> None:
+        for c in self.constants:
+            constant_buffers[id(c)] -= 1
+            if not constant_buffers[id(c)]:
+                del constant_buffers[id(c)]
 
     def takes_as_is(self, arrays: Sequence[ConcreteArray]) -> bool:
         """Says whether the arrays lie where the executable takes them, so that C++ can do without Python."""

@@ -13,12 +13,13 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import attrs
 
-from effx import flags
+from effx import flags, presence
 from effx.array import Array
 from effx.caching import WeakStore, exact
 from effx.effects import Frame, are_optional, current_frame, is_in_scope, isolated
 from effx.errors import BackendError, DonatedArrayError, TransformError, check_function, hide_internal_frames
-from effx.handlers.evaluate import debugging, device_for, not_finite
+from effx.handlers.checked import debugging, not_finite
+from effx.handlers.evaluate import device_for
 from effx.handlers.recursion.payloads import performs_once
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, HigherOrder
@@ -293,7 +294,7 @@ class Function(Generic[P, R]):
     # Running
 
     def miss(self, *args: Any, **kwargs: Any) -> tuple[R, FastPath | None, bool]:
-        """What C++ calls for arguments that it has no compiled program for."""
+        """Stages, compiles and runs; gives C++ what it needs to run the next such call itself."""
         try:
             # At the recursion limit C++ calls with an error set, not raised; Python looks for one at a factor of -1.
             _NOTHING * -1
@@ -392,51 +393,54 @@ class Function(Generic[P, R]):
             committed=committed,
         )
 
-    def fast(self, settings: tuple[object, ...] = ()) -> Callable[P, R]:
-        """Makes the C++ function for the settings of contexts that override flags; that for none by default."""
+    def fast(
+        self, miss: Callable[..., tuple[R, FastPath | None, bool]], settings: tuple[object, ...] = ()
+    ) -> Callable[..., R]:
+        """Makes a C++ function; those of equal settings share what they have seen."""
         o, key = self.options, (self.store.key, settings)
-        return fast_function(self.name, self.fun, self.miss, o.static_argnums, o.static_argnames, key)
+        return fast_function(self.name, self.fun, miss, o.static_argnums, o.static_argnames, key)
 
     def public(self) -> Jitted[P, R]:
-        """Returns the function that users call: C++ with what it cannot look at, the context, looked at before."""
-        # This object must not refer to the C++ functions: a cycle would keep dropped functions and their arrays.
-        plain, frame_of, overridden, explain = self.fast(), current_frame, flags.overrides, self.explain
-        others: dict[tuple[object, ...], Callable[P, R]] = {}
+        """Returns the function that users call: jaxlib's C++ object itself, unless it has more to do.
 
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        It must not be referred to by this object: a cycle would keep dropped functions and their arrays.
+        """
+        others: dict[tuple[object, ...], Callable[..., R]] = {}
+
+        def miss(*args: Any, **kwargs: Any) -> tuple[R, FastPath | None, bool]:
             try:
-                if (frame := frame_of()) is not None and frame.opaque:
-                    return self.miss(*args, **kwargs)[0]
-                if overridden() is None:
-                    return plain(*args, **kwargs)
-                settings = tuple([flag.value for flag in KEYED])
+                if not presence.anywhere():
+                    return self.miss(*args, **kwargs)
+                # Some context holds what C++ cannot see; if it is this one, then by a handler or by overrides.
+                if (frame := current_frame()) is not None and frame.opaque:
+                    return self.miss(*args, **kwargs)[0], None, False
+                settings = () if flags.overrides() is None else tuple([flag.value for flag in KEYED])
                 fast = others.get(settings)
                 if fast is None:
-                    fast = others[settings] = self.fast(settings)
-                return fast(*args, **kwargs)
+                    fast = others[settings] = self.fast(self.miss, (True, *settings))
+                return fast(*args, **kwargs), None, False
             except Exception as error:
-                if isinstance(error, ValueError):
-                    explain(error, args, kwargs)
-                hide_internal_frames(error)
+                hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
+
+        plain = self.fast(miss)
 
         def clear_cache() -> None:
             self.store.entries.clear()
-            for fast in (plain, *others.values()):
+            for fast in (self.fast(miss), *others.values()):  # functions of equal settings share a cache
                 fast._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
 
-        public: Any = self.guard(call) if self.options.needs_guard else call
+        public: Any = self.guard(plain) if self.options.needs_guard else plain
         update_wrapper(public, self.fun)
         public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
         public.clear_cache = clear_cache
         return cast("Jitted[P, R]", public)
 
-    def explain(self, error: ValueError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises an error that says what C++ does not: which array is gone or donated twice."""
-        if str(error).startswith("INVALID_ARGUMENT"):
-            entry, arrays, _ = self.prepare(args, kwargs)
-            concrete = [as_concrete(x) for x in arrays]
-            self.check(entry, self.executable(entry, concrete), concrete)
+        entry, arrays, _ = self.prepare(args, kwargs)
+        concrete = [as_concrete(x) for x in arrays]
+        self.check(entry, self.executable(entry, concrete), concrete)
 
     def guard(self, call: Callable[..., R]) -> Callable[P, R]:
         """Wraps the function where C++ alone would leave users with puzzles."""
@@ -456,6 +460,8 @@ class Function(Generic[P, R]):
             try:
                 result = call(*given, **named)
             except Exception as error:
+                if isinstance(error, ValueError) and str(error).startswith("INVALID_ARGUMENT"):
+                    self.explain(args, kwargs)
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
             donated = [args[i] for i in counted(o.donate_argnums, len(args))]

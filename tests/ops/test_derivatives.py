@@ -14,7 +14,7 @@ from effx.array import Array
 from effx.handlers.differentiate import jvp, linearize, pull_back, record_linear
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
-from effx.ir.check import check
+from effx.ir.checker import check
 from effx.ir.program import Var
 from tests.ops.rows import Data, Row, Sample, assert_close, c128, f64, host, on_device
 from tests.ops.table import CASES, WIDE, Case, name

@@ -10,7 +10,7 @@ import pytest
 
 from effx.errors import EffxError, ProgramError
 from effx.handlers.stage import stage
-from effx.ir.check import check
+from effx.ir.checker import check
 from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.custom import CustomCall
 from effx.ir.text import parse_program, print_program

@@ -18,7 +18,7 @@ import effx
 import effx.numpy as enp
 from effx.errors import ProgramError
 from effx.handlers.stage import stage
-from effx.ir.check import check
+from effx.ir.checker import check
 from effx.ir.program import Program
 from effx.ir.text import RESERVED, parse_program, print_program, variable_name
 

@@ -15,7 +15,7 @@ from effx import Array, lax
 from effx import checkpoint_policies as policies
 from effx.ad_checkpoint import checkpoint_name, print_saved_residuals
 from effx.errors import TransformError
-from effx.ir.check import check
+from effx.ir.checker import check
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Cond, Scan
 from effx.ir.text import parse_program

@@ -16,7 +16,7 @@ import effx.numpy as enp
 from effx import Array, grad, jit, jvp, lax, vmap
 from effx.custom_batching import custom_vmap, sequential_vmap
 from effx.handlers.boxing import BoxHandler
-from effx.ir.check import check
+from effx.ir.checker import check
 from effx.ir.ops.base import Monotone
 from effx.ir.ops.control import Scan
 from effx.ir.ops.elementwise import Mul

@@ -14,7 +14,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import custom_jvp, custom_vjp, grad, jit, jvp, lax, vmap
-from effx.ir.check import check
+from effx.ir.checker import check
 
 XS = np.array([0.3, 1.0, 2.0], np.float32)
 Fun = Callable[..., Any]

@@ -15,7 +15,7 @@ import effx
 import effx.numpy as enp
 from effx import lax, random
 from effx.handlers.reference import evaluate
-from effx.ir.check import check
+from effx.ir.checker import check
 from effx.ir.text import parse_program
 from effx.lower.sharding import TiledSharding
 

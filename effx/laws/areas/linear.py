@@ -8,7 +8,7 @@ import effx.numpy as enp
 from effx import tree
 from effx.array import Array
 from effx.handlers.differentiate import linearize, pull_back
-from effx.ir.check import check
+from effx.ir.checker import check
 from effx.laws.areas.forward import tangent
 from effx.laws.areas.subjects import SMALL, SMOOTH, Function, Points, next_of
 from effx.laws.comparing import directions, leaves, pairing, same

@@ -20,7 +20,7 @@ from effx.handlers.batch import batch
 from effx.handlers.differentiate import jvp, linearize, pull_back
 from effx.handlers.reference import evaluate
 from effx.handlers.stage import run_program, stage
-from effx.ir.check import check
+from effx.ir.checker import check
 from effx.ir.ops import elementwise, reduce, shape
 from effx.ir.ops.base import ArrayOperation, Elementwise, TupleOperation
 from effx.ir.ops.checkpoint import CheckpointName, Offload

@@ -9,7 +9,7 @@ import effx
 from effx import tree
 from effx.array import Array
 from effx.handlers.stage import run_program, stage
-from effx.ir.check import check
+from effx.ir.checker import check
 from effx.ir.passes import common_subexpressions, dead_code, inline
 from effx.ir.program import Program, effect_row
 from effx.ir.text import parse_program, print_program

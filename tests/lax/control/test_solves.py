@@ -15,7 +15,7 @@ import effx.numpy as enp
 from effx import lax
 from effx.errors import NoRuleError
 from effx.handlers.reference import evaluate
-from effx.ir.check import check
+from effx.ir.checker import check
 from effx.ir.text import parse_program, print_program
 
 RNG = np.random.default_rng(0)
