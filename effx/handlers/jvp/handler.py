@@ -92,12 +92,14 @@ class JVP(PayloadHandler):
                 primals.append(x)
                 tangents.append(None)
         # A rule performs several operations: all stand at this one's place in the user's source.
-        before = source_in_force.get()
-        try:
-            source_in_force.set(current_source())
+        if source_in_force.get() is not None:
             y, dy = found(op, tuple(primals), tuple(tangents))  # type: ignore[arg-type]  # the table pairs classes and rules
-        finally:
-            source_in_force.set(before)
+        else:
+            try:
+                source_in_force.set(current_source())
+                y, dy = found(op, tuple(primals), tuple(tangents))  # type: ignore[arg-type]  # as above
+            finally:
+                source_in_force.set(None)
         if type(y) is tuple:
             assert type(dy) is tuple
             return cast("R", tuple([join(frame, a, da) for a, da in zip(y, dy, strict=True)]))
@@ -115,9 +117,10 @@ class JVP(PayloadHandler):
 
 def join(frame: Frame, y: Array, dy: Tangent) -> Array:
     """Boxes a value with its tangent; a value without tangent stays plain."""
-    if dy is None or y.type.kind not in "fc":
+    if dy is None:
         return y
-    return Box(frame, Dual(y, dy), y.type)
+    t = y.type
+    return Box(frame, Dual(y, dy), t) if t.kind in "fc" else y
 
 
 def rule(*kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]:

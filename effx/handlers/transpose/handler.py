@@ -27,8 +27,9 @@ T = TypeVar("T", bound=TupleOperation)
 Cotangent = Array | None
 
 
+# Not frozen: one is made for each linear operand, and attrs' frozen __init__ costs twice as much.
 @final
-@attrs.frozen
+@attrs.define(eq=False)
 class Linear:
     """Stands in a rule for an operand in which the operation is linear: it has a type but no value."""
 
@@ -74,14 +75,13 @@ def backward(
     known: dict[Var, Array] = dict(zip(program.inputs[:n], residuals, strict=True))
     found: dict[Var, Array] = {}
 
-    def add(atom: Atom, ct: Cotangent) -> None:
-        if ct is None or type(atom) is not Var or atom in known:
-            return
-        sofar = found.get(atom)
-        found[atom] = ct if sofar is None else sofar + ct
+    def add(atoms: Sequence[Atom], cts: Sequence[Cotangent]) -> None:
+        for atom, ct in zip(atoms, cts, strict=True):
+            if ct is not None and type(atom) is Var and atom not in known:
+                sofar = found.get(atom)
+                found[atom] = ct if sofar is None else sofar + ct
 
-    for atom, ct in zip(program.outputs, cotangents, strict=True):
-        add(atom, ct)
+    add(program.outputs, cotangents)
     standing = Standing()
     try:
         for e in reversed(program.equations):
@@ -89,8 +89,7 @@ def backward(
             if all([ct is None for ct in cts]):
                 continue
             standing.at(e)
-            for x, result in zip(e.inputs, _transposed(e, cts, known), strict=True):
-                add(x, result)
+            add(e.inputs, _transposed(e, cts, known))
     finally:
         try:
             source_in_force.set(standing.place)
