@@ -321,7 +321,8 @@ def test_indices_share_compiled_code(read: Any, wanted: Any, caplog: pytest.LogC
     with effx.log_compiles(), caplog.at_level(logging.WARNING, "effx"):
         for i in range(2, 202):
             y = read(x, i)
-    np.testing.assert_array_equal(y, wanted(host, 201))
+            if i in (2, 201):
+                np.testing.assert_array_equal(y, wanted(host, i))
     assert caplog.messages == []
 
 

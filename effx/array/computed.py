@@ -7,7 +7,8 @@ Never: hold an overload for the dtypes of a kind: mypy takes it for every dtype 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Literal, cast, overload
+import importlib
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, cast, overload
 
 from typing_extensions import Unpack
 
@@ -21,6 +22,22 @@ if TYPE_CHECKING:
     from effx.array.values import Array
 
 __all__ = ["Computed"]
+
+
+class Sorting(Protocol):
+    """What arrays need of the module of functions that sort, which stands above them."""
+
+    def sort(self, a: object, axis: int | None, *, stable: bool, descending: bool) -> Array:
+        """Sorts."""
+        ...
+
+    def argsort(self, a: object, axis: int | None, *, stable: bool, descending: bool) -> Array:
+        """Gives the indices that sort."""
+        ...
+
+
+def _sorting() -> Sorting:
+    return cast("Sorting", importlib.import_module("effx.numpy.sorting"))
 
 
 class Computed(Described, Generic[DT, Unpack[Dims]]):
@@ -132,11 +149,11 @@ class Computed(Described, Generic[DT, Unpack[Dims]]):
     def sort(self, axis: None, stable: bool = True, descending: bool = False) -> Array[DT, Any]: ...
     def sort(self, axis: int | None = -1, stable: bool = True, descending: bool = False) -> Array:
         """Sorted along an axis."""
-        return effx.array.reducing.sort(cast("Array", self), axis, stable, descending)
+        return _sorting().sort(self, axis, stable=stable, descending=descending)
 
     def argsort(self, axis: int | None = -1, stable: bool = True, descending: bool = False) -> Array:
         """The indices that sort along an axis."""
-        return effx.array.reducing.argsort(cast("Array", self), axis, stable, descending)
+        return _sorting().argsort(self, axis, stable=stable, descending=descending)
 
     def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Running sums along an axis."""

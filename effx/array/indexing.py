@@ -660,6 +660,15 @@ def take_along_axis(x: "Array", indices: "Operand", axis: int | None, mode: str 
     return moveaxis(result, -1, place)
 
 
+def along_axis(x: "Array", index: "Array", axis: int) -> "Array":
+    """Reads x at computed indices along one axis, the other axes side by side."""
+    if not x.type.size:
+        return x  # a gather takes one element at least, which there is none of
+    axes = tuple([i for i in range(x.type.ndim) if i != axis])
+    starts = expand_dims(index, -1)
+    return Gather((), (axis,), (axis,), (1,) * x.type.ndim, axes, axes)(x, starts)
+
+
 def diagonal(x: "Array", offset: int = 0, axis1: int = 0, axis2: int = 1) -> "Array":
     """The diagonal of two axes, as a new last axis."""
     t = x.type

@@ -1,4 +1,4 @@
-"""Reductions, cumulative reductions and sorting with NumPy's semantics; results are never weak.
+"""Reductions and cumulative reductions with NumPy's semantics; results are never weak.
 
 Never: reduce by a user's function; effx.lax.reduce does.
 """
@@ -18,9 +18,7 @@ from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
-from effx.ir.ops.shape import Iota, Reverse
-from effx.ir.ops.sort import Sort
-from effx.ir.types import ArrayType, array_type
+from effx.ir.types import ArrayType
 
 if TYPE_CHECKING:
     from effx.array.values import Array, Number, Operand
@@ -277,26 +275,3 @@ def cummax(x: "Array", axis: int | None = None, reverse: bool = False) -> "Array
 def cummin(x: "Array", axis: int | None = None, reverse: bool = False) -> "Array":
     """Running minima along an axis."""
     return _cumulative(r.CumMin, x, axis, None, reverse, "cummin")
-
-
-def sort(x: "Array", axis: int | None = -1, stable: bool = True, descending: bool = False) -> "Array":
-    """Sorted along an axis, NaN last (first when descending)."""
-    if axis is None:
-        x, axis = reshape(x, -1), 0
-    place = normalize_axis("sort", axis, x.type.ndim, x.type)
-    (result,) = Sort(place, stable)(x)
-    return Reverse((place,))(result) if descending else result
-
-
-def argsort(x: "Array", axis: int | None = -1, stable: bool = True, descending: bool = False) -> "Array":
-    """The indices that sort along an axis."""
-    if axis is None:
-        x, axis = reshape(x, -1), 0
-    t = x.type
-    place = normalize_axis("argsort", axis, t.ndim, t)
-    positions = Iota(array_type(dtypes.canonicalize(dtypes.int64), t.shape), place)()
-    if not descending:
-        return Sort(place, stable)(x, positions)[1]
-    # Sorting the reversed array and reversing the result keeps equal elements in order.
-    flip = Reverse((place,))
-    return flip(Sort(place, stable)(flip(x), flip(positions))[1])

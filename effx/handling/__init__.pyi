@@ -15,7 +15,7 @@ from effx.handlers.boxing import BoxHandler
 from effx.handlers.coverage import Coverage, coverage
 from effx.handlers.decomposing import decompose
 from effx.handlers.intercepting import InterceptHandler
-from effx.handlers.jvp.handler import rule as jvp_rule, tangent_of, tuple_rule as jvp_tuple_rule
+from effx.handlers.jvp.handler import Tangent, rule as jvp_rule, tangent_of, tuple_rule as jvp_tuple_rule
 from effx.handlers.masking import mask
 from effx.handlers.reference.handler import Reference
 from effx.handlers.reference.handler import rule as reference_rule
@@ -24,7 +24,7 @@ from effx.handlers.ruled import Default
 from effx.handlers.sites import Site
 from effx.handlers.transpose.handler import rule as transpose_rule
 from effx.handlers.transpose.handler import tuple_rule as transpose_tuple_rule
-from effx.handlers.vmap.handler import materialize
+from effx.handlers.vmap.handler import Vmap, materialize
 from effx.handlers.vmap.handler import rule as vmap_rule
 from effx.handlers.vmap.handler import tuple_rule as vmap_tuple_rule
 from effx.ir.catalogue import operation_classes
@@ -38,7 +38,7 @@ from effx.ir.ops.base import (
     TupleOperation,
     Unary,
 )
-from effx.ir.program import Equation, Literal, Program, Var
+from effx.ir.program import Atom, Equation, Literal, Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.emit import Body, emits
 from effx.lower.ffi import register_ffi_target
@@ -47,6 +47,7 @@ from effx.transforms.named_functions import named_function
 __all__ = [
     "ArrayOperation",
     "ArrayType",
+    "Atom",
     "Backward",
     "Binary",
     "Body",
@@ -70,9 +71,11 @@ __all__ = [
     "Reference",
     "Site",
     "Structural",
+    "Tangent",
     "TupleOperation",
     "Unary",
     "Var",
+    "Vmap",
     "array_type",
     "coverage",
     "decompose",

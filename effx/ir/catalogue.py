@@ -36,7 +36,7 @@ def operation_classes(*packages: str) -> list[Kind]:
     Args:
         packages: the beginnings of their modules' names, by default effx's own; "" for users' operations too.
 
-    >>> [kind.name for kind in operation_classes("effx.ir.ops.sort")]
+    >>> [kind.name for kind in operation_classes("effx.families.sort")]
     ['sort']
     """
     load_all()

@@ -17,6 +17,7 @@ from effx.array import Array
 from effx.dtypes import DType
 from effx.effects import Operation
 from effx.errors import TransformError
+from effx.families.sort import Sort
 from effx.flags import enable_x64
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops import convert, elementwise, reduce, shape
@@ -28,7 +29,6 @@ from effx.ir.ops.index import COMBINERS, Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.solve import LinearSolve, Root
-from effx.ir.ops.sort import Sort
 from effx.ir.text import parse_program
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.laws.arrays import DTYPES, array_shapes

@@ -11,8 +11,8 @@ from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand
 from effx.errors import ShapeError
+from effx.families.sort import Sort
 from effx.ir.ops import shape as s
-from effx.ir.ops.sort import Sort
 from effx.ir.types import array_type
 from effx.lax.operands import count_from_start
 

@@ -18,6 +18,7 @@ import attrs
 
 import effx
 from effx.errors import TransformError, check_function
+from effx.families.sort import Sort
 from effx.handling import ArrayType, Elementwise, Equation, Place, Program, Structural, Var
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import Bitcast, Convert, Copy, OptimizationBarrier, StopGradient
@@ -25,7 +26,6 @@ from effx.ir.ops.index import Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.reduce import ArgReduction, Cumulative, Reduction
-from effx.ir.ops.sort import Sort
 
 __all__ = ["Cost", "Line", "cost"]
 

@@ -20,6 +20,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, tree
 from effx.errors import DTypeError, TransformError, check_function
+from effx.families.sort import Sort
 from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural, Unary
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
@@ -28,7 +29,6 @@ from effx.ir.ops.custom import Rules
 from effx.ir.ops.index import Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
-from effx.ir.ops.sort import Sort
 
 __all__ = ["Flow", "Laplacians", "laplacian"]
 

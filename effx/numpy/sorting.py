@@ -1,6 +1,6 @@
 """Sorting, searching in sorted arrays, and counting.
 
-Never: define an order; `effx.ir.ops.sort` does.
+Never: define an order; `effx.families.sort` does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from effx.array.indexing import positions
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar
 from effx.array.shaping import normalize_axis
 from effx.errors import ConcretizationError, DTypeError, ShapeError
-from effx.ir.ops.sort import Sort
+from effx.families.sort import Sort
+from effx.ir.ops.shape import Reverse
 from effx.numpy.creation import as_int, constant, filled
 from effx.transforms.jit import jit
 
@@ -48,7 +49,12 @@ def sort(
     [1, 2, 3]
     """
     _no_kind("sort", kind, order)
-    return reducing.sort(as_operand(a, "sort"), axis, stable, descending)
+    x = as_operand(a, "sort")
+    if axis is None:
+        x, axis = shaping.reshape(x, -1), 0
+    place = normalize_axis("sort", axis, x.type.ndim, x.type)
+    (result,) = Sort(place, stable)(x)
+    return Reverse((place,))(result) if descending else result
 
 
 def _no_kind(what: str, kind: object, order: object) -> None:
@@ -71,7 +77,16 @@ def argsort(
     [1, 2, 0]
     """
     _no_kind("argsort", kind, order)
-    return reducing.argsort(as_operand(a, "argsort"), axis, stable, descending)
+    x = as_operand(a, "argsort")
+    if axis is None:
+        x, axis = shaping.reshape(x, -1), 0
+    place = normalize_axis("argsort", axis, x.type.ndim, x.type)
+    indices = positions(x.type.shape, place)
+    if not descending:
+        return Sort(place, stable)(x, indices)[1]
+    # Sorting the reversed array and reversing the result keeps equal elements in order.
+    flip = Reverse((place,))
+    return flip(Sort(place, stable)(flip(x), flip(indices))[1])
 
 
 def lexsort(keys: Sequence[Operand] | Array | np.ndarray[Any, Any], axis: int = -1) -> Array:

@@ -17,6 +17,7 @@ from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.numpy.logic import isnan
+from effx.numpy.sorting import sort
 from effx.transforms.jit import jit
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
     sizes = [a.type.shape[i] for i in kept]
     flat = shaping.reshape(shaping.transpose(a, (*kept, *axes)), (*sizes, -1))
     n = flat.type.shape[-1]
-    ordered = reducing.sort(flat)
+    ordered = sort(flat)
     missing = isnan(flat)
     # Positions in f32 at least: a 16-bit float counts to 256 only.
     wide = dtypes.float32 if a.type.dtype.itemsize < 4 else a.type.dtype

@@ -14,8 +14,8 @@ from effx.array.arithmetic import where
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import normalize_axis, reshape
 from effx.errors import DTypeError, ShapeError
+from effx.families.sort import Sort
 from effx.ir.ops.shape import Iota, Slice
-from effx.ir.ops.sort import Sort
 from effx.ir.types import Shape, array_type
 from effx.lax.operands import size_of
 from effx.lax.sorting import top_k

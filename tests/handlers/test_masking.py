@@ -16,10 +16,10 @@ import effx
 import effx.numpy as enp
 from effx import Array, lax
 from effx.errors import TransformError
+from effx.families.sort import Sort
 from effx.handling import BoxHandler, InterceptHandler, Site, mask
 from effx.ir import check
 from effx.ir.ops.elementwise import Sin
-from effx.ir.ops.sort import Sort
 
 Model = Callable[..., Any]
 

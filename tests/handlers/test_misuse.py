@@ -16,6 +16,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, lax
 from effx.errors import DTypeError, EffxError, EscapedBoxError, TransformError, TreeError
+from effx.families.sort import Sort
 from effx.handlers.reference import evaluate
 from effx.handling import (
     ArrayOperation,
@@ -29,7 +30,6 @@ from effx.handling import (
     places,
 )
 from effx.ir.ops.elementwise import Sin
-from effx.ir.ops.sort import Sort
 
 jit: Any = effx.jit
 

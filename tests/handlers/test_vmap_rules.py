@@ -14,6 +14,7 @@ import pytest
 
 from effx.array import Array, Box
 from effx.effects import Operation, handle
+from effx.families.sort import Sort
 from effx.handlers.stage import stage
 from effx.handlers.vmap import Batched, Vmap
 from effx.ir.ops.control import Call
@@ -46,7 +47,6 @@ from effx.ir.ops.shape import (
     Slice,
     Transpose,
 )
-from effx.ir.ops.sort import Sort
 from tests.handlers.batches import (
     SIZE,
     Case,

@@ -16,10 +16,10 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.errors import DTypeError, ShapeError, TransformError
+from effx.families.sort import Sort
 from effx.handling import places
 from effx.ir.ops.elementwise import Sin, Tanh
 from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.sort import Sort
 from effx.library.autocast import autocast
 from effx.library.lora import LowRank, adapt, freeze, lora, merge
 from effx.library.quantize import Range, calibrate, fake_quantize

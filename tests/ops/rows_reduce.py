@@ -6,11 +6,11 @@ Never: holds a test.
 from __future__ import annotations
 
 from effx.errors import DTypeError, ProgramError, ShapeError
+from effx.families.sort import Sort
 from effx.ir.ops import collective as k
 from effx.ir.ops import reduce as r
 from effx.ir.ops.control import Call
 from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.sort import Sort
 from effx.ir.text import parse_program
 from tests.ops.rows import (
     ALL,

@@ -3,7 +3,7 @@
 Never: know how transposition or batching work.
 """
 
-from effx.handlers.jvp import collective, custom, elementwise, index, linalg, reduce, shape, solve, sort
+from effx.handlers.jvp import collective, custom, elementwise, index, linalg, reduce, shape, solve
 from effx.handlers.jvp.handler import JVP, Dual
 
 __all__ = [
@@ -17,5 +17,4 @@ __all__ = [
     "reduce",
     "shape",
     "solve",
-    "sort",
 ]

@@ -5,7 +5,7 @@ Never: loop over elements.
 
 from effx.array import Array
 from effx.array.arithmetic import where
-from effx.array.indexing import positions
+from effx.array.indexing import along_axis, positions
 from effx.array.promotion import scalar
 from effx.array.shaping import transpose
 from effx.handlers.jvp.handler import Tangent, rule
@@ -14,7 +14,6 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.convert import Convert
-from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import BroadcastInDim, Pad, Reshape, Slice
 
 MUL, DIV, ADD = e.Mul(), e.Div(), e.Add()
@@ -136,15 +135,6 @@ def cumulative_extreme(
     else:
         source = r.CumMax(op.axis)(where(sets, place, scalar(0, place.type.dtype)))
     return y, along_axis(dx, source, op.axis)
-
-
-def along_axis(x: Array, index: Array, axis: int) -> Array:
-    """Reads x at computed places of one axis, the other axes side by side."""
-    if not x.type.size:
-        return x  # a gather takes one element at least, which there is none of
-    axes = tuple([i for i in range(x.type.ndim) if i != axis])
-    starts = Reshape((*index.type.shape, 1))(index)
-    return Gather((), (axis,), (axis,), (1,) * x.type.ndim, axes, axes)(x, starts)
 
 
 @rule(r.ReduceAnd, r.ReduceOr, r.ReduceXor, r.ArgReduction)

@@ -13,7 +13,6 @@ from effx.handlers.reference import (
     reduce,
     shape,
     solve,
-    sort,
 )
 from effx.handlers.reference.handler import Reference, evaluate
 
@@ -29,5 +28,4 @@ __all__ = [
     "reduce",
     "shape",
     "solve",
-    "sort",
 ]

@@ -3,7 +3,7 @@
 Never: loop over the batch.
 """
 
-from effx.handlers.vmap import collective, custom, elementwise, index, linalg, reduce, shape, sort
+from effx.handlers.vmap import collective, custom, elementwise, index, linalg, reduce, shape
 from effx.handlers.vmap.handler import Batched, Vmap
 
 __all__ = [
@@ -16,5 +16,4 @@ __all__ = [
     "linalg",
     "reduce",
     "shape",
-    "sort",
 ]

@@ -9,10 +9,10 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array
+from effx.families.sort import Sort
 from effx.handling import Structural
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice, Pad
-from effx.ir.ops.sort import Sort
 from effx.library.intervals.enclosures import (
     Interval,
     Intervals,

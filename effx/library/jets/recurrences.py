@@ -13,11 +13,11 @@ from operator import add
 
 import effx.numpy as enp
 from effx import Array
+from effx.families.sort import Sort
 from effx.handling import Unary
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
-from effx.ir.ops.sort import Sort
 from effx.library.jets.series import Jet, Jets, padded
 
 __all__ = ["divide", "product"]

@@ -11,6 +11,7 @@ import attrs
 import effx
 import effx.numpy as enp
 from effx import Array
+from effx.families.sort import Sort
 from effx.handling import ArrayOperation, Elementwise, Linear, Site, Structural
 from effx.ir.ops import collective as k
 from effx.ir.ops import elementwise as e
@@ -20,7 +21,6 @@ from effx.ir.ops.convert import Convert, StopGradient
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
-from effx.ir.ops.sort import Sort
 from effx.library.sparsity.dependence import Dependence, Dependences, every_one, refuse, spread, union
 
 __all__ = ["interact"]

@@ -16,7 +16,6 @@ from effx.lower.stablehlo import (
     reduce,
     shape,
     solve,
-    sort,
 )
 
 __all__ = [
@@ -32,5 +31,4 @@ __all__ = [
     "reduce",
     "shape",
     "solve",
-    "sort",
 ]

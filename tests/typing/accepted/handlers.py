@@ -7,6 +7,7 @@ import attrs
 import effx
 import effx.numpy as enp
 from effx import Array
+from effx.families.sort import Sort
 from effx.handling import (
     BoxHandler,
     Coverage,
@@ -21,7 +22,6 @@ from effx.handling import (
 )
 from effx.ir.ops.elementwise import Add, Cos, Mul, Sin
 from effx.ir.ops.shape import Concatenate
-from effx.ir.ops.sort import Sort
 
 
 @attrs.frozen

@@ -1,19 +1,118 @@
-"""StableHLO text of sorting.
+"""Sorting: arrays together, by the first of them; -0.0 is equal to 0.0, and NaN comes last.
 
-XLA:CPU runs a comparator that is a bare `compare LT` natively and calls back into compiled code
-for any other. So float keys are mapped to integers of the same order first, outside the comparator.
+XLA:CPU runs a comparator that is a bare `compare LT` natively and calls back into compiled code for any other. So float
+keys are mapped to integers of the same order first, outside of the comparator.
 
 Never: order floats by `<` alone, which NaN breaks.
 """
 
+from typing import Any, final
+
+import attrs
 import numpy as np
 
 from effx import dtypes
-from effx.ir.ops.sort import Sort
-from effx.ir.program import Atom, Var
-from effx.ir.types import ArrayType, array_type
-from effx.lower.emit import Body, emits
+from effx.array import Array
+from effx.array.indexing import along_axis
+from effx.errors import ShapeError
+from effx.handling import (
+    ArrayType,
+    Atom,
+    Body,
+    Tangent,
+    TupleOperation,
+    Var,
+    Vmap,
+    array_type,
+    emits,
+    jvp_tuple_rule,
+    materialize,
+    reference_tuple_rule,
+    vmap_tuple_rule,
+)
+from effx.ir.ops.base import check_axis, check_kind, is_int, show
+from effx.ir.ops.shape import Iota
 from effx.lower.stablehlo.elementwise import COMPARE_KIND
+
+__all__ = ["Sort"]
+
+Data = np.ndarray[Any, Any]
+Axis = int | None
+
+
+@final
+@attrs.frozen
+class Sort(TupleOperation):
+    """Sorts the operands together along an axis by the first `num_keys` of them. StableHLO: sort.
+
+    Attributes:
+        axis: the axis to sort along.
+        stable: True to keep the order of equal keys.
+        num_keys: how many operands are keys, compared one after the other.
+    """
+
+    axis: int = attrs.field(validator=is_int)
+    stable: bool = True
+    num_keys: int = attrs.field(default=1, validator=is_int)
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The operands' types."""
+        if not 1 <= self.num_keys <= len(types):
+            raise ShapeError(
+                f"sort: num_keys must be between 1 and the number of operands, got {self.num_keys} for {show(types)}"
+            )
+        for t in types:
+            if t.shape != types[0].shape:
+                raise ShapeError(f"sort: operand shapes differ: {show(types)}")
+        for key in types[: self.num_keys]:
+            check_kind(self, key, "biufc", "a key")
+        check_axis(self, self.axis, types[0])
+        return types
+
+
+@jvp_tuple_rule(Sort)
+def tangents_alongside(
+    op: Sort, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    """The tangents sorted as their values were."""
+    places = Iota(array_type(dtypes.int32, primals[0].type.shape), op.axis)()
+    *results, order = op(*primals, places)
+    moved = [None if d is None else along_axis(d, order, op.axis) for d in tangents]
+    return tuple(results), tuple(moved)
+
+
+@vmap_tuple_rule(Sort)
+def beside_the_batch(
+    handler: Vmap, op: Sort, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
+    """Along the axis of each batch element."""
+    place = next(a for a in axes if a is not None)
+    aligned = [materialize(handler, x, a, place) for x, a in zip(values, axes, strict=True)]
+    return attrs.evolve(op, axis=op.axis + (op.axis >= place))(*aligned), (place,) * len(aligned)
+
+
+def _key(value: Any) -> tuple[Any, ...]:
+    """Orders numbers: -0.0 equal to 0.0, NaN last; complex ones by real part, then imaginary part."""
+    if isinstance(value, complex | np.complexfloating):
+        return (*_key(value.real), *_key(value.imag))
+    number: Any = value.item() if isinstance(value, np.bool_ | np.integer) else float(value)
+    return (True, 0) if number != number else (False, number)
+
+
+@reference_tuple_rule(Sort)
+def in_python(op: Sort, *operands: Data) -> tuple[Data, ...]:
+    """Each line along the axis by Python's own stable sort."""
+    results = [np.array(x) for x in operands]
+    shape = operands[0].shape
+    for place in np.ndindex(*shape[: op.axis], 1, *shape[op.axis + 1 :]):
+        line = tuple([slice(None) if i == op.axis else j for i, j in enumerate(place)])
+        keys = [x[line] for x in operands[: op.num_keys]]
+        ranked = [[_key(k[i]) for k in keys] for i in range(shape[op.axis])]
+        order = sorted(range(shape[op.axis]), key=ranked.__getitem__)
+        for result, x in zip(results, operands, strict=True):
+            result[line] = x[line][order]
+    return tuple(results)
+
 
 _INTS = {8: dtypes.int8, 16: dtypes.int16, 32: dtypes.int32, 64: dtypes.int64}
 
@@ -105,7 +204,7 @@ def _sort_line(
 
 
 @emits(Sort)
-def sort(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def text(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     if not inputs[0].type.size:
         return tuple([body.name(a) for a in inputs])
     t = inputs[0].type
