@@ -39,13 +39,40 @@ R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 F = TypeVar("F")
 
-Effect = Hashable
+
+class Effect:
+    """What an operation leaves to its surroundings; hashable, and compared by value.
+
+    Attributes:
+        optional: True where a program runs without a handler of it.
+        ordered: True where each occurrence counts: passes neither remove nor merge operations that carry it.
+        axis: the name of the axis that a handler must bind; None for other effects.
+    """
+
+    __slots__ = ()
+
+    @property
+    def optional(self) -> bool:
+        """Whether a program runs without a handler of it."""
+        return False
+
+    @property
+    def ordered(self) -> bool:
+        """Whether each occurrence counts."""
+        return True
+
+    @property
+    def axis(self) -> Hashable:
+        """The name of the axis that a handler must bind."""
+        return None
+
+
 NO_EFFECTS: frozenset[Effect] = frozenset()
 
 
 @final
 @attrs.frozen
-class Label:
+class Label(Effect):
     """An effect of a user's operation: a handler that names it takes the operation.
 
     Attributes:
@@ -59,7 +86,12 @@ class Label:
 
 def are_optional(row: frozenset[Effect]) -> bool:
     """Says whether a program with this effect row runs without a handler."""
-    return not row or all([type(e) is Label and e.optional for e in row])
+    return not row or all([e.optional for e in row])
+
+
+def are_ordered(row: frozenset[Effect]) -> bool:
+    """Says whether an operation with these effects counts each time that it is performed."""
+    return bool(row) and any([e.ordered for e in row])
 
 
 class Value:
@@ -103,7 +135,9 @@ class Operation(Generic[R_co]):
         if "name" not in cls.__dict__:
             cls.name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
         effects = cls.__dict__.get("effects")
-        if isinstance(effects, list | tuple | set | str | Label):
+        if isinstance(effects, list | tuple | set | str | Effect) or (
+            isinstance(effects, frozenset) and not all([isinstance(e, Effect) for e in effects])
+        ):
             raise TransformError(f"{cls.name}: effects must be a frozenset of labels, got {effects!r}")
 
     @classmethod
@@ -148,6 +182,10 @@ class Handler:
     def takes(self, effects: frozenset[Effect]) -> bool:
         """Says whether the handler handles one of these effects."""
         return False
+
+    def axes(self) -> "tuple[tuple[Hashable, int], ...]":
+        """Returns names and sizes of the axes that the handler binds for collectives."""
+        return ()
 
     def describe(self) -> str:
         """Names the handler with its parameters, for the `in` line of errors."""
@@ -308,6 +346,12 @@ def stack_of(frame: Frame | None) -> str:
         return ""
     # A handler that only helps another has nothing to say.
     return " > ".join(reversed([said for f in frame.outward() if (said := f.handler.describe())]))
+
+
+def axes_in_scope() -> tuple[tuple[Hashable, int], ...]:
+    """Returns names and sizes of the axes that the current handlers bind, innermost first."""
+    frame = _current.get()
+    return () if frame is None else tuple([axis for f in frame.outward() for axis in f.handler.axes()])
 
 
 def is_in_scope(frame: Frame | None) -> bool:

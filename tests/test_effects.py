@@ -11,8 +11,10 @@ import pytest
 
 from effx import errors
 from effx.effects import (
+    Effect,
     Frame,
     Handler,
+    Label,
     Operation,
     RuleTable,
     Value,
@@ -42,13 +44,13 @@ class Tell(Operation[Number]):
     """Carries an effect instead of touching a box."""
 
     __slots__ = ()
-    effects = frozenset({"tell"})
+    effects = frozenset({Label("tell")})
 
 
 class Answer(Handler):
     """Answers with a number, for everything or for one effect."""
 
-    def __init__(self, n: int, effect: str | None = None) -> None:
+    def __init__(self, n: int, effect: Label | None = None) -> None:
         self.n = n
         self.effect = effect
 
@@ -56,7 +58,7 @@ class Answer(Handler):
         assert current_frame() is frame.outer  # a handler runs in the context of the next one outward
         return Number(self.n)  # type: ignore[return-value]  # all operations here give numbers
 
-    def takes(self, effects: frozenset[object]) -> bool:
+    def takes(self, effects: frozenset[Effect]) -> bool:
         return self.effect in effects
 
     def describe(self) -> str:
@@ -75,7 +77,7 @@ def test_only_the_owner_of_a_box_is_asked() -> None:
 
 
 def test_effects_find_their_handler() -> None:
-    with handle(Answer(1, "tell")), handle(Answer(2)), handle(Answer(3, "other")):
+    with handle(Answer(1, Label("tell"))), handle(Answer(2)), handle(Answer(3, Label("other"))):
         assert perform(Tell(), ()).n == 1
 
 

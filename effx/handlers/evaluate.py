@@ -17,7 +17,7 @@ from effx.errors import AxisNameError, BackendError, NoRuleError
 from effx.flags import debug_infs, debug_nans, enable_checks
 from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.ops.collective import UNNAMED, AxisEffect
+from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomTangent
 from effx.ir.ops.shape import DynamicSlice, Slice
@@ -192,23 +192,11 @@ def run_closed(program: Program, arrays: "tuple[Array, ...] | list[Array]") -> l
 def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
     """Returns the error for effects that no handler took."""
     for effect in row:
-        if isinstance(effect, AxisEffect):
-            scope = axis_names_in_scope()
+        if effect.axis is not None:
+            scope = [name for name, _ in effects.axes_in_scope() if name != UNNAMED]
             known = (
                 f"names in scope: {', '.join(map(repr, scope))}" if scope else "no axis names are in scope"
             )
             return AxisNameError(f"{name}: axis name {effect.axis!r} is not bound by vmap or pmap; {known}")
     labels = sorted([repr(e.name if isinstance(e, Label) else e) for e in row])
     return NoRuleError(f"{name}: no handler takes the effect{'s' * (len(labels) > 1)} {', '.join(labels)}")
-
-
-def axis_names_in_scope() -> list[Hashable]:
-    """Lists the axis names that the current handlers bind, innermost first."""
-    frame = effects.current_frame()
-    names: list[Hashable] = []
-    while frame is not None:
-        axis = getattr(frame.handler, "axis_name", None)
-        if axis is not None and axis != UNNAMED:
-            names.append(axis)
-        frame = frame.outer
-    return names

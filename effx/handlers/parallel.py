@@ -37,6 +37,10 @@ class Members(Handler):
         name = "" if self.axis_name == UNNAMED else f", axis_name={self.axis_name!r}"
         return f"members(axis_size={self.size}{name})"
 
+    def axes(self) -> tuple[tuple[AxisName, int], ...]:
+        """The axis of the map."""
+        return ((self.axis_name, self.size),)
+
     def takes(self, effects: frozenset[Effect]) -> bool:
         """Says whether a collective names these members."""
         return AxisEffect(self.axis_name) in effects

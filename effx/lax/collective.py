@@ -14,7 +14,7 @@ from effx.array import Array, HostArray, Number, Operand, arithmetic
 from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, convert, scalar
 from effx.array.shaping import moveaxis
-from effx.effects import current_frame
+from effx.effects import axes_in_scope
 from effx.errors import ShapeError, TransformError
 from effx.handlers.evaluate import unbound
 from effx.ir.ops import collective as c
@@ -40,13 +40,9 @@ def _names(axis_name: AxisNames) -> tuple[AxisName, ...]:
 
 
 def _size(what: str, name: AxisName) -> int:
-    frame = current_frame()
-    while frame is not None:
-        if frame.handler.takes(frozenset((AxisEffect(name),))):
-            size = getattr(frame.handler, "size", None)
-            if isinstance(size, int):
-                return size
-        frame = frame.outer
+    for bound, size in axes_in_scope():
+        if bound == name:
+            return size
     raise unbound(what, frozenset((AxisEffect(name),)))
 
 

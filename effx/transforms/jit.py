@@ -16,7 +16,7 @@ import attrs
 from effx import flags, presence
 from effx.array import Array
 from effx.caching import WeakStore, exact
-from effx.effects import Frame, are_optional, current_frame, is_in_scope, isolated
+from effx.effects import Frame, are_optional, axes_in_scope, current_frame, is_in_scope, isolated
 from effx.errors import BackendError, DonatedArrayError, TransformError, check_function, hide_internal_frames
 from effx.handlers.checked import debugging, not_finite
 from effx.handlers.evaluate import device_for
@@ -137,18 +137,6 @@ def trace_settings() -> tuple[object, ...]:
     )
 
 
-def axis_environment() -> tuple[tuple[Hashable, int], ...]:
-    """Returns names and sizes of the axes that the current handlers bind, innermost first."""
-    frame = current_frame()
-    found = []
-    while frame is not None:
-        name = getattr(frame.handler, "axis_name", None)
-        if name is not None:
-            found.append((name, cast("int", getattr(frame.handler, "size", 0))))
-        frame = frame.outer
-    return tuple(found)
-
-
 class Function(Generic[P, R]):
     """The Python side of one function that is staged for each kind of arguments.
 
@@ -255,7 +243,7 @@ class Function(Generic[P, R]):
     ) -> Entry:
         """Returns the staged form for these types, staging it the first time."""
         values = tuple([(where, exact(value)) for where, value in static])
-        key = (tree, types, values, trace_settings(), axis_environment())
+        key = (tree, types, values, trace_settings(), axes_in_scope())
         found = self.store.entries.get(key)
         if found is not None and all([is_in_scope(f) and f.live for f in found.foreign]):
             return found

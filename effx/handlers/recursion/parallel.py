@@ -26,8 +26,7 @@ __all__ = ["flags_of", "inside"]
 
 def inside(handler: Handler, op: ParallelMap) -> Handler:
     """Returns the handler for the body, where a name that the parallel map binds is not the handler's any more."""
-    name: Any = getattr(handler, "axis_name", None)
-    if name is None or name != op.axis_name:
+    if not any([name == op.axis_name for name, _ in handler.axes()]):
         return handler
     return attrs.evolve(handler, axis_name=None)  # type: ignore[misc]  # handlers are attrs classes
 

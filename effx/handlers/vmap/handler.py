@@ -67,6 +67,10 @@ class Vmap(PayloadHandler):
         name = "" if self.axis_name is None else f", axis_name={self.axis_name!r}"
         return f"vmap(axis_size={self.size}{name})"
 
+    def axes(self) -> tuple[tuple[Hashable, int], ...]:
+        """The batch, where it has a name."""
+        return () if self.axis_name is None else ((self.axis_name, self.size),)
+
     def takes(self, effects: frozenset[Effect]) -> bool:
         """Says whether a collective names this batch."""
         return self.axis_name is not None and AxisEffect(self.axis_name) in effects

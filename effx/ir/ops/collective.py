@@ -25,10 +25,11 @@ Groups = tuple[tuple[int, ...], ...] | None
 
 @final
 @attrs.frozen
-class AxisEffect:
-    """The effect of naming an axis."""
+class AxisEffect(Effect):
+    """The effect of naming an axis. Its operations may be removed and merged: all elements of the axis do the same."""
 
     axis: AxisName
+    ordered: ClassVar[bool] = False
 
 
 @attrs.frozen

@@ -1,17 +1,18 @@
 """Dead code and common subexpressions.
 
-Never: remove an operation that leaves an effect.
+Never: remove an operation whose occurrences count.
 """
 
 import attrs
 
+from effx.effects import are_ordered
 from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
 
 __all__ = ["common_subexpressions", "dead_code"]
 
 
 def dead_code(program: Program) -> Program:
-    """Removes equations whose results nothing reads, unless they leave an effect.
+    """Removes equations whose results nothing reads, unless each occurrence counts.
 
     >>> from effx.ir.text import parse_program
     >>> print(dead_code(parse_program("f(a: f32[]) { b: f32[] = sin a\\n c: f32[] = cos a\\n return c }")))
@@ -23,7 +24,7 @@ def dead_code(program: Program) -> Program:
     needed = {x for x in program.outputs if type(x) is Var}
     kept: list[Equation] = []
     for e in reversed(program.equations):
-        if e.op.effects or any([v in needed for v in e.outputs]):
+        if are_ordered(e.op.effects) or any([v in needed for v in e.outputs]):
             kept.append(e)
             needed.update([x for x in e.inputs if type(x) is Var])
     if len(kept) == len(program.equations):
@@ -53,7 +54,7 @@ def common_subexpressions(program: Program) -> Program:
     for e in program.equations:
         inputs = tuple(map(read, e.inputs))
         key = (e.op, tuple([(x.type, repr(x.value)) if type(x) is Literal else x for x in inputs]))
-        earlier = None if e.op.effects else known.get(key)
+        earlier = None if are_ordered(e.op.effects) else known.get(key)
         if earlier is not None:
             renamed.update(zip(e.outputs, earlier, strict=True))
             continue

@@ -13,13 +13,13 @@ from effx.array import Array, Box, Scalar
 from effx.array.promotion import as_operand, convert
 from effx.array.values import Numeric
 from effx.caching import WeakStore
-from effx.effects import Frame, is_in_scope
+from effx.effects import Frame, axes_in_scope, is_in_scope
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.handlers.stage import stage
 from effx.ir.program import Program, Staged
 from effx.ir.types import ArrayType, array_type
 from effx.transforms.arguments import as_results, name_of, origin_of
-from effx.transforms.jit import axis_environment, trace_settings
+from effx.transforms.jit import trace_settings
 from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -99,7 +99,7 @@ def closed(
         used: which of the arguments the function gets; None for all.
     """
     store = _known.get(function, dict)
-    key = (used, tree, types, trace_settings(), axis_environment())
+    key = (used, tree, types, trace_settings(), axes_in_scope())
     found = store.get(key)
     if found is not None and all([f.live and is_in_scope(f) for f in found.foreign]):
         return found

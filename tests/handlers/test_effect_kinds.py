@@ -1,0 +1,64 @@
+"""Effects by kind: which are ordered, which name an axis, and which axes handlers bind.
+
+Never: tests how effects cross jit; test_intercepting.py does.
+"""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+import effx.numpy as enp
+from effx import Array, lax
+from effx.effects import Label, axes_in_scope, handle
+from effx.errors import TransformError
+from effx.handlers.jvp import JVP
+from effx.handlers.parallel import Members
+from effx.handlers.stage import stage
+from effx.handlers.vmap import Vmap
+from effx.ir.ops.base import ArrayOperation
+from effx.ir.ops.collective import AxisEffect
+from effx.ir.passes.cleaning import common_subexpressions, dead_code
+from effx.ir.types import ArrayType
+
+
+def test_effects_have_kinds() -> None:
+    """What is ordered is neither removed nor merged; an axis's operations may be; what is no effect is refused."""
+    note = Label("note")
+    assert (note.ordered, note.optional, note.axis) == (True, False, None)
+    axis = AxisEffect("i")
+    assert (axis.ordered, axis.optional, axis.axis) == (False, False, "i")
+
+    @attrs.frozen
+    class Noted(ArrayOperation):
+        effects = frozenset({note})
+
+        def infer(self, *types: ArrayType) -> ArrayType:
+            return types[0]
+
+    def f(arrays: list[Array]) -> list[Array]:
+        x = arrays[0]
+        lax.psum(x, "i")
+        Noted()(x)
+        Noted()(x)
+        return [lax.psum(x, "i") + lax.psum(x, "i")]
+
+    with handle(Members(2, "i")):
+        program = stage(f, (enp.ones(3).type,)).program
+    cleaned = common_subexpressions(dead_code(program))
+    assert [e.op.name for e in program.equations] == ["psum", "noted", "noted", "psum", "psum", "add"]
+    assert [e.op.name for e in cleaned.equations] == ["noted", "noted", "psum", "add"]
+    with pytest.raises(
+        TransformError, match=r"^wrong: effects must be a frozenset of labels, got frozenset\(\{'i'\}\)"
+    ):
+
+        class Wrong(ArrayOperation):
+            effects = frozenset({"i"})  # type: ignore[assignment]  # the error is the point
+
+
+def test_handlers_say_which_axes_they_bind() -> None:
+    """By name and size, innermost first."""
+    assert axes_in_scope() == ()
+    with handle(Vmap(2, "i")), handle(Vmap(5)), handle(Members(3, "j")):
+        assert axes_in_scope() == (("j", 3), ("i", 2))
+    assert JVP().axes() == ()
