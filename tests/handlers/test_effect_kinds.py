@@ -53,7 +53,7 @@ def test_effects_have_kinds() -> None:
     ):
 
         class Wrong(ArrayOperation):
-            effects = frozenset({"i"})  # type: ignore[assignment]  # the error is the point
+            effects = frozenset({"i"})  # type: ignore[arg-type]  # the error is the point
 
 
 def test_handlers_say_which_axes_they_bind() -> None:
