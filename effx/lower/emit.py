@@ -233,15 +233,8 @@ class Body:
         key = (constant_text(value, t), t.mlir)
         name = self._constants.get(key)
         if name is None:
-            # XLA ends the process on a constant without elements inside a loop: it takes a scalar, repeated.
-            empty = 0 in t.shape
-            scalar = self.constant(value, array_type(t.dtype)) if empty else ""
             name = self._constants[key] = f"%c{len(self._constants)}"
-            self.lines.append(
-                f"    {name} = stablehlo.broadcast_in_dim {scalar}, dims = [] : ({array_type(t.dtype).mlir}) -> {t.mlir}"
-                if empty
-                else f"    {name} = stablehlo.constant dense<{key[0]}> : {t.mlir}"
-            )
+            self.lines.append(f"    {name} = stablehlo.constant dense<{key[0]}> : {t.mlir}")
         return name
 
     def name(self, atom: Atom) -> str:
