@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from effx.array import promotion
+from effx.array import ordering, promotion
 from effx.array.boxes import HostArray
 from effx.array.values import Array, Operand
 from effx.effects import perform
 from effx.ir.ops.base import Elementwise
 from effx.ir.types import array_type
 
-__all__ = ["binary", "operator"]
+__all__ = ["binary", "is_complex", "operator", "ordered"]
 
 # Operators answer so for operands that they do not know; Python then asks the other side.
 _NOT_IMPLEMENTED: Any = NotImplemented
@@ -39,6 +39,22 @@ def binary(op: Elementwise, x: Operand, y: Operand) -> Array:
         if not _is_operand(x):
             return cast("Array", _NOT_IMPLEMENTED)
     return perform(op, tuple(promotion.promote(x, y)))
+
+
+def ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
+    """Performs a comparison, `Max` or `Min` as `binary` does, and on complex numbers in NumPy's order."""
+    if not (is_complex(x) or is_complex(y)):
+        return binary(op, x, y)
+    if not (_is_operand(x) and _is_operand(y)):
+        return cast("Array", _NOT_IMPLEMENTED)
+    return ordering.by_parts(op, *promotion.promote(x, y))
+
+
+def is_complex(x: Operand) -> bool:
+    """Says whether an operand is complex."""
+    if isinstance(x, Array):
+        return x.type.kind == "c"
+    return type(x) is complex or getattr(getattr(x, "dtype", None), "kind", "") == "c"
 
 
 def operator(function: Callable[[Operand, Operand], Array], x: Operand, y: Operand) -> Array:

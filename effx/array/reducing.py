@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from effx import dtypes
+from effx.array import ordering
 from effx.array.arithmetic import inexact_dtype
 from effx.array.arithmetic import where as select_where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, scalar
 from effx.array.shaping import normalize_axes, normalize_axis, reshape
 from effx.dtypes import DType
 from effx.effects import perform
-from effx.errors import DTypeError, ShapeError
+from effx.errors import ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.types import ArrayType
@@ -102,18 +103,17 @@ def _extreme(
     where: "Operand | None",
 ) -> "Array":
     what = "max" if op is r.ReduceMax else "min"
-    if x.type.kind == "c":
-        raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r}")
     x = _masked(x, where, initial, what)
     t = x.type
     axes = normalize_axes(what, axis, t)
     if initial is None and builtins.any([t.shape[a] == 0 for a in axes]):
         raise ShapeError(f"{what}: {t!r} has no elements over axes {axes}, and no initial value was given")
-    result = _keep(convert(op(axes)(x), t.dtype), t, axes, keepdims)
-    if initial is None:
-        return result
     combine = e.Max() if op is r.ReduceMax else e.Min()
-    return perform(combine, (result, scalar(initial, t.dtype)))
+    if t.kind == "c":
+        result = _keep(convert(ordering.extreme(op(axes), x), t.dtype), t, axes, keepdims)
+        return result if initial is None else ordering.by_parts(combine, result, scalar(initial, t.dtype))
+    result = _keep(convert(op(axes)(x), t.dtype), t, axes, keepdims)
+    return result if initial is None else perform(combine, (result, scalar(initial, t.dtype)))
 
 
 def max(
@@ -225,13 +225,14 @@ def _arg(
     what = "argmax" if op is r.ArgMax else "argmin"
     index_dtype = dtypes.canonicalize(dtypes.int64 if dtype is None else dtype)
     t = x.type
-    if t.kind == "c":
-        raise DTypeError(f"{what}: complex numbers have no order, got {t!r}")
     if axis is None:
-        result = op(0, index_dtype)(reshape(x, -1))
+        result = _arg(op, reshape(x, -1), 0, False, dtype)
         return reshape(result, (1,) * t.ndim) if keepdims else result
     place = normalize_axis(what, axis, t.ndim, t)
-    return _keep(op(place, index_dtype)(x), t, (place,), keepdims)
+    found = op(place, index_dtype)
+    if t.kind == "c":
+        return _keep(ordering.arg_extreme(found, x), t, (place,), keepdims)
+    return _keep(found(x), t, (place,), keepdims)
 
 
 def argmax(x: "Array", axis: int | None = None, keepdims: bool = False, dtype: Any = None) -> "Array":

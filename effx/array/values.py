@@ -250,28 +250,28 @@ class Array(Computed[DT, Unpack[Dims]], Generic[DT, Unpack[Dims]]):
     @overload
     def __lt__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
     def __lt__(self, other: Operand) -> Array:
-        return binary(arithmetic.LT, self, other)
+        return ordered(arithmetic.LT, self, other)
 
     @overload
     def __le__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
     @overload
     def __le__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
     def __le__(self, other: Operand) -> Array:
-        return binary(arithmetic.LE, self, other)
+        return ordered(arithmetic.LE, self, other)
 
     @overload
     def __gt__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
     @overload
     def __gt__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
     def __gt__(self, other: Operand) -> Array:
-        return binary(arithmetic.GT, self, other)
+        return ordered(arithmetic.GT, self, other)
 
     @overload
     def __ge__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
     @overload
     def __ge__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
     def __ge__(self, other: Operand) -> Array:
-        return binary(arithmetic.GE, self, other)
+        return ordered(arithmetic.GE, self, other)
 
     def __round__(self, ndigits: int | None = None) -> Array[DT, *Dims]:
         return arithmetic.round_(self, ndigits or 0)
@@ -586,4 +586,4 @@ class Array(Computed[DT, Unpack[Dims]], Generic[DT, Unpack[Dims]]):
 # isort: off
 from effx.array.aliases import AnyRank, Axis, MatrixTurns, Numeric, Operand, Other, Scalar, Turns  # noqa: E402
 from effx.array import arithmetic, indexing, reducing, shaping  # noqa: E402
-from effx.array.operators import binary, operator  # noqa: E402
+from effx.array.operators import binary, operator, ordered  # noqa: E402

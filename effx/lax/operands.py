@@ -8,8 +8,9 @@ from operator import index
 from typing import Protocol, cast, overload
 
 from effx import dtypes
-from effx.array import Array, Operand
+from effx.array import Array, Operand, ordering
 from effx.array.holding import A, OfOperand
+from effx.array.operators import is_complex
 from effx.array.promotion import as_operand, broadcast_to, scalar
 from effx.array.values import Number, Numeric
 from effx.effects import perform
@@ -54,6 +55,16 @@ def binary(op: ArrayOperation, x: Operand, y: Operand) -> Array:
         if s == t or not s or not t:
             return perform(op, (x, y))
     return perform(op, tuple(fit(op.name, x, y)))
+
+
+def ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
+    """Performs `Max` or `Min` on two operands, complex numbers in NumPy's order."""
+    if is_complex(x) or is_complex(y):
+        a, b = fit(op.name, x, y)
+        s, t = a.type.shape, b.type.shape
+        if a.type.dtype == b.type.dtype and (s == t or not s or not t):
+            return ordering.by_parts(op, a, b)
+    return binary(op, x, y)
 
 
 def adapt(what: str, *operands: Operand) -> list[Array]:

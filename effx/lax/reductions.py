@@ -9,7 +9,7 @@ from operator import index
 import numpy as np
 
 from effx import dtypes
-from effx.array import Array, Operand
+from effx.array import Array, Operand, ordering
 from effx.array.promotion import as_operand, scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
@@ -79,7 +79,7 @@ def reduce_max(operand: Operand, axes: Axes) -> Array:
     """Returns the largest element, NaN if there is one, along some axes.
 
     Args:
-        operand: boolean, integer or floating.
+        operand: of any dtype, complex numbers by real and then by imaginary part.
         axes: distinct axes; all of them for a scalar.
 
     Returns:
@@ -93,14 +93,15 @@ def reduce_max(operand: Operand, axes: Axes) -> Array:
     >>> reduce_max(np.array([1., 2.], np.float32), (0,))
     Array(2., dtype=float32)
     """
-    return r.ReduceMax(_axes("reduce_max", axes))(as_operand(operand, "reduce_max"))
+    x, op = as_operand(operand, "reduce_max"), r.ReduceMax(_axes("reduce_max", axes))
+    return ordering.extreme(op, x) if x.type.kind == "c" else op(x)
 
 
 def reduce_min(operand: Operand, axes: Axes) -> Array:
     """Returns the smallest element, NaN if there is one, along some axes.
 
     Args:
-        operand: boolean, integer or floating.
+        operand: of any dtype, complex numbers by real and then by imaginary part.
         axes: distinct axes; all of them for a scalar.
 
     Returns:
@@ -114,7 +115,8 @@ def reduce_min(operand: Operand, axes: Axes) -> Array:
     >>> reduce_min(np.array([1., 2.], np.float32), (0,))
     Array(1., dtype=float32)
     """
-    return r.ReduceMin(_axes("reduce_min", axes))(as_operand(operand, "reduce_min"))
+    x, op = as_operand(operand, "reduce_min"), r.ReduceMin(_axes("reduce_min", axes))
+    return ordering.extreme(op, x) if x.type.kind == "c" else op(x)
 
 
 def reduce_and(operand: Operand, axes: Axes) -> Array:
@@ -230,6 +232,8 @@ def reduce(
     start = as_operand(init_values, "reduce")
     if start.type.shape:
         raise ShapeError(f"reduce: the initial value must be a scalar, got {start.type!r}")
+    if kind in (r.ReduceMax, r.ReduceMin) and x.type.kind == "c":
+        return combine(ordering.extreme(kind(axes), x), init_values)
     return combine(kind(axes)(x), init_values)
 
 
@@ -329,7 +333,7 @@ def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     """Returns running maxima along an axis: element i combines all up to and including i.
 
     Args:
-        operand: boolean, integer or floating.
+        operand: of any dtype, complex numbers by real and then by imaginary part.
         axis: the axis to run along.
         reverse: whether to run from the end.
 
@@ -344,14 +348,15 @@ def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     >>> cummax(np.array([2, 3, 1], np.int32))
     Array([2, 3, 3], dtype=int32)
     """
-    return r.CumMax(index(axis), bool(reverse))(as_operand(operand, "cummax"))
+    x, op = as_operand(operand, "cummax"), r.CumMax(index(axis), bool(reverse))
+    return ordering.running(op, x) if x.type.kind == "c" else op(x)
 
 
 def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     """Returns running minima along an axis: element i combines all up to and including i.
 
     Args:
-        operand: boolean, integer or floating.
+        operand: of any dtype, complex numbers by real and then by imaginary part.
         axis: the axis to run along.
         reverse: whether to run from the end.
 
@@ -366,7 +371,8 @@ def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     >>> cummin(np.array([2, 3, 1], np.int32))
     Array([2, 2, 1], dtype=int32)
     """
-    return r.CumMin(index(axis), bool(reverse))(as_operand(operand, "cummin"))
+    x, op = as_operand(operand, "cummin"), r.CumMin(index(axis), bool(reverse))
+    return ordering.running(op, x) if x.type.kind == "c" else op(x)
 
 
 def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:

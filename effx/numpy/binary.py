@@ -39,9 +39,18 @@ def apply(op: Elementwise, x: Operand, y: Operand) -> Array:
         DTypeError: an operand is no array or number.
     """
     result = operators.binary(op, x, y)
-    if result is NotImplemented:  # the operators' answer to foreign operands
-        return perform(op, tuple(promote(as_operand(x, op.name), as_operand(y, op.name))))
-    return result
+    return _known(op, x, y) if result is NotImplemented else result
+
+
+def apply_ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
+    """Performs a comparison, `Max` or `Min` after promotion, on complex numbers in NumPy's order."""
+    result = operators.ordered(op, x, y)
+    return _known(op, x, y) if result is NotImplemented else result
+
+
+def _known(op: Elementwise, x: Operand, y: Operand) -> Array:
+    # The operators answer NotImplemented to foreign operands; here those are refused, or converted.
+    return operators.ordered(op, *promote(as_operand(x, op.name), as_operand(y, op.name)))
 
 
 def _integers(x: Operand, y: Operand) -> tuple[Array, Array]:
@@ -163,7 +172,7 @@ def maximum(x: Operand, y: Operand, /) -> Array:
     >>> int(maximum(2, 3))
     3
     """
-    return apply(arithmetic.MAX, x, y)
+    return apply_ordered(arithmetic.MAX, x, y)
 
 
 def minimum(x: Operand, y: Operand, /) -> Array:
@@ -172,7 +181,7 @@ def minimum(x: Operand, y: Operand, /) -> Array:
     >>> int(minimum(2, 3))
     2
     """
-    return apply(arithmetic.MIN, x, y)
+    return apply_ordered(arithmetic.MIN, x, y)
 
 
 def fmax(x: Operand, y: Operand, /) -> Array:

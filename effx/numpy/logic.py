@@ -18,7 +18,7 @@ from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
-from effx.numpy.binary import apply, is_negative
+from effx.numpy.binary import apply, apply_ordered, is_negative
 from effx.numpy.indexing import nonzero
 from effx.numpy.signatures import predicate
 
@@ -58,7 +58,7 @@ def less(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(less(1, 2))
     True
     """
-    return apply(arithmetic.LT, x, y)
+    return apply_ordered(arithmetic.LT, x, y)
 
 
 def less_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
@@ -67,7 +67,7 @@ def less_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(less_equal(1, 1))
     True
     """
-    return apply(arithmetic.LE, x, y)
+    return apply_ordered(arithmetic.LE, x, y)
 
 
 def greater(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
@@ -76,7 +76,7 @@ def greater(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(greater(1, 2))
     False
     """
-    return apply(arithmetic.GT, x, y)
+    return apply_ordered(arithmetic.GT, x, y)
 
 
 def greater_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
@@ -85,7 +85,7 @@ def greater_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(greater_equal(1, 1))
     True
     """
-    return apply(arithmetic.GE, x, y)
+    return apply_ordered(arithmetic.GE, x, y)
 
 
 def truth(x: Operand, what: str) -> Array:

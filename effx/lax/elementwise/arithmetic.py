@@ -8,7 +8,7 @@ import enum
 from effx.array import Array, Operand
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
-from effx.lax.operands import binary, keeps_type, unary
+from effx.lax.operands import binary, keeps_type, ordered, unary
 
 __all__ = [
     "RoundingMethod", "abs", "add", "ceil", "div", "floor", "is_finite", "max", "min", "mul", "neg",
@@ -265,38 +265,40 @@ def max(x: Operand, y: Operand) -> Array:
     """Returns the larger of both, NaN where one is NaN.
 
     Args:
-        x, y: boolean, integer or floating, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+        x, y: of one dtype, complex numbers by real and then by imaginary part; of one shape, or one a scalar.
+            Axes of size 1 repeat.
 
     Returns:
         An array of the operands' dtype and shape.
 
     Raises:
-        DTypeError: dtypes differ or are of another kind.
+        DTypeError: dtypes differ.
         ShapeError: shapes differ.
 
     >>> max(1.0, 2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return binary(MAX, x, y)
+    return ordered(MAX, x, y)
 
 
 def min(x: Operand, y: Operand) -> Array:
     """Returns the smaller of both, NaN where one is NaN.
 
     Args:
-        x, y: boolean, integer or floating, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+        x, y: of one dtype, complex numbers by real and then by imaginary part; of one shape, or one a scalar.
+            Axes of size 1 repeat.
 
     Returns:
         An array of the operands' dtype and shape.
 
     Raises:
-        DTypeError: dtypes differ or are of another kind.
+        DTypeError: dtypes differ.
         ShapeError: shapes differ.
 
     >>> min(1.0, 2.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return binary(MIN, x, y)
+    return ordered(MIN, x, y)
 
 
 def nextafter(x1: Operand, x2: Operand) -> Array:

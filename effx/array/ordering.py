@@ -1,0 +1,104 @@
+"""The order of complex numbers, which is NumPy's: by the real parts, and where they are equal by the imaginary ones.
+
+Operations order real numbers only; here they are applied to the parts. A number is NaN where a part of it is.
+
+Never: order real numbers.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+from effx import dtypes
+from effx.array.promotion import broadcast_arrays, scalar
+from effx.array.shaping import reshape, transpose
+from effx.effects import perform
+from effx.ir.ops import compare as c
+from effx.ir.ops import elementwise as e
+from effx.ir.ops import reduce as r
+from effx.ir.ops.base import Elementwise
+from effx.ir.ops.index import Gather
+from effx.ir.ops.shape import BroadcastInDim, Concatenate, Reverse, Slice
+
+if TYPE_CHECKING:
+    from effx.array.values import Array
+
+__all__ = ["arg_extreme", "by_parts", "extreme", "running"]
+
+EQ, NE, GE, LE = c.Eq(), c.Ne(), c.Ge(), c.Le()
+AND, OR, NOT, SELECT = e.And(), e.Or(), e.Not(), e.Select()
+# What decides where the real parts differ.
+_STRICT: dict[type[Elementwise], Elementwise] = {c.Lt: c.Lt(), c.Le: c.Lt(), c.Gt: c.Gt(), c.Ge: c.Gt()}
+
+
+def by_parts(op: Elementwise, x: "Array", y: "Array") -> "Array":
+    """Performs a comparison, `Max` or `Min` on complex numbers of one dtype."""
+    if isinstance(op, (e.Max, e.Min)):
+        # At a tie x passes its tangent on; a NaN is taken as it is.
+        first = perform(OR, (by_parts(GE if type(op) is e.Max else LE, x, y), perform(NE, (x, x))))
+        return perform(SELECT, tuple(broadcast_arrays([first, y, x])))
+    (a, i), (b, j) = _parts(x), _parts(y)
+    whole = perform(AND, (perform(EQ, (i, i)), perform(EQ, (j, j))))
+    decided = perform(AND, (perform(_STRICT[type(op)], (a, b)), whole))
+    return perform(OR, (decided, perform(AND, (perform(EQ, (a, b)), perform(op, (i, j))))))
+
+
+def _parts(x: "Array") -> "tuple[Array, Array]":
+    return perform(e.Real(), (x,)), perform(e.Imag(), (x,))
+
+
+def arg_extreme(op: r.ArgReduction, x: "Array") -> "Array":
+    """The index along an axis of the first NaN, or else of the first largest (smallest) complex number."""
+    largest = type(op) is r.ArgMax
+    reduce = r.ReduceMax((op.axis,)) if largest else r.ReduceMin((op.axis,))
+    kept = tuple([i for i in range(x.type.ndim) if i != op.axis])
+    re, im = _parts(x)
+    nan = perform(NE, (x, x))
+
+    def best(among: "Array", part: "Array", other: float) -> "Array":
+        """Says which elements have the best part among some."""
+        chosen = perform(SELECT, (among, scalar(other, part.type.dtype), part))
+        return perform(EQ, (part, BroadcastInDim(x.type.shape, kept)(reduce(chosen))))
+
+    # No real part equals the best one where an element is NaN: then there are no candidates.
+    candidates = best(perform(NOT, (nan,)), re, math.nan)
+    last = best(candidates, im, -math.inf if largest else math.inf)
+    hit = perform(OR, (perform(AND, (candidates, last)), nan))
+    return r.ArgMax(op.axis, op.index_dtype)(hit)
+
+
+def extreme(op: "r.ReduceMax | r.ReduceMin", x: "Array") -> "Array":
+    """The largest (smallest) complex number over axes; NaN if there is one. Its tangent is the first such element's."""
+    t = x.type
+    if not op.axes:
+        return x
+    kept = tuple([i for i in range(t.ndim) if i not in op.axes])
+    shape = tuple([t.shape[i] for i in kept])
+    n = math.prod([t.shape[i] for i in op.axes])
+    largest = type(op) is r.ReduceMax
+    if not t.size:  # of no elements the real part decides
+        return BroadcastInDim(shape, ())(scalar(-math.inf if largest else math.inf, t.dtype, False))
+    rows = reshape(transpose(x, (*kept, *op.axes)), (math.prod(shape), n))
+    pick = r.ArgMax if largest else r.ArgMin
+    index = arg_extreme(pick(1, dtypes.canonicalize(dtypes.int64)), rows)
+    starts = reshape(index, (rows.type.shape[0], 1))
+    return reshape(Gather((), (1,), (1,), (1, 1), (0,), (0,))(rows, starts), shape)
+
+
+def running(op: "r.CumMax | r.CumMin", x: "Array") -> "Array":
+    """The largest (smallest) complex numbers so far along an axis; NaN stays."""
+    combine = e.Max() if type(op) is r.CumMax else e.Min()
+    if op.reverse:
+        turn = Reverse((op.axis,))
+        return turn(running(type(op)(op.axis), turn(x)))
+    n, by = x.type.shape[op.axis], 1
+
+    def cut(start: int, limit: int) -> "Array":
+        low, high = [0] * x.type.ndim, list(x.type.shape)
+        low[op.axis], high[op.axis] = start, limit
+        return Slice(tuple(low), tuple(high), (1,) * x.type.ndim)(x)
+
+    # Each step doubles how many numbers an element has seen.
+    while by < n:
+        x = Concatenate(op.axis)(cut(0, by), by_parts(combine, cut(0, n - by), cut(by, n)))
+        by *= 2
+    return x
