@@ -16,7 +16,7 @@ from effx.array import Array, Box, HostArray, arithmetic, shaping
 from effx.array.promotion import as_operand, broadcast_to, convert, host_array
 from effx.dtypes import DType, DTypeLike
 from effx.effects import current_frame, perform
-from effx.errors import DTypeError, ShapeError
+from effx.errors import BackendError, DTypeError, ShapeError
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
 from effx.lower.concrete import device_put, put
@@ -229,15 +229,30 @@ def astype(x: Operand, dtype: DTypeLike | None, /, *, copy: bool = False, device
     return result if device is None else device_put(result, device)
 
 
-def filled(shape: Shape, value: Number, dtype: DType, weak: bool = False) -> Array:
-    """Returns an array of one value: a broadcast where it is recorded or large, else a copy from the host."""
+def filled(shape: Shape, value: Number, dtype: DType, weak: bool = False, what: str = "full") -> Array:
+    """Returns an array of one value: a broadcast where it is recorded or large, else a copy from the host.
+
+    Args:
+        shape: of the array.
+        value: of its elements.
+        dtype: of the array.
+        weak: whether it is weakly typed.
+        what: the function that asks, for errors.
+
+    Raises:
+        BackendError, ShapeError: no memory holds so much.
+    """
     if not shape:
         return constant(np.array(value).astype(dtype), dtype, weak)
     t = array_type(dtype, shape, weak)
     if t.size > _COPIED or is_recorded():
-        return BroadcastInDim(shape, ())(
-            HostArray(np.array(value).astype(dtype).item(), array_type(dtype, (), weak))
-        )
+        try:
+            return BroadcastInDim(shape, ())(
+                HostArray(np.array(value).astype(dtype).item(), array_type(dtype, (), weak))
+            )
+        except (BackendError, ShapeError) as error:
+            error.message = f"{what}:{error.message.partition(':')[2]}"
+            raise
     data = np.full(shape, value).astype(dtype)
     data.flags.writeable = False
     return put(data, t)
@@ -262,7 +277,7 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) 
     (2, 3)
     """
     found = dtypes.requested(float if dtype is None else dtype)
-    return _placed(filled(_sizes("zeros", shape), 0, found), device)
+    return _placed(filled(_sizes("zeros", shape), 0, found, what="zeros"), device)
 
 
 @creates
@@ -273,7 +288,7 @@ def ones(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -
     [1, 1]
     """
     found = dtypes.requested(float if dtype is None else dtype)
-    return _placed(filled(_sizes("ones", shape), 1, found), device)
+    return _placed(filled(_sizes("ones", shape), 1, found, what="ones"), device)
 
 
 @creates
@@ -326,7 +341,7 @@ def zeros_like(
     dtype('int8')
     """
     sizes, found, weak = _like("zeros_like", a, dtype, shape)
-    return _placed(filled(sizes, 0, found, weak), device)
+    return _placed(filled(sizes, 0, found, weak, "zeros_like"), device)
 
 
 @resembles
@@ -339,7 +354,7 @@ def ones_like(
     [1.0, 1.0]
     """
     sizes, found, weak = _like("ones_like", a, dtype, shape)
-    return _placed(filled(sizes, 1, found, weak), device)
+    return _placed(filled(sizes, 1, found, weak, "ones_like"), device)
 
 
 @resembles
@@ -352,7 +367,7 @@ def empty_like(
     [0.0, 0.0]
     """
     sizes, found, weak = _like("empty_like", a, dtype, shape)
-    return _placed(filled(sizes, 0, found, weak), device)
+    return _placed(filled(sizes, 0, found, weak, "empty_like"), device)
 
 
 def full_like(
@@ -370,7 +385,7 @@ def full_like(
     """
     sizes, found, weak = _like("full_like", a, dtype, shape)
     if type(fill_value) in (bool, int, float):
-        return _placed(filled(sizes, fill_value, found, weak), device)  # type: ignore[arg-type]  # a number, by its type
+        return _placed(filled(sizes, fill_value, found, weak, "full_like"), device)  # type: ignore[arg-type]  # a number, by its type
     value = convert(arithmetic.astype(operand(fill_value, "full_like"), found), found, weak)
     return _placed(broadcast_to(value, sizes), device)
 

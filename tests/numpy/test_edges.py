@@ -69,3 +69,19 @@ def test_integers_become_the_default_float(dtype: str) -> None:
     with effx.enable_x64(True):
         assert enp.rint(x).dtype == enp.angle(x).dtype == np.float64
     assert enp.rint(x).dtype == enp.angle(x).dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_sine_and_cosine_of_complex_numbers_at_infinity_and_on_the_axes(name: str, dtype: str) -> None:
+    """As NumPy has them, with the signs of zeros; where the real part is infinite the signs are nobody's."""
+    ends = [0.0, -0.0, 0.5, 1.0, -1.0, np.inf, -np.inf, 100.0, -100.0]
+    z = np.array([complex(a, b) for a in ends if np.isfinite(a) for b in ends], dtype)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(z)
+    with effx.enable_x64(dtype == "complex128"):
+        got = np.asarray(getattr(enp, name)(z))
+    rtol = 1e-5 if dtype == "complex64" else 1e-13
+    for part in ("real", "imag"):
+        np.testing.assert_allclose(getattr(got, part), getattr(expected, part), rtol=rtol)
+        np.testing.assert_array_equal(np.signbit(getattr(got, part)), np.signbit(getattr(expected, part)))

@@ -30,8 +30,6 @@ UNARY: dict[type[Unary], str] = {
     e.Sqrt: "sqrt",
     e.Rsqrt: "rsqrt",
     e.Cbrt: "cbrt",
-    e.Sin: "sine",
-    e.Cos: "cosine",
     e.Tan: "tan",
     e.Tanh: "tanh",
     e.Logistic: "logistic",
@@ -72,6 +70,41 @@ BINARY: dict[type[Binary], str] = {
 def unary(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
     x = inputs[0]
     return body.line(f"stablehlo.{UNARY[type(op)]} {body.name(x)} : {x.type.mlir}")
+
+
+@emits(e.Sin, e.Cos)
+def sine(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
+    x, t = body.name(inputs[0]), inputs[0].type
+    name = "sine" if type(op) is e.Sin else "cosine"
+    if t.kind != "c":
+        return body.line(f"stablehlo.{name} {x} : {t.mlir}")
+    # sin(a + ib) = sin a cosh b + i cos a sinh b, cos(a + ib) = cos a cosh b - i sin a sinh b. The part with sin a is
+    # a zero of its sign where a is 0, though cosh b and sinh b be infinite; XLA's own form makes NaN of it.
+    r = array_type(dtypes.real_dtype(t.dtype), t.shape)
+    real, mask = r.mlir, array_type(dtypes.bool_, t.shape).mlir
+
+    def unary(what: str, y: str, form: str = real) -> str:
+        return body.line(f"{what} {y} : {form}")
+
+    def times(y: str, z: str) -> str:
+        return body.line(f"stablehlo.multiply {y}, {z} : {real}")
+
+    a, b = [unary(f"stablehlo.{part}", x, f"({t.mlir}) -> {real}") for part in ("real", "imag")]
+    sin, cos = unary("stablehlo.sine", a), unary("stablehlo.cosine", a)
+    cosh, sinh = [unary(f"chlo.{f}", b, f"{real} -> {real}") for f in ("cosh", "sinh")]
+    is_zero = body.line(
+        f"stablehlo.compare EQ, {a}, {body.constant(0.0, r)}, FLOAT : ({real}, {real}) -> {mask}"
+    )
+    if type(op) is e.Sin:
+        parts = (
+            body.line(f"stablehlo.select {is_zero}, {a}, {times(sin, cosh)} : {mask}, {real}"),
+            times(cos, sinh),
+        )
+    else:
+        zero = times(a, unary("stablehlo.sign", b))
+        falling = body.line(f"stablehlo.select {is_zero}, {zero}, {times(sin, sinh)} : {mask}, {real}")
+        parts = times(cos, cosh), unary("stablehlo.negate", falling)
+    return body.line(f"stablehlo.complex {parts[0]}, {parts[1]} : {t.mlir}")
 
 
 @emits(*CHLO_UNARY)
