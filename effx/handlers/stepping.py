@@ -8,20 +8,19 @@ the members of a parallel map are stepped through together, as a batch.
 Never: be fast.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import attrs
 
 from effx.array import Array
-from effx.array.indexing import getitem
-from effx.array.promotion import zeros
 from effx.effects import Frame, resumed
+from effx.handlers.interpret import Interpreter, joined
 from effx.handlers.recursion.branches import meeting
 from effx.handlers.recursion.layout import arrays_of, fit, flatten_boxes, handler_of, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked
-from effx.handlers.reference import control
-from effx.handlers.stage import run_program
-from effx.ir.ops.control import HigherOrder, Scan, While
-from effx.ir.ops.shape import BroadcastInDim, Concatenate
+from effx.ir.ops.control import HigherOrder, Scan
 from effx.ir.program import Program
+from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree
 
 __all__ = ["step_through"]
@@ -35,75 +34,65 @@ def step_through(frame: Frame, op: HigherOrder, operands: Sequence[Array]) -> tu
     Raises:
         ConcretizationError: a value that decides is abstract.
     """
-    if isinstance(op, Scan):
-        return _scan(frame, op, operands)
-    if isinstance(op, While):
-        return _while(frame, op, operands)
+    stepper = _Stepper(frame.handler, frame)
     with resumed(frame):
-        return control.run(op, operands)
-
-
-def _turn(frame: Frame, body: Program, operands: Sequence[Array]) -> tuple[list[Array], Collected]:
-    """Runs a loop's body; returns its results and what it collects, which the frame does not keep."""
-    before, frame.collected = frame.collected, {}
-    try:
-        with resumed(frame):
-            results = run_program(body, operands)
-        return results, frame.collected
-    finally:
-        frame.collected = before
-
-
-def _while(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-    constants, carry = operands[: op.constants], operands[op.constants :]
-    last: Collected = {}
-    while True:
-        (goes_on,), asked = _turn(frame, op.condition, [*constants, *carry])
-        if not goes_on:
-            break
-        carry, last = _turn(frame, op.body, [*constants, *carry])
-    for name, value in (*asked.items(), *last.items()):
-        handler_of(frame).collect(frame, name, value)
-    return tuple(carry)
-
-
-def _scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]:
-    # Taking slices and stacking results is the loop's own affair: the handler does not see it.
-    n = op.constants + op.carries
-    constants, carry = operands[: op.constants], list(operands[op.constants : n])
-    with resumed(frame.outer):
-        leaves, layouts = sliced(frame, operands[n:], op.length)
-    rows: list[list[Array]] = []
-    found: list[Collected] = []
-    for i in reversed(range(op.length)) if op.reverse else range(op.length):
+        results = stepper.run(op, operands)
+    if isinstance(op, Scan):
+        found = [collected for _, collected in stepper.found]
         with resumed(frame.outer):
-            slices = rebuild_boxes(frame, [getitem(x, i) for x in leaves], layouts)
-        results, collected = _turn(frame, op.body, [*constants, *carry, *slices])
-        carry = results[: op.carries]
-        rows.append(results[op.carries :])
-        found.append(collected)
-    if op.reverse:
-        rows.reverse()
-        found.reverse()
-    types = op.infer(*[x.type for x in operands])[op.carries :]
-    with resumed(frame.outer):
-        _collect(frame, found)
-        if not rows:
-            return (*carry, *[zeros(t) for t in types])
-        return (*carry, *[_stacked(frame, [row[k] for row in rows]) for k in range(len(types))])
+            _collect(frame, found[::-1] if op.reverse else found)
+    else:
+        # Of a condition and a body, what each collects last.
+        for collected in dict(stepper.found).values():
+            for name, value in collected.items():
+                handler_of(frame).collect(frame, name, value)
+    return results
 
 
-def _stacked(frame: Frame, rows: Sequence[Array]) -> Array:
-    """Stacks one output of all steps, some of which may be plain and some boxed."""
-    layout = meeting(frame, tuple([flatten_boxes(frame, [row])[1][0] for row in rows]))
-    parts = zip(*[fit(frame, row, layout) for row in rows], strict=True)
-    return stacked(frame, [_joined(part) for part in parts], (layout,), len(rows))[0]
+@attrs.frozen(eq=False)
+class _Stepper(Interpreter):
+    """Takes slices and stacks results outside of the handler: that is the loop's own affair.
 
+    Attributes:
+        frame: the handler's.
+        found: what iterations of each program have collected, which the frame does not keep.
+    """
 
-def _joined(rows: Sequence[Array]) -> Array:
-    t = rows[0].type
-    wide = [BroadcastInDim((1, *t.shape), tuple(range(1, t.ndim + 1)))(row) for row in rows]
-    return wide[0] if len(wide) == 1 else Concatenate(0)(*wide)
+    frame: Frame
+    found: list[tuple[Program, Collected]] = attrs.field(factory=list)
+
+    def iteration(self, program: Program, operands: Sequence[Array]) -> list[Array]:
+        before, self.frame.collected = self.frame.collected, {}
+        try:
+            results = super().iteration(program, operands)
+            self.found.append((program, self.frame.collected))
+            return results
+        finally:
+            self.frame.collected = before
+
+    def slices(self, xs: Sequence[Array], length: int) -> Callable[[int], Sequence[Array]]:
+        with resumed(self.frame.outer):
+            leaves, layouts = sliced(self.frame, xs, length)
+            row = super().slices(leaves, length)
+
+        def at(i: int) -> Sequence[Array]:
+            with resumed(self.frame.outer):
+                return rebuild_boxes(self.frame, row(i), layouts)
+
+        return at
+
+    def stack(self, rows: Sequence[Sequence[Array]], types: Sequence[ArrayType]) -> list[Array]:
+        with resumed(self.frame.outer):
+            if not rows:
+                return super().stack(rows, types)
+            return [self._stacked([row[k] for row in rows]) for k in range(len(types))]
+
+    def _stacked(self, rows: Sequence[Array]) -> Array:
+        """Stacks one output of all iterations, some of which may be plain and some boxed."""
+        frame = self.frame
+        layout = meeting(frame, tuple([flatten_boxes(frame, [row])[1][0] for row in rows]))
+        parts = zip(*[fit(frame, row, layout) for row in rows], strict=True)
+        return stacked(frame, [joined(part) for part in parts], (layout,), len(rows))[0]
 
 
 def _collect(frame: Frame, found: Sequence[Collected]) -> None:
@@ -114,4 +103,4 @@ def _collect(frame: Frame, found: Sequence[Collected]) -> None:
         like = tree.unflatten(leaves)
         values = [step[name] if name in step else handler.missing(name, like) for step in found]
         parts = zip(*[arrays_of(value, handler.name)[0] for value in values], strict=True)
-        handler.collect(frame, name, tree.unflatten([_joined(part) for part in parts]))
+        handler.collect(frame, name, tree.unflatten([joined(part) for part in parts]))

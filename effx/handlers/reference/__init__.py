@@ -8,11 +8,9 @@ from effx.handlers.reference import (
     elementwise,
     index,
     linalg,
-    parallel,
     random,
     reduce,
     shape,
-    solve,
 )
 from effx.handlers.reference.handler import Reference, evaluate
 
@@ -23,9 +21,7 @@ __all__ = [
     "evaluate",
     "index",
     "linalg",
-    "parallel",
     "random",
     "reduce",
     "shape",
-    "solve",
 ]

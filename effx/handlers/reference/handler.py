@@ -18,6 +18,7 @@ from effx.array.values import Operand
 from effx.dtypes import DType
 from effx.effects import Frame, Handler, Operation, RuleTable, Value, handle, no_rule, resumed
 from effx.errors import source_of
+from effx.handlers.interpret import Interpreter
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.types import ArrayType
@@ -48,10 +49,8 @@ class Reference(Handler):
         """Runs one operation."""
         arrays = cast("tuple[Array, ...]", operands)
         if isinstance(op, HigherOrder):
-            from effx.handlers.reference.control import run
-
             with resumed(frame):
-                return cast("R", run(op, arrays))
+                return cast("R", Interpreter(self).run(op, arrays))
         found = self.rules.find(type(op))
         if found is None:
             if op.can_decompose():

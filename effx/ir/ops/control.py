@@ -3,7 +3,8 @@
 Never: run a program; handlers do.
 """
 
-from typing import final
+from collections.abc import Sequence
+from typing import TypeVar, final
 
 import attrs
 
@@ -14,7 +15,50 @@ from effx.ir.ops.base import TupleOperation, check_kind, show
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, array_type
 
-__all__ = ["Call", "Cond", "HigherOrder", "Scan", "While"]
+__all__ = ["Call", "Cond", "HigherOrder", "Region", "Scan", "While"]
+
+T = TypeVar("T")
+
+
+def _none_stacked(region: "Region") -> tuple[bool, ...]:
+    return (False,) * len(region.program.inputs)
+
+
+def _no_slices(region: "Region") -> tuple[bool, ...]:
+    return (False,) * len(region.program.outputs)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Region:
+    """How operands and results go through a program that an operation holds.
+
+    The program takes constants, what is carried, and the rest; it gives what is carried on, and the rest. The
+    operation's results are the last carry, then the rest.
+
+    Attributes:
+        program: what runs.
+        skipped: the number of operands in front that it does not take.
+        constants: the number of inputs that are the same in each iteration.
+        carries: the number of inputs behind these that are results of the iteration before.
+        stacked_in, stacked_out: for each input and output whether it is one slice of the operand or result, along the
+            leading axis.
+        asks: the program that says, from constants and carry, whether one more iteration runs.
+    """
+
+    program: Program
+    skipped: int = 0
+    constants: int = 0
+    carries: int = 0
+    stacked_in: tuple[bool, ...] = attrs.field(default=attrs.Factory(_none_stacked, takes_self=True))
+    stacked_out: tuple[bool, ...] = attrs.field(default=attrs.Factory(_no_slices, takes_self=True))
+    asks: Program | None = None
+
+    def parts(self, operands: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
+        """Parts the operands, or what is known of each, into those of the constants, of the carry and of the rest."""
+        c = self.skipped + self.constants
+        n = c + self.carries
+        return tuple(operands[self.skipped : c]), tuple(operands[c:n]), tuple(operands[n:])
 
 
 class HigherOrder(TupleOperation):
@@ -31,6 +75,15 @@ class HigherOrder(TupleOperation):
     def in_types(self) -> tuple[ArrayType, ...]:
         """The types of the operands."""
         raise ProgramError(f"{self.name}: the operation does not say what it takes")
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The programs that may run, of which one does, and how operands and results go through them.
+
+        None where the operation is more than what a program does: where an equation defines it, say.
+        """
+        programs = self.programs
+        return (Region(program=programs[0]),) if len(programs) == 1 else ()
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
@@ -108,6 +161,11 @@ class Cond(HigherOrder):
         """The index and what the branches take."""
         return (array_type(dtypes.int32), *self.branches[0].in_types)
 
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The branches, none of which takes the index."""
+        return tuple([Region(program=branch, skipped=1) for branch in self.branches])
+
     def taken(self, index: int) -> Program:
         """Returns the branch that an index runs."""
         return self.branches[index if 0 <= index < len(self.branches) else -1]
@@ -162,6 +220,12 @@ class While(HigherOrder):
         """The constants and the carry."""
         return self.body.in_types
 
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The body, which runs as long as the condition says."""
+        carries = len(self.body.inputs) - self.constants
+        return (Region(program=self.body, constants=self.constants, carries=carries, asks=self.condition),)
+
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The carry's types."""
         for what, program in (("condition", self.condition), ("body", self.body)):
@@ -215,6 +279,20 @@ class Scan(HigherOrder):
         """The constants, the carry and the stacked inputs."""
         types, n = self.body.in_types, self.constants + self.carries
         return (*types[:n], *[t.with_shape((self.length, *t.shape)) for t in types[n:]])
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The body, of which the inputs and outputs behind the carry are slices."""
+        b, n, m = self.body, self.constants + self.carries, self.carries
+        return (
+            Region(
+                program=b,
+                constants=self.constants,
+                carries=m,
+                stacked_in=tuple([i >= n for i in range(len(b.inputs))]),
+                stacked_out=tuple([i >= m for i in range(len(b.outputs))]),
+            ),
+        )
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The carry's types, then the stacked outputs'."""

@@ -14,7 +14,7 @@ import attrs
 
 from effx.errors import ProgramError, TransformError
 from effx.ir.ops.base import is_int, show
-from effx.ir.ops.control import HigherOrder, fits
+from effx.ir.ops.control import HigherOrder, Region, fits
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTreeDef
@@ -193,6 +193,11 @@ class CustomTangent(HigherOrder):
     def programs(self) -> tuple[Program, ...]:
         """The program for forward mode, if there is one."""
         return () if self.program is None else (self.program,)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The program for forward mode, which does not take the residuals."""
+        return () if self.program is None else (Region(program=self.program, skipped=self.residuals),)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The results' types."""

@@ -11,7 +11,7 @@ from effx.effects import Effect
 from effx.errors import ProgramError, ShapeError
 from effx.ir.ops.base import is_int, show
 from effx.ir.ops.collective import UNNAMED, AxisEffect, AxisName
-from effx.ir.ops.control import HigherOrder, fits
+from effx.ir.ops.control import HigherOrder, Region, fits
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 
@@ -52,6 +52,11 @@ class ParallelMap(HigherOrder):
     def in_types(self) -> tuple[ArrayType, ...]:
         """What the body takes, with the members' axis where mapped."""
         return self._whole(self.body.in_types, self.mapped_in)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The body, of which what is mapped is slices."""
+        return (Region(program=self.body, stacked_in=self.mapped_in, stacked_out=self.mapped_out),)
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere

@@ -13,6 +13,7 @@ from effx import dtypes, flags
 from effx.array import Array, Box, Operand
 from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.handlers.interpret import iterate
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint
@@ -140,11 +141,12 @@ def _in_python(
     cond_fun: Callable[[C], Operand], body_fun: Callable[[C], C], init_val: C, bound: int | None
 ) -> C:
     """Runs the loop turn by turn, for users who debug."""
-    name, val, turns = name_of(body_fun), init_val, 0
-    while (bound is None or turns < bound) and bool(cond_fun(val)):
-        val = next_carry("while_loop", name, init_val, val, body_fun(val))
-        turns += 1
-    return val
+    name = name_of(body_fun)
+
+    def step(i: int, val: C) -> tuple[C, None]:
+        return next_carry("while_loop", name, init_val, val, body_fun(val)), None
+
+    return iterate(step, init_val, bound, goes_on=cond_fun)[0]
 
 
 def looped(
@@ -298,11 +300,13 @@ def fori_loop(
         raise TransformError("fori_loop: unroll needs bounds that are known when the loop is staged")
     name = name_of(body_fun)
     if steps is not None and flags.disable_jit.value:
+
+        def step(i: int, val: C) -> tuple[C, None]:
+            number = scalar(steps[i], first.type.dtype, first.type.weak)
+            return next_carry("fori_loop", name, init_val, val, body_fun(number, val)), None
+
         val: C = init_val
-        for i in steps:
-            number = scalar(i, first.type.dtype, first.type.weak)
-            val = next_carry("fori_loop", name, init_val, val, body_fun(number, val))
-        return val
+        return iterate(step, val, len(steps))[0]
     carry, tree = arrays_of("fori_loop", "init_val", init_val)
     inputs = treedef_tuple((leaf_structure, tree))
     i_type = first.type

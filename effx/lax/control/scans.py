@@ -15,6 +15,7 @@ from effx.array import Array
 from effx.array.parameters import DT, Dims, N
 from effx.array.shaping import concatenate, reshape, stack
 from effx.errors import ShapeError, TransformError, TreeError
+from effx.handlers.interpret import iterate
 from effx.ir.ops.control import Scan
 from effx.lax.control.closures import (
     Loose,
@@ -229,16 +230,14 @@ def _in_python(
     reverse: bool,
 ) -> tuple[C, Y]:
     """Runs the loop step by step, for users who debug."""
-    carry: C = init
-    outputs: list[Y] = []
-    for i in reversed(range(steps)) if reverse else range(steps):
+
+    def step(i: int, carry: C) -> tuple[C, Y]:
         result = f(carry, x_tree.unflatten([index_in_dim(x, i, 0, keepdims=False) for x in slices]))
         _pair(name, flatten(result)[1])
-        following, y = result
-        carry = next_carry("scan", name, init, carry, following)
-        outputs.append(y)
-    if reverse:
-        outputs.reverse()
+        return next_carry("scan", name, init, carry, result[0]), result[1]
+
+    first: C = init
+    carry, outputs = iterate(step, first, steps, reverse)
     return carry, _stacked("scan", name, outputs)
 
 
