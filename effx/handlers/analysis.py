@@ -12,7 +12,7 @@ Never: perform an operation, unless a rule does.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import attrs
 import numpy as np
@@ -21,7 +21,8 @@ from effx.array import Array
 from effx.effects import Operation, scope_within
 from effx.errors import NoRuleError, TransformError, source_of
 from effx.handlers.ruled import Rules, check_classes
-from effx.ir.ops.control import Cond, HigherOrder, Scan, While
+from effx.ir.flow import Flow
+from effx.ir.ops.control import Cond, HigherOrder, Region, Scan, While
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Literal, Program, Var
 from effx.ir.types import ArrayType
@@ -134,14 +135,9 @@ def _listed(around: Place, program: Program) -> list[Place]:
     return found
 
 
-class Analysis(Generic[V]):
-    """What forward and backward analyses share: rules, facts of constants, and how facts meet.
+class Analysis(Flow[V]):
+    """What forward and backward analyses share: rules, facts of constants, and how facts meet."""
 
-    Attributes:
-        height: how often the facts of what a loop carries may change before it is an error.
-    """
-
-    height: ClassVar[int] = 64
     rules: ClassVar["Rules[Callable[..., Any]]"] = Rules("analysis")
 
     def __init_subclass__(cls, **arguments: object) -> None:
@@ -167,64 +163,17 @@ class Analysis(Generic[V]):
         """
         raise TransformError(f"{self._name}: define literal(value, type), the fact of a number")
 
-    def join(self, a: V, b: V) -> V:
-        """Returns the fact that holds of both: of what branches give, of each turn of a loop, of all uses.
-
-        Raises:
-            TransformError: the analysis does not say.
-        """
-        raise TransformError(f"{self._name}: two facts meet; define join(a, b)")
-
-    def unstack(self, fact: V, type: ArrayType) -> V:
-        """Returns the fact of a slice from that of the whole, whose type is given; by default the same."""
-        return fact
-
-    def stack(self, fact: V, type: ArrayType) -> V:
-        """Returns the fact of slices put together, from that of one, whose type is given; by default the same."""
-        return fact
-
-    @property
-    def _name(self) -> str:
-        return type(self).__name__
-
     def _rule(self, place: Place) -> Callable[..., Any]:
         rule = self.rules.find(type(place.op))
         if rule is None:
             raise NoRuleError(f"{self._name}: no rule for {place.op.name} at {place.line}")
         return rule
 
-    def _joined(self, many: Sequence[Facts[V]]) -> Facts[V]:
-        """Joins the facts of several walks, place by place."""
-        result = many[0]
-        for other in many[1:]:
-            result = tuple([a if a is b else self.join(a, b) for a, b in zip(result, other, strict=True)])
-        return result
-
-    def _settle(self, step: Callable[[Facts[V]], Facts[V]], start: Facts[V], what: str) -> Facts[V]:
-        """Finds the fix-point of what a loop carries."""
-        facts = start
-        for _ in range(self.height):
-            wider = self._joined([facts, step(facts)])
-            if wider == facts:
-                return facts
-            facts = wider
-        raise TransformError(
-            f"{self._name}: the facts of what {what} carries keep changing after {self.height} rounds"
+    def _closed_to(self, place: Place) -> NoRuleError:
+        """Returns the error for an operation without a rule whose programs nothing is known to go through."""
+        return NoRuleError(
+            f"{self._name}: no rule for {place.op.name} at {place.line}, whose programs it cannot go into"
         )
-
-    def _plain_program(self, op: HigherOrder, place: Place) -> Program:
-        """Returns the one program of an operation that passes its operands and results on."""
-        programs = op.programs
-        t = place
-        if (
-            len(programs) != 1
-            or len(programs[0].inputs) != len(t.types)
-            or len(programs[0].outputs) != len(t.result_types)
-        ):
-            raise NoRuleError(
-                f"{self._name}: no rule for {op.name} at {place.line}, whose programs it cannot go into"
-            )
-        return programs[0]
 
 
 class Forward(Analysis[V]):
@@ -265,10 +214,6 @@ class Forward(Analysis[V]):
         """Returns the fact of an array that the function closed over; by default that of a number, without a value."""
         return self.literal(None, x.type)
 
-    def decides(self, fact: V) -> int | None:
-        """Returns the index of the branch that a fact says is taken; None if it does not say."""
-        return None
-
     def walk(self, around: Place, program: Program, facts: Facts[V]) -> Facts[V]:
         """Walks a program that stands at a place."""
         env: dict[Var, V] = dict(zip(program.inputs, facts, strict=True))
@@ -285,49 +230,14 @@ class Forward(Analysis[V]):
         """Goes through one equation."""
         op = place.op
         if self.rules.find(type(op)) is None and isinstance(op, HigherOrder):
-            return self._inside(place, op, facts)
+            found = self.through(
+                place.equation, facts, lambda program, given: self.walk(place.inside(program), program, given)
+            )
+            if found is None:
+                raise self._closed_to(place)
+            return found
         result = self._rule(place)(place, op, *facts)
         return cast("Facts[V]", result) if op.multiple else (result,)
-
-    def _inside(self, place: Place, op: HigherOrder, facts: Facts[V]) -> Facts[V]:
-        if isinstance(op, Cond):
-            chosen = self.decides(facts[0])
-            branches = op.branches if chosen is None else (op.taken(chosen),)
-            return self._joined([self.walk(place.inside(p), p, facts[1:]) for p in branches])
-        if isinstance(op, While):
-            c = op.constants
-            carry = self._settle(
-                lambda carry: self.walk(place.inside(op.body), op.body, (*facts[:c], *carry)),
-                facts[c:],
-                op.body.name,
-            )
-            self.walk(place.inside(op.condition), op.condition, (*facts[:c], *carry))
-            return carry
-        if isinstance(op, Scan):
-            c, n = op.constants, op.constants + op.carries
-            rows = tuple([self.unstack(f, t) for f, t in zip(facts[n:], place.types[n:], strict=True)])
-
-            def turn(carry: Facts[V]) -> Facts[V]:
-                return self.walk(place.inside(op.body), op.body, (*facts[:c], *carry, *rows))
-
-            carry = self._settle(lambda carry: turn(carry)[: op.carries], facts[c:n], op.body.name)
-            outputs = turn(carry)[op.carries :]
-            types = op.body.out_types[op.carries :]
-            return (*carry, *[self.stack(f, t) for f, t in zip(outputs, types, strict=True)])
-        program = self._plain_program(op, place)
-        if isinstance(op, ParallelMap):
-            given = [
-                self.unstack(f, t) if m else f
-                for f, t, m in zip(facts, place.types, op.mapped_in, strict=True)
-            ]
-            found = self.walk(place.inside(program), program, tuple(given))
-            return tuple(
-                [
-                    self.stack(f, t) if m else f
-                    for f, t, m in zip(found, program.out_types, op.mapped_out, strict=True)
-                ]
-            )
-        return self.walk(place.inside(program), program, facts)
 
 
 class Backward(Analysis[V]):
@@ -428,73 +338,36 @@ class Backward(Analysis[V]):
         """Goes back through one equation."""
         op = place.op
         if self.rules.find(type(op)) is None and isinstance(op, HigherOrder):
-            return self._inside(place, op, results, operands)
+            return self._inside(place, results, operands)
         return tuple(self._rule(place)(place, op, results, operands))
 
-    def _inside(self, place: Place, op: HigherOrder, results: Facts[V], operands: Facts[V]) -> Facts[V]:
-        if isinstance(op, Cond):
-            return (
-                self.deciding(operands[0]),
-                *self._joined([self.walk(place.inside(p), p, results, operands[1:]) for p in op.branches]),
-            )
-        if isinstance(op, While):
-            c = op.constants
+    def _inside(self, place: Place, results: Facts[V], operands: Facts[V]) -> Facts[V]:
+        regions = self._regions(place.equation)
+        if not regions:
+            raise self._closed_to(place)
+        found = self._joined([self._back(place, region, results, operands) for region in regions])
+        head = operands[: regions[0].skipped]
+        return (*([self.deciding(x) for x in head] if isinstance(place.op, Cond) else head), *found)
 
-            def turn(carry: Facts[V]) -> Facts[V]:
-                return self.walk(
-                    place.inside(op.body), op.body, carry, (*operands[:c], *self._blank(op.body, c))
-                )
+    def _back(self, place: Place, region: Region, results: Facts[V], operands: Facts[V]) -> Facts[V]:
+        """Goes back through a program; returns the facts of the operands that it takes."""
+        program, c, m = region.program, region.constants, region.carries
+        constants, _, rest = region.parts(self._unstacked(place.equation, region, operands))
+        # Nothing is known of a loop's carry at the beginning of an iteration.
+        blank = tuple([self.unknown(t) for t in program.in_types[c : c + m]])
+        types, slices = place.result_types[m:], region.stacked_out[m:]
+        ends = [self.unstack(f, t) if s else f for f, t, s in zip(results[m:], types, slices, strict=True)]
 
-            asked = self.walk(
-                place.inside(op.condition),
-                op.condition,
-                (self.deciding(self.unknown(op.condition.out_types[0])),),
-                (*operands[:c], *self._blank(op.body, c)),
-            )
-            carry = self._settle(
-                lambda carry: turn(carry)[c:], self._joined([results, asked[c:]]), op.body.name
-            )
-            return (*self._joined([turn(carry)[:c], asked[:c]]), *carry)
-        if isinstance(op, Scan):
-            c, n = op.constants, op.constants + op.carries
-            outputs = tuple(
-                [
-                    self.unstack(f, t)
-                    for f, t in zip(results[op.carries :], place.result_types[op.carries :], strict=True)
-                ]
-            )
+        def iteration(carry: Facts[V]) -> Facts[V]:
+            return self.walk(place.inside(program), program, (*carry, *ends), (*constants, *blank, *rest))
 
-            def row(carry: Facts[V]) -> Facts[V]:
-                start = (*operands[:c], *self._blank(op.body, c))
-                return self.walk(place.inside(op.body), op.body, (*carry, *outputs), start)
-
-            carry = self._settle(lambda carry: row(carry)[c:n], results[: op.carries], op.body.name)
-            found = row(carry)
-            slices = [self.stack(f, t) for f, t in zip(found[n:], op.body.in_types[n:], strict=True)]
-            return (*found[:c], *carry, *slices)
-        program = self._plain_program(op, place)
-        if isinstance(op, ParallelMap):
-            given = tuple(
-                [
-                    self.unstack(f, t) if m else f
-                    for f, t, m in zip(operands, place.types, op.mapped_in, strict=True)
-                ]
-            )
-            ends = tuple(
-                [
-                    self.unstack(f, t) if m else f
-                    for f, t, m in zip(results, place.result_types, op.mapped_out, strict=True)
-                ]
-            )
-            found = self.walk(place.inside(program), program, ends, given)
-            return tuple(
-                [
-                    self.stack(f, t) if m else f
-                    for f, t, m in zip(found, program.in_types, op.mapped_in, strict=True)
-                ]
-            )
-        return self.walk(place.inside(program), program, results, operands)
-
-    def _blank(self, body: Program, constants: int) -> Facts[V]:
-        """Facts of a loop's inputs behind its constants at the beginning of a turn."""
-        return tuple([self.unknown(t) for t in body.in_types[constants:]])
+        last, asked = results[:m], constants
+        if region.asks is not None:
+            answer = self.deciding(self.unknown(region.asks.out_types[0]))
+            before = (*constants, *blank)
+            found = self.walk(place.inside(region.asks), region.asks, (answer,), before)
+            asked, last = found[:c], self._joined([last, found[c:]])
+        carry, found = self._settle(iteration, last, program.name, c)
+        fixed = found[:c] if region.asks is None else self._joined([found[:c], asked])
+        outer = zip(found[c + m :], program.in_types[c + m :], region.stacked_in[c + m :], strict=True)
+        return (*fixed, *carry, *[self.stack(f, t) if s else f for f, t, s in outer])

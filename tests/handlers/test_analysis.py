@@ -18,6 +18,8 @@ from effx.errors import NoRuleError, TransformError
 from effx.handling import Backward, Forward, Operation, Place, places
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.elementwise import Add, Exp, Log, Mul, Neg, Sub
+from effx.ir.passes.varying import settled, varying
+from effx.ir.text import parse_program
 
 Facts = frozenset[str]
 NO: Facts = frozenset()
@@ -242,3 +244,51 @@ def test_places() -> None:
         found["add"].types == found["add"].result_types * 2
         or found["add"].types[0] is found["add"].result_types[0]
     )
+
+
+SHARED = """
+more(a: f32[], b: f32[]) {
+  c: bool[] = lt b a
+  return c
+}
+turn(a: f32[], b: f32[]) {
+  c: f32[] = psum_shared[axis_name='i'] a b
+  d: f32[] = add b c
+  return d
+}
+one(a: f32[]) {
+  return a
+}
+other(a: f32[]) {
+  b: f32[] = psum[axis_name='i'] a
+  return b
+}
+"""
+
+
+WHILE = "while[condition=@more body=@turn constants=1]"
+SCAN = "scan[body=@turn length=3 constants=1 carries=1]"
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "differs", "becomes"),
+    [
+        # A number of iterations that differs makes what is carried differ, and the second operand of psum_shared.
+        (WHILE, "TF", True, "none"),
+        (WHILE, "FF", False, "psum"),
+        (SCAN, "TF", False, "psum"),
+        (SCAN, "TT", True, "none"),
+        ("cond[branches=(@one, @other)]", "TF", True, "psum"),
+        ("cond[branches=(@one, @other)]", "FT", True, "psum"),
+        ("cond[branches=(@other, @other)]", "FT", False, "psum"),
+    ],
+)
+def test_what_differs_between_members(op: str, inputs: str, differs: bool, becomes: str) -> None:
+    """Is found through branches and loops, and decides what becomes of a shared sum inside."""
+    first = "i32" if op.startswith("cond") else "f32"
+    program = parse_program(f"{SHARED}f(a: {first}[], b: f32[]) {{\n c: f32[] = {op} a b\n return c\n}}")
+    given = [x == "T" for x in inputs]
+    assert varying(program, given, "i") == (differs,)
+    text = str(settled(program, given, "i"))
+    assert "psum_shared" not in text
+    assert ("psum[" in text) is (becomes == "psum")

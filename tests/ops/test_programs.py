@@ -12,7 +12,9 @@ from effx.errors import EffxError, ProgramError
 from effx.handlers.stage import stage
 from effx.ir.checker import check
 from effx.ir.ops.base import ArrayOperation
+from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import CustomCall
+from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.text import parse_program, print_program
 from effx.ir.types import ArrayType
 from tests.ops.rows import Invalid
@@ -42,6 +44,27 @@ def test_printed_program_parses_back(case: Case) -> None:
             program.out_types,
             program.effects,
         )
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if isinstance(c[1].op, HigherOrder)], ids=name)
+def test_regions_fit_the_types(case: Case) -> None:
+    """What a region says of operands and results is what programs take and give."""
+    op, types = case[1].op, case[1].types
+    assert isinstance(op, HigherOrder)
+    # What an equation defines is more than what its solver does.
+    assert bool(op.regions) is not isinstance(op, LinearSolve | Root)
+    for region in op.regions:
+        constants, carry, rest = region.parts(types)
+        given = (*constants, *carry, *rest)
+        assert (len(constants), len(carry)) == (region.constants, region.carries)
+        assert [
+            t.with_shape(t.shape[1:]) if s else t for t, s in zip(given, region.stacked_in, strict=True)
+        ] == list(region.program.in_types)
+        results = op.infer(*types)
+        assert [
+            t.with_shape(t.shape[1:]) if s else t for t, s in zip(results, region.stacked_out, strict=True)
+        ] == list(region.program.out_types)
+        assert region.asks is None or region.asks.in_types == (*constants, *carry)
 
 
 def test_parser_takes_the_class_that_attrs_made() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import attrs
 
+from effx.ir.flow import Flow
 from effx.ir.ops.collective import AllGather, AxisName, Collective, PMax, PMin, PSum, PSumShared
-from effx.ir.ops.control import Cond, HigherOrder, Scan, While
+from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
@@ -35,67 +36,53 @@ def varying(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
     >>> varying(program, [True], "i")
     (False, True)
     """
-    differs = dict(zip(program.inputs, inputs, strict=True))
-    for e in program.equations:
-        given = tuple([type(x) is Var and differs[x] for x in e.inputs])
-        differs.update(zip(e.outputs, _results(e, given, axis), strict=True))
-    return tuple([type(x) is Var and differs[x] for x in program.outputs])
+    return _Varying(axis).walk(program, tuple(inputs))
 
 
-def _results(e: Equation, given: Mask, axis: AxisName) -> Mask:
-    op = e.op
-    if isinstance(op, PSumShared) and op.axis_name == axis:
-        return (given[0] and given[1],)
-    if isinstance(op, Collective) and op.axis_name == axis:
-        shared = isinstance(op, PSum | PMax | PMin | AllGather) and op.groups is None
-        return (not shared,)
-    if isinstance(op, HigherOrder):
-        return _of_programs(op, given, axis, len(e.outputs))
-    return (any(given),) * len(e.outputs)
+@attrs.frozen
+class _Varying(Flow[bool]):
+    """The facts of values are whether they differ between the members of an axis."""
 
+    axis: AxisName
 
-def _of_programs(op: HigherOrder, given: Mask, axis: AxisName, count: int) -> Mask:
-    if isinstance(op, Cond):
-        if given[0]:
-            return (True,) * count
-        return _either([varying(p, given[1:], axis) for p in op.branches])
-    if isinstance(op, While):
-        return _loop(op, given, axis)
-    if isinstance(op, Scan):
-        n, c = op.constants + op.carries, op.constants
-        carry = given[c:n]
-        while True:  # a carried value that differs once differs from then on
-            found = varying(op.body, (*given[:c], *carry, *given[n:]), axis)
-            wider = _either([carry, found[: op.carries]])
-            if wider == carry:
-                return (*carry, *found[op.carries :])
-            carry = wider
-    if isinstance(op, ParallelMap) and op.axis_name == axis:
-        return (any(given),) * count  # the name means another axis inside
-    programs = op.programs
-    if len(programs) == 1 and len(programs[0].inputs) == len(given) and len(programs[0].outputs) == count:
-        return varying(programs[0], given, axis)
-    return (any(given) or any([_names(p, axis) for p in programs]),) * count
+    def join(self, a: bool, b: bool) -> bool:
+        return a or b
+
+    def decided(self, fact: bool, results: Mask) -> Mask:
+        return (True,) * len(results) if fact else results
+
+    def walk(self, program: Program, inputs: Mask) -> Mask:
+        differs = dict(zip(program.inputs, inputs, strict=True))
+        for e in program.equations:
+            given = tuple([type(x) is Var and differs[x] for x in e.inputs])
+            differs.update(zip(e.outputs, self.results(e, given), strict=True))
+        return tuple([type(x) is Var and differs[x] for x in program.outputs])
+
+    def results(self, e: Equation, given: Mask, inside: dict[Program, Mask] | None = None) -> Mask:
+        """Says which results differ, and writes into `inside` which inputs of the programs do that it goes into."""
+        op, axis, count = e.op, self.axis, len(e.outputs)
+        if isinstance(op, PSumShared) and op.axis_name == axis:
+            return (given[0] and given[1],)
+        if isinstance(op, Collective) and op.axis_name == axis:
+            shared = isinstance(op, PSum | PMax | PMin | AllGather) and op.groups is None
+            return (not shared,)
+        # Inside a parallel map with the same name, the name means another axis.
+        if not isinstance(op, HigherOrder) or (isinstance(op, ParallelMap) and op.axis_name == axis):
+            return (any(given),) * count
+
+        def walk(program: Program, inputs: Mask) -> Mask:
+            if inside is not None:
+                inside[program] = inputs
+            return self.walk(program, inputs)
+
+        found = self.through(e, given, walk)
+        return (
+            (any(given) or any([_names(p, axis) for p in op.programs]),) * count if found is None else found
+        )
 
 
 def _names(program: Program, axis: AxisName) -> bool:
     return any([getattr(effect, "axis", None) == axis for effect in program.effects])
-
-
-def _loop(op: While, given: Mask, axis: AxisName) -> Mask:
-    c = op.constants
-    carry = given[c:]
-    while True:
-        if varying(op.condition, (*given[:c], *carry), axis)[0]:
-            return (True,) * len(carry)
-        wider = _either([carry, varying(op.body, (*given[:c], *carry), axis)])
-        if wider == carry:
-            return carry
-        carry = wider
-
-
-def _either(masks: Sequence[Mask]) -> Mask:
-    return tuple([any(found) for found in zip(*masks, strict=True)])
 
 
 def settled(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program:
@@ -120,6 +107,7 @@ def settled(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program
     """
     if not _asks(program, axis):
         return program
+    flow = _Varying(axis)
     differs = dict(zip(program.inputs, inputs, strict=True))
     renamed: dict[Var, Atom] = {}
     equations: list[Equation] = []
@@ -129,7 +117,8 @@ def settled(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program
 
     for e in program.equations:
         given = tuple([type(x) is Var and differs[x] for x in e.inputs])
-        differs.update(zip(e.outputs, _results(e, given, axis), strict=True))
+        inside: dict[Program, Mask] = {}
+        differs.update(zip(e.outputs, flow.results(e, given, inside), strict=True))
         op, operands = e.op, tuple(map(read, e.inputs))
         if isinstance(op, PSumShared) and op.axis_name == axis:
             if given[1]:
@@ -137,7 +126,7 @@ def settled(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program
                 continue
             op, operands = PSum(axis), operands[:1]
         elif isinstance(op, HigherOrder):
-            op = _settled_inside(op, given, axis, len(e.outputs))
+            op = _with_programs(op, {p: settled(p, mask, axis) for p, mask in inside.items()})
         equations.append(attrs.evolve(e, op=op, inputs=operands))
     return attrs.evolve(
         program,
@@ -158,23 +147,13 @@ def _asks(program: Program, axis: AxisName) -> bool:
     )
 
 
-def _settled_inside(op: HigherOrder, given: Mask, axis: AxisName, count: int) -> HigherOrder:
-    """Settles the programs that an operation holds."""
-    if isinstance(op, Cond):
-        return Cond(tuple([settled(p, given[1:], axis) for p in op.branches]))
-    after = _of_programs(op, given, axis, count)
-    if isinstance(op, While):
-        mask = (*given[: op.constants], *after)
-        return attrs.evolve(
-            op, condition=settled(op.condition, mask, axis), body=settled(op.body, mask, axis)
-        )
-    if isinstance(op, Scan):
-        mask = (*given[: op.constants], *after[: op.carries], *given[op.constants + op.carries :])
-        return attrs.evolve(op, body=settled(op.body, mask, axis))
-    names = [
-        f.name for f in getattr(type(op), "__attrs_attrs__", ()) if isinstance(getattr(op, f.name), Program)
-    ]
-    if len(names) != 1 or (isinstance(op, ParallelMap) and op.axis_name == axis):
-        return op
-    inner: Program = getattr(op, names[0])
-    return attrs.evolve(op, **{names[0]: settled(inner, given, axis)})  # type: ignore[misc]  # operations that hold programs are attrs classes
+def _with_programs(op: HigherOrder, others: dict[Program, Program]) -> HigherOrder:
+    """Puts other programs in the place of some that an operation holds."""
+    changed: dict[str, object] = {}
+    for field in attrs.fields(type(op)):  # type: ignore[arg-type]  # operations that hold programs are attrs classes
+        value = getattr(op, field.name)
+        if isinstance(value, Program):
+            changed[field.name] = others.get(value, value)
+        elif isinstance(value, tuple):
+            changed[field.name] = tuple([others.get(x, x) if isinstance(x, Program) else x for x in value])
+    return attrs.evolve(op, **changed)  # type: ignore[misc]  # see above

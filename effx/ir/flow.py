@@ -1,0 +1,142 @@
+"""How facts of values flow forward through operations that hold programs: one engine for analyses and passes.
+
+Loops are walked until the facts of what they carry no longer change: `join` must then only go up, and `height`
+bounds the number of rounds.
+
+Never: know what a fact says.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from effx.errors import TransformError
+from effx.ir.ops.control import Cond, HigherOrder, Region
+from effx.ir.program import Equation, Program
+from effx.ir.types import ArrayType
+
+__all__ = ["Flow"]
+
+V = TypeVar("V")
+Facts = tuple[V, ...]
+
+
+class Flow(Generic[V]):
+    """How facts meet, and how they go through what a region says of a program.
+
+    Attributes:
+        height: how often the facts of what a loop carries may change before it is an error.
+    """
+
+    height: ClassVar[int] = 64
+
+    def join(self, a: V, b: V) -> V:
+        """Returns the fact that holds of both: of what branches give, of each iteration of a loop, of all uses.
+
+        Raises:
+            TransformError: the analysis does not say.
+        """
+        raise TransformError(f"{self._name}: two facts meet; define join(a, b)")
+
+    def unstack(self, fact: V, type: ArrayType) -> V:
+        """Returns the fact of a slice from that of the whole, whose type is given; by default the same."""
+        return fact
+
+    def stack(self, fact: V, type: ArrayType) -> V:
+        """Returns the fact of slices put together, from that of one, whose type is given; by default the same."""
+        return fact
+
+    def decides(self, fact: V) -> int | None:
+        """Returns the index of the branch that a fact says is taken; None if it does not say."""
+        return None
+
+    def decided(self, fact: V, results: Facts[V]) -> Facts[V]:
+        """Returns the facts of results that a value with a fact decides on; by default as they are."""
+        return results
+
+    def through(
+        self, e: Equation, facts: Facts[V], walk: Callable[[Program, Facts[V]], Facts[V]]
+    ) -> Facts[V] | None:
+        """Returns the results' facts; None if the operation does not say what goes through its programs.
+
+        Args:
+            e: performs an operation that holds programs.
+            facts: of the operands.
+            walk: gives the facts of a program's outputs from those of its inputs. Its last call for a program has the
+                inputs' facts for all iterations.
+        """
+        regions = self._regions(e)
+        chosen = self.decides(facts[0]) if isinstance(e.op, Cond) else None
+        if chosen is not None:
+            regions = [r for r in regions if r.program is e.op.taken(chosen)]  # type: ignore[attr-defined]  # a cond
+        if not regions:
+            return None
+        results = self._joined([self._forward(e, region, facts, walk) for region in regions])
+        return self.decided(facts[0], results) if isinstance(e.op, Cond) else results
+
+    def _forward(
+        self, e: Equation, region: Region, facts: Facts[V], walk: Callable[[Program, Facts[V]], Facts[V]]
+    ) -> Facts[V]:
+        program, m = region.program, region.carries
+        constants, start, rest = region.parts(self._unstacked(e, region, facts))
+
+        def iteration(carry: Facts[V]) -> Facts[V]:
+            found = walk(program, (*constants, *carry, *rest))
+            if region.asks is None:
+                return found
+            return self.decided(walk(region.asks, (*constants, *carry))[0], found)
+
+        carry, found = self._settle(iteration, start, program.name)
+        types, slices = program.out_types[m:], region.stacked_out[m:]
+        outputs = zip(found[m:], types, slices, strict=True)
+        return (*carry, *[self.stack(f, t) if s else f for f, t, s in outputs])
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def _regions(self, e: Equation) -> list[Region]:
+        """Returns the programs that may run, if the operands and results are those of the equation."""
+        assert isinstance(e.op, HigherOrder)
+        regions = list(e.op.regions)
+        fits = all(
+            [
+                r.skipped + len(r.program.inputs) == len(e.inputs)
+                and len(r.program.outputs) == len(e.outputs)
+                for r in regions
+            ]
+        )
+        return regions if fits else []
+
+    def _unstacked(self, e: Equation, region: Region, facts: Facts[V]) -> Facts[V]:
+        """Returns the operands' facts, of slices where the program takes these."""
+        k = region.skipped
+        rest = zip(facts[k:], e.inputs[k:], region.stacked_in, strict=True)
+        return (*facts[:k], *[self.unstack(f, x.type) if s else f for f, x, s in rest])
+
+    def _joined(self, many: Sequence[Facts[V]]) -> Facts[V]:
+        """Joins the facts of several walks, one by one."""
+        result = many[0]
+        for other in many[1:]:
+            result = tuple([a if a is b else self.join(a, b) for a, b in zip(result, other, strict=True)])
+        return result
+
+    def _settle(
+        self, step: Callable[[Facts[V]], Facts[V]], carry: Facts[V], what: str, at: int = 0
+    ) -> tuple[Facts[V], Facts[V]]:
+        """Finds the fix-point of what a loop carries; returns it, and what the step gives there.
+
+        Args:
+            step: gives the next carry, at `at` among other facts.
+            carry: the first one.
+            what: the loop, for errors.
+            at: see above.
+        """
+        for _ in range(self.height):
+            found = step(carry)
+            wider = self._joined([carry, found[at : at + len(carry)]])
+            if wider == carry:
+                return carry, found
+            carry = wider
+        raise TransformError(
+            f"{self._name}: the facts of what {what} carries keep changing after {self.height} rounds"
+        )
