@@ -104,11 +104,11 @@ class Interpreter:
             raise op.backward.no_forward_mode()
         if isinstance(op, ParallelMap):
             return _members(op, operands)
-        regions = op.regions
-        if not regions:
-            raise no_rule(op, self.handler)
         if isinstance(op, Cond):
             return tuple(run_program(op.taken(int(operands[0])), operands[1:]))
+        regions = op.regions
+        if len(regions) != 1:
+            raise no_rule(op, self.handler)
         region = regions[0]
         constants, carry, rest = region.parts(operands)
         if not isinstance(op, Scan | While):

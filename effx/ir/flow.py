@@ -64,14 +64,13 @@ class Flow(Generic[V]):
             walk: gives the facts of a program's outputs from those of its inputs. Its last call for a program has the
                 inputs' facts for all iterations.
         """
-        regions = self._regions(e)
-        chosen = self.decides(facts[0]) if isinstance(e.op, Cond) else None
-        if chosen is not None:
-            regions = [r for r in regions if r.program is e.op.taken(chosen)]  # type: ignore[attr-defined]  # a cond
+        op, regions = e.op, self._regions(e)
+        if isinstance(op, Cond) and (chosen := self.decides(facts[0])) is not None:
+            regions = [r for r in regions if r.program is op.taken(chosen)]
         if not regions:
             return None
         results = self._joined([self._forward(e, region, facts, walk) for region in regions])
-        return self.decided(facts[0], results) if isinstance(e.op, Cond) else results
+        return self.decided(facts[0], results) if isinstance(op, Cond) else results
 
     def _forward(
         self, e: Equation, region: Region, facts: Facts[V], walk: Callable[[Program, Facts[V]], Facts[V]]

@@ -246,6 +246,29 @@ def test_places() -> None:
     )
 
 
+class Influences(Sources):
+    """Which inputs a value comes from, or is chosen by."""
+
+    def decided(self, fact: Facts, results: tuple[Facts, ...]) -> tuple[Facts, ...]:
+        return tuple([fact | found for found in results])
+
+
+def test_what_decides_can_be_in_the_facts_of_what_it_decides_on() -> None:
+    """Of what a branch gives, and of what a while loop carries."""
+
+    def f(chosen: Any, bound: Any, step: Any, other: Any) -> Any:
+        last = lax.while_loop(lambda x: x < bound, lambda x: x + step, step)
+        return last, lax.cond(chosen > 0.0, lambda: step, lambda: other)
+
+    program = effx.make_jaxpr(f)(0.0, 1.0, 2.0, 3.0)
+    inputs = [frozenset({name}) for name in ("chosen", "bound", "step", "other")]
+    assert [*map(sorted, Sources().run(program, *inputs))] == [["step"], ["other", "step"]]
+    assert [*map(sorted, Influences().run(program, *inputs))] == [
+        ["bound", "step"],
+        ["chosen", "other", "step"],
+    ]
+
+
 SHARED = """
 more(a: f32[], b: f32[]) {
   c: bool[] = lt b a

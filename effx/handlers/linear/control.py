@@ -17,7 +17,7 @@ from effx.effects import Operation
 from effx.errors import TransformError
 from effx.handlers.linear.splitting import Parts, Split, split, splitter
 from effx.handlers.stage import run_program, stage
-from effx.ir.ops.control import Call, Cond, Scan, While
+from effx.ir.ops.control import Call, Cond, Region, Scan, While
 from effx.ir.passes import dead_code
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 from effx.ir.types import ArrayType
@@ -119,17 +119,16 @@ def _known_places(half: Split) -> tuple[int, ...]:
     return places(half.linear_in, False)
 
 
-def carry_of(
-    body: Program, linear_in: tuple[bool, ...], c: int, m: int, once: bool
-) -> tuple[tuple[bool, ...], Split]:
-    """Finds what is linear of the m values that a loop carries behind its c constants, and splits its body by it.
+def carry_of(region: Region, linear_in: tuple[bool, ...], once: bool) -> tuple[tuple[bool, ...], Split]:
+    """Finds what is linear of the values that a loop carries, and splits its body by it.
 
     What starts known and comes back linear is linear from the start; what starts linear stays so.
     """
-    carry = linear_in[c : c + m]
+    body, m = region.program, region.carries
+    constants, carry, xs = region.parts(linear_in)
     rest = (False,) * (len(body.outputs) - m)
     while True:  # what the carry depends on only grows
-        half = split(body, (*linear_in[:c], *carry, *linear_in[c + m :]), once, (*carry, *rest))
+        half = split(body, (*constants, *carry, *xs), once, (*carry, *rest))
         wider = tuple([a or b for a, b in zip(carry, half.linear_out[:m], strict=True)])
         if wider == carry:
             return carry, half
@@ -139,7 +138,7 @@ def carry_of(
 @splitter(Scan)
 def scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> Parts:
     c, n = op.constants, op.constants + op.carries
-    carry, half = carry_of(op.body, linear_in, c, op.carries, once)
+    carry, half = carry_of(op.regions[0], linear_in, once)
     mask = (*linear_in[:c], *carry, *linear_in[n:])
     # What each step computes from the constants alone is computed once.
     known_in = places(mask, False)
@@ -250,7 +249,7 @@ def while_(op: While, linear_in: tuple[bool, ...], once: bool) -> Parts:
             "collects values that this would change; pass max_steps=N to while_loop or fori_loop, or use scan or jvp"
         )
     c = op.constants
-    carry, half = carry_of(op.body, linear_in, c, len(linear_in) - c, once)
+    carry, half = carry_of(op.regions[0], linear_in, once)
     known_in = places((*linear_in[:c], *carry), False)
     condition = _known_results(split(op.condition, (*linear_in[:c], *carry), once))
     known = While(condition, _known_results(half), linear_in[:c].count(False))

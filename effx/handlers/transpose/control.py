@@ -152,7 +152,7 @@ def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
     c, n = op.constants, op.constants + op.carries
     # After linearising, everything that a scan carries is linear, even where it starts as known zeros.
     linear_in = tuple([isinstance(x, Linear) for x in operands])
-    if not all(linear_in[c:n]) and not all(carry_of(op.body, linear_in, c, op.carries, False)[0]):
+    if not all(linear_in[c:n]) and not all(carry_of(op.regions[0], linear_in, False)[0]):
         return split_first(op, cts, operands, lambda o, y, x: scan(cast("Scan", o), y, x))
     known_in = (*known_of(operands[:c]), *[False] * op.carries, *known_of(operands[n:]))
     ys = tuple([ct is not None for ct in cts[op.carries :]])
