@@ -1,4 +1,4 @@
-"""Handlers that are ready to use: each a short module, written on the public interface that users have.
+"""Handlers that are ready to use: each a short module on the public interface.
 
 Never: hold a rule for control flow, or import what is not public.
 """

@@ -1,11 +1,9 @@
 """Automatic mixed precision: products in few bits, sums and parameters in full.
 
-Operands of matrix products are rounded to a narrow dtype and multiplied there, while the sums are kept in the operands' own
-dtype, which is also that of the result. So types do not change anywhere, and a loop carries what it carried.
+Operands of matrix products are rounded to a narrow dtype, while the sums and the result keep the operands'
+own dtype. So no type changes, and neither does the type of a loop's carry.
 
 Source: Micikevicius et al., "Mixed Precision Training", 2018.
-
-Never: touch integers, reductions, or what is narrow already.
 """
 
 from collections.abc import Callable, Collection
@@ -34,7 +32,7 @@ R = TypeVar("R")
 @final
 @attrs.frozen
 class Autocast(InterceptHandler[None]):
-    """Rounds what is computed to a narrow dtype.
+    """Rounds the operands of products to a narrow dtype.
 
     Attributes:
         dtype: the narrow dtype.
@@ -47,7 +45,7 @@ class Autocast(InterceptHandler[None]):
     full: frozenset[str] = frozenset()
 
     def narrows(self, site: Site[Any, Any]) -> bool:
-        """Says whether an operation is to be computed in few bits."""
+        """Says whether an operation is computed in few bits."""
         wide = [t for t in site.types if t.kind == "f" and t.dtype.itemsize > self.dtype.itemsize]
         return bool(wide) and self.full.isdisjoint(site.scope.split("/"))
 
@@ -74,7 +72,7 @@ def _(site: Site[Autocast, None], op: Elementwise, *xs: Array) -> Array:
     return op(*map(handler.rounded, xs)).astype(site.result_types[0].dtype)
 
 
-# What compares, chooses, copies or converts computes nothing.
+# These compare, choose, copy or convert, without arithmetic.
 @Autocast.rule(
     *(Comparison, Select, Clamp, Max, Min, Sign, IsFinite, Convert, ReducePrecision, Copy, StopGradient),
     *(Identity, NextAfter, Complex),

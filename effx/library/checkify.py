@@ -1,11 +1,9 @@
-"""Errors as values: what goes wrong inside compiled code is carried out of it, with the user's line.
+"""Errors as values: the first error inside compiled code is returned, with the user's line.
 
-The handler's state is the first error: a number that stands for its message, and up to two numbers that belong to it.
-Programs carry it along, so that checks work inside jit and loops; of a branch that is not taken nothing is reported.
-What a `vmap` inside does is looked at for all members at once, branches that only some take included;
-`vmap(checkify(f))` tells members apart.
-
-Never: stop a computation: after the first error it goes on with what it has.
+The handler's state is the first error: the number of its message, and up to two numbers for it. The state is
+threaded through programs, so checks work inside jit and loops; a branch that is not taken reports nothing.
+Under an inner `vmap` all batch elements are checked at once, in all branches that any of them takes;
+`vmap(checkify(f))` reports an error for each batch element.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +41,7 @@ class CheckError(EffxError, ValueError):
 @final
 @attrs.frozen
 class Message:
-    """What one check says: a text with `{}` for its numbers, their kinds, and where the check stands."""
+    """The message of one check: a text with `{}` for its numbers, their kinds, and the check's line."""
 
     text: str
     kinds: str
@@ -77,7 +75,7 @@ class Error:
     details: Array
 
     def get(self) -> str | None:
-        """Returns the message with the user's line; None where all went well. Of a batch, that of the first member."""
+        """Returns the message with the user's line, or None; of a batch, that of its first element."""
         codes, details = np.asarray(self.code).ravel(), np.asarray(self.details).reshape((-1, 2))
         bad = np.flatnonzero(codes)
         if not bad.size:
@@ -85,7 +83,7 @@ class Error:
         i = int(bad[0])
         message = _messages[int(codes[i])]
         numbers = [from_bits(kind, n) for kind, n in zip(message.kinds, details[i], strict=False)]
-        which = f" (member {i})" if self.code.ndim else ""
+        which = f" (batch element {i})" if self.code.ndim else ""
         return f"{message.text.format(*numbers)} at {message.line}{which}"
 
     def throw(self) -> None:
@@ -99,7 +97,7 @@ class Error:
             raise CheckError(f"checkify: {text}")
 
     def or_else(self, bad: Array, text: str, line: str, *numbers: Array) -> "Error":
-        """Returns this error; where it is none and `bad` holds, one with a message."""
+        """Returns this error, or one with the message if there is none and `bad` holds."""
         kinds = "".join([n.type.kind for n in numbers])
         code = enp.int32(number_of(Message(text, kinds, line)))
         zero = enp.zeros((), self.details.dtype)
@@ -111,7 +109,7 @@ class Error:
 @final
 @attrs.frozen
 class Checkify(InterceptHandler[Error]):
-    """Watches operations. The state is the first error.
+    """Checks operations. The state is the first error.
 
     Attributes:
         kinds: what to look for.
@@ -149,7 +147,7 @@ def has_nan(*xs: Array) -> Array:
 
 
 def watched(site: Here, op: ArrayOperation, *xs: Array) -> Array:
-    """Performs an operation and looks for NaN in what it gives."""
+    """Performs an operation and looks for NaN in its results."""
     y: Array = site.forward()
     if "nan" in site.handler.kinds and y.type.kind in "fc":
         bad, came = has_nan(y), has_nan(*xs)
@@ -163,7 +161,7 @@ Checkify.rule(Elementwise, Reduction, Cumulative, DotGeneral)(watched)
 
 @Checkify.rule(Select, Convert, Copy, StopGradient, Identity)
 def _(site: Here, op: ArrayOperation, *xs: Array) -> Array:
-    y: Array = site.forward()  # what chooses or copies makes no NaN, and may be there to get rid of them
+    y: Array = site.forward()  # choosing and copying make no NaN, and may serve to remove them
     return y
 
 
@@ -188,7 +186,7 @@ def _(site: Here, op: IntegerPow, x: Array) -> Array:
 
 
 def in_range(site: Here, op: Operation[Any], starts: Array, room: Sequence[int]) -> None:
-    """Reports starts, on the last axis, that leave no room for a slice."""
+    """Reports starts (along the last axis) of slices that are out of range."""
     if "index" not in site.handler.kinds or not starts.size:
         return
     largest = int(np.iinfo(starts.dtype).max)
@@ -239,8 +237,8 @@ def checkify(
 
     Args:
         fun: any function.
-        errors: what to look for, one or several: "nan" that operations make or meet, "index" out of bounds (after
-            negative ones were counted from the end), "div" by zero, "user" checks.
+        errors: what to look for, one or several: "nan" in results, "index" out of bounds (after negative ones
+            are counted from the end), "div" by zero, "user" checks.
 
     Returns:
         A function with the result `(error, result)`; it may be jitted and vmapped. `error.get()` gives the message,

@@ -1,7 +1,4 @@
-"""The operation of checks: a bool that shall be true, with a message and up to two numbers for it.
-
-Never: report anything; `effx.library.checkify` does.
-"""
+"""The operation of checks: a bool that must be true, with a message and up to two numbers for it."""
 
 from typing import Any, final
 
@@ -20,14 +17,14 @@ CHECK = Label("check", optional=True)
 
 
 def as_bits(n: Array, like: Array) -> Array:
-    """Keeps a number in an integer of the details' dtype."""
+    """Stores a number's bits in an integer of the details' dtype."""
     if n.type.kind != "f":
         return n.astype(like.dtype)
     return lax.bitcast_convert_type(n.astype(f"float{8 * like.dtype.itemsize}"), like.dtype)
 
 
 def from_bits(kind: str, bits: np.signedinteger[Any]) -> float:
-    """Gives back a number of a kind."""
+    """Returns the number from its bits."""
     number: float = bits.view(f"{kind}{bits.itemsize}").item() if kind != "b" else bool(bits)
     return number
 
@@ -35,7 +32,7 @@ def from_bits(kind: str, bits: np.signedinteger[Any]) -> float:
 @final
 @attrs.frozen
 class Check(ArrayOperation):
-    """The identity on a bool that shall be true. Operands: the bool, up to two numbers for the message.
+    """The identity on a bool that must be true. Operands: the bool, up to two numbers for the message.
 
     Attributes:
         message: with `{}` for the numbers.
@@ -45,7 +42,7 @@ class Check(ArrayOperation):
     effects = frozenset({CHECK})
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """A bool scalar, or one for each member of a batch."""
+        """A bool scalar, or one for each batch element."""
         return types[0]
 
     def decompose(self, *operands: Any) -> Array:
@@ -65,11 +62,12 @@ def _(handler: Any, op: Check, values: tuple[Array, ...], axes: tuple[int | None
 
 
 def check(condition: Operand, message: str, *numbers: Operand) -> None:
-    """Says that a condition holds; without `checkify` outside nothing is checked.
+    """Requires a condition to hold; checked only under `checkify`.
 
     Args:
-        condition: an array, all of whose elements shall be true.
-        message: what to say if not, with `{}` for each of the numbers. Messages are kept as long as the process lives.
+        condition: an array, all of whose elements must be true.
+        message: the error's text, with `{}` for each of the numbers. Messages are kept as long as the process
+            lives.
         numbers: at most two real scalars.
 
     Raises:

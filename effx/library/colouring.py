@@ -1,9 +1,8 @@
-"""Greedy colourings of sparsity patterns, by which few products determine a sparse matrix.
+"""Greedy colourings of sparsity patterns, with which few products determine a sparse matrix.
 
-Columns of one colour can be added up without loss if no two of them meet in a row. Source: Gebremedhin, Manne
-& Pothen, "What color is your Jacobian? Graph coloring for computing derivatives", SIAM Review 47 (2005).
-
-Never: differentiate.
+Columns of one colour can be summed without loss if no two of them have entries in one row. Source:
+Gebremedhin, Manne & Pothen, "What color is your Jacobian? Graph coloring for computing derivatives", SIAM
+Review 47 (2005).
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,11 @@
-"""What a function costs before it runs: arithmetic, memory traffic, and how much memory is in use at once.
+"""The cost of a function without running it: arithmetic, memory traffic and peak memory.
 
-The function is staged, not run. Every operation whose result is used counts as often as it is performed: loops by
-their lengths, the branches of a cond as if each were equally likely, a while loop as often as one says, a pmap for all
-its members. Traffic is that of operations one by one, so it bounds what a compiler that fuses them will do from above.
+The function is staged, not run. Every operation whose result is used counts as often as it is performed:
+loops by their lengths, the branches of a cond as if equally likely, a while loop by a given number of
+iterations, a pmap by its replicas. Traffic is summed over single operations, so it is an upper bound for a
+compiler that fuses them.
 
 Source of the roofline: Williams, Waterman and Patterson, "Roofline", 2009.
-
-Never: run the function.
 """
 
 import math
@@ -38,7 +37,7 @@ def size_of(t: ArrayType) -> int:
 
 
 def flops_of(place: Place) -> float:
-    """Returns the arithmetic operations of one equation, performed once: one for each element, two for a product's terms."""
+    """Counts the arithmetic operations of one equation: one an element, two a term of a product."""
     op, types, results = place.op, place.types, place.result_types
     if isinstance(op, FREE):
         return 0.0
@@ -62,7 +61,7 @@ def flops_of(place: Place) -> float:
 @final
 @attrs.frozen
 class Line:
-    """What the operations of one scope (or one kind) cost together.
+    """The cost of the operations of one scope, or of one kind.
 
     Attributes:
         name: of the scope or operation.
@@ -80,15 +79,15 @@ class Line:
 @final
 @attrs.frozen
 class Cost:
-    """What a function costs; prints as a table.
+    """The cost of a function; prints as a table.
 
     Attributes:
         count: how many operations are performed.
         flops: arithmetic operations.
-        traffic: bytes that operations read and write, one by one.
+        traffic: bytes read and written, summed over single operations.
         peak: bytes in use at once, arguments included.
         scopes, operations: the same by scope and by operation, the most arithmetic first.
-        unbounded: True where while loops are counted with a guess.
+        unbounded: True if while loops are counted by an assumed number of iterations.
     """
 
     count: float
@@ -105,7 +104,7 @@ class Cost:
         return self.flops / self.traffic if self.traffic else 0.0
 
     def seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
-        """Returns the time that a machine needs at least, by the roofline model, without fusion."""
+        """Returns a lower bound of the time on a machine, by the roofline model, without fusion."""
         return max(self.flops / flops_per_second, self.traffic / bytes_per_second)
 
     def __str__(self) -> str:
@@ -135,7 +134,7 @@ def short(x: float) -> str:
 
 
 def used(program: Program) -> list[Equation]:
-    """Returns the equations of a program whose results something reads, or that have an effect."""
+    """Returns the equations of a program whose results are used, or that have an effect."""
     needed = set(program.outputs)
     found: list[Equation] = []
     for e in reversed(program.equations):
@@ -146,7 +145,7 @@ def used(program: Program) -> list[Equation]:
 
 
 def performed(program: Program, turns: float) -> Iterator[tuple[Place, float]]:
-    """Lists what is used, in held programs too, with how often it is performed."""
+    """Lists the equations that are used, in held programs too, with how often each is performed."""
     return _inside(Place(program.equations[0]), program, turns, 1.0) if program.equations else iter(())
 
 
@@ -157,13 +156,13 @@ def _inside(around: Place, program: Program, turns: float, guess: float) -> Iter
             yield place, place.repeats * place.share * guess
             continue
         for held in e.op.programs:
-            # Whether this one is a loop without a known length, whatever is around.
+            # Whether the equation itself is a loop without a known length.
             loops = attrs.evolve(place, unbounded=False).inside(held).unbounded
             yield from _inside(place.inside(held), held, turns, guess * (turns if loops else 1))
 
 
 def peak_bytes(program: Program) -> int:
-    """Returns how many bytes are in use at most, if each value lives from where it is made to its last use."""
+    """Returns the peak of bytes in use, if each value lives from its definition to its last use."""
     equations = used(program)
     last = {x: i for i, e in enumerate(equations) for x in e.inputs if type(x) is Var}
     forever = {x for x in (*program.inputs, *program.outputs) if type(x) is Var}
@@ -171,7 +170,7 @@ def peak_bytes(program: Program) -> int:
     for i, e in enumerate(equations):
         made = sum([size_of(v.type) for v in e.outputs])
         for held in e.op.programs if isinstance(e.op, HigherOrder) else ():
-            # What a program gives is among its own peak; what a loop stacks is not.
+            # A program's own peak includes its results, but not what a loop stacks.
             given = sum([size_of(x.type) for x in held.outputs])
             inside = peak_bytes(held) - sum([size_of(x.type) for x in held.inputs])
             peak = max(peak, live + max(made - given, 0) + inside)
@@ -187,11 +186,11 @@ def peak_bytes(program: Program) -> int:
 def cost(
     fun: Callable[..., Any], turns: float = 1, by_scope: Callable[[str], str] | None = None
 ) -> Callable[..., Cost]:
-    """Returns a function that tells what `fun` costs for arguments.
+    """Returns a function that computes the cost of `fun` for given arguments.
 
     Args:
         fun: takes and returns pytrees of arrays.
-        turns: how often the body of a while loop is taken to run, and its condition with it.
+        turns: the assumed number of iterations of a while loop.
         by_scope: the name under which a scope is counted; by default its own. `lambda s: s.split("/")[0]`
             counts by the outermost scope.
 

@@ -6,8 +6,6 @@ Laplacian", Nature Machine Intelligence 6 (2024). For y = f(x(p)) with n paramet
     dy = f'(x) dx        and        lap y = f'(x) lap x + sum over p of f''(x)[dx_p, dx_p],
 
 so that each operation needs its own first and second derivative only, and nothing is differentiated twice.
-
-Never: hold a table of derivatives; they are the operations' own tangents.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +33,7 @@ __all__ = ["Flow", "Laplacians", "laplacian"]
 Q = ParamSpec("Q")
 R = TypeVar("R")
 
-# Operations without a second derivative, but for places of measure zero.
+# Operations whose second derivative is zero almost everywhere.
 STRAIGHT: tuple[type[object], ...] = (
     Linear,
     Structural,
@@ -73,11 +71,11 @@ class Laplacians(BoxHandler[Flow]):
         return Flow(x)
 
     def primal(self, payload: Flow) -> Array:
-        """The value, which decides between branches."""
+        """The value, which chooses branches."""
         return payload.value
 
     def widen(self, a: Flow, b: Flow) -> Flow:
-        """The structure in which a derivative is zero only where it is in both."""
+        """Makes a derivative zero only where both are zero."""
         gradient = a.gradient if a.gradient is not None else b.gradient
         return Flow(a.value, gradient, a.laplacian if a.laplacian is not None else b.laplacian)
 
@@ -91,7 +89,7 @@ class Laplacians(BoxHandler[Flow]):
         return Flow(payload.value, gradient, lap)
 
     def uses(self, rules: Rules) -> bool:
-        """A tangent that a user gave a function takes the place of the function's own."""
+        """A user's tangent of a function replaces the function's own."""
         return rules.jvp is not None
 
     def apply_custom(
@@ -126,11 +124,11 @@ class Laplacians(BoxHandler[Flow]):
         return tuple(results)
 
     def unstack(self, payload: Flow) -> Flow:
-        """Puts the scanned axis in front of the parameters'."""
+        """Moves the scanned axis before the parameters' axis."""
         return _swapped(payload)
 
     def stack(self, payload: Flow) -> Flow:
-        """Puts the parameters' axis in front of the scanned one."""
+        """Moves the parameters' axis before the scanned axis."""
         return _swapped(payload)
 
 
@@ -149,7 +147,7 @@ Tangent = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 
 
 def pushed(tangent: Tangent, moving: Sequence[Flow], bends: bool = True) -> list[tuple[Array, Array | None]]:
-    """Returns the gradient and the Laplacian of each result of a function, whose tangent is given."""
+    """Returns the gradient and the Laplacian of each result of a function with a given tangent."""
     values = [x.value for x in moving]
     gradients = [_known(x.gradient) for x in moving]
     laps: Sequence[Array | None] | None = None
@@ -274,10 +272,10 @@ def several(op: Sort | Threefry2x32, *xs: Flow) -> tuple[Flow | Array, ...]:
 
 
 def laplacian(f: Callable[Q, R]) -> Callable[Q, tuple[R, R]]:
-    """Returns a function that gives f's value and Laplacian: the sum of its second derivatives by each element.
+    """Returns a function for f's value and Laplacian: the sum of its second derivatives by each element.
 
-    One forward pass carries the gradients by all n elements along: about n evaluations of f and n^2 of
-    nothing, where the trace of a Hessian takes n derivatives of a gradient. For a batch, `vmap` it.
+    One forward pass carries the gradients by all n elements, which costs about n evaluations of f; the trace
+    of a Hessian takes n derivatives of a gradient. For a batch, `vmap` it.
 
     Args:
         f: takes and returns pytrees of floating arrays.

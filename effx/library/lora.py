@@ -1,12 +1,10 @@
 """Low-rank weights through an unchanged model.
 
-A weight w carries a correction a b of low rank. Products with it never form w + a b: x w + (x a) b costs little more
-than x w, and rows of w, as of an embedding, are rows of w and of a. A transpose is that of the factors; anything else
-sees the sum.
+A weight w carries a correction a b of low rank. Products with it never form w + a b: x w + (x a) b costs
+little more than x w, and rows of w, as of an embedding, are rows of w and of a. A transpose transposes the
+factors; other operations get the sum.
 
 Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021.
-
-Never: know a model.
 """
 
 from collections.abc import Callable
@@ -58,12 +56,12 @@ class LowRank:
 @final
 @attrs.frozen
 class Lora(BoxHandler[LowRank]):
-    """Multiplies by low-rank weights; other operations see the sum."""
+    """Multiplies by low-rank weights; other operations get the sum."""
 
     default: ClassVar[Default] = "forward"
 
     def lift(self, x: Array) -> LowRank:
-        """A weight with a correction of rank 0; of less than two axes, it is one row."""
+        """A weight with a correction of rank 0; an array with fewer than two axes is one row."""
         *stack, n, m = (1, 1, *x.shape)[-max(x.ndim, 2) :]
         a, b = enp.zeros((*stack, n, 0), x.dtype), enp.zeros((*stack, 0, m), x.dtype)
         return LowRank(x, a, b, enp.ones(stack, x.dtype))
@@ -73,7 +71,7 @@ class Lora(BoxHandler[LowRank]):
         return payload.merged()
 
     def conform(self, payload: LowRank, like: LowRank) -> LowRank:
-        """Fills a smaller rank up with zeros."""
+        """Pads a smaller rank with zeros."""
         more = like.a.shape[-1] - payload.a.shape[-1]
         wide = [(0, 0)] * (payload.a.ndim - 1)
         a = enp.pad(payload.a, [*wide, (0, more)])
@@ -85,7 +83,7 @@ class Lora(BoxHandler[LowRank]):
         return a if a.a.shape[-1] >= b.a.shape[-1] else b
 
     def unstack(self, payload: LowRank) -> LowRank:
-        """Stacked weights as they are; a scan along the rows of one sees those of the sum."""
+        """Leaves stacked weights as they are; a scan along the rows of one gets the rows of the sum."""
         if payload.weight.ndim > 2:
             return payload
         x = payload.merged()
@@ -103,7 +101,7 @@ def _(site: Site[Lora, None], op: DotGeneral, x: LowRank, y: LowRank) -> Array:
     left, right = site.is_boxed(0), site.is_boxed(1)
     plain = op.lhs_batch == () and y.weight.ndim == 2 and len(op.rhs_contract) == 1
     if right and not left and plain:
-        # Along the contracted axis of w = y comes a (or, for the transpose, b); the other factor follows.
+        # The operand is contracted with a (for the transpose: with b), then with the other factor.
         axis = op.rhs_contract[0]
         first, second = (y.a, y.b) if axis == 0 else (y.b, y.a)
         inner = (op(x.weight, first) * y.scale).astype(second.dtype)
@@ -133,7 +131,7 @@ def _(site: Site[Lora, None], op: Convert, w: LowRank) -> LowRank | Array:
     return LowRank(op(w.weight), op(w.a), op(w.b), op(w.scale))
 
 
-# Rows of a weight: indices and bounds of w along its first axis are those of a; all columns are taken.
+# Rows of a weight: indices along its first axis serve for a too; all columns are taken.
 @Lora.site_rule(Gather)
 def _(site: Site[Lora, None], op: Gather, w: LowRank, where: LowRank) -> Array:
     shape, window = w.weight.shape, site.result_types[0].ndim - 1
@@ -168,7 +166,7 @@ def adapt(weight: Operand, key: Operand, rank: int, alpha: float = 1.0) -> LowRa
         weight: f[*stack, n, m].
         key: u32[2].
         rank: of the correction.
-        alpha: the correction counts alpha / rank times.
+        alpha: the correction is scaled by alpha / rank.
 
     Raises:
         ShapeError: the weight has less than two axes, or the rank is no positive int.

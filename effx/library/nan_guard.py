@@ -1,10 +1,8 @@
 """A guard against NaN: the first operation that makes one is an error with the operation, its operands and the user's line.
 
-Operations run one by one, jitted functions and loops included, so the guard is for finding, not for speed. It stands outside
-of `grad`, `vmap` and `pmap`, whose operations it then sees; inside of them, or of `jit`, it has no values to look at, and
-`effx.library.checkify` finds NaN without stopping.
-
-Never: let a NaN pass that the operands did not have, where values are there.
+Operations run one by one, inside jitted functions and loops too, which is slow. The guard belongs outside
+`grad`, `vmap` and `pmap`, whose operations it then sees. Inside them, or inside `jit`, values are not
+concrete; use `effx.library.checkify` there.
 """
 
 from collections.abc import Callable
@@ -41,14 +39,14 @@ class NanGuard(InterceptHandler[None]):
     steps = True
 
     def flaws(self, *xs: Array) -> set[str]:
-        """Returns what is wrong with some of the arrays; of what has no value yet, nothing."""
+        """Returns what is wrong with the arrays that are concrete."""
         found: set[str] = set()
         for x in xs:
             try:
                 value = x.host("nan_guard") if x.type.kind in "fc" else np.zeros(())
             except ConcretizationError:
                 continue
-            if value.dtype.kind not in "fc":  # bfloat16 and its like are no kinds of NumPy's own
+            if value.dtype.kind not in "fc":  # bfloat16 and the like are not NumPy's own dtypes
                 value = value.astype(np.float32)
             if np.isnan(value).any():
                 found.add("nan")
@@ -68,7 +66,7 @@ def _(site: Site[NanGuard, None], op: Operation[Any], *operands: Array) -> Any:
         if made:
             shown = ", ".join([str(x) if x.size <= 8 else repr(x.type) for x in operands])
             what = " and ".join(sorted(made))
-            # Inside a program that runs step by step, the error itself only knows where that was called.
+            # Inside a program that runs step by step, the error itself has the line of the call only.
             raise NanError(f"{op.name}: {what} in the result {part.type!r} of ({shown}), at {site.line}")
     return y
 
@@ -81,7 +79,7 @@ def nan_guard(fun: Callable[P, R], infinities: bool = False) -> Callable[P, R]:
         infinities: True to stop at infinities too.
 
     Raises:
-        NanError: when called, an operation makes a NaN (or infinity) of operands that have none.
+        NanError: when called, an operation makes a NaN (or infinity) from operands without one.
 
     >>> import effx, effx.numpy as enp
     >>> f = effx.jit(lambda x: enp.log(x) * 2.0)

@@ -1,10 +1,8 @@
-"""Parameters made where they are used: `init` makes them, `apply` supplies them, in the way of Haiku.
+"""Parameters created where they are used: `init` creates them, `apply` supplies them, as in Haiku.
 
-A function asks for a parameter by name, shape and initialiser. `transform` splits it into a function that makes all
-parameters and one that runs with given ones. Names get the surrounding `named_scope`s in front. In a scan each step
-makes its own, so that layers stack; members of a vmap share theirs.
-
-Never: hold a parameter.
+A function asks for a parameter by name, shape and initialiser. `transform` splits it into a function that
+creates all parameters and one that runs with given ones. The name stack precedes a parameter's name. In a
+scan each iteration creates its own, so layers are stacked; batch elements of a vmap share theirs.
 """
 
 import math
@@ -33,7 +31,7 @@ PARAM = Label("param")
 
 
 class Initializer(Protocol):
-    """Makes a parameter: `effx.nn.initializers` has many."""
+    """Creates a parameter: `effx.nn.initializers` has many."""
 
     def __call__(self, key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         """Returns an array of the shape and dtype."""
@@ -43,12 +41,12 @@ class Initializer(Protocol):
 @final
 @attrs.frozen
 class Param(ArrayOperation):
-    """Wants a parameter. No operands.
+    """Asks for a parameter. No operands.
 
     Attributes:
-        key: the parameter's name, without scopes.
+        key: the parameter's name, without the name stack.
         type: of the parameter.
-        init: makes it.
+        init: creates it.
     """
 
     key: str
@@ -65,7 +63,7 @@ def param(name: str, shape: tuple[int, ...], init: Initializer, dtype: Any = "fl
     """Asks for a parameter.
 
     Args:
-        name: of the parameter; the surrounding named scopes come in front.
+        name: of the parameter; the name stack precedes it.
         shape, dtype: of the parameter.
         init: `(key, shape, dtype) -> array`.
 
@@ -84,7 +82,7 @@ def param(name: str, shape: tuple[int, ...], init: Initializer, dtype: Any = "fl
 
 
 def full_name(site: Site[Any, Any], op: Param) -> str:
-    """Returns a parameter's name with its scopes in front."""
+    """Returns a parameter's name after the name stack."""
     return f"{site.scope}/{op.key}" if site.scope else op.key
 
 
@@ -96,18 +94,18 @@ def remembered(site: Site[Any, Any], op: Param, name: str) -> Array | None:
     """
     found: Array | None = site.memory.get(name)
     if found is not None and not found.type.matches(op.type):
-        raise ShapeError(f"param: {name!r} is {found.type!r} at one place and {op.type!r} at another")
+        raise ShapeError(f"param: {name!r} is {found.type!r} in one call and {op.type!r} in another")
     return found
 
 
 @final
 @attrs.frozen
 class Init(InterceptHandler[Array]):
-    """Makes parameters. The state is a key, split for each.
+    """Creates parameters. The state is a key, split for each.
 
     Attributes:
         key: u32[2].
-        asked: what was asked for, by name.
+        asked: the parameters asked for, by name.
     """
 
     key: Array
@@ -120,10 +118,10 @@ class Init(InterceptHandler[Array]):
         return self.key
 
     def collect(self, frame: Frame, name: str, value: PyTree) -> None:
-        """Keeps a parameter.
+        """Stores a parameter.
 
         Raises:
-            TransformError: two programs, of jit or a loop, have each made one of this name.
+            TransformError: two programs, of jit or a loop, each create one of this name.
         """
         if name in frame.collected:
             raise TransformError(
@@ -133,20 +131,20 @@ class Init(InterceptHandler[Array]):
         frame.collected[name] = value
 
     def missing(self, name: str, like: Array) -> Array:
-        """Makes a parameter of a branch that is not taken, with a key of its own: it may be taken later."""
+        """Creates a parameter of a branch that is not taken, with its own key: it may be taken later."""
         op, key = self.asked[name], random.fold_in(self.key, zlib.crc32(name.encode()))
         rows = math.prod(like.shape[: like.ndim - op.type.ndim])
         made = effx.vmap(lambda k: made_by(name, op, k))(random.split(key, rows))
         return enp.reshape(made, like.shape)
 
     def merge_states(self, a: Array, b: Array) -> Array:
-        """Parameters are not made by members of a pmap.
+        """Refuses parameters that are created in a pmap.
 
         Raises:
             TransformError: always.
         """
         raise TransformError(
-            "init: a pmap inside asks for parameters, which its members would each make; make them by a vmap in its place, "
+            "init: a pmap inside asks for parameters, which each replica would create; use vmap instead, "
             "and apply them by the pmap"
         )
 
@@ -168,10 +166,10 @@ def _(site: Site[Init, Array], op: Param) -> Array:
 
 
 def made_by(name: str, op: Param, key: Array) -> Array:
-    """Makes a parameter.
+    """Creates a parameter.
 
     Raises:
-        TransformError: the initialiser gives something else than is wanted.
+        TransformError: the initialiser returns another type.
     """
     x = enp.asarray(op.init(key, op.type.shape, op.type.dtype))
     if x.shape != op.type.shape or (x.type.kind == "c") > (op.type.kind == "c"):
@@ -182,7 +180,7 @@ def made_by(name: str, op: Param, key: Array) -> Array:
 @final
 @attrs.frozen
 class Apply(InterceptHandler[Turns]):
-    """Supplies parameters. The state counts visits, so that steps of a scan take rows in turn."""
+    """Supplies parameters. The state counts visits, so that iteration i of a scan takes row i."""
 
     params: Mapping[str, Operand]
     handles = frozenset({PARAM})
@@ -192,7 +190,7 @@ class Apply(InterceptHandler[Turns]):
         return Turns.of(self.params)
 
     def merge_states(self, a: Turns, b: Turns) -> Turns:
-        """The visits of members, which share parameters."""
+        """The visits of replicas, which share parameters."""
         return a.join(b)
 
 
@@ -221,16 +219,16 @@ class Transformed(Generic[P, R]):
     fun: Callable[P, R]
 
     def init(self, key: Operand, *args: P.args, **kwargs: P.kwargs) -> Params:
-        """Makes the parameters that the function asks for on these arguments.
+        """Creates the parameters that the function asks for on these arguments.
 
         Args:
             key: u32[2].
 
         Returns:
-            The parameters by name; those of a scan have its steps in front.
+            The parameters by name; those of a scan have its iterations as the first axis.
 
         Raises:
-            TransformError: one is made twice, in programs apart, or inside a pmap.
+            TransformError: one is created twice, in two programs, or inside a pmap.
         """
         found: Params = under(Init(enp.asarray(key)), self.fun)(*args, **kwargs)
         return found
@@ -239,12 +237,13 @@ class Transformed(Generic[P, R]):
         """Runs the function with parameters.
 
         Args:
-            params: by name. Others than the function asks for are ignored, so that a part runs with those of the whole.
+            params: by name. Others are ignored, so that a part of a model runs with the parameters of the
+                whole.
             args, kwargs: the function's.
 
         Raises:
             TransformError: one is missing, or these are no parameters by name.
-            ShapeError, DTypeError: one has another shape or kind than the function asks for.
+            ShapeError, DTypeError: one has another shape or kind.
         """
         if not isinstance(params, Mapping):
             raise TransformError(f"apply: expected parameters by name, got {params!r}")

@@ -1,12 +1,10 @@
-"""Fake quantisation: products see operands as a few bits would hold them, within ranges found beforehand.
+"""Fake quantisation: operands of products are rounded to a few bits, within ranges found beforehand.
 
-`calibrate` runs a function on data and finds the range of each product's operands, by scope and line: products of one
-line share theirs. `fake_quantize` rounds them to evenly spaced levels of these ranges. Gradients pass the rounding
-unchanged, and are zero beyond a range.
+`calibrate` runs a function on data and finds the range of each product's operands, by scope and line:
+products on one line share a range. `fake_quantize` rounds them to evenly spaced levels of these ranges.
+Gradients pass the rounding unchanged, and are zero outside the range.
 
 Source: Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018.
-
-Never: change a dtype.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,7 +53,7 @@ def nothing() -> Range:
 
 
 def operands_of(site: Site[Any, Any], *operands: Array) -> list[tuple[str, Array]]:
-    """Returns a product's operands with names, of scope, line and side."""
+    """Returns a product's operands with names made of scope, line and side."""
     where = f"{site.scope} {site.line}".strip()
     return [(f"{where} {side}", x) for side, x in zip(("lhs", "rhs"), operands, strict=True)]
 
@@ -77,7 +75,7 @@ def _(site: Site[Names, None], op: DotGeneral, x: Array, y: Array) -> Array:
 @final
 @attrs.frozen
 class Calibrate(InterceptHandler[Ranges]):
-    """Widens the ranges of products' operands: the state."""
+    """Widens the ranges of products' operands, which are the state."""
 
     names: tuple[str, ...]
 
@@ -110,14 +108,14 @@ class FakeQuantize(InterceptHandler[None]):
 
     Attributes:
         ranges: by name.
-        bits: there are 2 to this power levels.
+        bits: the number of levels is 2 to this power.
     """
 
     ranges: Ranges
     bits: int
 
     def rounded(self, name: str, x: Array) -> Array:
-        """Rounds one operand to the levels of its range; 0 is a level. What was never seen stays as it is."""
+        """Rounds an operand to the levels of its range; 0 is a level. Without a range it is unchanged."""
         if name not in self.ranges:
             return x
         found, top = self.ranges[name], 2**self.bits - 1
@@ -141,11 +139,11 @@ def calibrate(fun: Callable[P, R], ranges: Ranges | None = None) -> Callable[P, 
 
     Args:
         fun: any function. It is staged once to find its products, so its control flow must not depend on values.
-        ranges: what was found on other data, to be widened.
+        ranges: those found on other data, to be widened.
 
     Returns:
-        A function with the result `(ranges, result)`. All turns of loops count, and branches that are taken; the range of
-        what was not seen goes from infinity to minus infinity.
+        A function with the result `(ranges, result)`. All iterations of loops count, and branches that are
+        taken. The range of an operand never computed is from infinity to minus infinity.
 
     >>> import effx, effx.numpy as enp
     >>> ranges, _ = calibrate(effx.jit(lambda x: x @ x))(enp.array([[0.5, -1.0], [0.25, 1.0]]))
@@ -171,8 +169,8 @@ def fake_quantize(fun: Callable[P, R], ranges: Mapping[str, Range], bits: int = 
 
     Args:
         fun: the function that was calibrated.
-        ranges: what `calibrate` found. A product without a range stays as it is. Those of a calibration under `vmap`, which
-            are one for each member, count together.
+        ranges: those that `calibrate` found. A product without a range is unchanged. Ranges of a calibration
+            under `vmap`, one for each batch element, are joined.
         bits: from 1 to 16.
 
     Raises:

@@ -1,10 +1,7 @@
-"""What a gradient keeps, decided where operations are: by their class, their scope, their size.
+"""Which residuals a gradient saves, by operation class, name stack and size.
 
-The handler names the results that shall be kept, and `checkpoint` computes the rest again on the way back. It reads no
-program and changes none of the function's own calls. A loop is computed again as a whole: for one that keeps little of
-each turn, put `remat` around its body.
-
-Never: change a value.
+The handler names the results to save, and `checkpoint` computes the others again in the backward pass. A loop
+is computed again as a whole: to save some residuals of each iteration, put `remat` around its body.
 """
 
 from collections.abc import Callable, Collection
@@ -32,12 +29,12 @@ Kind = type[Operation[PyTree]]
 @final
 @attrs.frozen
 class NameKept(InterceptHandler[None]):
-    """Names what shall be kept.
+    """Names the results to save.
 
     Attributes:
-        kinds: operation classes or traits whose results are kept.
+        kinds: operation classes or traits whose results are saved.
         scopes: if not empty, only in these scopes.
-        at_most: results of more bytes than this are not kept.
+        at_most: results of more bytes than this are not saved.
     """
 
     kinds: tuple[Kind, ...]
@@ -65,13 +62,13 @@ def remat(
     at_most: float = float("inf"),
     offload: bool = False,
 ) -> Callable[P, R]:
-    """Returns a function whose gradient keeps few intermediate results.
+    """Returns a function whose gradient saves few residuals.
 
     Args:
         fun: takes and returns pytrees of arrays.
-        keep: operation classes or traits whose results are kept, one or several; nothing else is.
-        scopes: names of `named_scope`s, one or several; if there are any, only results inside them are kept.
-        at_most: results with more bytes are not kept.
+        keep: operation classes or traits, one or several; only their results are saved.
+        scopes: names of `named_scope`s, one or several; if given, only results inside them are saved.
+        at_most: results with more bytes are not saved.
         offload: True to keep results in the host's memory.
 
     Raises:

@@ -1,14 +1,12 @@
-"""Sow and reap: values inside a function get names, and come out of it, or are put in from outside.
+"""Sow and reap: named values inside a function are collected, or replaced from outside.
 
-`sow` is the identity until a handler asks for its tag. `reap` collects what is sown: scan stacks it with the steps in
-front, vmap and pmap with the members in front, a while loop gives its last turn, and a branch that is not taken zeros.
-(A vmap inside runs a while loop for all members until the last is done, and both branches where members differ: `vmap`
-outside tells members apart.) `plant` does the reverse; members of a pmap inside are all given the same. `sow_cotangent`
-names what flows back through a value under reverse-mode differentiation.
-
-The idea is that of oryx and of Haiku's state, on handlers in place of an interpreter.
-
-Never: change a value that is not planted.
+`sow` is the identity unless a handler handles its tag. `reap` collects the sown values: scan stacks those of
+its iterations along axis 0, vmap and pmap those of batch elements and replicas; a while loop gives those of
+its last iteration, and a branch that is not taken zeros. (An inner vmap runs a while loop until all batch
+elements are done, and all branches where the predicate is batched; with `vmap` outside each batch element has
+its own values.) `plant` does the reverse; all replicas of an inner pmap get the same values. `sow_cotangent`
+names the cotangent of a value. The idea is that of oryx and of Haiku's state, on handlers in place of an
+interpreter.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,17 +44,17 @@ T = TypeVar("T")
 
 
 def labels_of(tag: str) -> frozenset[Label]:
-    """Returns the effect of what is sown under a tag."""
+    """Returns the effect of `sow` under a tag."""
     return frozenset({Label(f"sow {tag}", optional=True)})
 
 
 @final
 @attrs.frozen
 class Sow(TupleOperation):
-    """The identity on the leaves of a value that has a name.
+    """The identity on the leaves of a named value.
 
     Attributes:
-        tag: which handlers it is for.
+        tag: of the handlers that it is for.
         key: the value's name.
         structure: the value's, as a pytree.
     """
@@ -119,15 +117,15 @@ def _(op: Probe, ct: Array, operands: Any) -> list[Array]:
 
 
 def sow(value: T, *, tag: str, name: str) -> T:
-    """Gives a value a name, under which a handler outside may collect or replace it.
+    """Gives a value a name, under which an outer handler may collect or replace it.
 
     Args:
         value: a pytree of arrays.
-        tag: which handlers it is for.
+        tag: of the handlers that it is for.
         name: of the value.
 
     Returns:
-        The value, or what is planted. Use it: what nothing depends on can still be reaped, but not planted.
+        The value, or the planted one. Use it: planting replaces only this result.
 
     Raises:
         DTypeError: the value holds something else than arrays and numbers.
@@ -142,7 +140,7 @@ def sow(value: T, *, tag: str, name: str) -> T:
 
 
 def sow_cotangent(x: Array, *, tag: str, name: str) -> Array:
-    """Names what flows back through an array: the cotangent is sown where reverse mode goes through.
+    """The identity, which sows the cotangent of an array in the backward pass.
 
     >>> import effx, effx.numpy as enp
     >>> loss = lambda x: enp.sum(sow_cotangent(enp.sin(x), tag="grads", name="sin") ** 2)
@@ -156,7 +154,7 @@ def sow_cotangent(x: Array, *, tag: str, name: str) -> Array:
 @final
 @attrs.frozen
 class Reap(InterceptHandler[None]):
-    """Collects what is sown under a tag.
+    """Collects the values sown under a tag.
 
     Attributes:
         tag: the tag.
@@ -173,7 +171,7 @@ class Reap(InterceptHandler[None]):
         return labels_of(self.tag)
 
     def collect(self, frame: Frame, name: str, value: Any) -> None:
-        """Keeps the last value of a name, if that was asked for."""
+        """Keeps the last value of a name if `clobber` is set."""
         if self.clobber:
             frame.collected.pop(name, None)
         super().collect(frame, name, value)
@@ -192,11 +190,12 @@ def _(site: Site[Reap, None], op: Sow, *operands: Array) -> tuple[Array, ...]:
 @final
 @attrs.frozen
 class Plant(InterceptHandler[Turns]):
-    """Replaces what is sown under a tag. The state counts the visits of each name, so that loops take turns.
+    """Replaces the values sown under a tag. The state counts the visits of each name, so that iteration i
+    takes row i.
 
     Attributes:
         tag: the tag.
-        values: by name; for a value that is sown several times, in a loop say, with axes in front.
+        values: by name; for a value that is sown several times, as in a loop, with leading axes.
     """
 
     tag: str
@@ -212,7 +211,7 @@ class Plant(InterceptHandler[Turns]):
         return Turns.of(self.values)
 
     def merge_states(self, a: Turns, b: Turns) -> Turns:
-        """The visits of members."""
+        """The visits of replicas."""
         return a.join(b)
 
 
@@ -232,7 +231,7 @@ def _(site: Site[Plant, Turns], op: Sow, *operands: Array) -> tuple[Array, ...]:
 
 
 def reap(fun: Callable[P, R], tag: str, clobber: bool = False) -> Callable[P, tuple[R, dict[str, Any]]]:
-    """Returns a function that also gives what `fun` sows under a tag.
+    """Returns a function that also returns the values that `fun` sows under a tag.
 
     Args:
         fun: any function.
@@ -255,17 +254,17 @@ def reap(fun: Callable[P, R], tag: str, clobber: bool = False) -> Callable[P, tu
 
 
 def plant(fun: Callable[P, R], tag: str, values: Mapping[str, Any]) -> Callable[P, R]:
-    """Returns a function in which values take the place of what `fun` sows under a tag.
+    """Returns a function in which given values replace those that `fun` sows under a tag.
 
     Args:
         fun: any function.
         tag: the tag.
-        values: by name, as `reap` gives them. What is sown in a scan is planted step by step. Names that are not sown
-            are ignored.
+        values: by name, as `reap` returns them: iteration i of a scan gets row i. Names that are not sown are
+            ignored.
 
     Raises:
-        TransformError, ShapeError, DTypeError: when called, a value does not have the structure, shape or kind of what
-            is sown.
+        TransformError, ShapeError, DTypeError: when called, a value has another structure, shape or kind than
+            the sown one.
 
     >>> import effx
     >>> f = lambda x: sow(x + 1.0, tag="t", name="y") * 10.0

@@ -1,9 +1,7 @@
 """A log of operations, with values and times, while a function runs step by step on NumPy.
 
-Everything runs: jitted functions, loops and branches, one operation after another on real values. A debugger can
-stop before an operation and walk through the user's function, jitted or not, with NumPy arrays in its hands.
-
-Never: be fast.
+Jitted functions, loops and branches run one operation after another on concrete values. A debugger can stop
+before an operation and inspect the user's function, jitted or not, on NumPy arrays.
 """
 
 import time
@@ -35,7 +33,7 @@ class Entry:
         op: the operation.
         operands, results: their values.
         line: the user's, such as `train.py:12 in loss`.
-        scope: names of the scopes around.
+        scope: the name stack.
         seconds: how long it took.
     """
 
@@ -62,12 +60,12 @@ class Entry:
 @final
 @attrs.frozen
 class Step(InterceptHandler[None]):
-    """Writes down every operation, and stops before some.
+    """Logs every operation, and stops before some.
 
     Attributes:
-        log: where entries go.
-        stop: says before which operations to stop.
-        pause: what stopping is: `breakpoint`, say.
+        log: receives the entries.
+        stop: whether to stop before an operation.
+        pause: how to stop, such as `breakpoint`.
     """
 
     log: list[Entry]
@@ -84,7 +82,7 @@ class Step(InterceptHandler[None]):
 def _(site: Site[Step, None], op: Operation[Any], *operands: Array) -> Any:
     handler = site.handler
     if handler.stop is not None and handler.stop(site):
-        handler.pause()  # the operation stands in `site`; go up for the user's frame
+        handler.pause()  # the operation is in `site`; go up for the user's frame
     start = time.perf_counter()
     y = site.forward()
     seconds = time.perf_counter() - start
@@ -96,7 +94,7 @@ def _(site: Site[Step, None], op: Operation[Any], *operands: Array) -> Any:
 @final
 @attrs.frozen
 class Log(Generic[R]):
-    """What ran, in order; prints a line for each operation.
+    """The operations that ran, in order; prints a line for each.
 
     Attributes:
         result: of the function.
@@ -120,7 +118,7 @@ class Log(Generic[R]):
 
 @contextmanager
 def _on_numpy(on: bool) -> Iterator[None]:
-    # Jitted functions are called as they were written, so that they stand on Python's stack.
+    # Jitted functions are called in Python, so that their frames are on Python's stack.
     with effx.disable_jit():
         if not on:
             yield
@@ -135,11 +133,11 @@ def step_through(
     pause: Callable[[], object] = breakpoint,
     reference: bool = True,
 ) -> Callable[P, Log[R]]:
-    """Returns a function that runs step by step and gives a log beside its result.
+    """Returns a function that runs step by step and returns a log with its result.
 
     Args:
         fun: any function.
-        stop: says before which operations to stop: `lambda site: site.op.name == "log"`, or by `site.line`,
+        stop: whether to stop before an operation: `lambda site: site.op.name == "log"`, or by `site.line`,
             `site.scope`, `site.types`.
         pause: how to stop; by default in the debugger, where `up` leads from the operation to the user's function.
         reference: True to run on NumPy, False to run on XLA.

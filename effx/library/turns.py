@@ -1,7 +1,4 @@
-"""Values for sites that are visited many times: each visit takes the next row.
-
-Never: know what the values are for.
-"""
+"""Values for sites that are visited many times: each visit takes the next row."""
 
 from collections.abc import Mapping
 from typing import Any, Self, final
@@ -18,14 +15,14 @@ from effx.library.checks import check
 
 __all__ = ["Turns", "is_name"]
 
-LOSSLESS = {"b": "biufc", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}  # to what kinds a kind converts
+LOSSLESS = {"b": "biufc", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}  # the kinds to which a kind converts
 
 
 def is_name(operation: object, attribute: Named, value: str) -> None:
-    """An attrs validator: a string, by which something is found.
+    """An attrs validator for names, which are strings.
 
     Raises:
-        TransformError: it is none.
+        TransformError: it is no string.
     """
     if type(value) is not str:
         raise TransformError(
@@ -36,7 +33,7 @@ def is_name(operation: object, attribute: Named, value: str) -> None:
 @final
 @attrs.frozen
 class Turns:
-    """How often each name was visited: a handler's state.
+    """The number of visits of each name: a handler's state.
 
     Attributes:
         counts: i32 scalars by name.
@@ -58,19 +55,19 @@ class Turns:
         return type(self)({**self.counts, name: self.counts[name] + 1})
 
     def join(self, other: Self) -> Self:
-        """Returns the state after visits by members of a pmap, which all took the same rows."""
+        """Returns the state after visits by the replicas of a pmap, which all took the same rows."""
         return type(self)({k: enp.maximum(n, other.counts[k]) for k, n in self.counts.items()})
 
     def row(self, what: str, name: str, value: Operand, t: ArrayType) -> Array:
-        """Returns what this visit gets, of the type that is wanted.
+        """Returns the value for this visit, of the type asked for.
 
-        A visit beyond the last row gets that one again; `effx.library.checkify` reports it.
+        A visit beyond the last row gets the last row; `effx.library.checkify` reports it.
 
         Args:
             what: the transformation, for errors.
-            name: what is visited.
-            value: for all visits; with more axes than wanted it has a row for each.
-            t: the type that is wanted.
+            name: the name visited.
+            value: for all visits; with one more axis it has a row for each.
+            t: the type asked for.
 
         Raises:
             ShapeError: the value does not fit the type's shape.

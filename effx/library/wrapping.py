@@ -1,7 +1,4 @@
-"""Functions that run under a handler, with arguments and keywords of their own.
-
-Never: add to what the handler does.
-"""
+"""Functions that run under a handler, with arguments and keywords of their own."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -33,7 +30,7 @@ def under(handler: Runs, fun: Callable[P, PyTree]) -> Callable[P, PyTree]:
         fun: any function.
 
     Returns:
-        A function that gives what `handler.run` gives.
+        A function that returns what `handler.run` returns.
 
     Raises:
         TransformError: `fun` is no function.

@@ -114,7 +114,7 @@ def test_user_checks() -> None:
     with pytest.raises(CheckError, match=r"^checkify: x must be positive, got -2.0 at test_checkify.py"):
         checked(-2.0)[0].throw()
     errors, _ = effx.vmap(checked)(enp.array([1.0, -2.0, -3.0]))
-    assert (errors.get() or "").endswith("(member 1)")
+    assert (errors.get() or "").endswith("(batch element 1)")
     inside = checkify(effx.vmap(f))(enp.array([1.0, 8.0]))[0].get()
     assert (inside or "").startswith("x must be less than 5, got 8.00")
 
@@ -227,7 +227,7 @@ def test_the_first_of_many() -> None:
         f = effx.jit(checkify(lambda xs, r=reverse: lax.scan(step, 0.0, xs, reverse=r)[0]))
         assert (f(enp.arange(1000.0))[0].get() or "").startswith(f"{first} is too much at")
     rows = effx.vmap(effx.vmap(checkify(log)))(enp.array([[1.0, 2.0], [-1.0, 3.0]]))[0]
-    assert (rows.get() or "").endswith("(member 2)")
+    assert (rows.get() or "").endswith("(batch element 2)")
     members = effx.vmap(checkify(lambda x: lax.cond(x > 2, log, lambda y: y, x - 2.0)))(
         enp.array([1.0, 3.0])
     )[0]

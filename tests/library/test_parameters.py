@@ -158,9 +158,9 @@ def test_wrong_parameters() -> None:
     """Two types for one name, a kind that does not fit, no dict, no name; superfluous ones are ignored."""
     ones = nn.initializers.ones
     two = transform(lambda: (param("w", (2,), ones), param("w", (3,), ones)))
-    with pytest.raises(ShapeError, match=r"^param: 'w' is f32\[2\] at one place and f32\[3\] at another"):
+    with pytest.raises(ShapeError, match=r"^param: 'w' is f32\[2\] in one call and f32\[3\] in another"):
         two.init(KEY)
-    with pytest.raises(ShapeError, match=r"^param: 'w' is f32\[2\] at one place and f32\[3\] at another"):
+    with pytest.raises(ShapeError, match=r"^param: 'w' is f32\[2\] in one call and f32\[3\] in another"):
         two.apply({"w": enp.ones(2)})
     with pytest.raises(
         DTypeError, match=r"^param: the value for 'w' is f32\[2\], which does not convert to i32\[2\]"

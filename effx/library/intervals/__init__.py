@@ -1,7 +1,4 @@
-"""Interval bounds: what a result cannot leave while the arguments stay in their intervals.
-
-Never: hold a rule; the modules of the families do.
-"""
+"""Interval bounds: sound bounds of a function's results for arguments in given intervals."""
 
 from collections.abc import Callable
 
@@ -20,11 +17,11 @@ __all__ = ["Interval", "Intervals", "arithmetic", "bounds", "combining", "hull",
 def bounds(f: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
     """Returns bounds of f's results: for each x in the intervals, f(x) lies in them.
 
-    Left out are points x at which an operation on the way gives NaN, such as the square root of a negative
-    number. Rounding is accounted for in the dtype at hand, on devices that compute matrix products in it. A
-    bound is what interval arithmetic gives, so that it is exact for each single operation, and wider than
-    need be where a value occurs several times. A while loop whose condition the intervals do not decide gives what any
-    number of turns gives, with bounds that widen to powers of 16 on the way.
+    Points x at which an operation gives NaN, such as the square root of a negative number, are left out.
+    Bounds include rounding errors, on devices that compute matrix products in the operands' dtype. They are
+    those of interval arithmetic: exact for each single operation, and wider than necessary where a value
+    occurs several times. Where the intervals leave the condition of a while loop open, the bounds hold for
+    any number of iterations, and are widened to powers of 16.
 
     Args:
         f: takes and returns pytrees of real arrays.
@@ -63,7 +60,7 @@ def _checked(x: Interval) -> Interval:
     try:
         ordered = bool(np.all(np.asarray(low) <= np.asarray(high)))
     except ConcretizationError:
-        ordered = True  # bounds that are being staged or batched are the caller's to keep in order
+        ordered = True  # of traced bounds the order cannot be checked
     if not ordered:
         raise TransformError("bounds: low must not be above high in any element, and neither may be NaN")
     return Interval(low, high)

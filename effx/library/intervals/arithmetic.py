@@ -1,7 +1,4 @@
-"""Bounds of arithmetic, powers and elementary functions.
-
-Never: look at more than one operation.
-"""
+"""Bounds of arithmetic, powers and elementary functions."""
 
 import math
 
@@ -32,7 +29,7 @@ from effx.library.intervals.enclosures import (
 
 __all__ = ["add", "multiplied"]
 
-# What an operation never leaves, however its result is rounded.
+# The range of an operation, which no rounding leaves.
 RANGES: dict[type[object], tuple[float, float]] = {
     e.Exp: (0.0, math.inf),
     e.Exp2: (0.0, math.inf),
@@ -44,7 +41,7 @@ RANGES: dict[type[object], tuple[float, float]] = {
 
 @Intervals.rule(Elementwise)
 def elementwise(op: Elementwise, *xs: Interval) -> Interval:
-    # Rules of operation classes come first, so this is what has none: an increasing function, or any.
+    # Serves operations without a rule of their own class: increasing functions, or any.
     if not isinstance(op, Monotone):
         return known_or_top(op, *xs)
     y = outward(increasing(op, *xs), LIBRARY_ULPS)
@@ -76,7 +73,7 @@ def subtract(site: Here, op: e.Sub, x: Interval, y: Interval) -> Interval:
 
 
 def corners(values: list[Array]) -> Interval:
-    """Returns the hull of values, without those that are undefined."""
+    """Returns the hull of the values that are not NaN."""
     low = high = values[0]
     for v in values[1:]:
         low, high = enp.fmin(low, v), enp.fmax(high, v)
@@ -84,13 +81,13 @@ def corners(values: list[Array]) -> Interval:
 
 
 def _product(x: Array, y: Array) -> Array:
-    # 0 * inf is 0 here: the infinite end is a limit, and the product is 0 on the way.
+    # 0 * inf is 0 here: the infinite bound is a limit, and 0 times each finite value is 0.
     z = x * y
     return enp.where(z != z, enp.zeros_like(z), z) if z.type.kind == "f" else z
 
 
 def multiplied(op: object, x: Interval, y: Interval) -> Interval:
-    """The exact bounds of products, without rounding."""
+    """Returns the bounds of products, without rounding."""
     if is_plain(x):
         x, y = y, x
     if is_plain(y):
@@ -160,7 +157,7 @@ def integer_power(op: e.IntegerPow, x: Interval) -> Interval:
 @Intervals.rule(e.Pow)
 def power(op: e.Pow, x: Interval, y: Interval) -> Interval:
     # exp(y log |x|): y log |x| is bilinear, so its extremes are at corners. A negative base is defined for
-    # integers only, and has the sign of their parity.
+    # integers y only; their parity gives the sign.
     broken = exactly(y) & (y.low != enp.floor(y.low))
     size = where(broken, clipped(x, 0.0, math.inf), magnitude(x))
     z = outward(corners([op(a, b) for a in (size.low, size.high) for b in (y.low, y.high)]), 4 * LIBRARY_ULPS)
@@ -172,7 +169,8 @@ def power(op: e.Pow, x: Interval, y: Interval) -> Interval:
 
 @Intervals.rule(e.Atan2)
 def angle(op: e.Atan2, y: Interval, x: Interval) -> Interval:
-    # Seen from outside, a box shows its extreme angles at corners; across the cut all angles are possible.
+    # A rectangle without the origin has its extreme angles at corners; one that crosses the cut has all
+    # angles.
     found = corners([op(a, b) for a in (y.low, y.high) for b in (x.low, x.high)])
     cut = (y.low <= 0) & (y.high >= 0) & (x.low <= 0)
     every = Interval(enp.full_like(found.low, -math.pi), enp.full_like(found.low, math.pi))
@@ -212,7 +210,7 @@ def square_root(op: e.Sqrt, x: Interval) -> Interval:
 
 
 def _slack(x: Interval) -> Array:
-    """More than the error of a multiple of pi near x."""
+    """Returns a bound of the error of a multiple of pi near x."""
     return (magnitude(x).high + 8.0) * (8.0 * float(enp.finfo(x.low.dtype).eps))
 
 
@@ -227,7 +225,7 @@ def _meets(x: Interval, place: float, period: float) -> Array:
 def wave(op: e.Sin | e.Cos, x: Interval) -> Interval:
     peak = math.pi / 2 if type(op) is e.Sin else 0.0
     ends = corners([op(x.low), op(x.high)])
-    # Near a zero the error is that of the argument's reduction, which is absolute.
+    # Near a zero the error of the argument's reduction dominates, which is absolute.
     y = outward(ends, LIBRARY_ULPS, enp.full_like(ends.low, 4.0 * float(enp.finfo(ends.low.dtype).eps)))
     low = enp.where(_meets(x, peak + math.pi, 2 * math.pi), -1.0, enp.maximum(y.low, -1.0))
     return Interval(low, enp.where(_meets(x, peak, 2 * math.pi), 1.0, enp.minimum(y.high, 1.0)))

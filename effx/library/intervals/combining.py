@@ -1,9 +1,7 @@
 """Bounds of matrix products, reductions, cumulative reductions and collectives.
 
-Sums of n terms are computed in an order that nobody knows, with an error of at most n eps times the sum of
-the sizes of the terms (Higham 2002, section 4.2).
-
-Never: move elements for another reason than to combine them.
+The order in which XLA sums n terms is unknown; the error is at most n eps times the sum of the absolute
+values of the terms (Higham 2002, section 4.2).
 """
 
 import math
@@ -34,12 +32,12 @@ from effx.library.intervals.enclosures import (
 )
 from effx.library.intervals.moving import all_exact
 
-# Up to so many products of elements are bounded one by one, which is exact.
+# Up to this many products of elements are bounded one by one, which is exact.
 FEW = 1 << 16
 
 
 def _summed(op: Operation[Array], y: Interval, x: Interval, terms: int) -> Interval:
-    """Widens sums by the error of adding up."""
+    """Widens sums by their rounding error."""
     if y.low.type.kind != "f":
         return y
     size = op(magnitude(x).high)
@@ -76,7 +74,7 @@ def _times(x: Interval, y: Interval) -> Interval:
 
 @Intervals.rule(r.ReduceProd)
 def product(op: r.ReduceProd, x: Interval) -> Interval:
-    # Halves are multiplied until one element is left.
+    # The two halves are multiplied until one element is left.
     y = _moved_first(x, op.axes)
     if y.low.shape[0] == 0:
         return increasing(op, x)
@@ -100,7 +98,7 @@ def _map(f: Callable[[Array], Array], x: Interval) -> Interval:
 
 
 def _moved_first(x: Interval, axes: tuple[int, ...]) -> Interval:
-    """Puts some axes in front as one."""
+    """Moves some axes to the front and merges them."""
     kept = [i for i in range(x.low.ndim) if i not in axes]
     shape = tuple([x.low.shape[i] for i in kept])
     size = math.prod([x.low.shape[i] for i in axes])
@@ -121,12 +119,12 @@ def running_product(op: r.CumProd, x: Interval) -> Interval:
 
 @Intervals.rule(r.ArgMax, r.ArgMin)
 def place(op: r.ArgReduction, x: Interval) -> Interval:
-    # Whoever can be the extreme one: from the first of these to the last.
+    # The result lies between the first and the last index that can be the extreme one.
     if type(op) is r.ArgMax:
         possible = x.high >= enp.max(x.low, axis=op.axis, keepdims=True)
     else:
         possible = x.low <= enp.min(x.high, axis=op.axis, keepdims=True)
-    # Of known values only the first extreme one is it.
+    # Among known values it is the first extreme one.
     point = op(x.low)
     known = enp.all(exactly(x), axis=op.axis)
     first = r.ArgMax(op.axis, op.index_dtype)
@@ -158,7 +156,7 @@ def _dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
     inner = math.prod([x.low.shape[i] for i in op.lhs_contract])
     if t.size * inner <= FEW or x.low.type.kind != "f":
         return _one_by_one(op, x, y, t.shape)
-    # Midpoints and radii (Rump 1999): at most 1.5 times as wide as need be.
+    # Midpoints and radii (Rump 1999): at most 1.5 times as wide as the exact bounds.
     (mx, rx), (my, ry) = _ball(x), _ball(y)
     middle = op(mx, my)
     radius = op(enp.abs(mx), ry) + op(rx, enp.abs(my) + ry)

@@ -1,10 +1,9 @@
-"""What an interval is, how it is rounded outward, and the handler whose boxes carry intervals.
+"""Intervals, rounding outward, and the handler whose boxes carry intervals.
 
-The claim about f and a box X: f(x) lies between the bounds for every x in X at which no operation on the way
-gives NaN, as in IEEE 1788-2015, where a function is evaluated on the part of the box in its domain. It holds
-for the real values and for what XLA computes, because each operation widens its result by more than its error.
-
-Never: know an operation.
+Soundness: f(x) lies between the bounds for every x in the intervals at which no operation gives NaN, as in
+IEEE 1788-2015, where a function is evaluated on the part of its domain inside the intervals. This holds for
+the real values and for those that XLA computes, because each operation widens its result by more than its
+error.
 """
 
 import operator
@@ -31,7 +30,7 @@ LIBRARY_ULPS = 16.0
 class Interval:
     """All values between two bounds, element by element; of booleans, False comes before True.
 
-    The operators + - * / ** give what the operation makes of any two values, independent of one another.
+    The operators + - * / ** treat their operands as independent.
 
     Attributes:
         low, high: arrays of one shape and one real dtype, `low <= high`.
@@ -96,17 +95,17 @@ class Intervals(BoxHandler[Interval]):
     name = "intervals"
 
     def lift(self, x: Array) -> Interval:
-        """A plain value: low and high are the same array, by which rules know it."""
+        """A plain value: low and high are the same array, by which rules recognise it."""
         if x.type.kind == "c":
             raise DTypeError(f"intervals: complex numbers have no order, got {x.type!r}")
         return Interval(x, x)
 
     def join(self, a: Interval, b: Interval) -> Interval:
-        """The hull, so that an undecided branch gives what either branch may give."""
+        """The hull, which covers the results of either branch."""
         return hull(a, b)
 
     def grow(self, before: Interval, after: Interval) -> Interval:
-        """A bound that a turn of an undecided loop moves goes on to 0 or the next power of 16; of integers, to the end."""
+        """Widens a bound that has moved to 0 or the next power of 16; of integers, to the limit."""
         low, high = [enp.asarray(x, before.low.dtype) for x in limits_of(before.low.dtype)]
         zero = enp.zeros_like(before.low)
         if zero.type.kind == "f":
@@ -133,7 +132,7 @@ Here: TypeAlias = Site[Intervals]
 
 
 def is_same(site: Here) -> bool:
-    """Says whether an operation of two operands has got one and the same value twice."""
+    """Says whether both operands of an operation are one value."""
     return site.operands[0] is site.operands[1]
 
 
@@ -148,7 +147,7 @@ def exactly(x: Interval) -> Array:
 
 
 def hull(*xs: Interval) -> Interval:
-    """Returns the smallest interval around all; shapes broadcast. An undefined (NaN) bound does not count."""
+    """Returns the smallest interval around all; shapes broadcast. NaN bounds do not count."""
     low, high = xs[0].low, xs[0].high
     for x in xs[1:]:
         low, high = enp.fmin(low, x.low), enp.fmax(high, x.high)
@@ -170,8 +169,8 @@ def magnitude(x: Interval) -> Interval:
 def outward(x: Interval, ulps: float = 1.0, error: Array | None = None) -> Interval:
     """Widens computed bounds by a relative error, and by an absolute one where it is given.
 
-    The smallest normal number is added too, for results that the processor flushes to zero. A bound that is
-    undefined, such as inf - inf, becomes an infinite one. Derivatives see none of it.
+    The smallest normal number is added too, for results that the processor flushes to zero. A NaN bound, such
+    as inf - inf, becomes an infinite one. Derivatives ignore the widening.
     """
     if x.low.type.kind != "f":
         return x
@@ -214,7 +213,7 @@ def top(op: ArrayOperation, xs: Sequence[Interval]) -> Interval:
 
 
 def known_or_top(op: ArrayOperation, *xs: Interval) -> Interval:
-    """The rule for an elementwise operation of which nothing is known: exact operands, or anything."""
+    """The rule for other elementwise operations: the result for exact operands, else all values."""
     whole = top(op, xs)
     exact = exactly(xs[0])
     for x in xs[1:]:
@@ -224,7 +223,7 @@ def known_or_top(op: ArrayOperation, *xs: Interval) -> Interval:
 
 
 def increasing(op: Operation[Array], *xs: Interval) -> Interval:
-    """The bounds of an operation without rounding that decreases in none of its operands."""
+    """The bounds of an operation without rounding that is non-decreasing in each operand."""
     return Interval(op(*[x.low for x in xs]), op(*[x.high for x in xs]))
 
 
@@ -234,8 +233,8 @@ Formula = Callable[..., Interval]
 def arithmetic(op: ArrayOperation, formula: Formula, *xs: Interval, ulps: float = 1.0) -> Interval:
     """Applies a formula for real intervals to floats, integers or booleans.
 
-    Integers wrap around where a result does not fit, so the formula is applied to real intervals beside, and
-    where these do not fit, nothing is known.
+    Integers wrap around where a result does not fit. So the formula is applied to real intervals too, and
+    where these do not fit, the result is the interval of all values.
     """
     kind = xs[0].low.type.kind
     if kind == "f":

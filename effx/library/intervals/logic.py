@@ -1,7 +1,4 @@
-"""Bounds of comparisons, choices, bits and conversions.
-
-Never: round.
-"""
+"""Bounds of comparisons, choices, bits and conversions."""
 
 import effx.numpy as enp
 from effx.errors import DTypeError
@@ -100,7 +97,7 @@ def convert(op: Convert, x: Interval) -> Interval:
         return y
     if kind == "f":
         return _rounded(y, x.low.type)
-    # What does not fit into an integer type becomes no number in particular.
+    # A value that does not fit into an integer type has an undefined result.
     least, most = limits_of(op.dtype)
     old_least, old_most = limits_of(x.low.dtype)
     fits = enp.ones_like(exactly(y))

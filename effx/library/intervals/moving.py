@@ -1,7 +1,4 @@
-"""Bounds of operations that move elements: their moves on both bounds, with a hull where a place is unknown.
-
-Never: compute with elements.
-"""
+"""Bounds of operations that move elements: applied to both bounds, with a hull over unknown indices."""
 
 import math
 
@@ -48,7 +45,7 @@ def all_exact(x: Interval) -> Array:
 
 
 def _reachable(x: Interval, axis: int, known: Array) -> Interval:
-    """Returns x where the place along an axis is known, else its hull along the axis."""
+    """Returns x where the index along an axis is known, else its hull along the axis."""
     return where(known, x, over(x, (axis,)))
 
 
@@ -101,7 +98,7 @@ def _scattered(op: Scatter, x: Interval, places: Array, updates: Interval) -> In
             return where(_fits(op, x, updates), plain, top(op, (x, Interval(places, places), updates)))
         size = op(magnitude(x).high, places, magnitude(updates).high)
         return outward(plain, 1.0, size * (_count(updates) * _eps(x)))
-    # Products grow with their factors where none is negative; else only their size is known.
+    # Products increase with their factors where none is negative; else only their magnitude is known.
     size = op(magnitude(x).high, places, magnitude(updates).high)
     grows = enp.all(x.low >= 0) & enp.all(updates.low >= 0)
     if x.low.type.kind == "f":
@@ -119,7 +116,7 @@ def _eps(x: Interval) -> float:
 
 
 def _fits(op: Scatter, x: Interval, updates: Interval) -> Array:
-    # Integers: even if all updates meet at one place, nothing wraps around.
+    # Integers: even if all updates have one index, nothing wraps around.
     if x.low.type.kind == "b":
         return enp.ones_like(enp.all(exactly(x)))
     limits = enp.iinfo(x.low.dtype)
@@ -136,7 +133,7 @@ def _sums(updates: Interval) -> Interval:
 
 
 def _anywhere(op: Scatter, x: Interval, updates: Interval) -> Interval:
-    """Bounds for updates of which nobody knows where they go."""
+    """Bounds for updates at unknown indices."""
     every = Interval(enp.min(updates.low), enp.max(updates.high))
     if op.combiner == "set":
         return hull(x, every)
@@ -161,8 +158,8 @@ def _limits(x: Interval) -> tuple[int, int]:
 
 @Intervals.rule(Sort)
 def sort(op: Sort, *xs: Interval) -> tuple[Interval, ...]:
-    # The k-th smallest element is no less than the k-th smallest lower bound. The other operands go along in
-    # an order that is known only where all keys of a row are.
+    # The k-th smallest element is no less than the k-th smallest lower bound. The order of the other operands
+    # is known only where all keys of a row are known.
     key, *rest = xs
     alone = attrs.evolve(op, num_keys=1)
     (low,), (high,) = alone(key.low), alone(key.high)

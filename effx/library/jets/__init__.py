@@ -1,7 +1,4 @@
-"""Taylor series of any order: of a function along a curve, of a function of one number, of an ODE's solution.
-
-Never: hold a rule; `series` and `recurrences` do.
-"""
+"""Taylor series of any order: of a function along a curve, of a function of one number, of an ODE's solution."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -32,12 +29,12 @@ def jet(f: Callable[..., R], primals: Sequence[PyTree], series: Sequence[PyTree]
     Args:
         f: takes and returns pytrees of arrays.
         primals: a tuple or list with an argument each, pytrees of floating or complex arrays.
-        series: for each primal a list of derivatives, the first one first; for a pytree this tree
-            with such a list in the place of each leaf. All lists have one length, the order.
+        series: for each primal a list of derivatives, the first one first; for a pytree this tree with such a
+            list as each leaf. All lists have one length, the order.
 
     Returns:
-        `(result, derivatives)`: f(x(0)), and this tree with a list of the derivatives of f(x(t)) in the place of
-        each leaf.
+        `(result, derivatives)`: f(x(0)), and this tree with a list of the derivatives of f(x(t)) as each
+        leaf.
 
     Raises:
         TransformError: primals and series differ in number, or the order is below 1.
@@ -111,8 +108,8 @@ def taylor(f: Callable[[Array], R], x: Operand, order: int) -> list[R]:
 def solution_series(f: Callable[[X, Array], X], x: X, t: Operand, order: int) -> list[X]:
     """Returns the Taylor coefficients in time of the solution of x' = f(x, t).
 
-    The coefficient x_{k+1} is f_k / (k + 1), where f_k belongs to f along what is known of the solution
-    (Griewank & Walther 2008, section 13.4). Summed up they are a step of an integrator of any order.
+    The coefficient x_{k+1} is f_k / (k + 1), where f_k is that of f along the series found so far (Griewank &
+    Walther 2008, section 13.4). Their sum is a step of an integrator of any order.
 
     Args:
         f: the right-hand side, from x and the time to a pytree like x.
@@ -157,7 +154,7 @@ def _like(x: Array, slope: Array) -> Array:
 def _run(
     f: Callable[..., PyTree], structure: tree.PyTreeDef, curves: Sequence[Jet], order: int
 ) -> tuple[list[Jet], tree.PyTreeDef]:
-    """Runs a function on series; the results have all their terms written out."""
+    """Runs a function on series; the results have all their terms, zeros too."""
     result = Jets(order).run(f, *structure.unflatten(curves))
     leaves, shape = tree.flatten(result, is_leaf=lambda x: isinstance(x, Jet))
     return [padded(y, order) for y in leaves], shape

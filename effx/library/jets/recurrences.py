@@ -1,9 +1,7 @@
 """Recurrences for the Taylor coefficients of results (Griewank & Walther 2008, tables 13.1 and 13.2).
 
-With x = sum of x_k t^k, the coefficient of t^k in each equation gives z_k from earlier ones. What is not
-here has the rule that holds for every operation.
-
-Never: evaluate an operation more than once.
+With x = sum of x_k t^k, the coefficient of t^k in each equation gives z_k from earlier ones. Other operations
+have the general rule of `series`.
 """
 
 import math
@@ -62,7 +60,7 @@ def square(op: e.Square, x: Jet) -> Jet:
 
 @Jets.rule(e.IntegerPow)
 def integer_power(op: e.IntegerPow, x: Jet) -> Jet:
-    # By repeated squaring, so that a base of 0 does no harm.
+    # By repeated squaring, which is defined for a base of 0.
     n, y, base = abs(op.exponent), Jet(enp.ones_like(x.primal), ()), x
     while n:
         if n % 2:

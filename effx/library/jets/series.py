@@ -1,10 +1,8 @@
 """Truncated Taylor series as payloads, the handler, and the rule that holds for every differentiable operation.
 
-For y = op(x) with x a series in t, dy/dt is the operation's own tangent at (x, dx/dt). Of that the handler of
-one order less gives the series, and integrating it term by term gives y: no operation needs a rule, and those
-that evaluate themselves once in their tangent cost a polynomial in the order.
-
-Never: know a recurrence.
+For y = op(x) with x a series in t, dy/dt is the operation's own tangent at (x, dx/dt). The handler of one
+order less computes the series of dy/dt, which is integrated term by term. So no operation needs a rule, and
+one whose tangent evaluates it once costs a polynomial in the order.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +53,7 @@ class Jets(BoxHandler[Jet]):
     """Runs a function on Taylor series up to an order (Griewank & Walther 2008, chapter 13).
 
     Attributes:
-        order: the number of terms behind the primal.
+        order: the number of terms after the primal.
     """
 
     name = "jets"
@@ -67,11 +65,11 @@ class Jets(BoxHandler[Jet]):
         return Jet(x, ())
 
     def primal(self, payload: Jet) -> Array:
-        """The value at t = 0, which decides between branches."""
+        """The value at t = 0, which chooses branches."""
         return payload.primal
 
     def widen(self, a: Jet, b: Jet) -> Jet:
-        """The one that depends on t, if either does."""
+        """Returns the one that depends on t, if either does."""
         return a if a.terms else b
 
     def conform(self, payload: Jet, like: Jet) -> Jet:
@@ -79,7 +77,7 @@ class Jets(BoxHandler[Jet]):
         return padded(payload, len(like.terms))
 
     def uses(self, rules: Rules) -> bool:
-        """A tangent that a user gave a function takes the place of the function's own."""
+        """A user's tangent of a function replaces the function's own."""
         return rules.jvp is not None
 
     def apply_custom(
@@ -111,7 +109,7 @@ class Jets(BoxHandler[Jet]):
 
 
 def padded(x: Jet, order: int) -> Jet:
-    """Returns x with all terms up to an order written out."""
+    """Returns x with all terms up to an order, zeros too."""
     missing = order - len(x.terms)
     return Jet(x.primal, (*x.terms, *[enp.zeros_like(x.primal)] * missing)) if missing else x
 
@@ -169,7 +167,7 @@ def any_operation(op: ArrayOperation, *xs: Jet) -> Jet | Array:
 
 
 def linear(op: ArrayOperation, *xs: Jet) -> Jet | Array:
-    """Operations that are linear in their floating operands together: the same for each term."""
+    """Operations that are jointly linear in their floating operands: applied to each term."""
     y = op(*[x.primal for x in xs])
     order = max([len(x.terms) for x in xs])
     if y.type.kind not in "fc" or not order:

@@ -1,4 +1,4 @@
-"""Probabilistic programs: models that name their random values, and handlers that choose and look at these.
+"""Probabilistic programs: models that name their random values, and handlers that choose and record these.
 
 >>> import effx
 >>> from effx.library.probability import Normal, sample, seed, trace
@@ -6,8 +6,6 @@
 >>> result, sites = trace(seed(model, effx.random.key(0)))()
 >>> sorted(sites)
 ['x', 'y']
-
-Never: define anything.
 """
 
 from effx.library.probability.choosing import condition as condition

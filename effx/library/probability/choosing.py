@@ -1,12 +1,12 @@
-"""Who chooses the values of a probabilistic program: `seed`, `substitute`, `condition`, `replay`; `plate` makes copies.
+"""Handlers that choose the values of a probabilistic program: `seed`, `substitute`, `condition`, `replay`;
+and `plate`.
 
-Values that are given come before draws, and the outermost of several before the others; data stay. So
-`substitute(seed(model, key), values)` and `seed(substitute(model, values), key)` both draw what is not given.
+Given values take precedence over draws, and those of the outermost handler over others; data stay. So
+`substitute(seed(model, key), values)` and `seed(substitute(model, values), key)` both draw the values not
+given.
 
 Source: Moore and Gorinova, "Effect Handling for Composable Program Transformations in Edward2", 2018; the names
 are those of Pyro and NumPyro.
-
-Never: know a distribution's formula.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,11 +45,11 @@ class Seed(InterceptHandler[Array]):
         return self.key
 
     def split_state(self, state: Array, size: int) -> Array:
-        """A key for each member of a pmap."""
+        """A key for each replica of a pmap."""
         return random.split(state, size)
 
     def merge_states(self, a: Array, b: Array) -> Array:
-        """What is left of the first member's key, which no other member has had."""
+        """The first replica's final key, which no other replica has used."""
         return a
 
 
@@ -63,7 +63,8 @@ def _(site: Site[Seed, Array], op: Sample, *parameters: Array) -> Array:
 @final
 @attrs.frozen
 class Substitute(InterceptHandler[Turns]):
-    """Chooses given values. The state counts the visits of each site, so that loops take values in turn.
+    """Chooses given values. The state counts the visits of each site, so that iteration i of a loop takes
+    value i.
 
     Attributes:
         values: by the sites' names.
@@ -79,7 +80,7 @@ class Substitute(InterceptHandler[Turns]):
         return Turns.of(self.values)
 
     def merge_states(self, a: Turns, b: Turns) -> Turns:
-        """The visits of members, which are given the same values."""
+        """The visits of replicas, which get the same values."""
         return a.join(b)
 
 
@@ -152,7 +153,7 @@ def _(site: Site[Plate, None], op: Given, value: Array, *rest: Array) -> Array:
 
 
 def seed(fun: Callable[P, R], key: Array) -> Callable[P, R]:
-    """Draws all values that no handler further in chooses.
+    """Draws all values that no inner handler chooses.
 
     >>> import effx
     >>> from effx.library.probability.distributions import Normal
@@ -165,7 +166,7 @@ def seed(fun: Callable[P, R], key: Array) -> Callable[P, R]:
 
 
 def substitute(fun: Callable[P, R], values: Values) -> Callable[P, R]:
-    """Chooses values by name; what a scan asks for step by step has an axis of steps in front.
+    """Chooses values by name; the first axis of a value for a scan is that of its iterations.
 
     >>> from effx.library.probability.distributions import Normal
     >>> print(substitute(lambda: sample("x", Normal(0.0, 1.0)) + 1.0, {"x": 2.0})())
@@ -209,7 +210,7 @@ def plate(name: str, size: int, axis: int = -1) -> Iterator[Array]:
     Args:
         name: of the plate, for errors.
         size: of the axis.
-        axis: its place in draws, counted from the end; plates nest by taking different ones.
+        axis: its index in draws, counted from the end; nested plates take different ones.
 
     Returns:
         The indices along the axis, i32[size].

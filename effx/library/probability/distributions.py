@@ -1,7 +1,4 @@
-"""Distributions of one number or label each, independent over the axes of their parameters.
-
-Never: draw without a key.
-"""
+"""Distributions of one number or label each, independent over the axes of their parameters."""
 
 import math
 from abc import abstractmethod
@@ -51,19 +48,19 @@ class Distribution:
         """Draws one value for each element of the parameters.
 
         Args:
-            key: u32[2], used up.
+            key: u32[2].
         """
 
     @abstractmethod
     def log_prob(self, x: Operand) -> Array:
         """Returns the logarithm of the density (or probability) at x, element by element.
 
-        It is minus infinity outside of the support, and NaN where x is.
+        It is minus infinity outside the support, and NaN where x is NaN.
         """
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of a draw: that to which the parameters broadcast, without the event's axes.
+        """The shape of a draw: the broadcast shape of the parameters, without the event's axes.
 
         Raises:
             ShapeError: the parameters do not broadcast, or have too few axes.
@@ -120,7 +117,7 @@ class Normal(Distribution):
 
 @attrs.frozen
 class LogNormal(Distribution):
-    """exp of a normal draw with mean `loc` and standard deviation `scale`."""
+    """The exponential of a normal draw with mean `loc` and standard deviation `scale`."""
 
     loc: Array = attrs.field(default=0.0, converter=_array)
     scale: Array = attrs.field(default=1.0, converter=_array)
@@ -216,7 +213,7 @@ class Exponential(Distribution):
         return random.exponential(key, self.shape, self.rate.dtype) / self.rate
 
     def log_prob(self, x: Operand) -> Array:
-        """Log rate - rate x, and zero density below 0."""
+        """The logarithm of rate, minus rate x; zero density below 0."""
         return enp.where(enp.asarray(x) < 0, -enp.inf, enp.log(self.rate) - self.rate * x)
 
 
@@ -253,7 +250,7 @@ class Bernoulli(Distribution):
         return random.bernoulli(key, nn.sigmoid(self.logits), self.shape).astype(enp.int32)
 
     def log_prob(self, x: Operand) -> Array:
-        """The logarithm of sigmoid of the logits for 1, of minus the logits for 0."""
+        """The log sigmoid of the logits for 1, and of minus the logits for 0."""
         x = enp.asarray(x)
         inside = nn.log_sigmoid(enp.where(x == 1, self.logits, -self.logits))
         return enp.where((x == 0) | (x == 1), inside, -enp.inf)

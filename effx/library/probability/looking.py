@@ -1,9 +1,8 @@
-"""Who looks at a probabilistic program: `trace` and `log_density`; `block` hides sites, `mask` and `scale` weigh densities.
+"""Handlers that record a probabilistic program: `trace`, `log_density`; `block` hides sites, `mask` and
+`scale` weigh densities.
 
 Source: Moore and Gorinova, "Effect Handling for Composable Program Transformations in Edward2", 2018; the names
 are those of Pyro and NumPyro.
-
-Never: choose a value.
 """
 
 from collections.abc import Callable, Collection
@@ -28,7 +27,7 @@ R = TypeVar("R")
 @final
 @attrs.frozen
 class SiteRecord:
-    """What a trace keeps of a site.
+    """A trace's record of a site.
 
     Attributes:
         value: chosen or observed.
@@ -63,7 +62,7 @@ def _(site: Site[Trace, None], op: Given, value: Array, weight: Array, *paramete
 
 
 def weighted(op: Given, value: Array, weight: Array, parameters: tuple[Array, ...]) -> Array:
-    """Returns a site's log density times its weight; where the weight is zero, zero even if the density is."""
+    """Returns a site's log density times its weight; a weight of zero gives zero for any density."""
     log_prob = distribution(op.structure, parameters).log_prob(value)
     return enp.where(weight == 0, 0.0, log_prob * weight)
 
@@ -71,7 +70,7 @@ def weighted(op: Given, value: Array, weight: Array, parameters: tuple[Array, ..
 @final
 @attrs.frozen
 class LogDensity(InterceptHandler[Array]):
-    """Adds up the log densities of all sites."""
+    """Sums the log densities of all sites."""
 
     handles = frozenset({GIVEN})
 
@@ -80,11 +79,11 @@ class LogDensity(InterceptHandler[Array]):
         return enp.zeros((), enp.float64 if enp.result_type(float) == enp.float64 else enp.float32)
 
     def split_state(self, state: Array, size: int) -> Array:
-        """The first member of a pmap goes on with the sum; the others start their own."""
+        """The first replica of a pmap starts with the sum, the others with zero."""
         return enp.zeros(size, state.dtype).at[0].set(state)
 
     def merge_states(self, a: Array, b: Array) -> Array:
-        """Members add up."""
+        """Sums over replicas."""
         return a + b
 
     def returns(self, result: Any, frame: Frame) -> Any:
@@ -102,7 +101,7 @@ def _(site: Site[LogDensity, Array], op: Given, value: Array, weight: Array, *pa
 @final
 @attrs.frozen
 class Block(InterceptHandler[None]):
-    """Hides sites from the handlers outside.
+    """Hides sites from outer handlers.
 
     Attributes:
         hidden: names; None hides all but `exposed`.
@@ -140,7 +139,7 @@ def _(site: Site[Weigh, None], op: Given, value: Array, weight: Array, *paramete
 
 
 def trace(fun: Callable[P, R]) -> Callable[P, tuple[R, dict[str, SiteRecord]]]:
-    """Also gives all sites by name: values, log densities, whether observed.
+    """Also returns all sites by name: values, log densities, whether observed.
 
     Raises:
         TransformError: when called, two sites have one name.
@@ -154,7 +153,7 @@ def trace(fun: Callable[P, R]) -> Callable[P, tuple[R, dict[str, SiteRecord]]]:
 
 
 def log_density(fun: Callable[P, R]) -> Callable[P, tuple[Array, R]]:
-    """Gives the sum of the log densities of all sites, chosen or observed, and the result.
+    """Returns the sum of the log densities of all sites, chosen or observed, and the result.
 
     >>> import effx, effx.numpy as enp
     >>> from effx.library.probability.distributions import Normal
@@ -171,7 +170,7 @@ def log_density(fun: Callable[P, R]) -> Callable[P, tuple[Array, R]]:
 def block(
     fun: Callable[P, R], hide: Collection[str] | None = None, expose: Collection[str] = ()
 ) -> Callable[P, R]:
-    """Hides sites from handlers outside, once a handler inside has chosen their values.
+    """Hides sites from outer handlers, once an inner handler has chosen their values.
 
     Args:
         fun: a model.
@@ -206,7 +205,7 @@ def mask(fun: Callable[P, R], where: Operand) -> Callable[P, R]:
 
 
 def scale(fun: Callable[P, R], factor: Operand) -> Callable[P, R]:
-    """Multiplies the log densities of all sites inside: by n / m, where m of n data are looked at.
+    """Multiplies the log densities of all sites inside: by n / m for m of n data.
 
     >>> from effx.library.probability.distributions import Normal
     >>> from effx.library.probability.sites import sample

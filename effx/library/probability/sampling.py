@@ -1,13 +1,11 @@
 """Hamiltonian Monte Carlo on a model's unobserved sites.
 
-Each site is sampled on the whole real line: positive values by their logarithm, values between bounds by their logit,
-with the derivative of the change of variables in the density. The number of leapfrog steps is random, so that no orbit
-comes back to where it began; the step size is found while warming up by dual averaging, and the mass of each coordinate
-is the inverse of its variance.
+Each site is sampled on the whole real line: positive values by their logarithm, values between bounds by
+their logit, with the derivative of the change of variables in the density. The number of leapfrog steps is
+random, so that no trajectory returns to its start. During warmup dual averaging adapts the step size, and the
+mass of each coordinate becomes the inverse of its variance.
 
 Source: Neal, "MCMC using Hamiltonian dynamics", 2011; Hoffman and Gelman, "The No-U-Turn Sampler", 2014, for the step size.
-
-Never: know a model.
 """
 
 import math
@@ -83,8 +81,8 @@ def unconstrained(
         key: for one run that finds the sites.
 
     Returns:
-        The log density of points by name, up to a constant; the function from points to values; and points to start
-        from.
+        The log density of points by name, up to a constant; the function from points to values; and initial
+        points.
 
     Raises:
         TransformError: when called, a site has no density.
@@ -107,7 +105,7 @@ def unconstrained(
 @final
 @attrs.frozen
 class Draws:
-    """What a sampler found.
+    """A sampler's draws.
 
     Attributes:
         values: by the sites' names, with the draws in front.
@@ -133,16 +131,16 @@ def hmc(
     Args:
         model: of no arguments; its data are observed sites.
         key: u32[2].
-        draws, warmup: how many steps are kept, and how many before them are not.
-        leapfrogs: steps of the integrator for one draw, on average; a random number up to twice that is drawn.
+        draws, warmup: the number of draws, and of steps before them.
+        leapfrogs: the mean number of integrator steps for one draw; the number is random, up to twice that.
         target: the acceptance that the step size is adapted to.
 
     Returns:
         The draws, each f[draws, *site].
 
     Raises:
-        TransformError: an argument is out of range, no site is left to sample, one is a label, or the density is not finite
-            where sampling starts (which is not looked at inside jit).
+        TransformError: an argument is out of range, no site is left to sample, one is a label, or the density
+            is not finite at the start (not checked inside jit).
 
     >>> from effx.library.probability import Normal, sample
     >>> model = lambda: sample("y", Normal(sample("x", Normal(0.0, 1.0)), 1.0), obs=2.0)
@@ -201,7 +199,7 @@ def hmc(
         def adapt(
             z: Values, key: Array, inverse_mass: Values, steps: int, size: Array
         ) -> tuple[Values, Array, Values]:
-            # Dual averaging of the step size's logarithm, around ten times what it starts with.
+            # Dual averaging of the step size's logarithm, around ten times the initial one.
             centre = enp.log(10.0 * size)
 
             def step(state: Any, inputs: tuple[Array, Array]) -> tuple[Any, Values]:
@@ -216,7 +214,7 @@ def hmc(
             t = enp.arange(1, steps + 1, dtype=enp.float32)
             state = (z, enp.log(size), enp.zeros(()), enp.zeros(()))
             (z, _, averaged, _), path = lax.scan(step, state, (random.split(key, steps), t))
-            # Of few draws, the variance is drawn towards a small one, as in Stan.
+            # For few draws the variance is regularised towards a small one, as in Stan.
             n = steps - steps // 2
             variance = tree.map(lambda x: (n * enp.var(x[-n:], axis=0) + 5e-3) / (n + 5), path)
             return z, enp.exp(averaged), variance
@@ -234,7 +232,7 @@ def hmc(
 
     if not start:
         raise TransformError("hmc: the model has no unobserved sites")
-    with suppress(ConcretizationError):  # inside jit there is no value
+    with suppress(ConcretizationError):  # not concrete inside jit
         if not math.isfinite(float(density(start))):
             raise TransformError("hmc: the density is not finite where sampling starts")
     found, accepted, size = run(start, key)

@@ -1,10 +1,8 @@
-"""The two operations of probabilistic programs: a value is wanted (`Sample`), and a value is there (`Given`).
+"""The two operations of probabilistic programs: `Sample` asks for a value, `Given` has one.
 
-A handler that knows a value answers `Sample` by performing `Given`, which is the identity on the value. So a
-handler further out sees the value with its distribution, whoever chose it: traces and densities look at `Given` only,
-and need not know where values come from.
-
-Never: choose a value.
+A handler that chooses a value answers `Sample` by performing `Given`, the identity on the value. So outer
+handlers see the value with its distribution: traces and densities have a rule for `Given` only, and need not
+know which handler chose.
 """
 
 from typing import Any, cast, final
@@ -36,7 +34,7 @@ GIVEN = Label("given", optional=True)
 @final
 @attrs.frozen
 class Sample(ArrayOperation):
-    """Wants a value of a distribution, whose parameters are the operands.
+    """Asks for a value of a distribution, whose parameters are the operands.
 
     Attributes:
         key: the site's name.
@@ -101,7 +99,7 @@ def _(op: Given, xs: tuple[Array, ...], dxs: tuple[Array | None, ...]) -> tuple[
 def batched(
     handler: Any, op: Sample | Given, values: tuple[Array, ...], axes: tuple[int | None, ...]
 ) -> tuple[Array, int]:
-    """All members at once: the batch is one more axis of independent draws."""
+    """The rule of `vmap`: the batch is one more axis of independent draws."""
     return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), 0
 
 
@@ -112,7 +110,8 @@ vmap_rule(Given)(batched)
 def sample(name: str, fn: Distribution, obs: Operand | None = None) -> Array:
     """Names a random value of a model.
 
-    Members of a `vmap` inside draw values of their own where their parameters differ; else they share one.
+    Under an inner `vmap`, batch elements draw separate values if the parameters are batched; else they share
+    one.
 
     Args:
         name: of the site.

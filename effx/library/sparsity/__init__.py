@@ -1,7 +1,4 @@
-"""Sparse Jacobians and Hessians: their patterns, and their entries at the cost of a colouring.
-
-Never: hold a rule or colour a graph; `rules` and `effx.library.colouring` do.
-"""
+"""Sparse Jacobians and Hessians: their patterns, and their entries by colouring."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar, final
@@ -32,7 +29,7 @@ __all__ = [
 
 Scipy = TypeVar("Scipy")
 
-# Patterns of up to so many inputs are found on NumPy.
+# Patterns of up to this many inputs are found on NumPy.
 FEW = 64
 
 
@@ -42,7 +39,7 @@ class SparseMatrix:
     """A matrix by its entries, in the coordinate form that `scipy.sparse.coo_matrix` takes.
 
     Attributes:
-        rows, cols: i32[k], the places of the entries, row by row.
+        rows, cols: i32[k], the indices of the entries, row by row.
         values: f[k].
         shape: of the whole matrix.
     """
@@ -57,7 +54,7 @@ class SparseMatrix:
         return enp.zeros(self.shape, self.values.dtype).at[self.rows, self.cols].add(self.values)
 
     def convert(self, maker: Callable[..., Scipy]) -> Scipy:
-        """Returns what a constructor such as `scipy.sparse.coo_matrix` makes of the entries."""
+        """Converts by a constructor such as `scipy.sparse.coo_matrix`."""
         places = np.asarray(self.rows), np.asarray(self.cols)
         return maker((np.asarray(self.values), places), shape=self.shape)
 
@@ -65,12 +62,12 @@ class SparseMatrix:
 def jacobian_sparsity(f: Callable[..., PyTree], *examples: PyTree) -> Pattern:
     """Says which elements of a function's result depend on which elements of its arguments.
 
-    The pattern holds for all arguments of these shapes: an entry outside of it is zero everywhere. What f
-    closes over counts as it is.
+    The pattern holds for all arguments of these shapes: an entry outside it is zero everywhere. Closed-over
+    arrays are constants.
 
     Args:
         f: takes and returns pytrees of arrays.
-        *examples: pytrees of floating arrays, whose shapes and dtypes count.
+        *examples: pytrees of floating arrays, of which only shapes and dtypes matter.
 
     Returns:
         bool[m, n] for m elements of the results and n elements of the arguments, in the order of the leaves,
@@ -89,13 +86,13 @@ def jacobian_sparsity(f: Callable[..., PyTree], *examples: PyTree) -> Pattern:
 
 
 def hessian_sparsity(f: Callable[..., PyTree], *examples: PyTree) -> Pattern:
-    """Says which second derivatives of a function may differ from zero.
+    """Says which second derivatives of a function may be nonzero.
 
-    The pattern holds for all arguments of these shapes. Of several results it is the union.
+    The pattern holds for all arguments of these shapes. For several results it is the union.
 
     Args:
         f: takes and returns pytrees of arrays.
-        *examples: pytrees of floating arrays, whose shapes and dtypes count.
+        *examples: pytrees of floating arrays, of which only shapes and dtypes matter.
 
     Returns:
         bool[n, n], symmetric, for n elements of the arguments in the order of the leaves.
@@ -153,7 +150,7 @@ def _evaluated(run: Callable[[Array], tuple[Array, Array]], unit: Pattern) -> tu
             with handle(Reference()):
                 return run(enp.asarray(unit))
         except NoRuleError:
-            pass  # an operation of a user's that only XLA knows
+            pass  # a user's operation without a NumPy rule
     return effx.jit(run)(enp.asarray(unit))
 
 
@@ -167,13 +164,13 @@ def _real(what: str, x: object) -> Array:
 @final
 @attrs.frozen(eq=False)
 class Plan:
-    """How a sparse matrix is found from products with sums of basis vectors.
+    """The plan to compute a sparse matrix from products with sums of basis vectors.
 
     Attributes:
-        rows, cols: the places of its entries.
+        rows, cols: the indices of its entries.
         shape: of the matrix.
-        seeds: bool[colours, n], the columns (or rows) that are added up.
-        colour, place: for each entry the product that it is read from, and where.
+        seeds: bool[colours, n], the columns (or rows) that are summed.
+        colour, place: for each entry the product that it is read from, and its index there.
         forward: whether the products are with columns.
     """
 
@@ -219,7 +216,8 @@ def _hessian_plan(pattern: Pattern) -> Plan:
     rows, cols = np.nonzero(pattern)
     colours = colour_symmetric(pattern)
     seeds = _seeds(colours)
-    # An entry is read from its column's sum if it is alone there in its row, else from its mirror's.
+    # An entry is read from its column's sum if no other entry of its row is in that sum, else from its
+    # mirror's.
     alone = (pattern.astype(np.intp) @ seeds.T)[rows, colours[cols]] == 1
     colour = np.where(alone, colours[cols], colours[rows])
     return Plan(rows, cols, (len(pattern), len(pattern)), seeds, colour, np.where(alone, rows, cols))
@@ -228,12 +226,12 @@ def _hessian_plan(pattern: Pattern) -> Plan:
 @final
 @attrs.frozen(eq=False)
 class SparseDerivative:
-    """A function that gives a sparse matrix of derivatives; what `sparse_jacobian` and `sparse_hessian` return.
+    """A function that returns a sparse matrix of derivatives, made by `sparse_jacobian` and `sparse_hessian`.
 
     The pattern is found at the first call with arguments of new shapes.
 
     Attributes:
-        function: what is differentiated.
+        function: the function to differentiate.
         order: 1 for a Jacobian, 2 for a Hessian.
         pattern: bool[m, n]; None to find it.
     """
@@ -248,7 +246,7 @@ class SparseDerivative:
         return "sparse_jacobian" if self.order == 1 else "sparse_hessian"
 
     def plan(self, *arguments: PyTree) -> Plan:
-        """Returns the pattern's places and colours for arguments of these shapes."""
+        """Returns the pattern's indices and colours for arguments of these shapes."""
         leaves, structure = tree.flatten(arguments)
         values = [_real(self._what, x) for x in leaves]
         key = (structure, tuple([(x.shape, x.dtype) for x in values]))
@@ -308,15 +306,15 @@ def _joined(parts: Sequence[Array], rows: int) -> Array:
 def sparse_jacobian(f: Callable[..., PyTree], pattern: Pattern | None = None) -> SparseDerivative:
     """Returns a function that gives f's Jacobian by its entries.
 
-    The cost is that of as many `jvp` (or, where they are fewer, `vjp`) as a colouring of the pattern has colours:
-    three for a tridiagonal matrix of any size.
+    It takes one `jvp` for each colour of a column colouring, or one `vjp` for each colour of a row colouring
+    if these are fewer: three for a tridiagonal matrix of any size.
 
     Args:
         f: takes and returns pytrees of floating arrays.
         pattern: bool[m, n] as `jacobian_sparsity` gives it; None to find it.
 
     Returns:
-        A function of the same arguments that gives a `SparseMatrix` of shape (m, n); its `plan` tells the
+        A function of the same arguments that returns a `SparseMatrix` of shape (m, n); its `plan` has the
         number of products.
 
     Raises:
@@ -336,7 +334,7 @@ def sparse_jacobian(f: Callable[..., PyTree], pattern: Pattern | None = None) ->
 def sparse_hessian(f: Callable[..., PyTree], pattern: Pattern | None = None) -> SparseDerivative:
     """Returns a function that gives the Hessian of a scalar function by its entries.
 
-    The cost is that of as many derivatives of the gradient as a star colouring of the pattern has colours.
+    It takes one derivative of the gradient for each colour of a star colouring of the pattern.
 
     Args:
         f: takes pytrees of floating arrays and returns one scalar.

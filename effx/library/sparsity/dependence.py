@@ -1,10 +1,8 @@
-"""Which inputs an element depends on: the payload, its handlers, and the rule for anything at all.
+"""Which inputs an element depends on: the payload, its handlers, and the general rule.
 
-Sets of inputs are rows of booleans. What they say holds for all values of the inputs: where a value decides,
-all cases are joined. Only arrays that depend on no input have values, so that a product with a zero among
-them is known to be zero.
-
-Never: know a particular operation.
+Sets of inputs are rows of booleans. They hold for all values of the inputs: where the result depends on a
+predicate, all cases are joined. Arrays that depend on no input keep their values, so that a product with a
+zero among them is known to be zero.
 """
 
 import math
@@ -28,8 +26,8 @@ class Dependence:
     """What is known of an array: its value, or which inputs each element depends on.
 
     Attributes:
-        value: where it depends on no input.
-        on: bool[*shape, n] for n inputs, else.
+        value: if it depends on no input.
+        on: otherwise, bool[*shape, n] for n inputs.
     """
 
     value: Array | None
@@ -52,7 +50,7 @@ class Dependences(BoxHandler[Dependence, Array]):
 
     Attributes:
         size: the number of inputs, n.
-        ruled: whether a derivative that a user gave a function counts; not inside of such a one.
+        ruled: whether a user's derivative of a function is used; not inside such a derivative.
     """
 
     name = "dependences"
@@ -77,11 +75,11 @@ class Dependences(BoxHandler[Dependence, Array]):
         return a if a.on is not None else b
 
     def conform(self, payload: Dependence, like: Dependence) -> Dependence:
-        """Forgets the value where only sets are expected."""
+        """Drops the value where only sets are expected."""
         return payload if like.on is None else Dependence(None, self.sets(payload))
 
     def join(self, a: Dependence, b: Dependence) -> Dependence:
-        """What either depends on; of two values neither is known."""
+        """The union; the values are dropped."""
         return Dependence(None, self.sets(a) | self.sets(b))
 
     def merge_states(self, a: Array, b: Array) -> Array:
@@ -89,13 +87,13 @@ class Dependences(BoxHandler[Dependence, Array]):
         return a | b
 
     def uses(self, rules: Rules) -> bool:
-        """What counts is the derivative that a user gave a function, not the function's own."""
+        """A user's derivative of a function replaces the function's own."""
         return self.ruled and (rules.jvp is not None or rules.vjp is not None)
 
     def apply_custom(
         self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
-        """Takes the sets of the user's tangent; of a function with a rule for reverse mode alone, all of them."""
+        """Takes the sets of the user's tangent; with a rule for reverse mode alone, all inputs."""
         plain = attrs.evolve(self, ruled=False)
         with plain.installed() as inner:
             inner.state = frame.state
@@ -124,18 +122,18 @@ class Dependences(BoxHandler[Dependence, Array]):
         )
 
     def meeting(self, state: Array, a: Array, b: Array) -> Array:
-        """Returns the state after inputs in corresponding sets have met; nothing here."""
+        """Returns the state after inputs in corresponding sets interact; unchanged here."""
         return state
 
     def grow(self, before: Dependence, after: Dependence) -> Dependence:
-        """What either depends on: in a loop that nothing decides, sets grow until one more turn adds nothing."""
+        """The union: in a while loop with a boxed condition, sets grow until an iteration adds nothing."""
         return self.join(before, after)
 
 
 @final
 @attrs.frozen
 class Interactions(Dependences):
-    """Also gathers which pairs of inputs meet in an operation with a second derivative: bool[n, n]."""
+    """Also collects which pairs of inputs interact in an operation with a second derivative: bool[n, n]."""
 
     name = "interactions"
 
@@ -144,7 +142,7 @@ class Interactions(Dependences):
         return enp.zeros((self.size, self.size), bool)
 
     def meeting(self, state: Array, a: Array, b: Array) -> Array:
-        """Notes all pairs of inputs that are in corresponding sets."""
+        """Adds all pairs of inputs in corresponding sets."""
         return state | pairs(a, b)
 
 
@@ -167,14 +165,14 @@ def union(sets: Sequence[Array], shape: tuple[int, ...]) -> Array:
 
 
 def pairs(a: Array, b: Array) -> Array:
-    """Returns the pairs of inputs that meet in some element of two arrays of sets: bool[n, n]."""
+    """Returns the pairs of inputs that are in corresponding elements of two arrays of sets: bool[n, n]."""
     rows = math.prod(a.shape[:-1]), a.shape[-1]
     counts = a.reshape(rows).astype(enp.float32).T @ b.reshape(rows).astype(enp.float32)
     return (counts > 0) | (counts > 0).T
 
 
 def refuse(name: str) -> TransformError:
-    """Returns the error for an operation that asks other members of an axis."""
+    """Returns the error for a collective operation."""
     return TransformError(
         f"sparsity: {name} communicates along a named axis, which does not belong to the function"
     )

@@ -1,7 +1,4 @@
-"""What operations do to sets of inputs, and which inputs they make interact.
-
-Never: look at a value that depends on an input.
-"""
+"""What operations do to sets of inputs, and which inputs they make interact."""
 
 import math
 from typing import TypeAlias
@@ -33,7 +30,7 @@ STRAIGHT = (Linear, Structural, Convert, e.Select, e.Abs, e.Max, e.Min, e.Clamp,
 
 
 def interact(site: Here, a: Array, b: Array) -> None:
-    """Notes that inputs in corresponding sets meet."""
+    """Records that inputs in corresponding sets interact."""
     site.state = site.handler.meeting(site.state, a, b)
 
 
@@ -54,7 +51,7 @@ def _is_flat(site: Here) -> bool:
 
 @Dependences.site_rule(ArrayOperation)
 def any_operation(site: Here, op: ArrayOperation, *xs: Dependence) -> Dependence:
-    # Nothing is known: each element depends on all of all operands.
+    # The general rule: each element depends on all elements of all operands.
     if _is_flat(site):
         return _nothing(site)[0]
     every = every_one([site.handler.sets(x) for x in xs])
@@ -73,7 +70,7 @@ def elementwise(site: Here, op: Elementwise, *xs: Dependence) -> Dependence:
 
 
 def _where_nonzero(x: Dependence, on: Array, shape: tuple[int, ...]) -> Array:
-    """Returns the sets of what is multiplied by x: empty where x is known to be zero."""
+    """Returns the sets of a factor of x: empty where x is known to be zero."""
     on = spread(on, shape)
     return on if x.value is None else on & (enp.broadcast_to(x.value, shape) != 0)[..., None]
 
@@ -118,7 +115,7 @@ def move(site: Here, op: ArrayOperation, *xs: Dependence) -> Dependence:
 
 
 def _anywhere(on: Array, axis: int) -> Array:
-    """Returns the sets of elements whose place along an axis is unknown."""
+    """Returns the sets of elements whose index along an axis is unknown."""
     return enp.broadcast_to(enp.any(on, axis=axis, keepdims=True), on.shape)
 
 
@@ -167,7 +164,7 @@ def scatter(site: Here, op: Scatter, x: Dependence, indices: Dependence, updates
     put, most = attrs.evolve(op, combiner="set"), attrs.evolve(op, combiner="max")
 
     def placed(v: Array, u: Array) -> Array:
-        # What is replaced is forgotten; of several updates at one place any may win.
+        # Replaced elements do not count; of several updates at one index any may win.
         v = put(v, places, enp.zeros_like(u)) if op.combiner == "set" else v
         return most(v, places, u)
 
@@ -220,7 +217,7 @@ def _nonzero(x: Dependence) -> Array:
 
 
 def _contracted(on: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> Array:
-    """Returns for each place of a sum the inputs that any factor there depends on."""
+    """Returns for each term of a sum the inputs that its factors depend on."""
     n = on.ndim - 1
     free = tuple([i for i in range(n) if i not in batch and i not in contract])
     rows = enp.transpose(enp.any(on, axis=free, keepdims=True), (*batch, *contract, *free, n))

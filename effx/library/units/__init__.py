@@ -1,9 +1,9 @@
-"""Units of measure: a function is run on quantities, and what does not fit together is an error.
+"""Units of measure: a function runs on quantities, and units that do not match are an error.
 
-Units cost nothing where the function is compiled: they are part of the structure of values, checked while it is traced.
-A zero that is written down fits any unit, so that a sum may start at 0.0, and so do an infinity and a NaN.
+Units are static: they are part of the structure of values, checked at trace time, without cost at run time. A
+literal zero has any unit, so that a sum may start at 0.0; so have infinities and NaN.
 
-Never: convert between units of one dimension; metres and feet are different here.
+Units of one dimension are not converted: metres and feet differ.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ class Quantity:
 
     Attributes:
         value: the numbers.
-        unit: what they count.
+        unit: of the numbers.
     """
 
     value: Array
@@ -70,19 +70,19 @@ def quantity(value: Operand, unit: str) -> Quantity:
 @final
 @attrs.frozen
 class Units(BoxHandler[Quantity]):
-    """Computes with quantities. Sees every operation, so that it knows of the zeros that a program makes."""
+    """Computes with quantities. It sees every operation, to recognise zeros that a program makes."""
 
     intercepts: ClassVar[bool] = True
     lifts_carries = True
 
     def lift(self, x: Array) -> Quantity:
-        """A plain number; a written zero (or infinity, or NaN) has any unit."""
+        """A plain number; a literal zero (or infinity, or NaN) has any unit."""
         known = x.host("units") if x.frame is None and x.size and x.type.kind != "b" else None
         fits = known is not None and not np.any(np.isfinite(known := known.astype(complex)) & (known != 0))
         return Quantity(x, ANY if fits else ONE)
 
     def primal(self, payload: Quantity) -> Array:
-        """The numbers decide."""
+        """The numbers, without the unit."""
         return payload.value
 
     def widen(self, a: Quantity, b: Quantity) -> Quantity:
@@ -90,7 +90,7 @@ class Units(BoxHandler[Quantity]):
         return b if a.unit == ANY else a
 
     def conform(self, payload: Quantity, like: Quantity) -> Quantity:
-        """Checks that what a loop carries, or a branch gives, keeps its unit."""
+        """Checks that a loop's carry or a branch's result keeps its unit."""
         return Quantity(payload.value, same("a loop, branch or solver", payload, like))
 
 
@@ -107,7 +107,7 @@ def same(what: str, *xs: Quantity) -> Unit:
 
 
 def performed(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Unit) -> PyTree:
-    """Performs an operation on numbers and gives its results one unit."""
+    """Performs an operation on the numbers and gives its results one unit."""
     y = op(*[x.value for x in xs])
     return tuple([Quantity(part, unit) for part in y]) if isinstance(y, tuple) else Quantity(y, unit)
 
@@ -116,7 +116,7 @@ def performed(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Unit) -> Py
     Elementwise, r.CumProd, r.ReduceAnd, r.ReduceOr, r.ReduceXor, Bitcast, Threefry2x32, Iota, AxisIndex
 )
 def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
-    # exp, sin, bits and most others are of plain numbers.
+    # exp, sin, bits and most others take plain numbers.
     for x in xs:
         if x.unit not in (ANY, ONE):
             raise UnitError(f"{op.name}: takes plain numbers, got {x.unit}")
@@ -201,7 +201,7 @@ def _(op: Operation[PyTree], x: Quantity, *where: Quantity) -> PyTree:
 
 @Units.rule(Scatter)
 def _(op: Scatter, x: Quantity, where: Quantity, updates: Quantity) -> PyTree:
-    if op.combiner == "mul":  # by plain numbers: what is not met keeps its unit
+    if op.combiner == "mul":  # by plain numbers: elements not updated keep their unit
         same("scatter: factors", updates, Quantity(updates.value, ONE))
         return performed(op, (x, where, updates), x.unit)
     return performed(op, (x, where, updates), same("scatter", x, updates))
@@ -227,7 +227,7 @@ def with_units(fun: Callable[..., PyTree]) -> Callable[..., PyTree]:
         The function; arrays among its arguments are plain numbers, all arrays of its result are quantities.
 
     Raises:
-        UnitError: when called, units do not fit together.
+        UnitError: when called, units do not match.
 
     >>> import effx, effx.numpy as enp
     >>> fall = effx.jit(lambda g, t: 0.5 * g * t**2)

@@ -1,7 +1,4 @@
-"""What a unit is: a product of powers of base units, which are names.
-
-Never: know a quantity.
-"""
+"""Units: products of powers of base units, which are names."""
 
 import re
 from fractions import Fraction
@@ -18,13 +15,13 @@ FACTOR = re.compile(r"1|([^\d\s*/^().]+)(?:\^(-?\d+(?:\.\d+)?|\(-?\d+/0*[1-9]\d*
 
 
 class UnitError(EffxError, TypeError):
-    """Quantities whose units do not fit together."""
+    """Quantities whose units do not match."""
 
 
 @final
 @attrs.frozen(repr=False)
 class Unit:
-    """A product of powers of base units; `any` is that of a written zero.
+    """A product of powers of base units; `any` is that of a literal zero.
 
     Attributes:
         powers: names and exponents, sorted by name; None for any unit.
@@ -40,7 +37,7 @@ class Unit:
         """Reads `kg*m/s^2`; "" or "1" is the unit of plain numbers.
 
         Raises:
-            UnitError: it is none.
+            UnitError: it is no unit.
         """
         unit, sign = Unit(), 1
         for part in SIGN.split(str(text) or "1"):
