@@ -1,7 +1,4 @@
-"""Prints the table of laws: `python -m effx.laws > docs/laws.md`.
-
-Never: check a law.
-"""
+"""Prints the table of laws: `python -m effx.laws > docs/laws.md`."""
 
 import sys
 

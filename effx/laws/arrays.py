@@ -1,7 +1,4 @@
-"""Strategies of array types, arrays and pytrees.
-
-Never: draws but through hypothesis.
-"""
+"""Strategies of array types, arrays and pytrees."""
 
 from collections.abc import Sequence
 from math import prod
@@ -62,7 +59,7 @@ def array_types(
 
 
 def _element(t: ArrayType, low: float, high: float, special: bool) -> st.SearchStrategy[object]:
-    """Draws one element; floats have three digits, so that they print shortly and are exact in few steps."""
+    """Draws one element; floats have three digits, so that they print shortly."""
     if t.kind == "b":
         return st.booleans()
     if t.kind in "iu":

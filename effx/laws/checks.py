@@ -1,8 +1,6 @@
-"""The checks that users run on what they made: operations, handlers, transformations, functions with rules.
+"""The checks that users run on their own operations, handlers, transformations, functions with rules.
 
 Each runs the laws of an area on drawn cases and raises `LawError` with the smallest case that fails.
-
-Never: state a law; `effx.laws.areas` does.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -74,7 +72,7 @@ def _run(laws: Sequence[Law], strategy: st.SearchStrategy[Case], examples: int |
 @final
 @attrs.frozen
 class Report:
-    """What a check found: which laws hold, and which say nothing of what was checked. Prints as a list.
+    """A check's report: which laws hold, and which do not apply. Prints as a list.
 
     Attributes:
         outcomes: one for each law.
@@ -84,7 +82,7 @@ class Report:
 
     @property
     def skipped(self) -> dict[str, str]:
-        """The laws that held in no case, because they say nothing of any; and why."""
+        """The laws that applied to no case, with the reason."""
         return {o.law: o.reason for o in self.outcomes if not o.held and o.skipped}
 
     def __str__(self) -> str:
@@ -101,7 +99,7 @@ class Report:
 
 
 def _wide(t: ArrayType) -> ArrayType:
-    """Returns the type with 64 bits, which differences need."""
+    """Returns the type with 64 bits, which finite differences need."""
     return t.with_dtype({"f": dtypes.float64, "c": dtypes.complex128}.get(t.kind, t.dtype))
 
 
@@ -128,11 +126,11 @@ def check_operation(
         high: the largest.
         smooth: False for an operation without derivatives.
         skip: names of laws of the area "operations" to leave out.
-        examples: how many cases of each law; by default its share of what the hypothesis profile says.
+        examples: how many cases of each law; by default its share of the hypothesis profile's number.
 
     Raises:
         LawError: a law fails; it names the law and reproduces the failure.
-        TransformError: nothing says what the operation's values are.
+        TransformError: there is no reference for the operation's values.
 
     >>> import effx, numpy as np
     >>> from effx.ir.ops.elementwise import Sin
@@ -202,24 +200,25 @@ def check_handler(
 ) -> Report:
     """Checks the laws of a user's handler: calls, control flow, batches and derivatives around and inside it.
 
-    For a handler with boxes, programs are drawn of the expressions that it takes: which these are is tried out.
+    For a boxing handler, programs are drawn from the expressions that it supports, which are found by trying.
 
     Args:
         handler: the handler.
-        payload: from a value to what its box carries in the programs that are run; by default `handler.lift`.
-        relation: `(payload, value) -> bool`, what a payload says of the value it stands for; it must hold for the
-            results of random programs at random points: that an interval contains the value, say.
-        exact: False where the lift of a result says more than what the rules make of lifted operands.
-        neutral: True for an intercepting handler that leaves results as they are.
+        payload: from a value to the payload of its box; by default `handler.lift`.
+        relation: `(payload, value) -> bool`, between a payload and the value it stands for, such as that an
+            interval contains the value; it must hold for the results of random programs at random points.
+        exact: False if the lift of a result is more precise than the rules on lifted operands.
+        neutral: True for an intercepting handler that does not change results.
         skip: names of laws of the area "user handlers", or "user interceptors", to leave out.
-        examples: how many cases of each law; by default its share of what the hypothesis profile says.
+        examples: how many cases of each law; by default its share of the hypothesis profile's number.
 
     Returns:
-        Which laws were held, and which say nothing of this handler, and why.
+        The laws that hold, and those that do not apply, with the reason.
 
     Raises:
         LawError: a law fails; it names the law and reproduces the failure.
-        TransformError: the handler takes no expression that programs are drawn of, or an argument is not for its kind.
+        TransformError: the handler supports no expression of drawn programs, or an argument is not for its
+            kind.
 
     >>> from effx.laws.zoo import Bounds, Interval
     >>> check_handler(
@@ -268,7 +267,7 @@ def check_transform(
 
     Args:
         transform: from a function of arrays to a function of the same arguments.
-        oracle: `(f, xs) -> results`, by another way: a difference, a loop, NumPy.
+        oracle: `(f, xs) -> results`, computed in another way: finite differences, a loop, NumPy.
         tolerance: of the comparison with the oracle, relative.
         constructs: which of `CONSTRUCTS` occur in the functions.
         shapes: of their arguments.
@@ -277,7 +276,7 @@ def check_transform(
         results: 1 for functions that return an array, 2 for functions that return a tuple.
         supports: `(form, shapes) -> bool` says which forms of expressions occur.
         skip: names of laws of the area "user transformations" to leave out.
-        examples: how many cases of each law; by default its share of what the hypothesis profile says.
+        examples: how many cases of each law; by default its share of the hypothesis profile's number.
 
     Raises:
         LawError: a law fails; it names the law and reproduces the failure.
@@ -308,7 +307,7 @@ def check_rules(
     skip: Iterable[str] = (),
     examples: int | None = None,
 ) -> None:
-    """Checks a function with rules of its own, of `custom_jvp` or `custom_vjp`: they give its derivative.
+    """Checks that the rules of a `custom_jvp` or `custom_vjp` function give its derivative.
 
     Args:
         function: of arrays, to arrays or pytrees.
@@ -316,7 +315,7 @@ def check_rules(
         low: the least element of drawn arguments.
         high: the largest.
         skip: names of laws of the area "user rules" to leave out.
-        examples: how many cases of each law; by default its share of what the hypothesis profile says.
+        examples: how many cases of each law; by default its share of the hypothesis profile's number.
 
     Raises:
         LawError: a law fails; it names the law and reproduces the failure.

@@ -1,6 +1,6 @@
-"""What laws share: comparison of results, directions, pairings, and differences.
+"""Comparison of results, directions, pairings, and finite differences, for all laws.
 
-Never: compute by a transformation; what is here is the oracles' side.
+Never: compute by a transformation; this is the oracles' side.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from effx.tree.registry import PyTree
 __all__ = ["Data", "arrays", "difference", "directions", "leaves", "numbers", "pairing", "same"]
 
 Data = np.ndarray[Any, Any]
-STEP = 1e-6  # the error of a central difference is about STEP ** 2, that of rounding 1e-16 / STEP
+STEP = 1e-6  # a central difference has an error of about STEP ** 2, rounding one of 1e-16 / STEP
 
 
 def numbers(x: object) -> Data:

@@ -1,8 +1,6 @@
 """Strategies of operations: an instance with operands that it takes, for every class of operations.
 
-A class of your own joins by `register`.
-
-Never: draw a collective; those need an axis, see the laws of the area "parallel".
+Register a class of your own with `register`.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +42,7 @@ Builder = Callable[[st.DrawFn, Sequence[DType]], Drawn]
 WIDE = (dtypes.float64, dtypes.complex128)
 i32 = dtypes.int32
 
-# No tangent, or one that is not the slope.
+# Without a tangent, or with one that is not the slope.
 UNSMOOTH = frozenset({"StopGradient", "ReducePrecision", "NextAfter", "Bitcast"})
 
 BUILDERS: dict[type[AnyOperation], Builder] = {}
@@ -53,9 +51,9 @@ BUILDERS: dict[type[AnyOperation], Builder] = {}
 def register(kind: type[AnyOperation]) -> Callable[[Builder], Builder]:
     """Registers how instances of an operation class are drawn, for `operations` and the laws of operations.
 
-    The decorated function gets hypothesis' `draw` and the dtypes that are wanted, and returns an instance,
-    the types of its operands, and an interval for each to draw the elements from; the last interval
-    stands for the rest.
+    The decorated function gets hypothesis' `draw` and the dtypes asked for, and returns an instance, the
+    types of its operands, and an interval for each to draw the elements from; the last interval serves for
+    the rest.
 
     Args:
         kind: the operation class.
@@ -80,7 +78,7 @@ def domain_of(op: AnyOperation) -> Domain:
 
 
 def operands_of(types: Sequence[ArrayType], domains: Sequence[Domain], seed: int) -> tuple[Array, ...]:
-    """Draws generic operands: of few digits, and hardly two the same."""
+    """Draws generic operands: with few digits, and rarely equal."""
     rng = np.random.default_rng(seed)
     found: list[Array] = []
     for i, t in enumerate(types):
@@ -101,7 +99,7 @@ def operands_of(types: Sequence[ArrayType], domains: Sequence[Domain], seed: int
 
 
 def of_kinds(kinds: str, wanted: Sequence[DType]) -> list[DType]:
-    """Returns the wanted dtypes of some kinds; the first of a kind where none is wanted."""
+    """Returns the dtypes asked for of some kinds; the first of the kinds if there are none."""
     every = [d for k in "fiubc" if k in kinds for d in DTYPES[k]]
     return [d for d in every if d in wanted] or every
 
@@ -194,7 +192,7 @@ def _all_parametric() -> None:
     _parametric(
         v.Convert,
         "fi",
-        # Only between types that lose nothing, so that the result may be differentiated.
+        # Only lossless conversions, so that the result can be differentiated.
         lambda draw, t: v.Convert(draw(st.sampled_from((dtypes.complex128, dtypes.float64)))),
     )
     _parametric(v.Bitcast, "iu", lambda draw, t: v.Bitcast(dtypes.uint8))
@@ -326,7 +324,8 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 @register(Scatter)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     t = typed(draw, "fi", wanted, (4, 3))
-    # One start, or ends that add: what several starts in one place replace or multiply is not one number.
+    # One start, or updates that are summed: overlapping updates that replace or multiply have no unique
+    # result.
     how = draw(st.sampled_from(COMBINERS))
     if how == "add":
         return (
@@ -465,10 +464,10 @@ def operations(
     Args:
         kinds: operation classes; all by default.
         smooth: True for operations with derivatives, on 64-bit operands.
-        dtypes: which dtypes are wanted, where the class has the choice; all by default.
+        dtypes: the dtypes to draw from, where the class has the choice; all by default.
 
     Raises:
-        TransformError: nothing says how to draw a class; `register` it.
+        TransformError: a class is not registered.
 
     >>> from hypothesis import find
     >>> from effx.ir.ops.elementwise import Sin

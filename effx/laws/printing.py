@@ -1,6 +1,6 @@
-"""Values as Python source: what a failing law prints can be pasted and run.
+"""Values as Python source: the report of a failing law can be pasted and run.
 
-Never: import a module of users' for them; what cannot be imported is named in a comment.
+A class or function that cannot be imported is named in a comment.
 """
 
 import sys
@@ -106,7 +106,7 @@ class Printer:
 
     def _data(self, data: "np.typing.NDArray[np.generic]") -> str:
         if data.dtype.kind in "fV" and data.dtype.itemsize < 8:
-            # The shortest number that rounds to the element, rather than all digits of it.
+            # The shortest number that rounds to the element.
             data = np.asarray([float(str(v)) for v in data.ravel()]).reshape(data.shape)
         return _numbers(data.tolist())
 
@@ -116,7 +116,7 @@ class Printer:
         return name
 
     def _named(self, value: "type | Callable[..., object]") -> str:
-        """Names a class or function, with an import where that works."""
+        """Names a class or function, with an import if possible."""
         module, name = value.__module__, value.__qualname__
         here: object = sys.modules.get(module)
         for part in name.split("."):
@@ -129,7 +129,7 @@ class Printer:
             name = name if name.isidentifier() else "your_function"
             code = getattr(value, "__code__", None)
             place = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else module
-            note = f"# {name} is yours, from {place}: put it here."
+            note = f"# {name} is yours, from {place}: define it here."
             if note not in self.notes:
                 self.notes.append(note)
         return name

@@ -1,8 +1,6 @@
 """Strategies of whole typed programs: functions of arrays with calls, branches and loops, that shrink.
 
-A drawn program *is* its Python source, so that what a failing law prints is what was run.
-
-Never: draws but through hypothesis.
+A drawn program *is* its Python source, so a failing law prints the program that ran.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +25,7 @@ CONSTRUCTS = ("jit", "cond", "scan", "while", "fori", "switch", "map", "checkpoi
 SHAPES: tuple[Shape, ...] = ((), (3,), (2, 3), (1,), (4,), (0,), (3, 2))
 NAMESPACE: dict[str, object] = {"np": np, "effx": effx, "enp": enp, "lax": lax}
 MOST_ELEMENTS = 12
-CARRIED = 4.0  # the bound of what a loop carries
+CARRIED = 4.0  # the bound of a loop's carry
 
 Supports = Callable[[str, tuple[Shape, ...]], bool]
 
@@ -41,7 +39,8 @@ class TypedProgram:
         source: a Python function `f`, which uses the names `np`, `effx`, `enp` and `lax`.
         shapes: of its parameters.
         dtype: of its parameters.
-        known: True where the last parameter decides branches, and is never boxed by a handler under test.
+        known: True if the predicates depend on the last parameter only, which the handler under test never
+            boxes.
     """
 
     source: str
@@ -87,7 +86,7 @@ class Options:
         shapes: of the arguments.
         most_arguments: how many arguments, at most.
         dtype: of the arguments.
-        decided: True where plain values decide branches and ends of loops: a last argument `known`.
+        decided: True if branches and conditions depend on plain values only: a last argument `known`.
         results: how many results, at most.
         supports: says whether a form of expression may be used on these shapes; all if None.
     """
@@ -139,7 +138,7 @@ class Writer:
         """Writes one or more statements."""
         self.step(indent, scope, depth)
         for _ in range(most - 1):
-            # Asked before each, so that a statement can be left out together with its question.
+            # Drawn before each statement, so that shrinking removes a statement together with its draw.
             if self.draw(st.integers(0, 3)) == 0:
                 return
             self.step(indent, scope, depth)
@@ -224,13 +223,13 @@ class Writer:
         depth: int,
         want: Shape | None = None,
     ) -> Value:
-        """Writes a function's body, which may read what is outside; returns its result's value."""
+        """Writes a function's body, which may close over values; returns its result's value."""
         scope = [*outer, *parameters]
         start = len(scope)
         self.steps(indent, scope, depth, 2)
         latest = scope[-1]
         if want is not None and len(scope) > start and latest.shape != want:
-            # What was computed last goes into a result of another shape as a sum.
+            # The last value is summed if the result has another shape.
             text = "{0} + enp.sum({1}) * 0.1"
             base = next(v for v in reversed([*parameters, *scope[start:]]) if v.shape == want)
             bound = base.bound + latest.bound * max(int(np.prod(latest.shape)), 1) * 0.1
@@ -246,7 +245,7 @@ class Writer:
         return result
 
     def predicate(self, scope: Sequence[Value]) -> str:
-        """Returns the source of what decides a branch."""
+        """Returns the source of a predicate."""
         if self.options.decided:
             return f"known * {self.draw(st.sampled_from([1.0, -1.0, 0.3]))} > 0.1357"
         x = self.pick(scope)
@@ -290,7 +289,7 @@ def _branches(writer: Writer, indent: int, scope: list[Value], depth: int, count
 
 
 def _scan(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
-    """A scan with one to three carried values; what becomes of each is drawn, as are the outputs."""
+    """A scan with one to three carries; the next value of each is drawn, as are the outputs."""
     draw = writer.draw
     carried = [writer.pick(scope, lambda v: v.bound <= CARRIED) for _ in range(draw(st.integers(1, 3)))]
     inits = [v for v in carried if v is not None]
@@ -304,7 +303,7 @@ def _scan(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
     writer.line(indent + 1, f"({', '.join(p.name for p in parameters)},) = carry")
     y = writer.body(indent + 1, [*slices, *parameters], scope, depth, inits[0].shape)
     inside = [*scope, *slices, *parameters, y]
-    # The first carry becomes what was computed; others stay, are exchanged, or become what is around.
+    # The first carry becomes the body's value; others stay, are exchanged, or become a closed-over value.
     following = [y, *[writer.pick(inside, _fits_carry(p)) or p for p in parameters[1:]]]
     outputs = [
         v
@@ -325,7 +324,7 @@ def _scan(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
 
 
 def _fits_carry(parameter: Value) -> Callable[[Value], bool]:
-    """Says which values a carried one may become."""
+    """Says which values may be the next carry."""
     return lambda v: v.shape == parameter.shape and v.bound <= CARRIED
 
 
@@ -421,7 +420,7 @@ def programs(
     results: int = 2,
     supports: Supports | None = None,
 ) -> st.SearchStrategy[TypedProgram]:
-    """Draws functions of arrays: typed, total on arguments between -1 and 1, and printed as they are run.
+    """Draws functions of arrays: typed, and total on arguments between -1 and 1.
 
     Args:
         constructs: which of `CONSTRUCTS` may occur; none for straight-line code.
@@ -431,7 +430,7 @@ def programs(
         shapes: what shapes arguments have.
         most_arguments: how many arguments.
         dtype: a floating dtype, of all values.
-        decided: True where no argument but a last one, `known`, decides branches and ends of loops.
+        decided: True if branches and conditions depend on no argument but the last, `known`.
         results: 1 for functions that return an array, 2 for functions that return a tuple of one or two.
         supports: `(form, shapes) -> bool` says which forms of expression may occur.
 

@@ -1,10 +1,8 @@
 """Control flow as plain Python: the oracle of loops, branches and calls.
 
-`python_form(f)` is the function `f` with `lax.scan`, `lax.cond` and their like replaced by Python loops
-and `if`, and `effx.jit`, `effx.checkpoint` and `effx.vmap` by calls, by putting other modules in the place of
-`lax` and `effx` among its globals. It shares nothing with the interpreters of effx, which it is compared with.
-
-Never: perform an operation that holds a program.
+`python_form(f)` is the function `f` with `lax.scan`, `lax.cond` and their like replaced by Python loops and
+`if`, and `effx.jit`, `effx.checkpoint` and `effx.vmap` by calls, by replacing the modules `lax` and `effx`
+among its globals. It shares nothing with the interpreters of effx, which it is compared with.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,4 @@
-"""The registry: what a law is, how it is run over drawn cases, and the error that reproduces a failure.
-
-Never: state a law.
-"""
+"""The registry: laws, how they run on drawn cases, and the error that reproduces a failure."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -65,19 +62,19 @@ class LawError(AssertionError):
 
 @final
 class NotApplicable(Exception):  # noqa: N818 - no error: the law says nothing of the case
-    """A law says nothing of a case; why, stands in the text."""
+    """A law does not apply to a case; the text gives the reason."""
 
 
 @final
 @attrs.frozen
 class Outcome:
-    """What became of a law that was run and did not fail.
+    """The outcome of a law that did not fail.
 
     Attributes:
         law: its name.
-        held: in how many cases it held.
-        skipped: of how many cases it says nothing.
-        reason: why, of the last such case.
+        held: the number of cases in which it held.
+        skipped: the number of cases to which it does not apply.
+        reason: the reason for the last such case.
     """
 
     law: str
@@ -98,7 +95,7 @@ class Law:
         function: checks one case: raises where the law fails.
         strategy: draws the function's arguments, as a tuple.
         compiles: True where cases run on XLA; others run on the NumPy reference, which compiles nothing.
-        share: the part of the profile's number of examples that is drawn; compiling is dear.
+        share: the part of the profile's number of examples that is drawn; compiling is slow.
     """
 
     name: str
@@ -110,7 +107,7 @@ class Law:
     share: float = 1.0
 
     def __call__(self, *case: object) -> None:
-        """Checks one case, in 64 bits; one of which the law says nothing passes.
+        """Checks one case, in 64 bits; passes where the law does not apply.
 
         Raises:
             LawError: the law fails, or the library does.
@@ -118,7 +115,7 @@ class Law:
         self.check(case)
 
     def check(self, case: Case) -> str | None:
-        """Checks one case; returns why the law says nothing of it, None where it holds.
+        """Checks one case; returns the reason if the law does not apply, None if it holds.
 
         Raises:
             LawError: the law fails, or the library does.
@@ -147,11 +144,11 @@ class Law:
         """Checks drawn cases and shrinks the first that fails.
 
         Args:
-            examples: how many; by default the law's share of what the hypothesis profile says.
-            strategy: draws cases in place of the law's own.
+            examples: how many; by default the law's share of the hypothesis profile's number.
+            strategy: draws cases instead of the law's own.
 
         Returns:
-            In how many cases the law held, and of how many it says nothing.
+            The numbers of cases in which the law held, and to which it does not apply.
 
         Raises:
             LawError: with the smallest failing case that was found.
@@ -176,7 +173,7 @@ class Law:
         try:
             attempt()
         except FlakyFailure as flaky:
-            # What fails once and not again is a failure all the same: of a cache, say.
+            # A failure that does not repeat is still a failure, of a cache perhaps.
             for error in flaky.exceptions:
                 if isinstance(error, LawError):
                     error.add_note("The case failed once and did not when it was run again.")
@@ -188,13 +185,13 @@ class Law:
 
 @final
 class NumPyFirst(Handler):
-    """The reference handler, but that an operation of a user's without a rule there runs on XLA."""
+    """The reference handler, except that a user's operation without a rule runs on XLA."""
 
     name = "reference"
     intercepts = True
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Runs one operation on NumPy, if it is known there."""
+        """Runs one operation on NumPy, if it has a rule there."""
         if isinstance(op, HigherOrder) or Reference.rules.find(type(op)) is not None:
             return Reference().handle(frame, op, operands)
         return forward(op, operands)

@@ -1,9 +1,7 @@
 """Stacks of transformations that leave a function's values as they are.
 
-Each layer puts a handler, a call, a branch or a loop around a function of arrays. Whatever the order, the
-stacked function gives what the function gives.
-
-Never: a layer that changes a value.
+Each layer puts a handler, a call, a branch or a loop around a function of arrays. In any order, the stacked
+function returns the function's results.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +41,7 @@ class Forwarding(Handler):
 @final
 @attrs.frozen
 class Idle(BoxHandler[Array]):
-    """A handler of boxes that has none."""
+    """A boxing handler without boxes."""
 
     def lift(self, x: Array) -> Array:
         """The value itself."""
@@ -148,8 +146,8 @@ def handlers(
 
     Args:
         layers: which of `LAYERS` may occur.
-        most: how many stand on one another, at most.
-        least: and at least.
+        most: the largest number of layers.
+        least: the smallest.
 
     >>> from hypothesis import find
     >>> find(handlers(), lambda stack: len(stack.layers) == 2)

@@ -1,7 +1,4 @@
-"""What users have checked: handlers, transformations and functions with rules, as cases of laws.
-
-Never: state a law.
-"""
+"""Users' handlers, transformations and functions with rules, as cases of laws."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, final
@@ -49,9 +46,9 @@ class HandlerSubject:
 
     Attributes:
         handler: the handler.
-        payload: from a value to what its box carries; `handler.lift` if None.
-        relation: `(payload, value) -> bool` must hold for what the handler makes of every value; None for no such.
-        exact: True where what the handler makes of lifted values is the lifted result.
+        payload: from a value to its payload; `handler.lift` if None.
+        relation: `(payload, value) -> bool` must hold for every value and its payload; None if there is none.
+        exact: True if the results of lifted arguments are the lifted results.
     """
 
     handler: AnyHandler
@@ -73,12 +70,12 @@ class HandlerSubject:
         known: bool = True,
         boxed: Callable[[int], bool] = lambda i: True,
     ) -> list[PyTree]:
-        """Runs a function under the handler and returns what each result carries.
+        """Runs a function under the handler and returns the payloads of the results.
 
         Args:
             f: the function.
             xs: its arguments.
-            known: True where the last argument stays plain.
+            known: True if the last argument stays plain.
             boxed: says which of the others become boxes.
         """
         last = len(xs) - 1
@@ -108,11 +105,11 @@ class HandlerSubject:
             return None if type(result) is Box and result.frame is frame else "the result carries nothing"
 
     def supports(self, text: str, shapes: tuple[Shape, ...]) -> bool:
-        """Says whether a form of expression can be used under the handler."""
+        """Says whether the handler supports a form of expression."""
         return self.refuses(text, shapes) is None
 
     def constructs(self) -> tuple[str, ...]:
-        """Returns what control flow a Python loop can stand for, under the handler."""
+        """Returns the control flow that equals Python's under the handler."""
         rows = self.supports("{0}[0]", ((3,),)) and self.supports("enp.stack([{0}, {0}])", ((3,),))
         return (*CARRYING, *STACKING) if rows else CARRYING
 
@@ -133,12 +130,12 @@ class HandlerSubject:
 
     @property
     def has_primal(self) -> bool:
-        """True where plain values decide branches."""
+        """True if plain values choose branches."""
         return self.handler.primal(self.carry(enp.zeros(()))) is not None
 
     @property
     def has_join(self) -> bool:
-        """True where branches that were both run can be joined."""
+        """True if the results of two branches can be joined."""
         return type(self.handler).join is not BoxHandler.join
 
 
@@ -162,7 +159,7 @@ def _handler_cases(draw: st.DrawFn, subjects: tuple[HandlerSubject, ...]) -> tup
 
 
 def handler_cases(*subjects: HandlerSubject) -> st.SearchStrategy[tuple[object, ...]]:
-    """Draws a handler, a program that it can run, and a point; the last argument, `known`, is to stay plain."""
+    """Draws a handler, a program that it can run, and a point; the last argument, `known`, stays plain."""
     return _handler_cases(subjects)
 
 
@@ -173,17 +170,18 @@ class InterceptSubject:
 
     Attributes:
         handler: the handler.
-        neutral: True where it leaves a function's results as they are.
+        neutral: True if it does not change a function's results.
     """
 
     handler: InterceptHandler[PyTree]
     neutral: bool = False
 
     def run(self, f: Callable[..., PyTree], xs: Sequence[Array]) -> PyTree:
-        """Returns what the handler's return clause gives: the result, a state, what was collected.
+        """Returns the result of the handler's return clause: the function's result, a state, collected
+        values.
 
         Raises:
-            NotApplicable: the handler collects values, and refuses the program, for a name that is taken twice say.
+            NotApplicable: the handler collects values and refuses the program, for a repeated name, say.
         """
         try:
             return self.handler.run(f, *xs)
@@ -211,7 +209,8 @@ class InterceptSubject:
 @st.composite
 def _intercept_cases(draw: st.DrawFn, subjects: tuple[InterceptSubject, ...]) -> tuple[object, ...]:
     subject = draw(st.sampled_from(subjects))
-    # A vmap inside chooses what it does once for all members; branches must collect alike, which random ones do not.
+    # An inner vmap acts once for all batch elements; and branches must collect alike, which random ones do
+    # not.
     left_out = ("vmap", "cond", "switch") if subject.handler.collects else ("vmap",)
     constructs = [c for c in CONSTRUCTS if c not in left_out]
     f, xs = draw(cases(programs(constructs=constructs, most_steps=3)))
@@ -237,7 +236,7 @@ def stepping(handler: H) -> H:
 
 
 class Oracle(Protocol):
-    """What a transformed function must give: computed in another way."""
+    """The expected results of a transformed function, computed in another way."""
 
     def __call__(self, f: Callable[..., PyTree], xs: Sequence[Array]) -> PyTree:
         """Returns the expected results."""
@@ -251,7 +250,7 @@ class TransformSubject:
 
     Attributes:
         transform: from a function of arrays to a function of the same arguments.
-        oracle: what the result must be.
+        oracle: computes the expected result.
         tolerance: relative, of the comparison with the oracle.
     """
 

@@ -1,7 +1,4 @@
-"""The table of laws, docs/laws.md: each with its statement and the test that holds it.
-
-Never: be edited by hand; `python -m effx.laws > docs/laws.md` writes it.
-"""
+"""The table of laws, docs/laws.md: each with its statement and the test that holds it."""
 
 from effx.laws.registry import AREAS, LAWS
 

@@ -1,10 +1,8 @@
-"""What random programs are made of: forms of expressions with the shapes and sizes of what they give.
+"""The expressions of random programs, with the shapes and bounds of their results.
 
 A form carries a bound of its result's magnitude, so that programs stay away from overflow and from
 differences that lose their digits. Comparisons are with constants that no drawn number equals, so that
-two ways to compute the same take the same branch.
-
-Never: draws.
+rounding changes no branch.
 """
 
 from collections.abc import Callable
@@ -28,7 +26,7 @@ class Value:
     Attributes:
         name: an expression, mostly a name.
         shape: its shape.
-        bound: what its elements do not exceed in magnitude.
+        bound: of its elements' magnitudes.
     """
 
     name: str
@@ -44,7 +42,7 @@ class Form:
     Attributes:
         text: with `{0}`, `{1}` for the operands.
         bound: from the operands' bounds to the result's.
-        smooth: True where it has derivatives everywhere that count.
+        smooth: True if it is differentiable at all drawn points.
     """
 
     text: str
@@ -75,7 +73,7 @@ BINARY = (
     Form("{0} * {1}", lambda a, b: a * b),
     Form("{0} - {1}", lambda a, b: a + b),
     Form("{0} / ({1} * {1} + 1.5)", lambda a, b: a),
-    # Both cases and their slopes agree where the predicate flips.
+    # Both cases and their slopes agree where the predicate changes.
     Form("enp.where({0} - {1} > 0, enp.sin({0} - {1}), {0} - {1})", lambda a, b: a + b),
     Form("enp.maximum({0}, {1})", lambda a, b: max(a, b), smooth=False),
     Form("enp.minimum({0}, {1})", lambda a, b: max(a, b), smooth=False),
@@ -85,7 +83,7 @@ BINARY = (
 @final
 @attrs.frozen
 class Moved:
-    """An expression that moves or gathers up the elements of one array.
+    """An expression that moves or reduces the elements of one array.
 
     Attributes:
         text: with `{0}` for the operand.

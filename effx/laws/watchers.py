@@ -1,6 +1,6 @@
-"""Intercepting handlers and operations with effects that the suite is run on, written as a user writes them.
+"""The suite's own intercepting handlers and operations with effects, written as a user writes them.
 
-Never: use what a user cannot.
+Never: use a private name.
 """
 
 from typing import ClassVar, cast, final
@@ -49,14 +49,14 @@ class Totals:
 
 @attrs.frozen
 class Tally(InterceptHandler[Totals]):
-    """Counts operations, and mixes their values into a number that depends on their order."""
+    """Counts operations, and mixes their values into a digest that depends on their order."""
 
     def initial(self) -> Totals:
         """Nothing yet."""
         return Totals(enp.int32(0), enp.float64(0.0))
 
     def merge_states(self, a: Totals, b: Totals) -> Totals:
-        """Both members': a sum."""
+        """The sum over both replicas."""
         return Totals(a.count + b.count, a.last + b.last)
 
     def returns(self, result: PyTree, frame: Frame) -> PyTree:
@@ -72,23 +72,23 @@ def _(site: Site[Tally, Totals], op: Sin | Mul | Exp | Tanh, *operands: Array) -
 
 
 def digest(state: Totals, y: Array) -> Totals:
-    """The state after a value; the order of values counts."""
+    """The state after a value; it depends on the order of values."""
     return Totals(state.count + 1, state.last * 0.7 + enp.sum(y).astype(enp.float64))
 
 
 @attrs.frozen
 class Gather(InterceptHandler[None]):
-    """Collects what sines and cosines are taken of, in order, under one name."""
+    """Collects the operands of sines and cosines, in order, under one name."""
 
     collects: ClassVar[bool] = True
 
     def collect(self, frame: Frame, name: str, value: PyTree) -> None:
-        """Adds to what there is under the name."""
+        """Appends to the values of the name."""
         before = cast("tuple[Array, ...]", frame.collected.get(name, ()))
         frame.collected[name] = (*before, *value)
 
     def returns(self, result: PyTree, frame: Frame) -> PyTree:
-        """The result with what was collected."""
+        """The result with the collected values."""
         return result, dict(frame.collected)
 
 
@@ -103,7 +103,7 @@ class Scale(InterceptHandler[None]):
     """Multiplies sines and hyperbolic tangents.
 
     Attributes:
-        factor: by what.
+        factor: the factor.
     """
 
     factor: float
@@ -150,14 +150,14 @@ class Note(ArrayOperation):
         return types[0]
 
     def decompose(self, *operands: Value) -> Array:
-        """The operand, which nobody asked about."""
+        """The operand."""
         return cast("Array", operands[0]) * 1.0
 
 
 @final
 @attrs.frozen
 class Ask(ArrayOperation):
-    """A value that a handler is to supply, of the operand's type."""
+    """Asks a handler for a value of the operand's type."""
 
     effects = frozenset({ASK})
 
@@ -169,10 +169,10 @@ class Ask(ArrayOperation):
 @final
 @attrs.frozen
 class Reply(InterceptHandler[Array]):
-    """Supplies values and takes notes; its state counts both.
+    """Handles `Ask` and `Note`; its state counts both.
 
     Attributes:
-        factor: what an operand is multiplied by for an answer.
+        factor: the answer is the operand times this.
     """
 
     factor: float
@@ -183,7 +183,7 @@ class Reply(InterceptHandler[Array]):
         return enp.int32(0)
 
     def merge_states(self, a: Array, b: Array) -> Array:
-        """Both members': a sum."""
+        """The sum over both replicas."""
         return a + b
 
     def returns(self, result: PyTree, frame: Frame) -> PyTree:

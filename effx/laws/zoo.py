@@ -1,6 +1,6 @@
-"""Handlers that the suite is run on, written as a user writes them: intervals, dual numbers, sizes, depths.
+"""The suite's own boxing handlers, written as a user writes them: intervals, dual numbers, sizes, depths.
 
-Never: use what a user cannot.
+Never: use a private name.
 """
 
 from typing import ClassVar, final
@@ -20,7 +20,7 @@ __all__ = ["Bounds", "Depth", "DualNumber", "DualNumbers", "Interval", "Magnitud
 @final
 @attrs.frozen(eq=False)
 class Bounds:
-    """What a value lies between.
+    """Bounds of a value.
 
     Attributes:
         low: the lower bound.
@@ -80,7 +80,7 @@ def _(op: Max | Min, x: Bounds, y: Bounds) -> Bounds:
 
 @Interval.rule(Sin, Cos)
 def _(op: Sin | Cos, x: Bounds) -> Bounds:
-    # 1-Lipschitz, and at most 1: op(middle) give or take the radius.
+    # 1-Lipschitz and at most 1: op(middle) plus or minus the radius.
     middle, radius = (x.low + x.high) * 0.5, (x.high - x.low) * 0.5
     y = op(middle)
     return Bounds(enp.maximum(y - radius, -1.0), enp.minimum(y + radius, 1.0))
@@ -149,7 +149,7 @@ def _(op: Exp, x: DualNumber) -> DualNumber:
 @final
 @attrs.frozen(eq=False)
 class Size:
-    """What a value does not exceed in magnitude.
+    """A bound of a value's magnitude.
 
     Attributes:
         most: the bound, of the value's type.
@@ -161,7 +161,7 @@ class Size:
 @final
 @attrs.frozen
 class Magnitude(BoxHandler[Size]):
-    """Bounds of magnitudes; no plain value decides a branch under it."""
+    """Bounds of magnitudes; without a primal, so that no branch is chosen."""
 
     def lift(self, x: Array) -> Size:
         """The magnitude itself."""
@@ -214,12 +214,12 @@ class Tagged:
 @final
 @attrs.frozen
 class Depth(BoxHandler[Tagged]):
-    """Counts how deep a value lies in elementwise operations; others lose the count."""
+    """Counts the elementwise operations behind each element; other operations reset the count."""
 
     default: ClassVar[Default] = "forward"
 
     def lift(self, x: Array) -> Tagged:
-        """Nothing behind it."""
+        """No operations yet."""
         return Tagged(x, enp.zeros(x.shape, enp.int32))
 
     def primal(self, payload: Tagged) -> Array:

@@ -1,6 +1,6 @@
 """The laws, a file for each area; importing this registers them all.
 
-Never: hold a strategy that users need; those stand in `effx.laws`.
+Never: hold a strategy that users need; those are in `effx.laws`.
 """
 
 from effx.laws.areas import (

@@ -1,7 +1,4 @@
-"""Laws of vjp and grad: the adjoint of the tangent, in every arrangement of modes.
-
-Never: compare reverse mode with nothing but itself where forward mode or a difference can tell.
-"""
+"""Laws of vjp and grad: the adjoint of the tangent, in every arrangement of modes."""
 
 import effx
 import effx.numpy as enp
@@ -16,7 +13,7 @@ AREA = "vjp"
 
 
 def everywhere(xs: Points) -> tuple[int, ...]:
-    """Returns the places of all arguments."""
+    """Returns the indices of all arguments."""
     return tuple(range(len(xs)))
 
 

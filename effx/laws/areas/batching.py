@@ -1,7 +1,4 @@
-"""Laws of vmap: a batch is a loop over its members, wherever their axis stands.
-
-Never: bind a name; the area "parallel" does.
-"""
+"""Laws of vmap: a batch is a loop over its elements, for every index of the batch axis."""
 
 import effx
 import effx.numpy as enp
@@ -43,7 +40,7 @@ def shared_arguments_are_repeated(f: Function, xs: Points) -> None:
         same(batched(f, in_axes=axes)(*shared), batched(f)(*repeated))
 
 
-@law(AREA, "vmap f with the members' axis at k = vmap f of the moved axis, in and out", SMALL)
+@law(AREA, "vmap f with the batch axis at k = vmap f of the moved axis, in and out", SMALL)
 def axes_may_stand_anywhere(f: Function, xs: Points) -> None:
     bs = batch(xs)
     want = batched(f)(*bs)
@@ -52,12 +49,12 @@ def axes_may_stand_anywhere(f: Function, xs: Points) -> None:
     same(tree.map(lambda y: enp.moveaxis(y, -1, 0), batched(f, out_axes=-1)(*bs)), want)
 
 
-@law(AREA, "vmap f of one member = f of it", ANY)
+@law(AREA, "vmap f of a batch of one = f of its element", ANY)
 def batches_of_one(f: Function, xs: Points) -> None:
     same(batched(f)(*[x[None] for x in xs]), tree.map(lambda y: y[None], f(*xs)))
 
 
-@law(AREA, "vmap f(p xs) = p(vmap f(xs)) for a permutation p of the members", ANY)
+@law(AREA, "vmap f(p xs) = p(vmap f(xs)) for a permutation p of the batch elements", ANY)
 def members_do_not_see_one_another(f: Function, xs: Points) -> None:
     bs = batch(xs, 3)
     order = enp.asarray([2, 0, 1])

@@ -1,7 +1,4 @@
-"""Laws of the handler calculus: perform, forward, the stack, scopes, escape.
-
-Never: ask what a built-in transformation computes; other areas do.
-"""
+"""Laws of the handler calculus: perform, forward, the stack, scopes, escape."""
 
 import threading
 from typing import TypeVar
@@ -40,7 +37,7 @@ AREA = "handler calculus"
 
 
 class Log(Handler):
-    """Writes down the names of the operations that it sees."""
+    """Records the names of the operations that it sees."""
 
     intercepts = True
 
@@ -84,7 +81,7 @@ def performed_is_staged(f: Function, xs: Points) -> None:
     with handle(log):
         f(*xs)
     program = effx.make_jaxpr(f)(*xs)
-    # Literals and constants of the host are converted without an operation under both.
+    # Literals and host constants are converted without an operation.
     assert log.names == [e.op.name for e in program.equations], (log.names, str(program))
 
 
@@ -159,7 +156,7 @@ def boxes_do_not_escape(f: Function, xs: Points) -> None:
         assert name in str(raised(EscapedBoxError, lambda: enp.sin(kept[0])))
 
 
-@law(AREA, "a frame of h inside a frame of h leaves the outer one's boxes alone", SMALL)
+@law(AREA, "a frame of h inside a frame of h does not touch the outer one's boxes", SMALL)
 def frames_of_one_handler_are_apart(f: Function, xs: Points) -> None:
     vs = directions(xs)
     want = effx.jvp(f, tuple(xs), vs)

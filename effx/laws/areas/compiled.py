@@ -1,7 +1,4 @@
-"""Laws of jit: compiled or not, nested or not, the function is the same.
-
-Never: compile what is large.
-"""
+"""Laws of jit: compiled or not, nested or not, the function is the same."""
 
 import numpy as np
 

@@ -1,7 +1,4 @@
-"""Laws of control flow: loops and branches are what Python's are, under every transformation.
-
-Never: compile.
-"""
+"""Laws of control flow: loops and branches agree with Python's, under every transformation."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +18,7 @@ from effx.tree.registry import PyTree
 
 AREA = "control flow"
 
-# A step of a loop: of a carried array and a row, to the next carry and an output.
+# A loop's body: from the carry and a row to the next carry and an output.
 STEPS = cases(
     programs(
         constructs=("cond", "jit", "checkpoint", "fori"),
@@ -35,7 +32,7 @@ STEPS = cases(
 
 
 def step_of(f: Function) -> Function:
-    """Makes a scan's body of a function of one array: it keeps the carry's type."""
+    """Makes a scan's body of a function of one array: the carry's type does not change."""
 
     def step(carry: Array, row: Array) -> tuple[Array, Array]:
         y = f(carry * 0.8 + row)
@@ -49,7 +46,7 @@ ROWS = (0.3, -0.6, 0.9, 0.2)
 
 
 def rows(count: int = 4) -> Array:
-    """Returns what scans run over."""
+    """Returns the rows of a scan."""
     return enp.asarray(ROWS[:count])
 
 
@@ -70,7 +67,7 @@ def gradients_of_control_flow(f: Function, xs: Points) -> None:
     same(effx.grad(loss(f), places)(*xs), effx.grad(loss(python_form(f)), places)(*xs))
 
 
-@law(AREA, "vmap of control flow, whose members part ways = a loop of its Python form", LOOPS, share=0.6)
+@law(AREA, "vmap of control flow with batched predicates = a loop of its Python form", LOOPS, share=0.6)
 def batches_of_control_flow(f: Function, xs: Points) -> None:
     bs = batch(xs, 3)
     same(effx.vmap(lambda *ys: f(*ys))(*bs), looped(python_form(f), bs))
@@ -90,7 +87,7 @@ def gradients_of_batched_control_flow(f: Function, xs: Points) -> None:
     same(got, effx.grad(loss(lambda *ys: looped(python_form(f), ys)), places)(*bs))
 
 
-@law(AREA, "second derivatives of control flow = of its Python form", LOOPS)
+@law(AREA, "second derivatives of control flow = those of its Python form", LOOPS)
 def second_derivatives_of_control_flow(f: Function, xs: Points) -> None:
     vs, places = directions(xs), tuple(range(len(xs)))
 
@@ -106,7 +103,7 @@ def tangent(f: Function) -> Function:
 
 
 def gradient(f: Function) -> Function:
-    """The gradient of a weighted sum by all arguments."""
+    """The gradient of a weighted sum with respect to all arguments."""
     return lambda *xs: effx.grad(loss(f), tuple(range(len(xs))))(*xs)
 
 
@@ -116,7 +113,7 @@ def linearized(f: Function) -> Function:
 
 
 def batched(f: Function) -> Function:
-    """The function on a batch that is made of its point."""
+    """The function on a batch made of its point."""
     return lambda *xs: effx.vmap(lambda *ys: f(*ys))(*batch(xs))
 
 
@@ -126,12 +123,13 @@ def saved(f: Function) -> Function:
 
 
 def in_turn(f: Function) -> Function:
-    """The same batch, one member after the other."""
+    """The same batch, one element after the other."""
     return lambda *xs: looped(f, batch(xs))
 
 
 Transformation = Callable[[Function], Function]
-# Each takes the ways to batch and to save: at once and by checkpoint, or in turn and not, where Python decides.
+# Each takes the functions that batch and save: `vmap` and `checkpoint`, or for Python's control flow a loop
+# and none.
 ARRANGEMENTS: dict[str, Callable[[Function, Transformation, Transformation], Function]] = {
     "linearize": lambda f, many, save: linearized(f),
     "grad of jvp": lambda f, many, save: gradient(tangent(f)),
@@ -201,7 +199,7 @@ def scans_reverse(f: Function, xs: Points) -> None:
     same((last, ys), (other, reverse[::-1]))
 
 
-@law(AREA, "scan with k steps a turn = scan", STEPS)
+@law(AREA, "scan with k steps unrolled in an iteration = scan", STEPS)
 def scans_unroll(f: Function, xs: Points) -> None:
     step = step_of(f)
     want = lax.scan(step, xs[0], rows())
@@ -285,7 +283,7 @@ def maps_are_batches(f: Function, xs: Points) -> None:
     same(effx.vmap(lambda x: f(x))(b), want)
 
 
-@law(AREA, "vmap(cond) with a predicate for each member = where", STEPS)
+@law(AREA, "vmap(cond) with a batched predicate = where", STEPS)
 def batched_predicates_select(f: Function, xs: Points) -> None:
     (b,) = batch(xs[:1], 3)
     taken = enp.asarray([True, False, True])

@@ -1,7 +1,4 @@
-"""Laws of custom rules and rematerialisation: a true rule changes nothing, and a rule is what is used.
-
-Never: state a rule that is wrong without saying so in the law.
-"""
+"""Laws of custom rules and rematerialisation: a true rule changes nothing, and rules are used."""
 
 import effx
 import effx.numpy as enp
@@ -45,7 +42,7 @@ def with_vjp(f: Function, factor: float = 1.0) -> Function:
 
 
 def everywhere(xs: Points) -> tuple[int, ...]:
-    """Returns the places of all arguments."""
+    """Returns the indices of all arguments."""
     return tuple(range(len(xs)))
 
 

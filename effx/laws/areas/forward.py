@@ -1,7 +1,4 @@
-"""Laws of jvp: the tangent is the slope, and derivation is linear and obeys the rules of calculus.
-
-Never: differentiate backward.
-"""
+"""Laws of jvp: the tangent is the slope, linear in the direction, and obeys the rules of calculus."""
 
 from collections.abc import Sequence
 
@@ -24,7 +21,7 @@ def tangent(f: Function, xs: Points, vs: Points) -> object:
 
 
 def close(got: object, want: Sequence[Data], tolerance: float) -> None:
-    """Compares with a difference, which has no more digits than `tolerance` says."""
+    """Compares with a finite difference, up to `tolerance`."""
     for a, b in zip(leaves(got), want, strict=True):
         size = max(1.0, float(np.abs(b).max(initial=0.0)))
         np.testing.assert_allclose(numbers(a), b, rtol=tolerance, atol=tolerance * size)

@@ -1,6 +1,6 @@
-"""Laws of users' intercepting handlers: what `check_handler` checks of one, here on those of the suite.
+"""Laws of users' intercepting handlers: those that `check_handler` runs, here on the suite's own.
 
-Never: use what the framework knows of a handler beyond its public methods.
+Never: use more of a handler than its public methods.
 """
 
 import copy
@@ -31,7 +31,7 @@ CASES = intercept_cases(*SUBJECTS)
 
 
 def agree(got: PyTree, want: PyTree, note: str = "") -> None:
-    """Compares what two runs give: structure and leaves."""
+    """Compares the results of two runs: structure and leaves."""
     assert tree.structure(got) == tree.structure(want), (
         f"{note} {tree.structure(got)} against {tree.structure(want)}"
     )
@@ -77,11 +77,11 @@ def interceptors_compile(subject: InterceptSubject, f: TypedProgram, xs: Points)
 def interceptors_step_as_they_stage(subject: InterceptSubject, f: TypedProgram, xs: Points) -> None:
     got, want = InterceptSubject(stepping(subject.handler)).run(f, xs), subject.run(f, xs)
     if subject.handler.collects and tree.structure(got) != tree.structure(want):
-        raise NotApplicable("a loop without turns, or a branch that is not taken, collects")
+        raise NotApplicable("a loop without iterations, or a branch that is not taken, collects")
     agree(got, want)
 
 
-@law(AREA, "vmap(h f)(xs)[m] = h f(xs[m]): each member has a state of its own", CASES)
+@law(AREA, "vmap(h f)(xs)[m] = h f(xs[m]): each batch element has its own state", CASES)
 def interceptors_batch(subject: InterceptSubject, f: TypedProgram, xs: Points) -> None:
     bs = batch(xs)
     agree(effx.vmap(subject.running(f))(*bs), looped(subject.running(f), bs))
@@ -95,7 +95,7 @@ def stacks_go_around_interceptors(subject: InterceptSubject, f: TypedProgram, xs
         same(Stack((name, "jit"))(flat)(*xs), want, note=name)
 
 
-@law(AREA, "h f, again, and by an equal handler = h f: what is kept with a program is right", CASES)
+@law(AREA, "h f, again, and by an equal handler = h f: caches with a program are right", CASES)
 def interceptors_repeat(subject: InterceptSubject, f: TypedProgram, xs: Points) -> None:
     jitted = effx.jit(lambda *ys: f(*ys))
     want = subject.run(jitted, xs)
@@ -105,7 +105,7 @@ def interceptors_repeat(subject: InterceptSubject, f: TypedProgram, xs: Points) 
     agree(subject.run(jitted, moved), subject.run(f, moved))
 
 
-@law(AREA, "what h gives has the same structure and types at every point", CASES)
+@law(AREA, "the result of h has the same structure and types at every point", CASES)
 def interceptors_keep_structures(subject: InterceptSubject, f: TypedProgram, xs: Points) -> None:
     one, other = subject.run(f, xs), subject.run(f, [x * 0.5 for x in xs])
     assert tree.structure(one) == tree.structure(other)

@@ -1,7 +1,4 @@
-"""Laws of linearize and transpose: the recorded linear map is the derivative, and the transpose its adjoint.
-
-Never: differentiate by another way than these two and jvp.
-"""
+"""Laws of linearize and transpose: the recorded linear map is the derivative, and the transpose its adjoint."""
 
 import effx
 import effx.numpy as enp

@@ -1,6 +1,6 @@
-"""Laws of single operations: what `check_operation` checks, here on all classes that `operations` draws.
+"""Laws of single operations: those that `check_operation` runs, here on all classes that `operations` draws.
 
-Never: know an operation but by its class's own statements.
+Never: name an operation; its class's own statements say enough.
 """
 
 from collections.abc import Callable
@@ -65,18 +65,18 @@ def inferred(op: AnyOperation, types: list[ArrayType]) -> list[ArrayType]:
 
 
 def close(got: list[Array], want: list[Array], looser: float = 1.0) -> None:
-    """Compares with the tolerance of the dtype."""
+    """Compares within the tolerance of the dtype."""
     for a, b in zip(got, want, strict=True):
         same(a, b, TOLERANCE.get(a.type.dtype, 0.0) * looser)
 
 
 def active(operands: Points) -> list[int]:
-    """Returns the places of the operands that have tangents."""
+    """Returns the indices of the operands that have tangents."""
     return [i for i, x in enumerate(operands) if x.type.kind in "fc"]
 
 
 def section(op: AnyOperation, operands: Points, places: list[int]) -> Callable[[list[Array]], list[Array]]:
-    """Returns the operation as a function of some operands; of results that have tangents."""
+    """Returns the operation as a function of some operands, to the results that have tangents."""
 
     def function(xs: list[Array]) -> list[Array]:
         full = list(operands)
@@ -105,7 +105,7 @@ def xla_is_numpy(op: AnyOperation, operands: Points) -> None:
     close(results(op, operands), evaluate(lambda *xs: results(op, xs), *operands))
 
 
-# Operations with the function of NumPy's that they are.
+# Operations with the NumPy functions that they compute.
 NAMED: tuple[tuple[AnyOperation, Callable[..., object]], ...] = (
     (elementwise.Sin(), np.sin),
     (elementwise.Add(), np.add),
@@ -148,7 +148,7 @@ def jitted_operations(op: AnyOperation, operands: Points) -> None:
 def printed_operations_parse(op: AnyOperation, operands: Points) -> None:
     program = check(stage(lambda xs: results(op, xs), [x.type for x in operands], "law").program)
     if isinstance(op, CustomCall):
-        return  # its rules are functions of Python's
+        return  # its rules are Python functions
     parsed = check(parse_program(print_program(program)))
     assert print_program(parsed) == print_program(program)
     assert (parsed.in_types, parsed.out_types, parsed.effects) == (
@@ -197,7 +197,7 @@ def operations_linearize(op: AnyOperation, operands: Points) -> None:
 @law(AREA, "<ct, d op(x) v> = <d op(x)^T ct, v>", SMOOTH, share=2.0)
 def operations_transpose(op: AnyOperation, operands: Points) -> None:
     if isinstance(op, While):
-        return  # there is no place for its residuals
+        return  # its residuals cannot be stored
     places = active(operands)
     for chosen in [places, *([[i] for i in places] if len(places) > 1 else [])]:
         function, xs = section(op, operands, chosen), [operands[i] for i in chosen]
@@ -216,7 +216,7 @@ def operations_transpose(op: AnyOperation, operands: Points) -> None:
 
 @law(
     AREA,
-    "batch op(xs)[m] = op(xs[m]), for every choice of batched operands and places of their axes",
+    "batch op(xs)[m] = op(xs[m]), for every choice of batched operands and indices of their axes",
     EVERY,
     share=1.2,
 )
@@ -256,7 +256,7 @@ def tangents_keep_dtypes(op: AnyOperation, operands: Points) -> None:
 
 
 def wrong(types: list[ArrayType]) -> list[list[ArrayType]]:
-    """Lists types of operands that may not fit: one too few, one too many, another kind or shape."""
+    """Lists types of operands that may be invalid: one too few, one too many, another kind or shape."""
     extra = array_type(dtypes.float32, (7, 5))
     found = [[*types, extra], types[:-1], [*types, *types]]
     for i, t in enumerate(types):
@@ -266,7 +266,7 @@ def wrong(types: list[ArrayType]) -> list[list[ArrayType]]:
     return found
 
 
-@law(AREA, "op of operands that do not fit is an EffxError, and no crash", EVERY, share=1.2)
+@law(AREA, "op of invalid operands raises an EffxError", EVERY, share=1.2)
 def misfits_are_errors(op: AnyOperation, operands: Points) -> None:
     for types in wrong([x.type for x in operands]):
         try:

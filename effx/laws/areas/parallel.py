@@ -1,8 +1,7 @@
-"""Laws of named axes: collectives under vmap and pmap mean what their NumPy form says.
+"""Laws of named axes: collectives under vmap and pmap agree with their NumPy forms.
 
-Laws of pmap need four devices (`EFFX_NUM_CPU_DEVICES=4` makes a CPU pass for four); with fewer they pass unasked.
-
-Never: compare vmap with pmap alone where NumPy can tell.
+Laws of pmap need four devices (`EFFX_NUM_CPU_DEVICES=4` makes a CPU pass for four); with fewer they pass
+without a check.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ AREA = "parallel"
 Data = npt.NDArray[np.float64]
 MEMBERS = 4
 
-# What members hold: a row of four numbers each.
+# The operand of each batch element: a row of four numbers.
 HELD = st.tuples(arrays("float64", (MEMBERS, 4)))
 RING = [(i, (i + 1) % MEMBERS) for i in range(MEMBERS)]
 
@@ -69,7 +68,7 @@ def collectives_are_numpy(name: str, x: Array) -> None:
 
 @law(
     AREA,
-    "pmap binding i: a collective over i = its NumPy form, with a device for each member",
+    "pmap binding i: a collective over i = its NumPy form, with a device for each replica",
     st.tuples(NAMES, arrays("float64", (MEMBERS, 4))),
     compiles=True,
 )
@@ -118,7 +117,7 @@ def exchanges_invert(x: Array) -> None:
     same(twice(x), x, 0.0)
 
 
-@law(AREA, "psum = all_gather, then sum; psum_scatter = psum, then the own part", HELD)
+@law(AREA, "psum = all_gather, then sum; psum_scatter = psum, then each element's part", HELD)
 def sums_are_gathered(x: Array) -> None:
     want = over(lambda y: lax.psum(y, "i"))(x)
     same(over(lambda y: lax.all_gather(y, "i").sum(0))(x), want)
@@ -128,7 +127,7 @@ def sums_are_gathered(x: Array) -> None:
 
 
 def meeting(f: Function) -> Function:
-    """Returns a function whose members meet after `f`."""
+    """Returns a function with a collective after `f`."""
     return lambda *xs: tuple([lax.pmean(y, "i") * 0.5 + enp.sin(y) for y in f(*xs)])
 
 
@@ -144,7 +143,7 @@ def members_meet(f: Function, xs: Points) -> None:
     same(over(meeting(f))(*bs), want)
 
 
-@law(AREA, "jit, jvp, grad and checkpoint of vmap with a name = of the loop with the mean", SMALL)
+@law(AREA, "jit, jvp, grad and checkpoint of vmap with a name = those of the loop with the mean", SMALL)
 def derivatives_of_meetings(f: Function, xs: Points) -> None:
     bs, places = batch(xs), tuple(range(len(xs)))
 
@@ -177,7 +176,7 @@ def collectives_inside_control_flow(x: Array) -> None:
     same(over(inside)(x), enp.asarray(data - data.max(0)))
 
 
-@law(AREA, "pmap f = vmap f, in value and gradient, members meeting", SMALL, compiles=True, share=0.08)
+@law(AREA, "pmap f = vmap f, in value and gradient, with a collective", SMALL, compiles=True, share=0.08)
 def parallel_maps_are_batches(f: Function, xs: Points) -> None:
     if effx.local_device_count() < 2 or any([x.type.size == 0 for x in xs]):
         return

@@ -1,7 +1,4 @@
-"""Laws of staging: programs mean what the function means, print and parse, and passes keep their meaning.
-
-Never: compile.
-"""
+"""Laws of staging: programs agree with the function, print and parse, and passes keep their values."""
 
 from collections.abc import Callable
 
@@ -21,7 +18,7 @@ AREA = "staging"
 
 
 def staged(f: Function, xs: Points) -> tuple[Program, list[Array]]:
-    """Returns a checked program of a function, and the arguments for it: what it closes over first."""
+    """Returns a checked program of a function, and its arguments: the closed-over values first."""
     found = stage(lambda ys: leaves(f(*ys)), [x.type for x in xs], "law")
     return check(found.program), [*found.captured, *xs]
 
@@ -149,7 +146,7 @@ def lowering_is_deterministic(f: Function, xs: Points) -> None:
 
 
 def keeps(change: Callable[[Program], Program], f: Function, xs: Points) -> None:
-    """Checks that a pass keeps values and types, and adds nothing."""
+    """Checks that a pass keeps values and types, and adds no equations."""
     program, operands = staged(f, xs)
     changed = check(change(program))
     assert (changed.in_types, changed.out_types) == (program.in_types, program.out_types)

@@ -1,6 +1,6 @@
-"""Laws of states, collected values and effects: what a program does is what Python would do step by step.
+"""Laws of states, collected values and effects: programs agree with Python, step by step.
 
-Never: draw a program whose vmap would do for all members what Python does for each.
+Never: draw a program whose vmap performs once for the batch what Python performs for each element.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from effx.tree.registry import PyTree
 
 AREA = "states and effects"
 R = TypeVar("R")
-# Without vmap, which is one operation for all members.
+# Without vmap, which performs one operation for all batch elements.
 STEPS = ("jit", "cond", "scan", "while", "fori", "switch", "map", "checkpoint")
 PROGRAMS = cases(programs(constructs=STEPS))
 STRAIGHT = cases(programs(constructs=(), most_steps=6))
@@ -35,7 +35,7 @@ SMALL = cases(programs(constructs=("jit", "cond"), most_steps=3, depth=1))
 
 @final
 class Listening(Handler):
-    """Keeps what operations of some classes take and give, in Python lists, in the order in which they run."""
+    """Records operands and results of operations of some classes in Python lists, in order."""
 
     intercepts = True
 
@@ -45,7 +45,7 @@ class Listening(Handler):
         self.given: list[Array] = []
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Forwards, and keeps."""
+        """Forwards, and records."""
         y = forward(op, operands)
         if type(op) in self.kinds:
             assert isinstance(operands[0], Array)
@@ -56,7 +56,7 @@ class Listening(Handler):
 
 
 def listened(f: Function, xs: Points, *kinds: type[Operation[Array]]) -> Listening:
-    """Runs a function's Python form and returns who listened."""
+    """Runs a function's Python form and returns the recorder."""
     listening = Listening(*kinds)
     with handle(listening):
         python_form(f)(*xs)
@@ -68,7 +68,7 @@ def states_are_folds(f: TypedProgram, xs: Points) -> None:
     state = Tally().initial()
     for y in listened(f, xs, Sin, Mul, Exp, Tanh).given:
         state = digest(state, y)
-    # What Python's loops and slices of rows multiply themselves is nothing: they add and slice.
+    # Python's loops and slices of rows perform no multiplications of their own: they add and slice.
     _, got = Tally().run(f, *xs)
     same((got.count, got.last), (state.count, state.last))
 
@@ -101,7 +101,7 @@ def states_differentiate(f: TypedProgram, xs: Points) -> None:
 
 @final
 class Written(Handler):
-    """What `Noise` does to operations that run in Python, one after another, with the draws as constants."""
+    """Does what `Noise` does, to operations that run in Python, with the draws as constants."""
 
     intercepts = True
 
@@ -125,7 +125,7 @@ def draws_are_kept(f: TypedProgram, xs: Points) -> None:
         return tuple([Atan()(z) * enp.cos(0.1 * loss(f)(*zs)) for z in zs])
 
     def scaled(ys: Points, c: Array) -> Array:
-        # The same of constants alone in each step: computed once it would be drawn once.
+        # An operation on constants in each step: hoisted out of the loop it would be drawn once.
         return c * enp.sin(loss(step)(ys))
 
     def written(*ys: Array) -> PyTree:
@@ -173,7 +173,7 @@ def scans_stack_collections(f: TypedProgram, xs: Points) -> None:
     same(Gather().run(mapped, *bs)[1], tree.map(lambda *rows: enp.stack(rows), *steps))
 
 
-@law(AREA, "what a while loop collects = what its last turn collects", STRAIGHT)
+@law(AREA, "what a while loop collects = what its last iteration collects", STRAIGHT)
 def while_loops_keep_the_last_turn(f: TypedProgram, xs: Points) -> None:
     def loop(*ys: Array) -> PyTree:
         def turn(state: tuple[Array, tuple[Array, ...]]) -> tuple[Array, tuple[Array, ...]]:
@@ -189,7 +189,7 @@ def while_loops_keep_the_last_turn(f: TypedProgram, xs: Points) -> None:
 
 @law(
     AREA,
-    "a while loop's condition leaves its traces each time it is asked, once more than the body runs",
+    "a while loop's condition changes the state each time it is evaluated, once more than the body",
     STRAIGHT,
 )
 def conditions_leave_traces(f: TypedProgram, xs: Points) -> None:
@@ -214,7 +214,7 @@ def conditions_leave_traces(f: TypedProgram, xs: Points) -> None:
 
 
 def around(op: Operation[Array], f: Function) -> Function:
-    """Returns f with its arguments and results passed through an operation."""
+    """Returns f with an operation applied to its arguments and results."""
     return lambda *xs: [op(y) for y in leaves(f(*[op(x) for x in xs]))]
 
 
@@ -226,7 +226,7 @@ def optional_effects_do_without_handlers(f: TypedProgram, xs: Points) -> None:
     same(effx.vmap(noted)(*batch(xs)), leaves(effx.vmap(lambda *ys: f(*ys))(*batch(xs))))
 
 
-@law(AREA, "h(f with an effect) = f with h's answer in its place, through calls and loops", SMALL)
+@law(AREA, "h(f with an effect) = f with h's answer instead, through calls and loops", SMALL)
 def effects_are_their_answers(f: TypedProgram, xs: Points) -> None:
     for op in (Ask(), Note()):
         asking = around(op, f)

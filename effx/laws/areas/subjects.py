@@ -1,7 +1,4 @@
-"""The cases that laws of several areas are checked on.
-
-Never: hold a law.
-"""
+"""The cases that laws of several areas are checked on."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -41,7 +38,7 @@ SMOOTH = cases(programs())
 SMALL = cases(programs(most_steps=3, depth=1))
 ANY = cases(programs(smooth=False))
 LOOPS = cases(programs(constructs=("scan", "while", "fori", "cond", "switch", "map"), most_steps=2))
-# Few shapes and statements, since each operation of a new type is compiled.
+# Few shapes and statements, because each operation on new types is compiled.
 COMPILED = cases(programs(most_steps=2, depth=1, shapes=((3,), (), (2, 3))))
 SCALAR = cases(
     programs(constructs=("jit", "scan", "cond"), shapes=((), (3,)), most_steps=3, depth=1, results=1)
@@ -63,7 +60,7 @@ def loss(f: Function) -> Callable[..., Array]:
 
 
 def next_of(values: PyTree) -> PyTree:
-    """A smooth function to compose with: of a tuple of arrays, to one of the same types."""
+    """A smooth function to compose with, from a tuple of arrays to one of the same types."""
     ys = leaves(values)
     total = enp.sin(enp.sum(ys[0])) * 0.3
     return tuple([enp.cos(y) * 0.5 + y * total for y in ys])
@@ -83,13 +80,13 @@ def raised(kind: type[E], run: Callable[[], object]) -> E:
 
 
 def batch(xs: Points, members: int = MEMBERS) -> tuple[Array, ...]:
-    """Returns a batch of points: each argument with an axis of members in front."""
+    """Returns a batch of points: each argument with the batch axis in front."""
     weights = (1.0, -0.7, 0.4, 0.9)[:members]
     return tuple([enp.stack([x * w for w in weights]) for x in xs])
 
 
 def looped(f: Function, batches: Points, axis: int = 0) -> PyTree:
-    """Returns a function's results for all members of a batch, one after the other, stacked."""
+    """Returns a function's results for the elements of a batch, one after the other, stacked."""
     members = batches[0].type.shape[0]
     rows = [f(*[b[m] for b in batches]) for m in range(members)]
     return tree.map(lambda *ys: enp.stack(ys, axis), *rows)

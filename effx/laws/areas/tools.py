@@ -1,7 +1,4 @@
-"""Laws of masks, named functions, decompositions and analyses of whole programs.
-
-Never: look into a rule.
-"""
+"""Laws of masks, named functions, decompositions and analyses of whole programs."""
 
 from collections.abc import Callable
 
@@ -33,7 +30,7 @@ from effx.tree.registry import PyTree
 Layer = Callable[[Function], Function]
 AREA = "masks, functions and programs"
 STRAIGHT = cases(programs(constructs=(), most_steps=4))
-# What decides a branch flows through no operation: programs whose branches arguments do not decide.
+# A predicate flows through no operation, so these programs have predicates that do not depend on arguments.
 UNDECIDED = cases(
     programs(constructs=("jit", "scan", "fori", "map", "checkpoint", "vmap"), smooth=False, most_steps=4)
 )
@@ -68,7 +65,7 @@ def masks_hide(f: TypedProgram, xs: Points) -> None:
     same(Scale(3.0).run(masked(effx.jit(lambda *ys: f(*ys)), Scale), *xs), want)
 
 
-@law(AREA, "h1(h2(mask h: f)) = h1(f): one mask, one handler, the innermost", SMALL)
+@law(AREA, "h1(h2(mask h: f)) = h1(f): a mask hides from the innermost handler only", SMALL)
 def masks_hide_from_the_innermost(f: TypedProgram, xs: Points) -> None:
     inner: Function = lambda *ys: Scale(3.0).run(effx.jit(masked(f, Scale)), *ys)  # noqa: E731 - what h1 sees
     same(Scale(2.0).run(inner, *xs), Scale(2.0).run(f, *xs))
@@ -146,7 +143,7 @@ def decomposed_functions_perform_chosen_operations(f: TypedProgram, xs: Points) 
 
 
 def performed(f: Function, xs: Points) -> list[tuple[str, tuple[ArrayType, ...]]]:
-    """What a function performs, in order."""
+    """The operations that a function performs, in order."""
     return [(p.op.name, p.types) for p in places(effx.make_jaxpr(lambda *ys: f(*ys))(*xs))]
 
 
@@ -160,14 +157,14 @@ NOBODY: frozenset[int] = frozenset()
 
 
 class Sources(Forward[frozenset[int]]):
-    """From which inputs something flows here."""
+    """The inputs that a value depends on."""
 
     def literal(self, value: object, type: ArrayType) -> frozenset[int]:
         """From none."""
         return NOBODY
 
     def join(self, a: frozenset[int], b: frozenset[int]) -> frozenset[int]:
-        """From those of both."""
+        """The union."""
         return a | b
 
 
@@ -178,18 +175,18 @@ def _(place: Place, op: Operation[object], *facts: frozenset[int]) -> object:
 
 
 class Users(Backward[bool]):
-    """Whether something flows from here into a result."""
+    """Whether a result depends on a value."""
 
     def literal(self, value: object, type: ArrayType) -> bool:
         """No matter."""
         return False
 
     def unknown(self, type: ArrayType) -> bool:
-        """Nothing uses it so far."""
+        """Not used so far."""
         return False
 
     def join(self, a: bool, b: bool) -> bool:
-        """Either use is one."""
+        """Used if either is."""
         return a or b
 
 
@@ -201,12 +198,12 @@ def _(
 
 
 def sources(f: Function, xs: Points) -> tuple[frozenset[int], ...]:
-    """For each result the inputs that flow into it."""
+    """For each result the inputs that it depends on."""
     facts = [frozenset({i}) for i in range(len(xs))]
     return Sources().run(effx.make_jaxpr(lambda *ys: f(*ys))(*xs), *facts)
 
 
-@law(AREA, "an input that moves a result flows into it: facts of loops are fix-points", UNDECIDED)
+@law(AREA, "an input that changes a result flows into it: facts of loops are fix-points", UNDECIDED)
 def forward_facts_cover_perturbations(f: TypedProgram, xs: Points) -> None:
     facts, want = sources(f, xs), leaves(f(*xs))
     for i in range(len(xs)):

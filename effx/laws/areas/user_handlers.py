@@ -1,6 +1,6 @@
-"""Laws of users' handlers: what `check_handler` checks, here on the handlers of the zoo.
+"""Laws of users' handlers: those that `check_handler` runs, here on the handlers of the zoo.
 
-Never: use what the framework knows of a handler beyond its public methods.
+Never: use more of a handler than its public methods.
 """
 
 import copy
@@ -48,7 +48,7 @@ def moving(x: Array) -> DualNumber:
 
 
 def agrees(p: DualNumber | Tagged, x: Array) -> bool:
-    """Whether the payload's value is the value."""
+    """Whether the payload's value equals the value."""
     return bool((enp.abs(p.value - x) <= 1e-9).all())
 
 
@@ -67,14 +67,14 @@ CASES = handler_cases(*SUBJECTS)
 
 
 def agree(got: list[PyTree], want: list[PyTree]) -> None:
-    """Compares what two runs carry: structure and leaves."""
+    """Compares the payloads of two runs: structure and leaves."""
     for a, b in zip(got, want, strict=True):
         assert tree.structure(a) == tree.structure(b), f"{tree.structure(a)} against {tree.structure(b)}"
     same(got, want)
 
 
 def flat(subject: HandlerSubject, f: Function) -> Function:
-    """Returns a function from values to the leaves of what the results carry."""
+    """Returns a function from values to the leaves of the results' payloads."""
     return lambda *xs: tuple(leaves(subject.run(f, xs)))
 
 
@@ -92,7 +92,7 @@ def handlers_leave_plain_values(subject: HandlerSubject, f: TypedProgram, xs: Po
         same(f(*xs), want, 0.0)
 
 
-@law(AREA, "what h f carries holds for f(x): relation(h f(payload x), f x)", CASES, share=0.6)
+@law(AREA, "the payload of h f holds for f(x): relation(h f(payload x), f x)", CASES, share=0.6)
 def handlers_are_sound(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     if subject.relation is None:
         raise NotApplicable("no relation between payloads and values is given")
@@ -150,7 +150,7 @@ def plain_values_decide(subject: HandlerSubject, f: TypedProgram, xs: Points) ->
     agree(got, subject.run(decided, xs))
 
 
-@law(AREA, "where nothing decides, h(cond) holds for what either branch gives", CASES)
+@law(AREA, "without a plain predicate, h(cond) covers the result of either branch", CASES)
 def branches_join(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     if subject.has_primal or not subject.has_join:
         raise NotApplicable("the handler has a primal, or no join, so that branches are not joined")
@@ -158,7 +158,7 @@ def branches_join(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     program = effx.make_jaxpr(lambda taken, *ys: lax.cond(taken, f, other, *ys))(enp.asarray(True), *xs)
     e = next(e for e in program.equations if isinstance(e.op, Cond))
     with handle(subject.handler) as frame:
-        # An index that belongs to the handler, as if it had rules for comparisons.
+        # A boxed index, as of a handler with rules for comparisons.
         index = enp.asarray(1, enp.int32)
         which = subject.handler.box(frame, subject.handler.lift(index), index)
         boxed = [subject.handler.box(frame, subject.carry(x), x) for x in xs[:-1]]
@@ -194,7 +194,7 @@ def handlers_stage_deterministically(subject: HandlerSubject, f: TypedProgram, x
     assert texts[0] == texts[1]
 
 
-@law(AREA, "h f, again, and by an equal handler = h f: what is kept with a program is right", CASES)
+@law(AREA, "h f, again, and by an equal handler = h f: caches with a program are right", CASES)
 def handlers_repeat(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     jitted = effx.jit(lambda *ys: f(*ys))
     want = subject.run(jitted, xs)
@@ -205,7 +205,7 @@ def handlers_repeat(subject: HandlerSubject, f: TypedProgram, xs: Points) -> Non
     agree(subject.run(jitted, others), subject.run(f, others))
 
 
-@law(AREA, "the structure of what h f carries depends on types only", CASES)
+@law(AREA, "the structure of h f's payload depends on types only", CASES)
 def payload_structures_are_stable(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     one = subject.run(f, xs)
     other = subject.run(f, [*directions(xs[:-1], 5), xs[-1]])
@@ -231,7 +231,7 @@ def plain_arguments_are_lifted(subject: HandlerSubject, f: TypedProgram, xs: Poi
     agree(subject.run(f, xs, boxed=lambda i: i != 1), lifting.run(f, xs))
 
 
-@law(AREA, "what h(vmap f) carries holds for vmap f", CASES)
+@law(AREA, "the payload of h(vmap f) holds for vmap f", CASES)
 def handlers_are_sound_over_batches(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     if subject.relation is None:
         raise NotApplicable("no relation between payloads and values is given")
@@ -245,7 +245,7 @@ def handlers_are_sound_over_batches(subject: HandlerSubject, f: TypedProgram, xs
         assert subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
 
 
-@law(AREA, "what h(Df v) carries holds for Df v", CASES)
+@law(AREA, "the payload of h(Df v) holds for Df v", CASES)
 def handlers_are_sound_over_derivatives(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     if subject.relation is None:
         raise NotApplicable("no relation between payloads and values is given")
@@ -259,7 +259,7 @@ def handlers_are_sound_over_derivatives(subject: HandlerSubject, f: TypedProgram
         assert subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
 
 
-@law(AREA, "an idle frame of h inside h leaves the outer boxes alone", CASES)
+@law(AREA, "an idle frame of h inside h does not touch the outer boxes", CASES)
 def handlers_nest(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     def inside(*ys: Array) -> PyTree:
         with handle(subject.handler):

@@ -1,6 +1,5 @@
-"""Laws of users' transformations and rules: what `check_transform` and `check_rules` check, here on samples.
-
-Never: know how a transformation works.
+"""Laws of users' transformations and rules: those that `check_transform` and `check_rules` run, here on
+samples.
 """
 
 from collections.abc import Callable, Sequence
@@ -150,7 +149,7 @@ def transformations_take_trees(subject: TransformSubject, f: TypedProgram, xs: P
     same(subject.transform(by_leaves)(*xs), subject.transform(f)(*xs))
 
 
-@law(AREA, "T f, again = T f, one program each time, and no handler stays behind", CASES)
+@law(AREA, "T f, again = T f, one program each time, and no handler is left on the stack", CASES)
 def transformations_repeat(subject: TransformSubject, f: TypedProgram, xs: Points) -> None:
     before = current_frame()
     want = subject.transform(f)(*xs)
@@ -162,7 +161,7 @@ def transformations_repeat(subject: TransformSubject, f: TypedProgram, xs: Point
 
 @effx.custom_jvp
 def softplus(x: Array) -> Array:
-    """log(1 + exp x), with a rule for forward mode."""
+    """The function log(1 + exp x), with a rule for forward mode."""
     return enp.log(1.0 + enp.exp(x))
 
 
@@ -174,7 +173,7 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
 
 @effx.custom_vjp
 def bump(x: Array) -> Array:
-    """X exp(-x^2), with a rule for reverse mode."""
+    """The function x exp(-x^2), with a rule for reverse mode."""
     return x * enp.exp(-x * x)
 
 

@@ -1,7 +1,4 @@
-"""Laws of pytrees and arrays: structure is kept, and arrays are values.
-
-Never: transform a function.
-"""
+"""Laws of pytrees and arrays: structure is kept, and arrays are values."""
 
 import numpy as np
 from hypothesis import strategies as st
