@@ -1,7 +1,4 @@
-"""Functions for neural networks: activations, the softmax family, codes for inputs, initializers.
-
-Never: keep parameters; they are arguments.
-"""
+"""Functions for neural networks: activations, the softmax family, encodings of inputs, initializers."""
 
 from effx.lazy import lazy
 

@@ -1,9 +1,7 @@
 """Activation functions, element by element.
 
-Each is compiled as one function. Derivatives come from the formulas, which are written so that no
-branch that is not taken can spoil them: where a formula may overflow, its argument is bounded first.
-
-Never: promote floats; integers become floats where a function needs them.
+Each is compiled as one function. Derivatives come from the formulas. Where a formula may overflow, its
+argument is bounded first, so that a branch not selected gives no NaN in the derivative.
 """
 
 import math
@@ -423,7 +421,7 @@ def squareplus(x: Operand, b: Operand = 4.0) -> Array:
 
     Args:
         x: real, of any shape.
-        b: how round the corner is; broadcasts to x.
+        b: the smoothness at 0; broadcasts to x.
 
     Returns:
         A floating array of x's shape.

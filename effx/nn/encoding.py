@@ -1,7 +1,4 @@
-"""Preparing inputs: one-hot codes and standardized features.
-
-Never: learn a parameter.
-"""
+"""Preparing inputs: one-hot codes and standardized features."""
 
 from collections.abc import Sequence
 
@@ -24,13 +21,13 @@ Axis = int | Sequence[int] | None
 
 
 def one_hot(x: Operand, num_classes: int, *, dtype: "DTypeLike | None" = None, axis: int = -1) -> Array:
-    """Returns for each class number a vector that is 1 at its place and 0 elsewhere.
+    """Returns for each class number a vector that is 1 at that index and 0 elsewhere.
 
     Args:
         x: class numbers `[*s]`; those outside 0, …, num_classes - 1 give zeros.
         num_classes: the length of the vectors.
         dtype: f32 by default, f64 with `enable_x64`.
-        axis: where the vectors' axis stands in the result; negative places count from the end.
+        axis: the index of the vectors' axis in the result; negative ones count from the end.
 
     Returns:
         An array `[*s]` with an axis of `num_classes` more.
@@ -79,10 +76,10 @@ def standardize(
     Args:
         x: real or complex, of any shape.
         axis: an axis or several; None for all. Negative ones count from the end.
-        mean: what to use instead of x's mean; broadcasts to x.
-        variance: what to use instead of x's variance; broadcasts to x.
+        mean: used instead of x's mean; broadcasts to x.
+        variance: used instead of x's variance; broadcasts to x.
         epsilon: keeps the divisor from 0.
-        where: True for the elements that mean and variance are taken of.
+        where: True for the elements included in mean and variance.
 
     Returns:
         A floating or complex array of x's shape.

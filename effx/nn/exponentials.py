@@ -1,10 +1,8 @@
 """Sums of exponentials: logsumexp, softmax and log_softmax, safe against overflow.
 
-The largest element is taken off before exponentiation, and added again to the logarithm. Infinite
-elements: -inf is an exponential of 0, with derivative 0; +inf counts as the largest finite number
-does, so that one such element takes all of the softmax and of the derivative.
-
-Never: let an element that is masked out reach a value or a derivative.
+The largest element is subtracted before exponentiation, and added to the logarithm. -inf has the exponential
+0 and the derivative 0; +inf is treated as the largest finite number, so that one such element takes all of
+the softmax and of the derivative.
 """
 
 from collections.abc import Sequence
@@ -84,7 +82,7 @@ def logsumexp(
         keepdims: whether to keep the axes with size 1.
         return_sign: True to return the logarithm of the absolute value, and the sign. Otherwise a
             negative sum gives NaN.
-        where: True for the elements that take part; broadcasts against a.
+        where: True for the elements to include; broadcasts against a.
 
     Returns:
         An array without the axes, -inf for a sum of 0; with `return_sign` a pair.
@@ -110,7 +108,7 @@ def _logsumexp(
         shape = broadcast_shapes(x.type.shape, factor.type.shape)
         x, factor = broadcast_to(x, shape), broadcast_to(factor, shape)
     mask = None if where is None else as_operand(where)
-    if factor is not None:  # a factor of 0 takes its element out, even an infinite one
+    if factor is not None:  # a factor of 0 excludes its element, even an infinite one
         nonzero = factor != 0
         mask = nonzero if mask is None else mask & nonzero
     if mask is not None:
@@ -128,7 +126,7 @@ def _logsumexp(
     if signed:
         total = perform(ABS, (total,))
     empty = total == 0
-    # The logarithm of a sum of 0 would have an infinite derivative: it gets none.
+    # The logarithm of a sum of 0 would have an infinite derivative; it gets the derivative 0.
     log = perform(LOG, (arithmetic.where(empty, 1.0, total),)) + largest
     log = arithmetic.where(empty, -np.inf, log)
     if keepdims:
@@ -150,12 +148,12 @@ def _prepare(what: str, x: Operand, where: Operand | None) -> tuple[Array, Array
 
 
 def softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
-    """Returns exp(x) / sum(exp(x)) over axes: positive numbers that add up to 1.
+    """Returns exp(x) / sum(exp(x)) over axes: positive numbers with the sum 1.
 
     Args:
         x: real, of any shape.
         axis: an axis or several; None for all. Negative ones count from the end.
-        where: True for the elements that take part, the others are 0; broadcasts against x.
+        where: True for the elements to include, the others are 0; broadcasts against x.
 
     Returns:
         A floating array of x's shape. Where all elements are -inf, NaN.
@@ -185,7 +183,7 @@ def log_softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Ar
     Args:
         x: real, of any shape.
         axis: an axis or several; None for all. Negative ones count from the end.
-        where: True for the elements that take part, the others are -inf; broadcasts against x.
+        where: True for the elements to include, the others are -inf; broadcasts against x.
 
     Returns:
         A floating array of x's shape. Where all elements are -inf, NaN.

@@ -1,9 +1,7 @@
-"""How the parameters of networks begin.
+"""Initial values of networks' parameters.
 
-An initializer is a function of a key, a shape and a dtype. Those in capitals of the literature
-(Glorot, He, LeCun) choose the variance by the number of inputs ("fan in") and outputs ("fan out").
-
-Never: draw without a key.
+An initializer is a function of a key, a shape and a dtype. Those named after authors (Glorot, He, LeCun)
+choose the variance by the number of inputs ("fan in") and outputs ("fan out").
 """
 
 import math
@@ -29,7 +27,7 @@ TRUNCATED_DEVIATION = 0.87962566103423978
 
 
 class Initializer(Protocol):
-    """A function that gives a parameter its first values."""
+    """A function that returns initial values of a parameter."""
 
     def __call__(self, key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
         """Returns values of a shape and dtype, drawn with a key."""
@@ -168,7 +166,7 @@ def _scaled(x: Array, factor: float) -> Array:
 
 
 def _fans(shape: Sequence[int], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
-    """Returns the numbers of inputs and outputs of one unit, each times the receptive field's size."""
+    """Returns the numbers of inputs and outputs of one unit, times the receptive field's size."""
     t = array_type(dtypes.float32, tuple(shape))
     if t.ndim < 2 and in_axis == -2 and out_axis == -1:
         raise ShapeError(
@@ -199,7 +197,7 @@ def variance_scaling(
 
     Args:
         scale: the factor.
-        mode: what n is: "fan_in" (inputs), "fan_out" (outputs), "fan_avg" (their mean) or
+        mode: the meaning of n: "fan_in" (inputs), "fan_out" (outputs), "fan_avg" (their mean) or
             "fan_geo_avg" (their geometric mean).
         distribution: "truncated_normal" (at two standard deviations), "normal" or "uniform".
         in_axis, out_axis: the weights' axes, or several, of inputs and outputs. Further axes belong
@@ -208,7 +206,7 @@ def variance_scaling(
         dtype: the default dtype.
 
     Raises:
-        ShapeError: `mode` or `distribution` is none, or, when called, axes do not fit the shape.
+        ShapeError: `mode` or `distribution` is unknown, or, when called, axes do not fit the shape.
 
     >>> variance_scaling(1.0, "fan_in", "normal")(random.PRNGKey(0), (4, 2)).shape
     (4, 2)
@@ -233,7 +231,7 @@ def variance_scaling(
             "fan_avg": (inputs + outputs) / 2,
             "fan_geo_avg": math.sqrt(inputs * outputs),
         }[mode]
-        deviation = math.sqrt(scale / n) if n else 0.0  # no inputs: there is nothing to draw
+        deviation = math.sqrt(scale / n) if n else 0.0  # without inputs the result is empty
         if distribution == "normal":
             return _scaled(random.normal(key, sizes, found), deviation)
         if distribution == "uniform":

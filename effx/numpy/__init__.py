@@ -1,7 +1,4 @@
-"""The NumPy API on effx arrays: names and semantics as in `jax.numpy`.
-
-Never: define a function; the modules of the families do.
-"""
+"""The NumPy API on effx arrays: names and semantics as in `jax.numpy`."""
 
 from effx.lazy import lazy
 

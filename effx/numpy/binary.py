@@ -1,8 +1,6 @@
 """Functions of two numbers, element by element: arithmetic, powers, extremes, bits.
 
-Operands are brought to one dtype and one shape first.
-
-Never: compare; `effx.numpy.logic` does.
+Operands are promoted and broadcast first.
 """
 
 from __future__ import annotations
@@ -139,10 +137,10 @@ def divmod(x: Operand, y: Operand, /) -> tuple[Array, Array]:
 
 
 def power(x: Operand, y: Operand, /) -> Array:
-    """X to the power y; a Python int as exponent is exact and differentiable at 0.
+    """The power `x**y`; exact and differentiable at 0 if y is a Python int.
 
     Raises:
-        DTypeError: an integer to a negative Python int.
+        DTypeError: x is an integer and y a negative Python int.
 
     >>> int(power(2, 3))
     8
@@ -158,7 +156,7 @@ pow = power
 
 
 def float_power(x: Operand, y: Operand, /) -> Array:
-    """X to the power y, computed with floats.
+    """The power `x**y`, computed with floats.
 
     >>> float(float_power(2, 3))
     8.0
@@ -230,7 +228,7 @@ atan2 = arctan2
 
 
 def hypot(x: Operand, y: Operand, /) -> Array:
-    """The length of the vector (x, y), without overflow on the way.
+    """The length of the vector (x, y), without intermediate overflow.
 
     >>> float(hypot(3.0, 4.0))
     5.0
@@ -241,7 +239,7 @@ def hypot(x: Operand, y: Operand, /) -> Array:
     # |a| whose derivative at 0 is 0.
     a, b = perform(arithmetic.MAX, (a, -a)), perform(arithmetic.MAX, (b, -b))
     high, low = perform(arithmetic.MAX, (a, b)), perform(arithmetic.MIN, (a, b))
-    # An infinite side makes an infinite length, whatever the other is, NaN too.
+    # An infinite side gives an infinite length, even if the other is NaN.
     infinite = (a == math.inf) | (b == math.inf)
     high = arithmetic.where(infinite, scalar(math.inf, high.type.dtype, high.type.weak), high)
     # sqrt(high² + low²) = high sqrt(1 + (low / high)²); where high is 0 or infinite, it is the result.
@@ -252,16 +250,17 @@ def hypot(x: Operand, y: Operand, /) -> Array:
 
 
 def logaddexp(x: Operand, y: Operand, /) -> Array:
-    """log(exp(x) + exp(y)), without overflow on the way.
+    """log(exp(x) + exp(y)), without intermediate overflow.
 
     >>> round(float(logaddexp(0.0, 0.0)), 4)
     0.6931
     """
     a, b = arithmetic.promote_inexact(x, y)
-    # Where both are equal, the derivatives of this, (1, 0), and of the rest, (-1/2, 1/2), add up to halves.
+    # Where both are equal, the derivatives of this term, (1, 0), and of the other, (-1/2, 1/2), sum to
+    # halves.
     high = arithmetic.where(a < b, b, a)
     difference = a - b
-    # inf - inf: the sum of both is the result, and the branch that is left out must stay finite.
+    # inf - inf: the sum of both is the result, and the branch not selected must stay finite.
     undefined = difference != difference
     difference = arithmetic.where(undefined, scalar(0, high.type.dtype), difference)
     decay = perform(arithmetic.NEG, (perform(arithmetic.ABS, (difference,)),))
@@ -269,7 +268,7 @@ def logaddexp(x: Operand, y: Operand, /) -> Array:
 
 
 def logaddexp2(x: Operand, y: Operand, /) -> Array:
-    """log2(2**x + 2**y), without overflow on the way.
+    """log2(2**x + 2**y), without intermediate overflow.
 
     >>> float(logaddexp2(0.0, 0.0))
     1.0
@@ -279,7 +278,7 @@ def logaddexp2(x: Operand, y: Operand, /) -> Array:
 
 
 def heaviside(x: Operand, y: Operand, /) -> Array:
-    """0 below 0, 1 above it, y at 0; NaN stays.
+    """0 below 0, 1 above it, y at 0; NaN for NaN.
 
     >>> float(heaviside(-1.0, 0.5))
     0.0
@@ -300,7 +299,7 @@ def is_negative(a: Array) -> Array:
 
 
 def copysign(x: Operand, y: Operand, /) -> Array:
-    """X with the sign of y.
+    """The magnitude of x with the sign of y.
 
     >>> float(copysign(2.0, -0.0))
     -2.0
@@ -308,7 +307,7 @@ def copysign(x: Operand, y: Operand, /) -> Array:
     a, b = arithmetic.promote_inexact(x, y)
     if a.type.kind == "c":
         raise DTypeError(f"copysign: takes real numbers only, got {a.type!r} and {b.type!r}")
-    # Through the whole of x, so that the derivative with respect to x is the sign it gets.
+    # Selects x or -x, so that the derivative with respect to x is 1 or -1.
     (sign_a, sign_b) = broadcast_arrays([is_negative(a), is_negative(b)])
     a = broadcast_arrays([a, sign_b])[0]
     return arithmetic.where(sign_a != sign_b, perform(arithmetic.NEG, (a,)), a)
@@ -324,7 +323,7 @@ def nextafter(x: Operand, y: Operand, /) -> Array:
 
 
 def bitwise_and(x: Operand, y: Operand, /) -> Array:
-    """Bits that both have.
+    """The bits set in both.
 
     >>> int(bitwise_and(6, 3))
     2
@@ -333,7 +332,7 @@ def bitwise_and(x: Operand, y: Operand, /) -> Array:
 
 
 def bitwise_or(x: Operand, y: Operand, /) -> Array:
-    """Bits that one has.
+    """The bits set in one or both.
 
     >>> int(bitwise_or(6, 3))
     7
@@ -342,7 +341,7 @@ def bitwise_or(x: Operand, y: Operand, /) -> Array:
 
 
 def bitwise_xor(x: Operand, y: Operand, /) -> Array:
-    """Bits that exactly one has.
+    """The bits set in exactly one.
 
     >>> int(bitwise_xor(6, 3))
     5
@@ -363,7 +362,7 @@ bitwise_not = bitwise_invert = invert
 
 
 def left_shift(x: Operand, y: Operand, /) -> Array:
-    """X with its bits shifted left by y places.
+    """The bits of x shifted left by y.
 
     >>> int(left_shift(1, 3))
     8
@@ -372,7 +371,7 @@ def left_shift(x: Operand, y: Operand, /) -> Array:
 
 
 def right_shift(x: Operand, y: Operand, /) -> Array:
-    """X with its bits shifted right by y places: arithmetic for signed, logical for unsigned integers.
+    """The bits of x shifted right by y: arithmetic for signed, logical for unsigned integers.
 
     >>> int(right_shift(-8, 2))
     -2

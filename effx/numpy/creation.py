@@ -1,7 +1,4 @@
-"""New arrays from Python data, and arrays of one value.
-
-Never: copy data to a device while a function is staged, unless it is an array.
-"""
+"""New arrays from Python data, and arrays of one value."""
 
 from __future__ import annotations
 
@@ -30,12 +27,12 @@ __all__ = [
     "zeros", "zeros_like",
 ]  # fmt: skip
 
-# Above this many elements an array of one value is computed on its device instead of copied there.
+# Above this many elements an array of one value is computed on its device, not copied there.
 _COPIED = 65536
 
 
 def is_recorded() -> bool:
-    """Whether a handler that sees every operation is at work: what is performed ends up in a program."""
+    """Whether a handler sees every operation, so that operations may be recorded in a program."""
     frame = current_frame()
     while frame is not None:
         if frame.intercepts:
@@ -45,7 +42,7 @@ def is_recorded() -> bool:
 
 
 def constant(data: np.ndarray[Any, Any] | Number, dtype: DType, weak: bool = False) -> Array:
-    """Returns host data as an array: numbers stay on the host while a program is recorded, the rest moves."""
+    """Returns host data as an array: numbers stay on the host while recording, other data move."""
     shape = data.shape if isinstance(data, np.ndarray) else ()
     t = array_type(dtype, shape, weak)
     if not shape and current_frame() is not None:
@@ -69,7 +66,7 @@ class SupportsType(Protocol):
 
 
 def operand(x: Operand, what: str) -> Array:
-    """Returns an operand of a function that may give it back: as an array, with a copy of NumPy data."""
+    """Returns an operand that a function may return: as an array, with a copy of NumPy data."""
     if isinstance(x, Array):
         return x
     a = as_operand(x, what)
@@ -89,7 +86,7 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
     if any([leaf is None for leaf in leaves]):
         raise DTypeError("array: None is no number")
     if any([isinstance(leaf, Box) or (isinstance(leaf, Array) and leaf.ndim) for leaf in leaves]):
-        # Arrays stay where they are: join them there, level by level.
+        # Arrays are joined on their device, level by level.
         parts = [
             _from_list(item, dtype) if isinstance(item, list | tuple) else as_operand(item, "array")
             for item in x
@@ -140,15 +137,15 @@ def array(
     """Makes an array from a number, nested lists, NumPy data, or another array.
 
     Args:
-        object: what to convert. Lists may hold arrays, traced ones too.
+        object: the data. Lists may hold arrays, traced ones too.
         dtype: by default the promotion of all elements; a bare Python number gives a weak type.
-        copy: False to take an array as it is.
+        copy: False to return an array itself.
         order: "K" or "C"; there is no other memory order.
-        ndmin: axes of size 1 are put in front until there are so many.
+        ndmin: the least number of axes; axes of size 1 are added in front.
         device: where to put it.
 
     Raises:
-        DTypeError: something in it is no number.
+        DTypeError: an element is no number.
         ShapeError: nested lists of different lengths.
         OverflowError: a Python int that does not fit.
 
@@ -293,7 +290,7 @@ def ones(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -
 
 @creates
 def empty(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
-    """Zeros of a shape: memory is never left as it was found.
+    """Zeros of a shape: memory is always initialised.
 
     >>> empty(2).tolist()
     [0.0, 0.0]
@@ -323,7 +320,7 @@ def full(shape: Any, fill_value: Operand, dtype: DTypeLike | None = None, *, dev
 def _like(
     what: str, a: Operand | SupportsType, dtype: DTypeLike | None, shape: Any
 ) -> tuple[Shape, DType, bool]:
-    # A ShapeDtypeStruct, say, has a type and no value.
+    # A ShapeDtypeStruct has a type and no value.
     known = a if isinstance(a, Array | np.ndarray | SupportsType) else as_operand(a, what)
     sizes = tuple(known.shape) if shape is None else _sizes(what, shape)
     if dtype is None:
@@ -335,7 +332,7 @@ def _like(
 def zeros_like(
     a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:
-    """Zeros of another array's shape and dtype, where these are not given.
+    """Zeros of another array's shape and dtype, unless these are given.
 
     >>> zeros_like(np.ones(2, "int8")).dtype
     dtype('int8')
@@ -348,7 +345,7 @@ def zeros_like(
 def ones_like(
     a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:
-    """Ones of another array's shape and dtype, where these are not given.
+    """Ones of another array's shape and dtype, unless these are given.
 
     >>> ones_like(np.zeros(2)).tolist()
     [1.0, 1.0]
@@ -361,7 +358,7 @@ def ones_like(
 def empty_like(
     a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
 ) -> Array:
-    """Zeros of another array's shape and dtype: memory is never left as it was found.
+    """Zeros of another array's shape and dtype: memory is always initialised.
 
     >>> empty_like(np.ones(2)).tolist()
     [0.0, 0.0]

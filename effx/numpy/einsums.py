@@ -1,8 +1,6 @@
 """Sums of products in Einstein's notation.
 
-opt_einsum finds in which order operands are joined; each join is one generalised matrix product.
-
-Never: choose a path itself.
+opt_einsum finds the order of contractions; each is one generalised matrix product.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["einsum"]
 
-# A step: the operands' places, and the labels of its result.
+# A contraction: the indices of its operands, and the labels of its result.
 Step = tuple[tuple[int, ...], str]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -66,7 +64,7 @@ def parse(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], 
                 f"einsum: term {term!r} of {subscripts!r} does not fit an operand of {len(shape)} axes"
             )
         longest = max(longest, extra if "..." in term else 0)
-    # Operands' ellipses end alike, as shapes do in broadcasting.
+    # Operands' ellipses are aligned at their last axes, as in broadcasting.
     dots = "".join(spare[:longest])
     labels = []
     for term, shape in zip(terms, shapes, strict=True):
@@ -87,7 +85,7 @@ def parse(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], 
 
 @lru_cache(maxsize=1024)
 def steps(labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple[Step, ...]:
-    """Returns the joins that compute the result, in order."""
+    """Returns the contractions that compute the result, in order."""
     if len(labels) <= 2:
         return ((tuple(range(len(labels))), output),)
     from opt_einsum import contract_path
@@ -121,7 +119,7 @@ def _sizes(labels: Sequence[str], shapes: Sequence[Shape], subscripts: str) -> d
 
 
 def _reduced(x: Array, term: str, kept: str, sizes: dict[str, int]) -> tuple[Array, str]:
-    """Takes diagonals of repeated labels, sums over labels that nothing else has, and drops axes to broadcast."""
+    """Takes diagonals of repeated labels, sums over labels found nowhere else, drops axes to broadcast."""
     for c in dict.fromkeys(term):
         while term.count(c) > 1:
             first = term.index(c)
@@ -137,7 +135,7 @@ def _reduced(x: Array, term: str, kept: str, sizes: dict[str, int]) -> tuple[Arr
 
 
 def _arranged(x: Array, term: str, output: str, sizes: dict[str, int]) -> Array:
-    """Brings axes into the order of `output`, repeating those that are missing."""
+    """Transposes axes to the order of `output`, and repeats along missing ones."""
     present = [c for c in output if c in term]
     x = shaping.transpose(x, tuple([term.index(c) for c in present]))
     if len(present) == len(output):
@@ -152,7 +150,7 @@ def _join(
 ) -> Array:  # fmt: skip
     x, left = _reduced(x, left, right + output, sizes)
     y, right = _reduced(y, right, left + output, sizes)
-    # A label that only this operand has left after the other's axis was dropped is summed now.
+    # A label that is left in this operand only, after the other's axis was dropped, is summed now.
     x, left = _reduced(x, left, right + output, sizes)
     contracted = [c for c in left if c in right and c not in output]
     batch = [c for c in left if c in right and c in output]
@@ -175,7 +173,7 @@ def _join(
 
 
 def _arranged_open(x: Array, term: str, output: str) -> Array:
-    """Brings axes into the order of `output`, with size 1 for those that are missing."""
+    """Transposes axes to the order of `output`, with size 1 for missing ones."""
     order = [c for c in output if c in term]
     x = shaping.transpose(x, tuple([term.index(c) for c in order]))
     sizes = iter(x.type.shape)
@@ -199,7 +197,7 @@ def einsum(
             "..." stands for axes that broadcast; a label repeated in a term takes the diagonal.
         operands: arrays. Or everything as `x, [0, 1], y, [1, 2], [0, 2]`.
         out: not supported.
-        optimize: how opt_einsum is to search for an order: "auto", "optimal", "greedy", True, False.
+        optimize: how opt_einsum searches for an order: "auto", "optimal", "greedy", True, False.
         precision, preferred_element_type: as for `dot`.
 
     Raises:

@@ -2,8 +2,6 @@
 
 Integers become floats of the default width (64-bit ones f64) where a result need not be an integer;
 weak types stay weak.
-
-Never: take two operands; `effx.numpy.binary` does.
 """
 
 from __future__ import annotations
@@ -373,7 +371,7 @@ def positive(x: Operand, /) -> Array:
 
 @keeps_type
 def sign(x: Operand, /) -> Array:
-    """-1, 0 or 1 by sign; x / |x| for complex numbers; NaN stays.
+    """-1, 0 or 1 by sign; x / |x| for complex numbers; NaN for NaN.
 
     >>> float(sign(-2.5))
     -1.0
@@ -438,7 +436,7 @@ _CEIL = e.Ceil()
 
 @keeps_type
 def floor(x: Operand, /) -> Array:
-    """The largest integer not above x; integers stay.
+    """The largest integer not above x; integers are unchanged.
 
     >>> float(floor(-1.5))
     -2.0
@@ -448,7 +446,7 @@ def floor(x: Operand, /) -> Array:
 
 @keeps_type
 def ceil(x: Operand, /) -> Array:
-    """The smallest integer not below x; integers stay.
+    """The smallest integer not below x; integers are unchanged.
 
     >>> float(ceil(-1.5))
     -1.0
@@ -458,7 +456,7 @@ def ceil(x: Operand, /) -> Array:
 
 @keeps_type
 def trunc(x: Operand, /) -> Array:
-    """The integer part: rounded toward zero; integers stay.
+    """The integer part: rounded toward zero; integers are unchanged.
 
     >>> float(trunc(-1.5))
     -1.0
@@ -487,7 +485,7 @@ def rint(x: Operand, /) -> Array:
 
 
 def round(x: Operand, decimals: int = 0) -> Array:
-    """Rounded to a number of decimals, halves to even; integers stay unless `decimals` is negative.
+    """Rounded to a number of decimals, halves to even; integers are unchanged unless `decimals` is negative.
 
     >>> float(round(2.345, 1))
     2.299999952316284
@@ -522,7 +520,7 @@ def imag(x: Operand, /) -> Array:
 
 @keeps_type
 def conj(x: Operand, /) -> Array:
-    """The complex conjugate; real numbers stay.
+    """The complex conjugate; real numbers are unchanged.
 
     >>> complex(conj(1 + 2j))
     (1-2j)

@@ -1,7 +1,4 @@
-"""Reading by index, and the places of elements.
-
-Never: index by Python's syntax; `effx.array.indexing` does.
-"""
+"""Reading by index, and the indices of elements."""
 
 from __future__ import annotations
 
@@ -44,8 +41,8 @@ def take(
         indices: integers; negative ones count from the end.
         axis: None for all elements as one axis.
         out: not supported.
-        mode: outside the bounds: "fill" (the default) gives NaN or the dtype's extreme, "clip" the
-            nearest element, "wrap" starts again from the other end.
+        mode: outside the bounds: "fill" (the default) gives NaN or the dtype's extreme, "clip" the nearest
+            element, "wrap" counts modulo the size.
         unique_indices, indices_are_sorted: promises, which XLA may use.
         fill_value: for mode "fill".
 
@@ -57,7 +54,7 @@ def take(
 
 
 def take_along_axis(arr: Operand, indices: Operand, axis: int | None = -1, mode: str | None = None) -> Array:
-    """Elements along one axis, by indices that stand side by side with the other axes.
+    """Elements along one axis, by an array of indices that is aligned with the other axes.
 
     >>> take_along_axis(np.array([[3, 1]]), np.array([[1, 0]]), 1).tolist()
     [[1, 3]]
@@ -87,8 +84,8 @@ def nonzero(a: Operand, *, size: int | None = None, fill_value: Any = None) -> t
 
     Args:
         a: the array; concrete unless `size` is given.
-        size: how many indices to give.
-        fill_value: what stands behind the last one then, 0 by default; or one for each axis.
+        size: how many indices to return.
+        fill_value: pads the indices up to `size`, 0 by default; or one for each axis.
 
     Raises:
         ConcretizationError: `a` is abstract and `size` is not given.
@@ -106,7 +103,7 @@ def nonzero(a: Operand, *, size: int | None = None, fill_value: Any = None) -> t
     count = as_int("nonzero", "size", size)
     flat = shaping.reshape(mask, -1)
     n = flat.type.size
-    # The k-th true element writes its place to k - 1; the others write outside.
+    # The k-th true element writes its index to k - 1; the others write out of bounds.
     rank = reducing.cumsum(flat) - 1
     target = arithmetic.where(flat, rank, scalar(count, integer))
     places = filled((count,), n, integer).at[target].set(positions((n,), 0), mode="drop")
@@ -157,7 +154,7 @@ def compress(condition: Operand, a: Operand, axis: int | None = None) -> Array:
     chosen = np.nonzero(_known("compress", mask))[0]
     size = x.type.shape[shaping.normalize_axis("compress", axis, x.type.ndim, x.type)]
     if chosen.size and chosen[-1] >= size:
-        raise IndexingError(f"compress: place {chosen[-1]} is out of range for axis {axis} of {x.type!r}")
+        raise IndexingError(f"compress: index {chosen[-1]} is out of range for axis {axis} of {x.type!r}")
     return indexing.take(x, chosen.astype(np.int32), axis, "clip")
 
 
@@ -171,7 +168,7 @@ def extract(condition: Operand, arr: Operand) -> Array:
 
 
 def unravel_index(indices: Operand, shape: Any) -> tuple[Array, ...]:
-    """The indices on each axis of places among all elements.
+    """The indices on each axis of flat indices.
 
     >>> [int(i) for i in unravel_index(5, (2, 3))]
     [1, 2]
@@ -180,7 +177,7 @@ def unravel_index(indices: Operand, shape: Any) -> tuple[Array, ...]:
     rest = as_operand(indices, "unravel_index")
     total = int(np.prod(sizes, dtype=np.int64))
     rest = arithmetic.where(rest < 0, rest + total, rest)
-    # Outside the bounds the nearest element.
+    # Indices out of bounds are clipped.
     rest = arithmetic.clip(rest, 0, max(total - 1, 0))
     results: list[Array] = []
     for n in reversed(sizes):
@@ -190,7 +187,7 @@ def unravel_index(indices: Operand, shape: Any) -> tuple[Array, ...]:
 
 
 def ravel_multi_index(multi_index: tuple[Operand, ...], dims: Any, mode: str = "clip") -> Array:
-    """The places among all elements of indices on each axis.
+    """The flat indices of indices on each axis.
 
     Args:
         multi_index: one integer array for each axis.

@@ -1,7 +1,4 @@
-"""Joining arrays, splitting them, and padding them.
-
-Never: promote dtypes by rules of its own; `effx.array.promotion` does.
-"""
+"""Joining arrays, splitting them, and padding them."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ Arrays: TypeAlias = Array | np.ndarray[Any, Any] | Sequence[Operand]
 
 
 def _parts(what: str, arrays: Any) -> list[Array]:
-    # An array in place of a sequence stands for its rows.
+    # An array is taken as the sequence of its rows.
     if isinstance(arrays, Array | np.ndarray):
         whole = operand(arrays, what)
         return [whole[i] for i in range(len(whole))]
@@ -43,7 +40,7 @@ def _cast(x: Array, dtype: DTypeLike | None) -> Array:
 
 
 def concatenate(arrays: Arrays, axis: int | None = 0, dtype: DTypeLike | None = None) -> Array:
-    """Joins arrays along an axis that they have.
+    """Joins arrays along an existing axis.
 
     Args:
         arrays: of one shape but for `axis`.
@@ -57,7 +54,7 @@ def concatenate(arrays: Arrays, axis: int | None = 0, dtype: DTypeLike | None = 
 
 
 def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Array:
-    """Joins arrays along an axis that they have.
+    """Joins arrays along an existing axis.
 
     >>> concat([np.ones(1), np.zeros(2)]).tolist()
     [1.0, 0.0, 0.0]
@@ -160,7 +157,7 @@ def _split(what: str, ary: Operand, sections: Any, axis: int, equal: bool) -> li
 
 
 def split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Cuts an array into equal sections, or before the given places.
+    """Cuts an array into equal sections, or before the given indices.
 
     Raises:
         ShapeError: the sections would not be equal.
@@ -209,11 +206,11 @@ def dsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
 
 
 def delete(arr: Operand, obj: Any, axis: int | None = None) -> Array:
-    """The array without some places of an axis, which must be known.
+    """The array without some indices of an axis, which must be concrete.
 
     Args:
         arr: the array.
-        obj: an int, a slice, or an array of places or booleans.
+        obj: an int, a slice, or an array of indices or booleans.
         axis: None for all elements as one axis.
 
     >>> delete(np.arange(4), 1).tolist()
@@ -261,8 +258,8 @@ def pad(array: Operand, pad_width: Any, mode: str = "constant", **options: Any) 
     Args:
         array: the array.
         pad_width: an int, a pair (before, after), a pair for each axis, or a dict from axis to these.
-        mode: "constant", "edge" (the last element), "reflect" (mirrored at the last element),
-            "symmetric" (mirrored behind it), "wrap" (from the other end) or "empty".
+        mode: "constant", "edge" (the last element), "reflect" (mirrored at the last element), "symmetric"
+            (mirrored after it), "wrap" (from the other end) or "empty".
         **options: `constant_values` in the forms of `pad_width`; `reflect_type="even"`.
 
     Raises:

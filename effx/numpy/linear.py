@@ -1,7 +1,4 @@
-"""Products of vectors, matrices and tensors.
-
-Never: decompose or solve; `effx.numpy.linalg` does.
-"""
+"""Products of vectors, matrices and tensors."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ def dot(
     Args:
         a, b: arrays; scalars multiply.
         precision: "default", "high" or "highest"; a pair for both operands.
-        preferred_element_type: the dtype to add up in and to return.
+        preferred_element_type: the dtype of the sums and of the result.
 
     >>> float(dot(np.ones(3), np.ones(3)))
     3.0
@@ -193,7 +190,7 @@ def tensordot(
 
     Args:
         a, b: arrays.
-        axes: how many last axes of a go with as many first ones of b, or (axes of a, axes of b).
+        axes: the number of last axes of a and first axes of b, or (axes of a, axes of b).
         precision, preferred_element_type: as for `dot`.
 
     Raises:
@@ -244,8 +241,8 @@ def cross(
 
     Args:
         a, b: arrays that broadcast but for the components.
-        axisa, axisb: where the components stand.
-        axisc: where those of the result stand.
+        axisa, axisb: the axis of the components.
+        axisc: that of the result.
         axis: all three at once.
 
     >>> cross(np.array([1, 0, 0]), np.array([0, 1, 0])).tolist()

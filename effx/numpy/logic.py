@@ -1,7 +1,4 @@
-"""Truth: comparisons, logical operations, predicates, and choosing by a condition.
-
-Never: compute with the numbers it looks at.
-"""
+"""Truth: comparisons, logical operations, predicates, and choosing by a condition."""
 
 from __future__ import annotations
 
@@ -288,7 +285,7 @@ def isclose(
     x, y = promote(a, b)
     kind = x.type.kind
     if kind not in "fc":
-        # Integers are exact in no float: measure their distance in the default one.
+        # The distance of integers is measured in the default float.
         dtype = arithmetic.inexact_dtype(x.type.dtype)
         x, y = convert(x, dtype), convert(y, dtype)
     near = arithmetic.absolute(x - y) <= atol + rtol * arithmetic.absolute(y)
@@ -359,8 +356,8 @@ def where(
     Args:
         condition: `bool[*shape]`; numbers are true unless 0.
         x, y: both or neither; promoted and broadcast.
-        size: for the form without x and y: how many indices to give, so that the shape is known.
-        fill_value: what stands behind the last true element then.
+        size: for the form without x and y: how many indices to return, so that the shape is static.
+        fill_value: pads the indices up to `size`.
 
     Raises:
         ConcretizationError: the form without x and y, without `size`, of an abstract condition.

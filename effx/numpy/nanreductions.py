@@ -1,7 +1,4 @@
-"""Reductions that skip NaN.
-
-Never: reduce otherwise than the plain reductions do once NaN is replaced.
-"""
+"""Reductions that skip NaN."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ __all__ = [
 
 
 def _replaced(a: Operand, what: str, fill: Number) -> tuple[Array, Array | None]:
-    """Returns the array with NaN replaced, and where there was none; None where there cannot be any."""
+    """Returns the array with NaN replaced, and where it was not NaN; None if the dtype has no NaN."""
     x = as_operand(a, what)
     if x.type.kind not in "fc":
         return x, None
@@ -88,7 +85,7 @@ def _extreme(
     result = reduce(x, axis, keepdims, initial, where)
     if present is None:
         return result
-    # Where all are NaN there is nothing else to give, unless an initial value is.
+    # Where all are NaN, so is the result, unless there is an initial value.
     found = reducing.any(present, axis, keepdims, where)
     return (
         result
@@ -105,7 +102,7 @@ def nanmax(
     initial: Number | None = None,
     where: Operand | None = None,
 ) -> Array:
-    """The largest element over axes, NaN left out; NaN where there is nothing else.
+    """The largest element over axes, NaN left out; NaN where all are NaN.
 
     >>> import numpy as np
     >>> float(nanmax(np.array([1.0, math.nan])))
@@ -123,7 +120,7 @@ def nanmin(
     initial: Number | None = None,
     where: Operand | None = None,
 ) -> Array:
-    """The smallest element over axes, NaN left out; NaN where there is nothing else.
+    """The smallest element over axes, NaN left out; NaN where all are NaN.
 
     >>> import numpy as np
     >>> float(nanmin(np.array([1.0, math.nan])))

@@ -1,8 +1,6 @@
 """New arrays of numbers in sequence, and index grids.
 
-Numbers known on the host are computed there in double precision.
-
-Never: take lists.
+Concrete numbers are computed on the host in double precision.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ __all__ = [
 
 
 def _number(what: str, name: str, x: Any) -> Any:
-    """Returns a concrete number for an argument that decides a shape."""
+    """Returns a concrete number for an argument that determines a shape."""
     if isinstance(x, int | float):
         return x
     try:
@@ -79,7 +77,7 @@ def arange(
         raise ShapeError("arange: step must not be 0")
     integers = type(low) is int and type(high) is int and type(by) is int
     if integers and dtypes.is_integer(found) and is_recorded():
-        # A program holds the rule, not the numbers.
+        # An iota, so that a program does not store the numbers.
         count = len(range(low, high, by))
         result = Iota(array_type(found, (count,)), 0)()
         result = result if by == 1 else result * by
@@ -124,9 +122,9 @@ def linspace(
         start, stop: the ends, numbers or arrays that broadcast against each other.
         num: how many numbers.
         endpoint: False to leave stop out.
-        retstep: True to give the step as well.
+        retstep: True to return the step too.
         dtype: by default the floating promotion of the ends.
-        axis: where the new axis stands.
+        axis: the index of the new axis.
 
     >>> linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -159,7 +157,7 @@ def linspace(
     )
     ramp = np.arange(count).reshape((count,) + (1,) * a.type.ndim) / max(parts, 1)
     t = constant(ramp.astype(computed), computed)
-    # Weighted from both ends: exact at start, and rounded alike from either side.
+    # A weighted sum of both ends: exact at start, and symmetric in rounding.
     first, last = shaping.expand_dims(a, 0), shaping.expand_dims(b, 0)
     result = first * (1 - t) + last * t if count else broadcast_to(a, (0, *a.type.shape))
     if endpoint and count > 1:
@@ -229,7 +227,7 @@ def geomspace(
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
-    """The indices of a grid: `i32[n, *dimensions]`, the i-th holding each element's place on axis i.
+    """The indices of a grid: `i32[n, *dimensions]`, the i-th holding each element's index on axis i.
 
     Args:
         dimensions: the grid's shape.
@@ -257,7 +255,7 @@ def meshgrid(*xi: Operand, copy: bool = True, sparse: bool = False, indexing: st
     Args:
         xi: vectors.
         copy: ignored: arrays are immutable.
-        sparse: True to leave axes of size 1 that would only repeat.
+        sparse: True for size 1 on the axes along which values repeat.
         indexing: "xy" exchanges the first two axes, "ij" keeps them.
 
     >>> [x.tolist() for x in meshgrid(np.array([1, 2]), np.array([3]))]

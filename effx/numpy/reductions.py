@@ -1,7 +1,4 @@
-"""Reductions over axes, and running ones.
-
-Never: skip NaN; `effx.numpy.nanreductions` does.
-"""
+"""Reductions over axes, and cumulative ones."""
 
 from __future__ import annotations
 
@@ -59,16 +56,16 @@ def sum(
     initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Array:
-    """The sum over axes; integers add up in the default integer dtype, 16-bit floats in f32.
+    """The sum over axes; integers are summed in the default integer dtype, 16-bit floats in f32.
 
     Args:
         a: the array.
         axis: an axis or several; None for all.
-        dtype: to add up in and to return.
+        dtype: of the sum and of the result.
         out: not supported.
         keepdims: True to keep the axes with size 1.
-        initial: what to add to the sum.
-        where: which elements to count in; broadcasts against `a`.
+        initial: added to the sum.
+        where: which elements to include; broadcasts against `a`.
 
     >>> sum(np.ones((2, 3)), axis=0).tolist()
     [2.0, 2.0, 2.0]
@@ -261,9 +258,9 @@ def var(
         axis: an axis or several; None for all.
         dtype: of the result.
         out: not supported.
-        ddof: what is taken from the count; `correction` is the array API's name for it.
+        ddof: subtracted from the count; `correction` is the array API's name for it.
         keepdims: True to keep the axes with size 1.
-        where: which elements to count in.
+        where: which elements to include.
         correction: see `ddof`.
 
     >>> float(var(np.array([1.0, 3.0])))
@@ -402,7 +399,7 @@ def count_nonzero(a: Operand, axis: Axis = None, keepdims: bool = False) -> Arra
 
 
 def cumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
-    """Running sums along an axis; over all elements as one axis without it.
+    """Cumulative sums along an axis; over all elements as one axis without it.
 
     >>> cumsum(np.arange(4)).tolist()
     [0, 1, 3, 6]
@@ -412,7 +409,7 @@ def cumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, 
 
 
 def cumprod(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
-    """Running products along an axis; over all elements as one axis without it.
+    """Cumulative products along an axis; over all elements as one axis without it.
 
     >>> cumprod(np.array([1, 2, 3])).tolist()
     [1, 2, 6]
@@ -424,7 +421,7 @@ def cumprod(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None,
 def cumulative_sum(
     x: Operand, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Array:
-    """Running sums along an axis, which may be left out for vectors; integers widen as in `sum`.
+    """Cumulative sums along an axis, which may be left out for vectors; integers widen as in `sum`.
 
     Args:
         x: the array.
@@ -441,7 +438,7 @@ def cumulative_sum(
 def cumulative_prod(
     x: Operand, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Array:
-    """Running products along an axis. Arguments as for `cumulative_sum`.
+    """Cumulative products along an axis. Arguments as for `cumulative_sum`.
 
     >>> cumulative_prod(np.array([2, 3])).tolist()
     [2, 6]
@@ -484,7 +481,8 @@ def diff(
         a: the array.
         n: how often.
         axis: the axis.
-        prepend, append: what to put before and behind first: arrays, or numbers for one element.
+        prepend, append: joined before the first and after the last element: arrays, or numbers for one
+            element.
 
     >>> diff(np.array([1, 4, 9])).tolist()
     [3, 5]
@@ -518,8 +516,8 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
 
     Args:
         y: values of the integrand.
-        x: where they were taken: a vector, or of y's shape; by default `dx` apart.
-        dx: the distance of neighbours where there is no x.
+        x: the points: a vector, or of y's shape; by default `dx` apart.
+        dx: the distance of neighbours without x.
         axis: the axis.
 
     >>> float(trapezoid(np.array([1.0, 2.0, 3.0])))

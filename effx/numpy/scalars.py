@@ -1,7 +1,4 @@
-"""Dtypes such as `float32`, which `effx.array.scalars` defines, constants, and questions about dtypes.
-
-Never: define a function of arrays.
-"""
+"""Dtypes such as `float32`, which `effx.array.scalars` defines, constants, and questions about dtypes."""
 
 from __future__ import annotations
 
@@ -92,7 +89,7 @@ __all__ = [
     "unsignedinteger",
 ]  # fmt: skip
 
-# The dtypes make arrays when called, which lies above their layer.
+# Dtypes make arrays when called, by a function of this layer, which is above theirs.
 ScalarType.make = staticmethod(array)
 
 # The default dtypes: 64 bits, which become 32 unless enable_x64 is on.

@@ -1,7 +1,4 @@
-"""Changing shapes: reshaping, permuting, broadcasting, repeating, reversing.
-
-Never: join or split arrays; `effx.numpy.joining` does.
-"""
+"""Changing shapes: reshaping, permuting, broadcasting, repeating, reversing."""
 
 from __future__ import annotations
 
@@ -90,7 +87,7 @@ def swapaxes(a: Operand, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
-    """Axes moved to other places; the rest keep their order.
+    """Axes moved to other indices; the rest keep their order.
 
     >>> moveaxis(np.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
@@ -123,7 +120,7 @@ def squeeze(a: Operand, axis: Axis = None) -> Array:
 
 
 def expand_dims(a: Operand, axis: int | Sequence[int]) -> Array:
-    """Axes of size 1 inserted at places of the result.
+    """Axes of size 1 inserted at indices of the result.
 
     >>> expand_dims(np.ones(3), 0).shape
     (1, 3)
@@ -234,7 +231,7 @@ def flipud(m: Operand) -> Array:
 
 
 def rot90(m: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
-    """Turned by k quarter turns in the plane of two axes, from the first toward the second.
+    """Rotated by k quarter turns in the plane of two axes, from the first toward the second.
 
     >>> rot90(np.arange(4).reshape(2, 2)).tolist()
     [[1, 3], [0, 2]]
@@ -256,7 +253,7 @@ def rot90(m: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
 
 
 def roll(a: Operand, shift: Operand | Sequence[int], axis: int | Sequence[int] | None = None) -> Array:
-    """Elements moved along axes; what falls off one end comes in at the other.
+    """Elements shifted along axes, cyclically.
 
     Args:
         a: the array.
@@ -358,7 +355,7 @@ def repeat(
     if total_repeat_length is None:
         which: Array = host_array(np.repeat(np.arange(n, dtype=np.int32), counts.host("repeat(repeats=x)")))
         return indexing.take(x, which, place, "clip")
-    # Place j of the result holds the element after whose end as many elements lie as ends <= j.
+    # Element j of the result comes from the operand's element whose index is the number of ends <= j.
     ends = shaping.expand_dims(reducing.cumsum(counts), 0)
     places = Iota(array_type(dtypes.int32, (total_repeat_length, n)), 0)()
     which = reducing.sum(places >= ends, 1)

@@ -1,8 +1,6 @@
 """Signatures of elementwise functions, and of functions that make arrays, as far as type checkers can follow.
 
-Where a function is passed on, to `vmap` say, checkers take the first overload, so that one takes numbers too.
-
-Never: exist at run time but as names; functions are returned.
+For a function passed to `vmap`, say, checkers take the first overload; so that overload takes numbers too.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ class Predicate(OfOperand, Protocol):
 
 
 class Creates(Protocol):
-    """`zeros`, `ones`, `empty`: sizes are known where they have names, the rank where the shape is written out."""
+    """`zeros`, `ones`, `empty`: sizes are known if they are `Size`s, the rank if the shape is a literal."""
 
     @overload
     def __call__(self, shape: tuple[()], dtype: type[D], *, device: object = None) -> Scalar[D]: ...
@@ -142,5 +140,5 @@ def keeps_type(function: Callable[[Operand], Array]) -> KeepsType:
 
 
 def predicate(function: Callable[[Operand], Array]) -> Predicate:
-    """Says to type checkers that a function gives booleans."""
+    """Says to type checkers that a function returns booleans."""
     return cast("Predicate", function)

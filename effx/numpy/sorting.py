@@ -116,7 +116,7 @@ def _less(a: Array, b: Array) -> Array:
 
 @jit(static_argnames=("right",), inline=True)
 def _search(a: Array, v: Array, right: bool) -> Array:
-    """The place of each v in a, by bisection: all steps are known, for the length is."""
+    """The index of each v in a, by bisection, with a static number of steps."""
     n = a.type.size
     dtype = dtypes.int32 if n < 2**31 else dtypes.canonicalize(int)
     low = broadcast_to(scalar(0, dtype, False), v.type.shape)
@@ -133,12 +133,12 @@ def _search(a: Array, v: Array, right: bool) -> Array:
 def searchsorted(
     a: Operand, v: Operand, side: str = "left", sorter: Operand | None = None, *, method: str = "scan"
 ) -> Array:
-    """The places where values would go in a sorted vector.
+    """The indices at which values would be inserted in a sorted vector.
 
     Args:
         a: sorted, NaN last.
         v: values of any shape.
-        side: of equal elements "left" for the place before them, "right" for the one behind.
+        side: "left" for the index before equal elements, "right" for the one after.
         sorter: indices that sort `a`.
         method: ignored: bisection always.
 
@@ -227,13 +227,13 @@ def unique(
 
     Args:
         ar: the array.
-        return_index: True to give the place of each one's first occurrence too.
-        return_inverse: True to give for each element its place in the result too.
-        return_counts: True to give how often each occurs too.
+        return_index: True to return the index of each one's first occurrence too.
+        return_inverse: True to return for each element its index in the result too.
+        return_counts: True to return how often each occurs too.
         axis: None for all elements as one axis; otherwise distinct slices.
         equal_nan: False to count each NaN as distinct.
-        size: how many to give: what is too much is cut off, what is missing filled in.
-        fill_value: for `size`; by default the smallest element.
+        size: how many to return: truncated or padded.
+        fill_value: the padding for `size`; by default the smallest element.
 
     Returns:
         The distinct elements, or a tuple that starts with them.

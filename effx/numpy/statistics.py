@@ -1,7 +1,4 @@
-"""Order statistics, weighted means and covariances.
-
-Never: estimate otherwise than from all elements.
-"""
+"""Order statistics, weighted means and covariances."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 @jit(static_argnames=("axes", "method", "keepdims", "skip"), inline=True)
 def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: bool, skip: bool) -> Array:
-    """Quantiles over axes; `skip` leaves NaN out, which otherwise makes the result NaN."""
+    """Quantiles over axes; `skip` leaves NaN out, which else makes the result NaN."""
     kept = [i for i in range(a.type.ndim) if i not in axes]
     sizes = [a.type.shape[i] for i in kept]
     flat = shaping.reshape(shaping.transpose(a, (*kept, *axes)), (*sizes, -1))
@@ -103,11 +100,11 @@ def quantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The values below which given parts of the elements lie.
+    """The values below which given fractions of the elements lie.
 
     Args:
         a: real numbers.
-        q: parts between 0 and 1: a number, or a vector whose axis comes first in the result.
+        q: fractions between 0 and 1: a number, or a vector whose axis comes first in the result.
         axis: an axis or several; None for all.
         out, overwrite_input: not supported.
         method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
@@ -232,7 +229,7 @@ def average(
         a: the array.
         axis: an axis or several; None for all.
         weights: of a's shape, or a vector along the one axis; by default all 1.
-        returned: True to give the sum of the weights too.
+        returned: True to return the sum of the weights too.
         keepdims: True to keep the axes with size 1.
 
     >>> import numpy as np
@@ -277,9 +274,9 @@ def cov(
         y: more variables.
         rowvar: False where the variables are the columns.
         bias: True to divide by the number of observations, not by one less.
-        ddof: what is taken from the number of observations; overrides `bias`.
+        ddof: subtracted from the number of observations; overrides `bias`.
         fweights: how often each observation occurs.
-        aweights: how much each observation counts.
+        aweights: the weight of each observation.
 
     >>> import numpy as np
     >>> cov(np.array([[1.0, 2.0], [2.0, 4.0]])).tolist()

@@ -1,7 +1,4 @@
-"""`vectorize`: functions of core dimensions become functions that broadcast over all dimensions before them.
-
-Never: loop; each leading dimension is one vmap.
-"""
+"""`vectorize`: functions of core dimensions become functions that broadcast over all dimensions before them."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -46,13 +43,13 @@ def vectorize(
     Args:
         pyfunc: of arrays with the core dimensions, scalars without a signature. Without it,
             `vectorize(...)` is a decorator.
-        excluded: positions and names of arguments that are passed on as they are.
+        excluded: positions and names of arguments that are passed unchanged.
         signature: core dimensions of arguments and results, such as `"(n,m),(m)->(n)"`; the sizes of
             equal names agree.
 
     Returns:
         A function of arrays of shape `[*batch, *core]`, whose batches broadcast; keyword arguments are passed
-        on as they are.
+        unchanged.
 
     Raises:
         ShapeError: an argument has too few dimensions, core sizes differ, or batches do not broadcast.
@@ -113,7 +110,7 @@ def vectorize(
             _check_results(result, None if cores is None else cores[1], dict(sizes), about)
             return result
 
-        # A batch of size 1 broadcasts by being dropped: then the vmap at that level passes the array by.
+        # A batch axis of size 1 is dropped, so that the vmap at that level does not map the array.
         mapped: Callable[..., PyTree] = core_function
         ndim = len(batch)
         kept: list[list[int]] = []

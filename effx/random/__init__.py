@@ -1,9 +1,8 @@
 """Random numbers from keys, with the bits of JAX's threefry2x32.
 
-A key stands for a stream of numbers. Functions draw from it without changing it, so the same key
-gives the same numbers: split a key to go on.
+A key determines the numbers: the same key gives the same ones. To draw again, split the key.
 
-Never: hold a state, or draw from a source outside the key.
+Never: hold a state.
 """
 
 from effx.lazy import lazy

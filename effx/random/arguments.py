@@ -1,7 +1,4 @@
-"""What samplers ask of their arguments.
-
-Never: draw.
-"""
+"""Checks of samplers' arguments."""
 
 from collections.abc import Sequence
 
@@ -67,7 +64,7 @@ def broadcasts(shape: Shape, target: Shape) -> bool:
 
 
 def as_bounds(what: str, shape: ShapeLike | None, *bounds: Operand) -> Shape:
-    """Returns the shape of a sample, to which its parameters must broadcast.
+    """Returns the shape of a sample; its parameters must broadcast to it.
 
     Raises:
         ShapeError: they do not.

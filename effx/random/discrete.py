@@ -1,7 +1,4 @@
-"""Samplers of integers, booleans and bits.
-
-Never: use a key twice.
-"""
+"""Samplers of integers, booleans and bits."""
 
 from effx import dtypes
 from effx.array import Array, Operand, reducing
@@ -30,7 +27,7 @@ def bits(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) 
     """Draws random bits.
 
     Args:
-        key: a key u32[2], used up hereby.
+        key: a key u32[2], not to be used again.
         shape: the result's shape.
         dtype: an unsigned integer dtype of 8 to 64 bits; u32 by default, u64 with `enable_x64`.
 
@@ -57,10 +54,10 @@ def randint(
     """Draws integers that are uniform in [minval, maxval).
 
     Args:
-        key: a key u32[2], used up hereby.
+        key: a key u32[2], not to be used again.
         shape: the result's shape.
-        minval, maxval: integers that broadcast to the shape; out of the dtype's range, they move to
-            its ends. Where `maxval` is not above `minval`, the result is `minval`.
+        minval, maxval: integers that broadcast to the shape, clipped to the dtype's range. Where `maxval` is
+            not above `minval`, the result is `minval`.
         dtype: an integer dtype of 8 to 64 bits; i32 by default, i64 with `enable_x64`.
 
     Returns:
@@ -87,7 +84,7 @@ def randint(
 
 def randint_integers(key: Array, minval: Operand, maxval: Operand, shape: Shape, dtype: DType) -> Array:
     """Returns integers that are uniform in [minval, maxval)."""
-    # Narrow integers are drawn as i32, which holds the end of any interval of theirs.
+    # Narrow integers are drawn as i32, which holds the upper bound of each interval.
     work = dtype if dtypes.bits(dtype) >= 32 else dtypes.int32
     wide, info = unsigned(dtypes.bits(work)), dtypes.iinfo(dtype)
     smallest, largest = int(info.min), int(info.max)
@@ -109,8 +106,8 @@ def randint_integers(key: Array, minval: Operand, maxval: Operand, shape: Shape,
     one = scalar(1, wide)
     span = where(high <= low, one, convert(perform(e.Sub(), (high, low)), wide))
     if work is dtype:
-        # With maxval above the dtype's range the span may wrap to 0, which stands for 2^width:
-        # a remainder by 0 is the dividend.
+        # With maxval above the dtype's range the span may wrap to 0, which means 2^width: a remainder by 0 is
+        # the dividend.
         span = where(beyond & (high > low), span + one, span)
     # Twice the width of random bits, reduced by the span: (upper * 2^width + lower) mod span.
     half = perform(REM, (scalar(2 ** (dtypes.bits(work) // 2), wide), span))
@@ -140,7 +137,7 @@ def bernoulli(key: Operand, p: Operand = 0.5, shape: ShapeLike | None = None) ->
     """Draws booleans.
 
     Args:
-        key: a key u32[2], used up hereby.
+        key: a key u32[2], not to be used again.
         p: probabilities of True, floating.
         shape: the result's shape, to which p broadcasts; by default p's.
 
@@ -168,10 +165,10 @@ def _bernoulli_body(key: Array, p: Operand, shape: Shape) -> Array:
 
 
 def rademacher(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
-    """Draws -1 and 1 with equal chance.
+    """Draws -1 and 1 with equal probability.
 
     Args:
-        key: a key u32[2], used up hereby.
+        key: a key u32[2], not to be used again.
         shape: the result's shape.
         dtype: a signed integer, floating or complex dtype; i32 by default, i64 with `enable_x64`.
 
@@ -200,26 +197,25 @@ def _rademacher_body(key: Array, shape: Shape, dtype: DType) -> Array:
 def categorical(
     key: Operand, logits: Operand, axis: int = -1, shape: ShapeLike | None = None, replace: bool = True
 ) -> Array:
-    """Draws positions with chances proportional to exp(logits).
-
-    The position of the largest sum of logit and Gumbel noise; without replacement, of the largest ones.
-    Source: Kool, van Hoof, Welling, "Stochastic beams and where to find them", ICML 2019.
+    """Draws indices with probabilities proportional to exp(logits). The draw is the index of the largest sum
+    of logit and Gumbel noise; without replacement, the indices of the largest sums. Source: Kool, van Hoof,
+    Welling, "Stochastic beams and where to find them", ICML 2019.
 
     Args:
-        key: a key u32[2], used up hereby.
-        logits: unnormalised log-chances `[*b, n]`, with the n categories along `axis`.
+        key: a key u32[2], not to be used again.
+        logits: unnormalised log probabilities `[*b, n]`, with the n categories along `axis`.
         axis: the categories' axis; negative ones count from the end.
         shape: the result's shape, whose last axes are those of the logits without `axis`; by default
             just these.
         replace: False to draw different categories along the leading axes of the shape.
 
     Returns:
-        An integer array of the shape: positions along the axis.
+        An integer array of the shape: indices along the axis.
 
     Raises:
         DTypeError: it is no key, or the logits are complex.
-        ShapeError: the axis is out of range, the shape does not fit, or more categories are to be
-            drawn without replacement than there are.
+        ShapeError: the axis is out of range, the shape does not fit, or there are too few categories to draw
+            without replacement.
 
     >>> import effx, numpy as np
     >>> categorical(effx.random.PRNGKey(0), np.log([0.5, 0.25, 0.25]), shape=(5,))

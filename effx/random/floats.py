@@ -1,8 +1,6 @@
-"""How random bits become floats of a distribution: the formulas, to be staged by the samplers.
+"""The formulas from random bits to floats of a distribution, staged by the samplers.
 
 Each inverts the distribution function at a uniform point, and so is differentiable in its parameters.
-
-Never: check arguments.
 """
 
 import math
@@ -29,7 +27,7 @@ ERF, ERF_INV, LOG, LOG1P, ABS, SIGN, TAN = Erf(), ErfInv(), e.Log(), e.Log1p(), 
 def unit_floats(key: Array, shape: Shape, dtype: DType) -> Array:
     """Returns floats, evenly spaced in [0, 1)."""
     width, mantissa = dtypes.bits(dtype), dtypes.finfo(dtype).nmant
-    # Bits behind the exponent of 1 are a float in [1, 2). Short mantissas need one byte only.
+    # Random bits as the mantissa of 1 are a float in [1, 2). Short mantissas need one byte only.
     drawn = 8 if mantissa < 8 else width
     bits = perform(SHIFT_RIGHT, (random_bits(key, drawn, shape), scalar(drawn - mantissa, unsigned(drawn))))
     one = int(np.ones((), dtype).view(unsigned(width)))
@@ -79,7 +77,7 @@ def truncated_floats(key: Array, lower: Operand, upper: Operand, shape: Shape, d
     low, high = _bound(lower, shape, dtype), _bound(upper, shape, dtype)
     points = uniform_floats(key, shape, dtype, perform(ERF, (low / root,)), perform(ERF, (high / root,)))
     x = root * perform(ERF_INV, (points,))
-    # Open at both ends.
+    # The interval is open at both ends.
     infinity = scalar(math.inf, dtype)
     return perform(
         MIN, (perform(MAX, (x, perform(NEXT_AFTER, (low, infinity)))), perform(NEXT_AFTER, (high, -infinity)))

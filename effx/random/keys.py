@@ -1,9 +1,6 @@
-"""Keys: where they come from, and how one becomes many.
+"""Making and splitting keys.
 
-A key is an array u32[2]. It is used up by the first function that draws with it; to draw again,
-split it first.
-
-Never: remember which keys have been used.
+A key is an array u32[2]. Each key should be used once; to draw again, split it first.
 """
 
 from collections.abc import Sequence
@@ -106,7 +103,7 @@ def key_data(keys: Operand) -> Array:
 
 
 def wrap_key_data(key_bits_array: Operand, *, impl: str | None = None) -> Array:
-    """Returns the keys that words make up.
+    """Returns the keys made of words.
 
     Args:
         key_bits_array: `u32[*s, 2]`.
@@ -141,7 +138,7 @@ def split(key: Operand, num: int | Sequence[int] = 2) -> Array:
     """Returns keys that are independent of each other and of the key.
 
     Args:
-        key: a key u32[2], used up hereby.
+        key: a key u32[2], not to be used again.
         num: how many, or a shape of keys.
 
     Returns:

@@ -1,7 +1,4 @@
-"""Drawing from arrays: permutations and choices.
-
-Never: use a key twice.
-"""
+"""Drawing from arrays: permutations and choices."""
 
 import math
 from operator import index
@@ -32,7 +29,7 @@ def permutation(key: Operand, x: Operand, axis: int = 0, independent: bool = Fal
     """Draws a permutation of an array, or of 0, 1, …, x - 1.
 
     Args:
-        key: a key u32[2], used up hereby.
+        key: a key u32[2], not to be used again.
         x: an array, or an integer for the numbers below it.
         axis: the axis along which to permute; negative ones count from the end.
         independent: False to move whole slices, True to permute each line along the axis by itself.
@@ -97,20 +94,20 @@ def choice(
     """Draws slices of an array, or numbers below an integer.
 
     Args:
-        key: a key u32[2], used up hereby.
+        key: a key u32[2], not to be used again.
         a: an array, or an integer for the numbers below it.
         shape: of the draws.
         replace: whether a slice may be drawn more than once.
-        p: chances `[n]` of the n slices, which add up to 1; by default all are equal.
+        p: probabilities `[n]` of the n slices; by default all are equal.
         axis: the axis of a along which to draw; negative ones count from the end.
 
     Returns:
-        An array with `shape` in the place of a's axis, or of integers.
+        An array with `shape` instead of a's axis, or of integers.
 
     Raises:
         DTypeError: it is no key, a is a scalar but no integer, or p is complex.
-        ShapeError: the axis is out of range, p has another size, a is empty, or more is to be drawn
-            without replacement than there is.
+        ShapeError: the axis is out of range, p has another size, a is empty, or there are too few slices to
+            draw without replacement.
 
     >>> import effx, numpy as np
     >>> choice(effx.random.PRNGKey(0), 5, (3,), replace=False)
@@ -169,7 +166,7 @@ def _weighted_places_body(key: Array, p: Operand, shape: Shape, replace: bool) -
         total = reshape(Slice((n - 1,), (n,), (1,))(sums), ())
         points = total * (1.0 - unit_floats(key, shape, chances.type.dtype))
         return convert(_first_not_below(sums, points), dtype)
-    # The largest of log-chance plus Gumbel noise, as in `categorical`.
+    # The largest of log probability plus Gumbel noise, as in `categorical`.
     from effx.ir.ops.elementwise import Log
 
     scores = gumbel_floats(key, chances.type.shape, chances.type.dtype) + Log()(chances)

@@ -1,12 +1,10 @@
 """Bits from keys: counters enciphered by Threefry-2x32, in JAX's two arrangements.
 
-With `threefry_partitionable` (the default) the bits of an element depend on the key and on its own
-position alone, so that arrays can be made in parts: its 64-bit position, split into two words, is the
+With `threefry_partitionable` (the default) the bits of an element depend on the key and on its own position
+alone, so that parts of an array can be made independently: its 64-bit position, split into two words, is the
 counter. Without it, the counters of all elements are enciphered in two halves, as JAX did before 0.5.
 
-Everything here is to be staged within the functions that use it.
-
-Never: hold state, or check arguments.
+All functions here are staged within the functions that use them.
 """
 
 from effx import dtypes
@@ -47,7 +45,7 @@ def positions(shape: Shape) -> tuple[Array, Array]:
     dtype = u32 if size_of(shape) <= 2**32 else u64
     total: Array = scalar(0, dtype)
     stride = 1
-    # A sum over axes, so that a partitioner can cut it along any of them.
+    # A sum over axes, so that a partitioner can split it along any of them.
     for axis in range(len(shape) - 1, -1, -1):
         if shape[axis] > 1:
             along = Iota(array_type(dtype, shape), axis)()
@@ -101,7 +99,7 @@ def _halved(key: Array, count: int) -> Array:
     """Enciphers 0, 1, …, count - 1, the first half beside the second."""
     half = (count + 1) // 2
     numbers = Iota(array_type(u32, (2 * half,)), 0)()
-    if count % 2:  # the number that fills up the second half is 0
+    if count % 2:  # the second half is padded with 0
         numbers = concatenate([_cut(numbers, 0, count), BroadcastInDim((1,), ())(scalar(0, u32, False))], 0)
     words = perform(CIPHER, (*key_words(key), _cut(numbers, 0, half), _cut(numbers, half, 2 * half)))
     return _cut(concatenate(words, 0), 0, count)
@@ -118,7 +116,7 @@ def _halved_bits(key: Array, width: int, shape: Shape) -> Array:
     if width == 64:
         bits = _join(_cut(bits, 0, size), _cut(bits, size, 2 * size))
     elif width < 32:
-        # Each word gives several elements, the lowest bits first.
+        # Each word is several elements, the lowest bits first.
         parts = [perform(SHIFT_RIGHT, (bits, scalar(width * i, u32))) for i in range(32 // width)]
         mixed = reshape(transpose(stack(parts), (1, 0)), (words * (32 // width),))
         bits = convert(_cut(mixed, 0, size), unsigned(width))

@@ -225,7 +225,7 @@ def test_lists_are_refused(name: str) -> None:
         (
             lambda: enp.compress(V, A, 0),
             IndexingError,
-            "compress: place 2 is out of range for axis 0 of f32[2,3]",
+            "compress: index 2 is out of range for axis 0 of f32[2,3]",
         ),
         (lambda: enp.ravel_multi_index((I,), (2, 3)), ShapeError, "ravel_multi_index: 1 indices for 2 axes"),
         (
