@@ -229,7 +229,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
         errors.TracerArrayConversionError,
         (
             "numpy.asarray(x): needs a concrete value, but x is an abstract f32[]~ under jit "
-            "(<lambda> at test_errors.py:{line}); use functions of effx.numpy in place of numpy's, "
+            "(<lambda> at test_errors.py:{line}); use functions of effx.numpy instead of numpy's, "
             "or mark the argument static"
         ),
         "jit",
@@ -348,7 +348,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
         "list as index",
         lambda: enp.arange(3)[[0, 1]],
         errors.IndexingError,
-        "getitem: an index must be an int, slice, None, Ellipsis or array, got [0, 1]; turn it into an array first",
+        "getitem: an index must be an int, slice, None, Ellipsis or array, got [0, 1]; convert it to an array first",
         "",
     ),
     (

@@ -1,4 +1,4 @@
-"""Arrays as values: the nominal class, boxes, host constants, promotion, indexing, and what methods do.
+"""Arrays as values: the nominal class, boxes, host constants, promotion, indexing, and methods.
 
 Never: import jaxlib or a handler.
 """

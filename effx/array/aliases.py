@@ -1,7 +1,4 @@
-"""Names for what functions of arrays take and give: operands, scalars, arrays of unknown rank.
-
-Never: exist at run time but as names.
-"""
+"""Type aliases for arguments and results of functions of arrays: operands, scalars, arrays of unknown rank."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -19,7 +16,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class _Unknown:
-    """A size that nothing has: only arrays of unknown rank match `AnyRank`."""
+    """A size that no array has: only arrays of unknown rank match `AnyRank`."""
 
 
 Scalar: TypeAlias = Array[DT, Unpack[tuple[()]]]
@@ -39,15 +36,15 @@ Axis: TypeAlias = int | Sequence[int] | None
 
 
 class Turns(Protocol[R_co]):
-    """What `x.T` is for an array: a property cannot be overloaded, the method that it stands for can."""
+    """The type of `x.T`: a property cannot be overloaded, but this method can."""
 
-    if TYPE_CHECKING:  # at run time there is no such method to look for
+    if TYPE_CHECKING:  # at run time arrays have no such method
 
         def _turned(self) -> R_co: ...
 
 
 class MatrixTurns(Protocol[R_co]):
-    """What `x.mT` is for an array."""
+    """The type of `x.mT`."""
 
     if TYPE_CHECKING:
 

@@ -1,7 +1,4 @@
-"""Arithmetic with NumPy's semantics, for the operators of `Array` and for `effx.numpy`.
-
-Never: take lists; effx.numpy refuses or converts them first.
-"""
+"""Arithmetic with NumPy's semantics, for the operators of `Array` and for `effx.numpy`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +32,8 @@ ROUND_TO_EVEN = e.RoundToEven()
 
 
 def inexact_dtype(dtype: DType) -> DType:
-    """Returns the dtype that a function of real numbers gives for operands of `dtype`.
-
-    Floating and complex dtypes stay; 64-bit integers give f64, others f32.
+    """Returns the result dtype of a function of real numbers for operands of `dtype`. Floating and complex
+    dtypes are unchanged; 64-bit integers give f64, others f32.
     """
     if dtypes.is_inexact(dtype):
         return dtype
@@ -52,7 +48,7 @@ def to_inexact(x: "Operand") -> "Array":
 
 
 def promote_inexact(*operands: "Operand") -> "list[Array]":
-    """Brings operands to one floating or complex dtype and one shape."""
+    """Promotes operands to one floating or complex dtype and one shape."""
     arrays = promote_dtypes(*operands)
     if arrays[0].type.kind not in "fc":
         dtype, weak = inexact_dtype(arrays[0].type.dtype), all([x.type.weak for x in arrays])
@@ -76,7 +72,7 @@ def negative(x: "Operand") -> "Array":
 
 
 def absolute(x: "Operand") -> "Array":
-    """Returns `|x|`; booleans and unsigned integers as they are."""
+    """Returns `|x|`; booleans and unsigned integers are unchanged."""
     x = as_operand(x)
     return x if x.type.kind in "bu" else perform(ABS, (x,))
 
@@ -98,7 +94,7 @@ def floor_divide(x: "Operand", y: "Operand") -> "Array":
         return perform(DIV, (a, b))
     if kind in "ib":
         quotient = perform(DIV, (a, b))
-        # DIV truncates: one too high where the signs differ and the division leaves a rest.
+        # DIV truncates: one too high where the signs differ and the remainder is not 0.
         inexact = perform(
             AND, (perform(NE, (perform(SIGN, (a,)), perform(SIGN, (b,)))), perform(REM, (a, b)) != 0)
         )
@@ -113,7 +109,7 @@ def floor_divide(x: "Operand", y: "Operand") -> "Array":
 def _float_remainder(a: "Array", b: "Array") -> "Array":
     rest = perform(REM, (a, b))
     zero = scalar(0.0, rest.type.dtype)
-    # The rest of REM has a's sign; Python's has b's. A zero rest stays.
+    # The remainder of REM has a's sign; Python's has b's. A remainder of 0 is unchanged.
     other_sign = perform(AND, (perform(NE, (rest < zero, b < zero)), perform(NE, (rest, zero))))
     return where(other_sign, perform(ADD, (rest, b)), rest)
 
@@ -167,7 +163,7 @@ def power(x: "Operand", y: "Operand") -> "Array":
 
 
 def integer_power(x: "Array", n: int) -> "Array":
-    """Returns x to a constant integer power."""
+    """Returns the power of x to a constant integer."""
     if n == 2:
         return perform(MUL, (x, x))
     if n == 1:
@@ -225,7 +221,7 @@ def clip(x: "Operand", low: "Operand | None" = None, high: "Operand | None" = No
 
 
 def round_(x: "Operand", decimals: int = 0) -> "Array":
-    """Returns x rounded to a number of decimals, halves to even."""
+    """Rounds x to a number of decimals, halves to even."""
     x = as_operand(x)
     kind = x.type.kind
     if kind == "c":
@@ -330,8 +326,8 @@ def matmul(x: "Operand", y: "Operand", precision: Any = None, preferred: Any = N
         )
     op_precision, op_preferred = precision_of(precision), preferred_of(preferred)
     if a.type.ndim <= 2 or b.type.ndim <= 2:
-        # One side has no batch axes: contract directly. With the batch on the right,
-        # lhs' row axis comes out first and moves to its place behind the batch.
+        # One side has no batch axes: contract directly. With the batch on the right, the row axis of lhs
+        # comes first and is moved after the batch axes.
         out = DotGeneral((a.type.ndim - 1,), (axis,), precision=op_precision, preferred=op_preferred)(a, b)
         if a.type.ndim == 2 and b.type.ndim > 2:
             k = b.type.ndim - 2

@@ -1,7 +1,4 @@
-"""Arrays without memory on a device: boxes of handlers, and constants that are still on the host.
-
-Never: know what a handler keeps in a box.
-"""
+"""Arrays without memory on a device: boxes of handlers, and constants that are still on the host."""
 
 from typing import Any, ClassVar, final
 
@@ -25,14 +22,14 @@ from effx.ir.types import ArrayType
 
 __all__ = ["Box", "HostArray"]
 
-# What to do instead, by what Python asked for.
+# What to do instead, by the conversion that Python asked for.
 _ADVICE: dict[str, tuple[type[ConcretizationError], str]] = {
     "bool(x)": (TracerBoolConversionError, "use effx.numpy.where or effx.lax control flow"),
     "index(x)": (
         TracerIntegerConversionError,
         "use effx.lax control flow for loops, x.at and effx.numpy.take for indices",
     ),
-    "numpy.asarray(x)": (TracerArrayConversionError, "use functions of effx.numpy in place of numpy's"),
+    "numpy.asarray(x)": (TracerArrayConversionError, "use functions of effx.numpy instead of numpy's"),
 }
 
 
@@ -42,7 +39,7 @@ class Box(Array[DT, Unpack[Dims]]):
 
     Attributes:
         frame: the handler's frame.
-        payload: what the handler keeps for it: a dual number, a batched value, a variable.
+        payload: the handler's data: a dual number, a batched value, a variable.
         type: the type that the user's function sees.
     """
 
@@ -55,8 +52,8 @@ class Box(Array[DT, Unpack[Dims]]):
         self.type = type
 
     def __bool__(self) -> bool:
-        # Only the truth value may be taken from a box: it chooses a path through the
-        # program, and the handler says which plain value decides.
+        # Only the truth value may be taken from a box: the handler's plain value chooses the path through the
+        # program.
         if not self.frame.live:
             raise self.escaped()
         decide = getattr(self.frame.handler, "primal", None)
@@ -84,7 +81,7 @@ class Box(Array[DT, Unpack[Dims]]):
         return f"Traced<{self.type!r}>with<{self.frame.handler.describe()}>"
 
     def escaped(self) -> EscapedBoxError:
-        """Returns the error for the box where its handler is not at work."""
+        """Returns the error for a box whose handler is not installed."""
         origin = f" of {self.frame.origin}" if self.frame.origin else ""
         made = self.frame.handler.made_at(self.frame, self.payload)
         handler = f"{self.frame.handler.describe()}{origin}{f', made at {source_of(made)},' if made else ''}"

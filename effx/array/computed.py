@@ -1,6 +1,6 @@
-"""Methods of arrays that are functions of effx.numpy too: extremes, truth, sorting, running totals, parts.
+"""Methods of arrays that are functions of effx.numpy too: extremes, truth, sorting, cumulative sums, parts.
 
-They are one-liners with NumPy's options; what they do stands in the sibling modules.
+They are one-liners with NumPy's options; the sibling modules implement them.
 
 Never: hold an overload for the dtypes of a kind: mypy takes it for every dtype in a base class.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, cast, overloa
 
 from typing_extensions import Unpack
 
-import effx.array  # its modules need the class below: found at the time of a call
+import effx.array  # its modules need the class below: imported at the call
 from effx.array.described import Described, Number
 from effx.array.parameters import DT, Dims
 
@@ -156,12 +156,12 @@ class Computed(Described, Generic[DT, Unpack[Dims]]):
         return _sorting().argsort(self, axis, stable=stable, descending=descending)
 
     def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
-        """Running sums along an axis."""
+        """Cumulative sums along an axis."""
         effx.array.reducing.no_out("cumsum", out)
         return effx.array.reducing.cumsum(cast("Array", self), axis, dtype)
 
     def cumprod(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
-        """Running products along an axis."""
+        """Cumulative products along an axis."""
         effx.array.reducing.no_out("cumprod", out)
         return effx.array.reducing.cumprod(cast("Array", self), axis, dtype)
 

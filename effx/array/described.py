@@ -1,7 +1,4 @@
-"""What an array says of itself, and how it becomes Python or NumPy data.
-
-Never: know an operator or a function; `effx.array.values` adds them.
-"""
+"""Attributes of arrays, and conversions to Python and NumPy data."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ class SupportsArray(Protocol):
 
 
 class Described(Value):
-    """The part of `Array` that does not compute: its type, its memory, conversions to Python.
+    """The part of `Array` that performs no operations: type, memory, conversions to Python.
 
     Attributes:
         type: dtype, shape and weakness.
@@ -79,7 +76,7 @@ class Described(Value):
         """Returns the value as a NumPy array.
 
         Args:
-            asked: what Python wanted, for the error.
+            asked: the conversion, for the error.
 
         Raises:
             ConcretizationError: the value is abstract.
@@ -145,7 +142,7 @@ class Described(Value):
         return format(self.host("format(x)").item(), spec)
 
     def item(self, *index: int) -> Number:
-        """Returns one element as a Python number; without an index the array must hold just one."""
+        """Returns one element as a Python number; without an index the array must have one element."""
         data = self.host("x.item()")
         result: Number = data.item(*index)
         return result
@@ -154,9 +151,9 @@ class Described(Value):
         """Returns nested lists of Python numbers."""
         return self.host("x.tolist()").tolist()
 
-    # What concrete arrays do; a box has no memory of its own
+    # For concrete arrays; a box has no memory of its own
     def block_until_ready(self) -> Self:
-        """Waits until the value has been computed; a box passes."""
+        """Blocks until the value is computed; does nothing for a box."""
         return self
 
     @property
@@ -166,7 +163,7 @@ class Described(Value):
 
     @property
     def sharding(self) -> Any:
-        """How the array lies on devices."""
+        """The array's sharding over devices."""
         raise self._abstract("x.sharding")
 
     def devices(self) -> set[Any]:
@@ -178,7 +175,7 @@ class Described(Value):
         raise self._abstract("x.is_ready()")
 
     def is_deleted(self) -> bool:
-        """Says whether the memory was given away or freed."""
+        """Says whether the memory was donated or freed."""
         raise self._abstract("x.is_deleted()")
 
     def delete(self) -> None:

@@ -1,9 +1,7 @@
-"""Type variables for whole arrays, by the kind of their dtype, and what functions of one array have in common.
+"""Type variables for whole arrays, by the kind of their dtype, and the protocol of functions of one array.
 
-They serve where `Array[DT, *Dims]` would do but for mypy 2.4, which ends with an internal error where a function
-that returns such an array stands in a conditional expression beside something of type Any.
-
-Never: hold anything that exists at run time only.
+They replace `Array[DT, *Dims]` because of mypy 2.4, which ends with an internal error where a conditional
+expression has a function that returns such an array in one branch and a value of type Any in the other.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """NumPy indexing: `x[...]`, `x.at[...]`, take.
 
-An index is first normalised to one entry for each axis of x: a static slice, or an integer array.
-Reading slices first and gathers then; writing is one scatter whose windows are the unit-step slices.
-Negative indices count from the end. Outside the bounds, reading by an array gives the nearest
-element, take fills, writing drops; `mode=` chooses otherwise.
+An index is first normalised to one entry for each axis of x: a static slice, or an integer array. Reading
+slices, then gathers; writing is one scatter whose windows are the unit-step slices. Negative indices count
+from the end. Out of bounds, reading by an array clips the index, take fills, writing drops; `mode=` overrides
+this.
 
-Never: wait for a device, except for boolean masks, whose number of true elements decides a shape.
+Never: wait for a device, except for boolean masks, whose number of true elements is a size of the result.
 """
 
 import importlib
@@ -58,7 +58,7 @@ class Plan:
     """A normalised index.
 
     Attributes:
-        shape: x's shape with the new axes of size 1 that `None` asks for.
+        shape: that of x with the new axes of size 1 for `None`.
         entries: for each of these axes a Slicing, an int, or an integer array.
     """
 
@@ -75,7 +75,7 @@ class Plan:
 @final
 @attrs.frozen
 class Chosen:
-    """One axis of a boolean mask: where the mask is true there.
+    """The indices along one axis at which a boolean mask is true.
 
     Attributes:
         indices: of the true elements.
@@ -92,9 +92,9 @@ def normalize(x: "Array", index: Any, mode: str | None = None) -> Plan:
     """Resolves an index to one entry for each axis.
 
     Args:
-        x: what is indexed.
+        x: the array.
         index: as users write it.
-        mode: what becomes of ints out of range; None refuses them.
+        mode: for ints out of range; None refuses them.
 
     Raises:
         IndexingError: too many entries, an int out of range, a mask of another shape, or something that is no
@@ -110,7 +110,7 @@ def normalize(x: "Array", index: Any, mode: str | None = None) -> Plan:
         if isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
             raise IndexingError(
                 f"getitem: an index must be an int, slice, None, Ellipsis or array, got {part!r}; "
-                f"turn it into an array first"
+                f"convert it to an array first"
             )
         if isinstance(part, bool | np.bool_):
             part = host_array(np.asarray(part))
@@ -208,7 +208,7 @@ def _nonzero(mask: "Array") -> list[Chosen]:
 def getitem(x: "Array", index: Any) -> "Array":
     """Reads `x[index]`."""
     t = x.type
-    if type(index) is int and t.shape:  # iteration and x[i] skip the general plan
+    if type(index) is int and t.shape:  # a fast path for iteration and x[i]
         n = t.shape[0]
         if not -n <= index < n:
             raise IndexingError(f"getitem: index {index} is out of range for axis 0 of {t!r} with size {n}")
@@ -220,7 +220,7 @@ def getitem(x: "Array", index: Any) -> "Array":
 
 
 def read(x: "Array", plan: Plan, mode: str, fill_value: "Number | None") -> "Array":
-    """Reads the elements that a plan names."""
+    """Reads the elements of a plan."""
     advanced = plan.arrays()
     x = _read_slices(reshape(x, plan.shape), plan, advanced)
     if not advanced:
@@ -239,7 +239,8 @@ def read(x: "Array", plan: Plan, mode: str, fill_value: "Number | None") -> "Arr
     if any(n == 0 for i, n in enumerate(x.type.shape) if i in advanced):
         kept = [n for i, n in enumerate(x.type.shape) if i not in advanced]
         return _nothing(x, (*kept[:place], *shape, *kept[place:]), mode, fill_value)
-    # Where nothing is said of indices out of range, an element that stands for them has no gradient by them; as in JAX.
+    # Without a mode, indices out of range are clipped, but pass no cotangent to the nearest element; as in
+    # JAX.
     drops = mode == "promise_in_bounds"
     result = Gather(offset_dims, tuple(advanced), tuple(advanced), sizes, drops=drops)(x, starts)
     if mode != "fill":
@@ -250,7 +251,7 @@ def read(x: "Array", plan: Plan, mode: str, fill_value: "Number | None") -> "Arr
 
 
 def _nothing(x: "Array", shape: Shape, mode: str, fill_value: "Number | None") -> "Array":
-    """Returns what an axis of size 0 gives: it is out of bounds everywhere."""
+    """Returns the result for an axis of size 0, where every index is out of bounds."""
     if mode != "fill" and 0 not in shape:
         raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
     return broadcast_to(_fill(x, fill_value), shape)
@@ -309,7 +310,7 @@ def _read_block(x: "Array", advanced: list[int], arrays: "list[Array]") -> "Arra
 
 
 def _index_array(entry: Any, n: int, mode: str) -> "Array":
-    """Returns an index as a signed array in which negative places have been counted from the end."""
+    """Returns an index as a signed array, negative ones counted from the end."""
     from effx.array.boxes import HostArray
 
     array: Array = as_operand(entry)
@@ -326,7 +327,7 @@ def _index_array(entry: Any, n: int, mode: str) -> "Array":
     if t.kind == "u":
         if (
             dtypes.bits(t.dtype) >= 32
-        ):  # what int32 cannot hold is cut first: to n, which is out of range like it
+        ):  # values beyond int32 are first clipped to n, which is out of range too
             array = arithmetic.remainder(array, n) if mode == "wrap" else arithmetic.minimum(array, n)
         array = convert(array, dtypes.int32 if n < 2**31 else dtypes.canonicalize(dtypes.int64))
     elif dtypes.bits(t.dtype) < 32:
@@ -348,13 +349,13 @@ def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> "A
 def write(
     x: "Array", index: Any, value: "Operand", combiner: str, mode: str | None, unique: bool, ordered: bool
 ) -> "Array":
-    """Returns x with `value` combined in at `index`."""
+    """Returns x with `value` combined at `index`."""
     if mode not in (None, *MODES):
         raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
     t = x.type
     update = as_operand(value)
     joint = t.dtype if combiner == "set" else promote_dtypes(x, update)[0].type.dtype
-    if joint != t.dtype:  # 0.9 added to an int is added before it is cut
+    if joint != t.dtype:  # 0.9 is added to an int before the truncation
         exact = write(convert(x, joint), index, update, combiner, mode, unique, ordered)
         return convert(exact, t.dtype, t.weak)
     masked = _write_mask(x, index, update, combiner)
@@ -368,14 +369,14 @@ def write(
     batch = broadcast_shapes(*[a.type.shape for a in arrays.values()]) if arrays else ()
     adjacent = bool(advanced) and advanced == list(range(advanced[0], advanced[-1] + 1))
 
-    # The axes of what x[index] would give, in order: None stands for the index arrays' axes.
+    # The axes of x[index], in order: None stands for the index arrays' axes.
     order: list[int | None] = [i for i, e in enumerate(plan.entries) if isinstance(e, Slicing)]
     if advanced:
         order.insert(sum(1 for i in order if i is not None and i < advanced[0]) if adjacent else 0, None)
 
     shape: list[int] = []
     window_dims: list[int] = []
-    scattered: list[int] = []  # sizes of the index' own axes
+    scattered: list[int] = []  # sizes of the index array's axes
     place_of: dict[int | None, int] = {}
     for axis in order:
         if axis is None:
@@ -470,7 +471,7 @@ def _write_mask(x: "Array", index: Any, update: "Array", combiner: str) -> "Arra
 
 
 class IndexUpdater(Generic[DT, *Dims]):
-    """`x.at`: index it, then choose what to do with the elements."""
+    """`x.at`: index it, then call a method."""
 
     __slots__ = ("array",)
 
@@ -485,10 +486,10 @@ class IndexUpdater(Generic[DT, *Dims]):
 
 
 class IndexUpdate(Generic[DT, *Dims]):
-    """`x.at[i]`: each method returns a new array; x stays.
+    """`x.at[i]`: each method returns a new array.
 
-    Every method takes `mode` ("drop", "clip", "wrap", "fill", "promise_in_bounds"; what to do with
-    indices out of bounds), and the promises `indices_are_sorted` and `unique_indices`.
+    Every method takes `mode` ("drop", "clip", "wrap", "fill", "promise_in_bounds"; for indices out of
+    bounds), and the promises `indices_are_sorted` and `unique_indices`.
     """
 
     __slots__ = ("array", "index")
@@ -521,7 +522,7 @@ class IndexUpdate(Generic[DT, *Dims]):
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> "Array[DT, *Dims]":
-        """Returns x with the values added; equal indices add up."""
+        """Returns x with the values added; values at equal indices are summed."""
         return self._write(value, "add", mode, indices_are_sorted, unique_indices)
 
     def subtract(self, value: "Operand", *, mode: str | None = None) -> "Array":
@@ -581,7 +582,8 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> "Array[DT, *Dims]":
         """Returns x with an elementwise function applied to the elements, to each as often as it is indexed.
 
-        Reverse mode needs an index without arrays, or the promise `unique_indices`: how often is a loop.
+        Reverse mode needs an index without arrays, or the promise `unique_indices`; else the count is found
+        by a loop.
         """
         x = self.array
         if unique_indices or not normalize(x, self.index, mode).arrays():
@@ -589,7 +591,7 @@ class IndexUpdate(Generic[DT, *Dims]):
         counts = write(
             broadcast_to(scalar(0, dtypes.int32), x.type.shape), self.index, 1, "add", mode, False, False
         )
-        # Loops stand above arrays.
+        # Loops are in a layer above.
         loops = importlib.import_module("effx.lax.control.loops")
         result: Array = loops.while_loop(
             lambda carry: (counts > carry[0]).any(),
@@ -602,7 +604,7 @@ class IndexUpdate(Generic[DT, *Dims]):
         return result
 
     def get(self, *, mode: str | None = None, fill_value: "Number | None" = None) -> "Array":
-        """Reads `x[i]`; out of bounds the nearest element, or `fill_value` (NaN, or the dtype's extreme) by mode "fill"."""
+        """Reads `x[i]`; out of bounds the nearest element, or with mode "fill" `fill_value` or NaN."""
         if mode not in (None, *MODES):
             raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
         chosen = "fill" if mode in ("drop", "fill") else mode or "promise_in_bounds"
@@ -631,7 +633,7 @@ def take(
 
 
 def take_along_axis(x: "Array", indices: "Operand", axis: int | None, mode: str | None = None) -> "Array":
-    """Reads `x[..., indices[..., k], ...]` along one axis, the other axes side by side."""
+    """Reads `x[..., indices[..., k], ...]` along one axis, aligned in the others."""
     which = as_operand(indices)
     if which.type.kind not in "iu":
         raise IndexingError(f"take_along_axis: indices must be integers, got {which.type!r}")

@@ -1,7 +1,4 @@
-"""The operators of `Array`: promotion on the fast path, and an answer for foreign operands.
-
-Never: compute; `effx.array.arithmetic` and the operations do.
-"""
+"""The operators of `Array`: promotion on the fast path, and NotImplemented for foreign operands."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -17,7 +14,7 @@ from effx.ir.types import array_type
 
 __all__ = ["binary", "is_complex", "operator", "ordered"]
 
-# Operators answer so for operands that they do not know; Python then asks the other side.
+# Returned for foreign operands; Python then tries the other operand's method.
 _NOT_IMPLEMENTED: Any = NotImplemented
 
 

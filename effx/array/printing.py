@@ -1,7 +1,4 @@
-"""How arrays print: as NumPy's do, with dtype and weakness behind.
-
-Never: print a box; it has no elements.
-"""
+"""Arrays print as NumPy's do, with dtype and weakness."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,4 @@
-"""Bringing operands to one dtype and one shape: promotion by table, then NumPy broadcasting.
-
-Never: compute; all it performs is `Convert` and `BroadcastInDim`.
-"""
+"""Promotion of operands: to one dtype by table, then to one shape by NumPy broadcasting."""
 
 import warnings
 from collections.abc import Sequence
@@ -53,7 +50,7 @@ def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
 
 
 def zeros(t: ArrayType) -> Array:
-    """Returns zeros of a type; as weak as it is."""
+    """Returns zeros of a type; weak if the type is."""
     zero = scalar(False if t.kind == "b" else 0, t.dtype, t.weak)
     return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 
@@ -72,7 +69,7 @@ def as_operand(x: Operand, what: str = "operand") -> Array:
         return scalar(cast("Number", x), dtype, weak)
     if isinstance(x, np.ndarray | np.generic):
         return host_array(x)
-    if isinstance(x, bool | int | float | complex):  # subclasses, enums say
+    if isinstance(x, bool | int | float | complex):  # subclasses such as enums
         base = next(c for c in (bool, int, float, complex) if isinstance(x, c))
         return as_operand(base(x))  # type: ignore[arg-type]  # the union is not narrowed by base
     converter = getattr(x, "__effx_array__", None) or getattr(x, "__jax_array__", None)
@@ -98,7 +95,7 @@ def host_array(x: "npt.ArrayLike", dtype: DType | None = None) -> HostArray:
 
 
 def convert(x: Array, dtype: DType, weak: bool = False) -> Array:
-    """Converts to a dtype; performs nothing where there is nothing to change."""
+    """Converts to a dtype; performs no operation if the dtype is the same."""
     t = x.type
     if t.dtype == dtype and t.weak == weak:
         return x
@@ -113,7 +110,7 @@ def convert(x: Array, dtype: DType, weak: bool = False) -> Array:
 
 
 def promote_dtypes(*operands: Operand) -> list[Array]:
-    """Brings operands to their common dtype, by the promotion lattice; shapes stay."""
+    """Converts operands to their common dtype, by the promotion lattice."""
     arrays: list[Array] = []
     dtype: DType | None = None
     weak = False
@@ -173,12 +170,12 @@ def broadcast_to(x: Array, shape: Shape) -> Array:
 
 
 def broadcast_arrays(arrays: Sequence[Array], keep_scalars: bool = True) -> list[Array]:
-    """Broadcasts arrays against each other; rank-0 ones stay, because elementwise operations repeat them."""
+    """Broadcasts arrays against each other but rank-0 ones, which elementwise operations broadcast."""
     shapes = {x.type.shape for x in arrays if x.type.shape or not keep_scalars}
     if len(shapes) < 2:
         return list(arrays)
     mode = numpy_rank_promotion.value
-    # What a handler's rule performs is not the user's broadcasting: it stands at an operation of the user's.
+    # Broadcasting in a handler's rule is not the user's; it has the line of the user's operation.
     if mode != "allow" and source_in_force.get() is None and len({len(s) for s in shapes}) > 1:
         text = f"broadcast: operands of different rank: {', '.join(repr(x.type) for x in arrays)}"
         if mode == "raise":
@@ -189,5 +186,5 @@ def broadcast_arrays(arrays: Sequence[Array], keep_scalars: bool = True) -> list
 
 
 def promote(*operands: Operand) -> list[Array]:
-    """Brings operands to their common dtype and shape; rank-0 operands keep their rank."""
+    """Promotes operands to their common dtype and shape; rank-0 operands keep their rank."""
     return broadcast_arrays(promote_dtypes(*operands))

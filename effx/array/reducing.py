@@ -44,13 +44,13 @@ def _masked(x: "Array", where: "Operand | None", fill: "Number | None", what: st
 
 
 def no_out(what: str, out: object) -> None:
-    """Raises an error where an array to write to was given."""
+    """Raises an error if an array to write to was given."""
     if out is not None:
         raise ShapeError(f"{what}: arrays are immutable, so out= is not supported; use the result")
 
 
 def sum_dtype(dtype: DType) -> DType:
-    """Returns the dtype in which NumPy adds up: integers at least as wide as the default integer."""
+    """Returns the dtype of NumPy's sum: integers at least as wide as the default integer."""
     if dtype.kind == "u":
         return dtypes.canonicalize(dtypes.uint64)
     if dtype.kind in "bi":
@@ -66,7 +66,7 @@ def sum(
     initial: "Operand | None" = None,
     where: "Operand | None" = None,
 ) -> "Array":
-    """The sum over axes; 16-bit floats add up in f32."""
+    """The sum over axes; 16-bit floats are summed in f32."""
     x = _masked(x, where, 0, "sum")
     t = x.type
     axes = normalize_axes("sum", axis, t)
@@ -168,7 +168,7 @@ def _count(x: "Array", axes: tuple[int, ...], where: "Operand | None", keepdims:
 def mean(
     x: "Array", axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: "Operand | None" = None
 ) -> "Array":
-    """The mean over axes; integers give floats, 16-bit floats add up in f32."""
+    """The mean over axes; integers give floats, 16-bit floats are summed in f32."""
     result = inexact_dtype(x.type.dtype) if dtype is None else dtypes.requested(dtype)
     if where is not None:
         x = broadcast_to(x, broadcast_shapes(x.type.shape, as_operand(where).type.shape))
@@ -187,7 +187,7 @@ def var(
     keepdims: bool = False,
     where: "Operand | None" = None,
 ) -> "Array":
-    """The variance over axes, divided by the count less `ddof`; of complex numbers the real one."""
+    """The variance over axes, divided by the count less `ddof`; real for complex numbers."""
     computed = inexact_dtype(x.type.dtype)
     result = dtypes.real_dtype(computed) if dtype is None else dtypes.requested(dtype)
     if computed.itemsize == 2:
@@ -259,20 +259,20 @@ def _cumulative(
 
 
 def cumsum(x: "Array", axis: int | None = None, dtype: Any = None, reverse: bool = False) -> "Array":
-    """Running sums along an axis."""
+    """Cumulative sums along an axis."""
     return _cumulative(r.CumSum, x, axis, dtype, reverse, "cumsum")
 
 
 def cumprod(x: "Array", axis: int | None = None, dtype: Any = None, reverse: bool = False) -> "Array":
-    """Running products along an axis."""
+    """Cumulative products along an axis."""
     return _cumulative(r.CumProd, x, axis, dtype, reverse, "cumprod")
 
 
 def cummax(x: "Array", axis: int | None = None, reverse: bool = False) -> "Array":
-    """Running maxima along an axis."""
+    """Cumulative maxima along an axis."""
     return _cumulative(r.CumMax, x, axis, None, reverse, "cummax")
 
 
 def cummin(x: "Array", axis: int | None = None, reverse: bool = False) -> "Array":
-    """Running minima along an axis."""
+    """Cumulative minima along an axis."""
     return _cumulative(r.CumMin, x, axis, None, reverse, "cummin")

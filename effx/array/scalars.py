@@ -1,6 +1,6 @@
 """The classes `float32`, `int8` …: dtypes at run time, and the first parameter of `Array` in annotations.
 
-To type checkers each is also the class of what calling it gives: an array of rank 0.
+To type checkers each is also the class of its call's result: an array of rank 0.
 
 Never: subclass NumPy's scalar types; effx has arrays of rank 0 instead.
 """
@@ -61,7 +61,8 @@ def _unset(x: Operand, dtype: DType) -> Array:
 
 
 class ScalarType(type):
-    """The class of the classes that stand for dtypes: callable like NumPy's scalar types, equal to the dtype.
+    """The metaclass of the dtype classes, which are callable like NumPy's scalar types and equal to the
+    dtype.
 
     Attributes:
         dtype: the NumPy dtype.
@@ -73,7 +74,7 @@ class ScalarType(type):
     """
 
     dtype: DType
-    # effx.numpy.creation.array, which lies above this layer and puts itself here.
+    # effx.numpy.creation.array, which is above this layer and registers itself here.
     make: Callable[[Operand, DType], Array] = staticmethod(_unset)
 
     @classmethod
@@ -109,7 +110,7 @@ class ScalarType(type):
 if TYPE_CHECKING:
 
     class _Scalar(Array[DT, *tuple[()]], metaclass=ScalarType):
-        dtype: DType  # of the class too
+        dtype: DType  # for the metaclass too
 
         def __init__(self, x: Operand = 0) -> None: ...
 

@@ -1,7 +1,4 @@
-"""Changing shapes with NumPy's semantics.
-
-Never: compute with elements.
-"""
+"""Changing shapes with NumPy's semantics."""
 
 from collections.abc import Sequence
 from operator import index
@@ -121,7 +118,7 @@ def swapaxes(x: "Array", axis1: int, axis2: int) -> "Array":
 
 
 def moveaxis(x: "Array", source: "int | Sequence[int]", destination: "int | Sequence[int]") -> "Array":
-    """Moves axes to other places; the rest keep their order."""
+    """Moves axes to other indices; the rest keep their order."""
     t = x.type
     sources = [source] if isinstance(source, int) else list(source)
     targets = [destination] if isinstance(destination, int) else list(destination)
@@ -151,12 +148,12 @@ def squeeze(x: "Array", axis: "int | Sequence[int] | None" = None) -> "Array":
 
 
 def expand_dims(x: "Array", axis: "int | Sequence[int]") -> "Array":
-    """Inserts axes of size 1 at places of the result."""
+    """Inserts axes of size 1 at indices of the result."""
     axes = list(axis) if isinstance(axis, Sequence) else [axis]
     ndim = x.type.ndim + len(axes)
     places = [normalize_axis("expand_dims", a, ndim) for a in axes]
     if len(set(places)) != len(places):
-        raise ShapeError(f"expand_dims: axes {axes} repeat a place")
+        raise ShapeError(f"expand_dims: axes {axes} repeat an axis")
     shape = list(x.type.shape)
     for place in sorted(places):
         shape.insert(place, 1)

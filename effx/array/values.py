@@ -1,8 +1,7 @@
 """`Array`, the nominal class of every value, generic in dtype and sizes: its methods and operators.
 
-Methods and operators live here, and in `effx.array.computed`, as one-liners; what they do stands in the sibling
-modules. Overloads tell apart what `self` is by type variables only: a bare `Array` matches the first one, whatever
-that says.
+Methods and operators are one-liners here and in `effx.array.computed`; the sibling modules implement them.
+Overloads distinguish `self` by type variables only: a bare `Array` always matches the first one.
 
 Never: import jaxlib; arrays on devices are `effx.lower.concrete`'s.
 """
@@ -35,8 +34,8 @@ A = TypeVar("A")
 class Array(Computed[DT, Unpack[Dims]], Generic[DT, Unpack[Dims]]):
     """An n-dimensional array: concrete, or a box that stands for one under a transformation.
 
-    The class is generic in its element type and sizes; bare `Array` means any. Values are
-    immutable; `x.at[i].set(y)` gives a changed copy.
+    The class is generic in its element type and sizes; bare `Array` means any. Values are immutable;
+    `x.at[i].set(y)` returns a changed copy.
     """
 
     __slots__ = ()

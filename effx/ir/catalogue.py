@@ -1,6 +1,6 @@
-"""All operation classes: those of the core calculus, of the families, and of users.
+"""All operation classes: those of the core, of the families, and of users.
 
-Never: import a family when it is itself imported; that waits until all are asked for.
+Never: import a family at import time; that waits until all classes are asked for.
 """
 
 import importlib
@@ -26,7 +26,7 @@ def load_all() -> None:
 
 
 def _is_current(kind: Kind) -> bool:
-    # attrs replaces a class by one with slots, and the first one lives on until it is collected.
+    # attrs replaces a class by one with slots; the first one exists until it is collected.
     return getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
 
 

@@ -1,7 +1,4 @@
-"""The checker: types, scope, single assignment and effect row of a program.
-
-Never: change a program.
-"""
+"""The checker: types, scope, single assignment and effect row of a program."""
 
 from effx.errors import EffxError, ProgramError
 from effx.ir.ops.base import ArrayOperation, TupleOperation
@@ -15,9 +12,8 @@ def check(program: Program) -> Program:
     """Verifies a program and the programs that it holds; returns it.
 
     Raises:
-        ProgramError: a variable is undefined, defined twice or of the wrong type; a literal is no
-            scalar; an operation does not fit its operands; the effect row is not what the
-            operations leave.
+        ProgramError: a variable is undefined, defined twice or of the wrong type; a literal is no scalar;
+            operands are invalid; the effect row is not that of the operations.
 
     >>> from effx.ir.ops.elementwise import Sin
     >>> from effx.ir.types import array_type
@@ -83,7 +79,7 @@ def held_programs(e: Equation) -> list[Program]:
 
 
 def check_types(e: Equation, where: str) -> None:
-    """Verifies that an equation's operation takes its operands and gives its results.
+    """Verifies the types of an equation's operands and results.
 
     Raises:
         ProgramError: it does not; the message starts with `where`.
@@ -107,5 +103,5 @@ def check_types(e: Equation, where: str) -> None:
                 )
     except EffxError as error:
         raise ProgramError(f"{where}: {error.message}") from error
-    except (TypeError, ValueError, IndexError) as error:  # the rule unpacks operands that are not there
+    except (TypeError, ValueError, IndexError) as error:  # the rule unpacks missing operands
         raise ProgramError(f"{where}: {e.op.name}: does not take ({', '.join(map(repr, types))})") from error

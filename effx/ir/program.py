@@ -1,7 +1,4 @@
-"""Programs: the typed IR that staging gives and every handler can run again.
-
-Never: interpret an operation; that is the handlers' part.
-"""
+"""Programs: the typed IR that staging makes and every handler can interpret."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, final
@@ -36,7 +33,7 @@ class Var:
 @final
 @attrs.frozen
 class Literal:
-    """A scalar constant in the place of a variable.
+    """A scalar constant as an operand.
 
     Attributes:
         value: a Python number.
@@ -50,8 +47,8 @@ class Literal:
 Atom = Var | Literal
 
 
-# Neither frozen nor validated one by one: staging makes one per operation, and attrs' frozen
-# __init__ alone takes three times as long. Program validates its equations, see below.
+# Neither frozen nor validated: staging makes one for each operation, and attrs' frozen __init__ takes three
+# times as long. Program validates its equations, see below.
 @final
 @attrs.define(eq=False)
 class Equation:
@@ -62,7 +59,7 @@ class Equation:
         inputs: variables and literals.
         outputs: the variables it defines.
         source: the user's position as (code object, offset), resolved only when printed.
-        scope: names of the surrounding `named_scope`s, outermost first, joined by `/`.
+        scope: the name stack, outermost name first, joined by `/`.
     """
 
     op: Operation[object]
@@ -80,8 +77,8 @@ class _Named(Protocol):
 def _consists_of(*kinds: type[object]) -> Callable[[object, _Named, tuple[object, ...]], None]:
     """Returns an attrs validator for a tuple of instances of these final classes.
 
-    One pass in C: attrs' own deep_iterable takes a microsecond an element. What is inside the
-    elements is the checker's part.
+    One pass in C: attrs' own deep_iterable takes a microsecond an element. The checker looks inside the
+    elements.
     """
     allowed = set(kinds)
     names = " or ".join([k.__name__ for k in kinds])
@@ -98,18 +95,16 @@ def _consists_of(*kinds: type[object]) -> Callable[[object, _Named, tuple[object
 @final
 @attrs.frozen(eq=False)
 class Program:
-    """A typed function in the IR: inputs, equations, outputs, and the effects that it leaves open.
-
-    Programs are compared by identity; `derived` keeps what handlers made of this one, so that a
-    transformed or compiled form lives as long as the program it came from.
+    """A typed function in the IR: inputs, equations, outputs and effects. Programs are compared by identity;
+    `derived` caches transformed and compiled forms, which live as long as the program.
 
     Attributes:
         inputs: the parameters.
         equations: in order of execution.
         outputs: variables or literals.
         name: the user function's name.
-        effects: the effect row: what no handler inside has taken.
-        constants: values of the first inputs, where a user staged a function that closes over arrays.
+        effects: the effect row: effects that no handler inside has handled.
+        constants: closed-over arrays, the values of the first inputs, if a user staged the function.
     """
 
     inputs: tuple[Var, ...] = attrs.field(validator=_consists_of(Var))
@@ -140,7 +135,7 @@ class Program:
 
 
 def effect_row(equations: "tuple[Equation, ...] | list[Equation]") -> frozenset[Effect]:
-    """Returns the union of what the operations leave to their surroundings."""
+    """Returns the union of the operations' effects."""
     row: set[Effect] = set()
     for equation in equations:
         if equation.op.effects:
@@ -150,7 +145,7 @@ def effect_row(equations: "tuple[Equation, ...] | list[Equation]") -> frozenset[
 
 @attrs.frozen(eq=False)
 class Staged:
-    """A program with the values that its body closed over: the program's first inputs, in order."""
+    """A program with the closed-over values, which are its first inputs, in order."""
 
     program: Program
     captured: "tuple[Array, ...]"

@@ -8,11 +8,10 @@
       return d
     }
 
-Programs that operations hold are printed first and referred to as `@name`. A type ends in `~` when
-weak; a literal carries its type. Effects that the program leaves open follow `!`. Behind an operation
-stands the `named_scope` that it was performed in, if any.
+Programs that operations hold are printed first and referred to as `@name`. A type ends in `~` when weak; a
+literal carries its type. The effect row follows `!`. The name stack follows an operation.
 
-Never: print where an equation came from; `Equation.source` is not part of a program's meaning.
+`Equation.source` is not printed: it is not part of a program's meaning.
 """
 
 import ast
@@ -49,13 +48,13 @@ def variable_name(n: int) -> str:
             return f"{digits}_" if digits in RESERVED else digits
 
 
-# What would read as a number or as the end of a program.
+# Names that would read as a number or as the end of a program.
 RESERVED = ("inf", "nan", "return")
 
 
 @final
 class _Printer:
-    """Collects the functions of a program and those it holds, each once."""
+    """Collects the texts of a program and of those that it holds, each once."""
 
     def __init__(self) -> None:
         self.names: dict[Program, str] = {}
@@ -155,8 +154,8 @@ def _operations() -> dict[str, type[Operation[object]]]:
     pending: list[type[Operation[object]]] = [Operation]
     while pending:
         kind = pending.pop()
-        # attrs replaces a class by one with slots. The replacement is listed later, and the first class
-        # too until it is collected; so go through them in order, and the last one stays.
+        # attrs replaces a class by one with slots. Both are listed until the first one is collected, the
+        # replacement later; the last one in order is kept.
         pending += reversed(kind.__subclasses__())
         if "infer" in {name for base in kind.__mro__ for name in base.__dict__}:
             found[kind.name] = kind
@@ -207,13 +206,13 @@ class _Parser:
         return self.tokens[self.place].text if self.place < len(self.tokens) else ""
 
     def skip(self, text: str) -> bool:
-        """Takes the next token if it has this text; says whether it had."""
+        """Consumes the next token if it has this text; says whether it had."""
         found = self.peek() == text
         self.place += found
         return found
 
     def take(self, expected: str | None = None) -> _Token:
-        """Takes the next token, which must have the expected text if one is given."""
+        """Consumes the next token, which must have the expected text if one is given."""
         if self.place >= len(self.tokens):
             raise self.error("the end of the text", repr(expected) if expected else "more")
         token = self.tokens[self.place]
@@ -223,7 +222,7 @@ class _Parser:
         return token
 
     def name(self, what: str) -> str:
-        """Takes a name."""
+        """Reads a name."""
         token = self.take()
         if token.kind != "word" or token.text[0] == "@" or token.text in KEYWORDS:
             self.place -= 1
@@ -281,7 +280,7 @@ class _Parser:
         written = "".join([t.text for t in self.tokens[start:end]])
         if written and written != "".join(
             _row_text(row).split()
-        ):  # who leaves it out leaves it to the equations
+        ):  # without a row, it is computed from the equations
             self.place = start
             raise self.error(written, f"the effect row{_row_text(row) or ' to be empty'}")
         result = Program(tuple([v for _, v in inputs]), tuple(equations), tuple(outputs), name, row)
@@ -332,7 +331,7 @@ class _Parser:
                 scope = cast("str", self.value())
                 break
             inputs.append(self.atom(env))
-        end, self.place = self.place, start  # what is wrong from here on is wrong with this line
+        end, self.place = self.place, start  # errors from here on are about this line
         try:
             op = cast("Any", kind)(**arguments)
         except (TypeError, ValueError) as error:
@@ -423,7 +422,7 @@ def parse_program(text: str) -> Program:
     """Reads the text of a program, as `print_program` writes it.
 
     Raises:
-        ProgramError: the text is malformed, or says of itself what is not so; the message names the line.
+        ProgramError: the text is malformed or inconsistent; the message names the line.
 
     >>> program = parse_program('''
     ... double(a: f32[3]) {

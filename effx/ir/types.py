@@ -1,7 +1,4 @@
-"""Array types: dtype, shape and weakness, interned so that equality is identity.
-
-Never: know operations or values.
-"""
+"""Array types: dtype, shape and weakness, interned so that equality is identity."""
 
 from collections.abc import Sequence
 from math import prod
@@ -21,7 +18,7 @@ _interned: dict[tuple[DType, Shape, bool], "ArrayType"] = {}
 
 
 def _kind(dtype: DType) -> str:
-    # ml_dtypes' types are of NumPy's kind 'V'.
+    # ml_dtypes' dtypes have NumPy's kind 'V'.
     if dtypes.is_floating(dtype):
         return "f"
     if dtypes.is_integer(dtype):
@@ -31,14 +28,14 @@ def _kind(dtype: DType) -> str:
 
 @final
 class ArrayType:
-    """The type of an array: `f32[3,4]`, with a `~` behind when weak.
+    """The type of an array: `f32[3,4]`, with a `~` if weak.
 
     There is one instance per (dtype, shape, weak), so `is` compares types. Made by `array_type`.
 
     Attributes:
         dtype: the NumPy dtype.
         shape: a tuple of sizes; () for a scalar.
-        weak: True where the dtype came from a bare Python number and yields in promotion.
+        weak: True if the dtype came from a bare Python number and yields in promotion.
     """
 
     # A plain class, because attrs' frozen classes cannot intern in __new__ without
@@ -91,7 +88,7 @@ class ArrayType:
         return array_type(self.dtype, self.shape, False) if self.weak else self
 
     def matches(self, other: "ArrayType") -> bool:
-        """Says whether both have the same dtype and shape; weakness is left aside."""
+        """Says whether both have the same dtype and shape; weakness is ignored."""
         return self is other or (self.dtype == other.dtype and self.shape == other.shape)
 
 

@@ -1,7 +1,7 @@
 """The operations of XLA as functions, named as in jax.lax.
 
-They are strict: arrays of different dtypes are refused, and so are shapes that differ by more than
-axes of size 1. Python numbers adapt to the arrays beside them. `effx.numpy` is the lenient side.
+They are strict: arrays of different dtypes are refused, and so are shapes that differ by more than axes of
+size 1. Python numbers take the dtype of the other operands. `effx.numpy` is the lenient form.
 
 Never: promote one array's dtype to another's.
 """

@@ -1,7 +1,4 @@
-"""Communication along named axes, which vmap or pmap bind.
-
-Never: know who binds an axis; the operations are effects that its handler takes.
-"""
+"""Collectives along named axes, which vmap or pmap bind."""
 
 from collections.abc import Callable, Hashable, Sequence
 from operator import index
@@ -47,9 +44,8 @@ def _size(what: str, name: AxisName) -> int:
 
 
 def _members(what: str, names: tuple[AxisName, ...]) -> int:
-    """Returns the number of members of several axes together.
-
-    Asked while the caller's handlers are in sight, so that an error can list their names.
+    """Returns the product of the sizes of several axes. Called under the caller's handlers, so that an error
+    can list their names.
     """
     if not names:
         raise TransformError(f"{what}: needs at least one axis name")
@@ -60,7 +56,7 @@ def _members(what: str, names: tuple[AxisName, ...]) -> int:
 
 
 def _grouped(what: str, names: tuple[AxisName, ...], groups: Groups) -> tuple[c.Groups, int]:
-    """Returns the groups in which members communicate and the number of members of each."""
+    """Returns the groups of indices that communicate, and the size of each."""
     members = _members(what, names)
     if groups is None:
         return None, members
@@ -69,7 +65,7 @@ def _grouped(what: str, names: tuple[AxisName, ...], groups: Groups) -> tuple[c.
     rows = tuple([tuple([index(i) for i in group]) for group in groups])
     if sorted([i for group in rows for i in group]) != list(range(members)):
         raise ShapeError(
-            f"{what}: axis_index_groups must name each of the {members} members of {names[0]!r} once, "
+            f"{what}: axis_index_groups must name each of the {members} indices of {names[0]!r} once, "
             f"got {[list(r) for r in rows]}"
         )
     if len({len(group) for group in rows}) != 1:
@@ -80,7 +76,7 @@ def _grouped(what: str, names: tuple[AxisName, ...], groups: Groups) -> tuple[c.
 
 
 def axis_size(axis_name: AxisNames) -> int:
-    """Returns the number of members of a named axis; of several axes the product.
+    """Returns the size of a named axis; of several axes the product.
 
     Args:
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
@@ -96,11 +92,11 @@ def axis_size(axis_name: AxisNames) -> int:
 
 
 def axis_index(axis_name: AxisNames) -> Array:
-    """Returns the member's own place on a named axis.
+    """Returns the index along a named axis.
 
     Args:
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several: the place then counts
-            through the last one fastest.
+        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several: the index then runs through
+            the last one fastest.
 
     Returns:
         An i32 scalar.
@@ -129,7 +125,7 @@ def _over(
     reduce: Callable[[AxisName, c.Groups], Callable[[Array], Array]],
     prepare: Callable[[Array], Array] = lambda array: array,
 ) -> T:
-    """Reduces a tree's leaves over one axis after the other."""
+    """Reduces a tree's leaves over each axis in order."""
     names = _names(axis_name)
     rows, _ = _grouped(what, names, groups)
 
@@ -143,7 +139,7 @@ def _over(
 
 
 def _counted(array: Array) -> Array:
-    """Turns booleans into numbers to add up."""
+    """Converts booleans to integers."""
     return convert(array, dtypes.int32) if array.type.kind == "b" else array
 
 
@@ -152,20 +148,20 @@ def psum(x: int, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> i
 @overload
 def psum(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T: ...
 def psum(x: object, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> object:
-    """Returns the sum over all members of a named axis.
+    """Returns the sum over a named axis.
 
     Args:
-        x: a tree of arrays; booleans are counted. A bare Python number is the same for all members
-            and gives a Python number, so that `psum(1, axis_name)` is the number of members.
+        x: a tree of arrays; booleans are counted. A bare Python number is constant along the axis and gives a
+            Python number: `psum(1, axis_name)` is the axis size.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
-        axis_index_groups: places of members, group by group, that add up among themselves.
+        axis_index_groups: groups of indices, each of which is summed by itself.
 
     Returns:
-        A tree like x, the same for all members, of a group if there are groups.
+        A tree like x, constant along the axis or in each group.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: the groups do not name each member once, or differ in size.
+        ShapeError: the groups do not name each index once, or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: x / psum(x, "i"), axis_name="i")(np.array([1., 3.]))
@@ -188,19 +184,19 @@ def psum(x: object, axis_name: AxisNames, *, axis_index_groups: Groups = None) -
 
 
 def pmean(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
-    """Returns the mean over all members of a named axis.
+    """Returns the mean over a named axis.
 
     Args:
         x: a tree of arrays; integers give floats.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
-        axis_index_groups: places of members, group by group, that share a mean.
+        axis_index_groups: groups of indices, each of which has its own mean.
 
     Returns:
-        A tree like x, the same for all members, of a group if there are groups.
+        A tree like x, constant along the axis or in each group.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: the groups do not name each member once, or differ in size.
+        ShapeError: the groups do not name each index once, or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: x - pmean(x, "i"), axis_name="i")(np.array([1., 3.]))
@@ -214,19 +210,19 @@ def pmean(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
 
 
 def pmax(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
-    """Returns the maximum over all members of a named axis; NaN where any member has one.
+    """Returns the maximum over a named axis; NaN where any value is NaN.
 
     Args:
         x: a tree of real arrays.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
-        axis_index_groups: places of members, group by group, that are compared among themselves.
+        axis_index_groups: groups of indices, each of which has its own maximum.
 
     Returns:
-        A tree like x, the same for all members, of a group if there are groups.
+        A tree like x, constant along the axis or in each group.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: the groups do not name each member once, or differ in size.
+        ShapeError: the groups do not name each index once, or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: x - pmax(x, "i"), axis_name="i")(np.array([1., 3.]))
@@ -236,19 +232,19 @@ def pmax(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
 
 
 def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
-    """Returns the minimum over all members of a named axis; NaN where any member has one.
+    """Returns the minimum over a named axis; NaN where any value is NaN.
 
     Args:
         x: a tree of real arrays.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
-        axis_index_groups: places of members, group by group, that are compared among themselves.
+        axis_index_groups: groups of indices, each of which has its own minimum.
 
     Returns:
-        A tree like x, the same for all members, of a group if there are groups.
+        A tree like x, constant along the axis or in each group.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: the groups do not name each member once, or differ in size.
+        ShapeError: the groups do not name each index once, or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: x - pmin(x, "i"), axis_name="i")(np.array([1., 3.]))
@@ -260,22 +256,22 @@ def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
 def all_gather(
     x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None, axis: int = 0, tiled: bool = False
 ) -> T:
-    """Returns the values of all members of a named axis.
+    """Gathers all values along a named axis.
 
     Args:
         x: a tree of arrays `[*s]`.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, joined into one axis
             with the last name fastest.
-        axis_index_groups: places of members, group by group, that gather among themselves.
-        axis: where the members' axis stands in the result; negative places count from the end.
-        tiled: whether to join along x's own axis `axis` instead of making a new one.
+        axis_index_groups: groups of indices, each of which is gathered by itself.
+        axis: the index of the named axis in the result; negative ones count from the end.
+        tiled: whether to concatenate along x's own axis `axis` instead of making a new one.
 
     Returns:
-        A tree of arrays with an axis of the number of members, or with `axis` as many times longer.
+        A tree of arrays with the named axis, or with `axis` as many times longer.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: `axis` is out of range, or the groups do not name each member once or differ in size.
+        ShapeError: `axis` is out of range, or the groups do not name each index once or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: all_gather(x, "i"), axis_name="i")(np.arange(2))
@@ -290,7 +286,7 @@ def all_gather(
         array = as_operand(value, "all_gather")
         result_type = array.type if tiled else array.type.with_shape((*array.type.shape, 1))
         place = count_from_start("all_gather", index(axis), result_type)
-        # The last name runs fastest, so it is gathered first and the others are tiled around it.
+        # The last name runs fastest, so it is gathered first.
         for i, (name, size) in enumerate(reversed(list(zip(names, sizes, strict=True)))):
             array = c.AllGather(name, place, size, tiled or i > 0, groups=rows)(array)
         return array
@@ -301,7 +297,7 @@ def all_gather(
 def _check_untiled(what: str, array: Array, axis: int, members: int, which: str) -> None:
     if array.type.shape[axis] != members:
         raise ShapeError(
-            f"{what}: {which} {axis} of {array.type!r} must have one entry for each of the {members} members; "
+            f"{what}: {which} {axis} of {array.type!r} must have the size of the named axis, {members}; "
             f"use tiled=True to cut it into parts"
         )
 
@@ -309,7 +305,7 @@ def _check_untiled(what: str, array: Array, axis: int, members: int, which: str)
 def _check_tiled(what: str, array: Array, axis: int, members: int, which: str) -> None:
     if array.type.shape[axis] % members:
         raise ShapeError(
-            f"{what}: {which} {axis} of {array.type!r} must be divisible by the number of members, {members}"
+            f"{what}: {which} {axis} of {array.type!r} must be divisible by {members}, the axis size"
         )
 
 
@@ -321,22 +317,23 @@ def psum_scatter(
     axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> T:
-    """Returns each member's part of the sum over all members of a named axis: the i-th for member i.
+    """Returns the sum over a named axis, scattered: index i gets the i-th part.
 
     Args:
         x: a tree of arrays; booleans are counted.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest.
-        scatter_dimension: the axis that is cut into parts; negative places count from the end.
-        axis_index_groups: places of members, group by group, that add up among themselves.
-        tiled: whether the axis stays, as many times shorter; else it has one entry for each member and goes.
+        scatter_dimension: the axis that is cut into parts; negative ones count from the end.
+        axis_index_groups: groups of indices, each of which is summed by itself.
+        tiled: whether the axis is kept, divided by the size of the named axis; else the sizes are equal and
+            it is removed.
 
     Returns:
         A tree of arrays.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: the axis is out of range or not of a length to be cut up so, or the groups do not
-            name each member once or differ in size.
+        ShapeError: the axis is out of range or of a wrong size, or the groups do not name each index once or
+            differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(np.arange(4).reshape(2, 2))
@@ -368,26 +365,26 @@ def all_to_all(
     axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> T:
-    """Sends the i-th part of each member's value to member i: the members' axis and one of x's change places.
+    """Sends the i-th part of each value to index i: exchanges the named axis with one of x's.
 
     Args:
         x: a tree of arrays.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest. With several
-            each member receives everything, and takes its part.
-        split_axis: the axis that is cut into parts; negative places count from the end.
-        concat_axis: where the parts that a member gets are put together, in the order of the senders; a place
-            among the axes that are left, or with `tiled` one of x's.
-        axis_index_groups: places of members, group by group, that exchange among themselves.
-        tiled: whether both axes stay, the one as many times shorter as the other is longer. Else
-            `split_axis` has one entry for each member and goes, and the senders' axis is new.
+        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest. With
+            several, each index receives everything and takes its part.
+        split_axis: the axis that is cut into parts; negative ones count from the end.
+        concat_axis: the axis along which the received parts are joined, in the order of the senders: among
+            the remaining axes, or with `tiled` one of x's.
+        axis_index_groups: groups of indices, each of which exchanges by itself.
+        tiled: whether both axes are kept, one divided and the other multiplied by the size of the named axis.
+            Else `split_axis` has that size and is removed, and the senders' axis is new.
 
     Returns:
         A tree of arrays.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: an axis is out of range or not of a length to be cut up so, or the groups do not
-            name each member once or differ in size.
+        ShapeError: an axis is out of range or of a wrong size, or the groups do not name each index once or
+            differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(np.arange(4).reshape(2, 2))
@@ -423,20 +420,20 @@ def all_to_all(
 
 
 def pswapaxes(x: T, axis_name: AxisNames, axis: int, *, axis_index_groups: Groups = None) -> T:
-    """Swaps the members' axis with one of x's: member i gets the i-th entry of every member.
+    """Exchanges the named axis with one of x's: index i gets the i-th entry of every value.
 
     Args:
         x: a tree of arrays.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest.
-        axis: an axis with one entry for each member; negative places count from the end.
-        axis_index_groups: places of members, group by group, that exchange among themselves.
+        axis: an axis of the named axis' size; negative ones count from the end.
+        axis_index_groups: groups of indices, each of which exchanges by itself.
 
     Returns:
         A tree like x.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: the axis has another length, or the groups do not name each member once or differ in size.
+        ShapeError: the axis has another size, or the groups do not name each index once or differ in size.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: pswapaxes(x, "i", 0), axis_name="i")(np.arange(4).reshape(2, 2))
@@ -447,21 +444,21 @@ def pswapaxes(x: T, axis_name: AxisNames, axis: int, *, axis_index_groups: Group
 
 
 def ppermute(x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
-    """Sends values from member to member of a named axis.
+    """Sends values along a named axis.
 
     Args:
         x: a tree of arrays.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest. With several
-            each member receives everything, and takes its source's.
-        perm: pairs (source, destination) of places; each member is source and destination at most once. A
-            member that is no destination gets zeros.
+        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest. With
+            several, each index receives everything and takes its source's value.
+        perm: pairs (source, destination) of indices; each is source and destination at most once. An index
+            that is no destination gets zeros.
 
     Returns:
         A tree like x.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: a place is out of range or repeats.
+        ShapeError: an index is out of range or repeats.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(np.array([5, 6, 7]))
@@ -477,7 +474,7 @@ def _permuted(what: str, x: T, axis_name: AxisNames, perm: Sequence[tuple[int, i
     for which, places in (("source", [s for s, _ in pairs]), ("destination", [d for _, d in pairs])):
         for i in places:
             if not 0 <= i < members:
-                raise ShapeError(f"{what}: {which} {i} is out of range for an axis of {members} members")
+                raise ShapeError(f"{what}: {which} {i} is out of range for an axis of size {members}")
         if len(set(places)) != len(places):
             raise ShapeError(f"{what}: perm repeats a {which}: {list(pairs)}")
 
@@ -497,19 +494,19 @@ def _permuted(what: str, x: T, axis_name: AxisNames, perm: Sequence[tuple[int, i
 
 
 def pshuffle(x: T, axis_name: AxisNames, perm: Sequence[int]) -> T:
-    """Gives each member of a named axis the value of another: member i gets that of member `perm[i]`.
+    """Permutes values along a named axis: index i gets the value of index `perm[i]`.
 
     Args:
         x: a tree of arrays.
         axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest.
-        perm: a permutation of the members' places.
+        perm: a permutation of the indices.
 
     Returns:
         A tree like x.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: `perm` is no permutation of the members.
+        ShapeError: `perm` is no permutation of the indices.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: pshuffle(x, "i", [2, 0, 1]), axis_name="i")(np.array([5, 6, 7]))
@@ -517,5 +514,5 @@ def pshuffle(x: T, axis_name: AxisNames, perm: Sequence[int]) -> T:
     """
     members = _members("pshuffle", _names(axis_name))
     if sorted(perm) != list(range(members)):
-        raise ShapeError(f"pshuffle: perm must be a permutation of the {members} members, got {list(perm)}")
+        raise ShapeError(f"pshuffle: perm must be a permutation of the {members} indices, got {list(perm)}")
     return _permuted("pshuffle", x, axis_name, [(index(s), d) for d, s in enumerate(perm)])

@@ -1,7 +1,4 @@
-"""Comparisons element by element.
-
-Never: say that NaN equals anything, itself included.
-"""
+"""Comparisons element by element."""
 
 from effx.array import Array, Operand
 from effx.ir.ops import compare as c

@@ -1,7 +1,4 @@
-"""Conversions of dtypes, and identities that only some handlers see.
-
-Never: change a value where the dtype can hold it.
-"""
+"""Conversions of dtypes, and identities with a meaning for some handlers."""
 
 from operator import index
 from typing import TypeVar, cast
@@ -70,7 +67,7 @@ def bitcast_convert_type(operand: Operand, new_dtype: DTypeLike) -> Array:
 
 
 def reduce_precision(operand: Operand, exponent_bits: int, mantissa_bits: int) -> Array:
-    """Rounds to what a floating format of fewer bits can hold, without changing the dtype.
+    """Rounds to a floating format of fewer bits, without changing the dtype.
 
     Args:
         operand: floating, of any shape.
@@ -94,7 +91,7 @@ def stop_gradient(x: T) -> T:
     """Returns x as a constant to differentiation.
 
     Args:
-        x: a tree of arrays. Leaves that are not floating or complex come back as they are.
+        x: a tree of arrays. Leaves that are not floating or complex are unchanged.
 
     Returns:
         A tree like x.
@@ -107,15 +104,14 @@ def stop_gradient(x: T) -> T:
     def stop(leaf: object) -> object:
         if isinstance(leaf, Array):
             return perform(STOP_GRADIENT, (leaf,)) if leaf.type.kind in "fc" else leaf
-        return leaf  # a number or NumPy data is constant as it is
+        return leaf  # numbers and NumPy data are constants
 
     return cast("T", tree.map(stop, x))
 
 
 def optimization_barrier(operand: T) -> T:
-    """Returns the operand, across which XLA moves no computation.
-
-    All leaves together pass the barrier: none is ready before all are.
+    """Returns the operand behind a barrier: XLA moves no computation across, and no leaf is ready before all
+    are.
 
     Args:
         operand: a tree of arrays.

@@ -1,9 +1,5 @@
-"""Gather and scatter: slices read from and written to computed places.
-
-The general forms of XLA, with the index vector on the last axis of the indices. `x[i]` and
-`x.at[i]` say most of it in fewer words.
-
-Never: fail on an index out of range; a mode says what happens to it.
+"""Gather and scatter: slices read from and written to computed indices. These are XLA's general forms, with
+the index vector on the last axis of the indices. `x[i]` and `x.at[i]` cover most uses in fewer words.
 """
 
 import enum
@@ -31,10 +27,10 @@ __all__ = [
 
 
 class GatherScatterMode(enum.Enum):
-    """What happens to indices out of range."""
+    """The treatment of indices out of range."""
 
     CLIP = "clip"
-    """They move to the nearest place where the slice fits."""
+    """They are clamped to the nearest index at which the slice fits."""
     FILL_OR_DROP = "fill"
     """Reading gives a fill value, writing does nothing."""
     PROMISE_IN_BOUNDS = "promise_in_bounds"
@@ -51,14 +47,13 @@ def _tuple(values: Sequence[int]) -> tuple[int, ...]:
 @final
 @attrs.frozen
 class GatherDimensionNumbers:
-    """Which axes mean what in a gather.
+    """The roles of axes in a gather.
 
     Attributes:
         offset_dims: the result's axes that run along a slice, increasing.
-        collapsed_slice_dims: axes of the operand with slice size 1 that the result leaves out.
+        collapsed_slice_dims: axes of the operand with slice size 1 that the result does not have.
         start_index_map: for each entry of a start vector the operand's axis that it is for.
-        operand_batching_dims, start_indices_batching_dims: axes of the operand and of the indices
-            that run side by side.
+        operand_batching_dims, start_indices_batching_dims: batch axes of the operand and of the indices.
 
     >>> GatherDimensionNumbers((), (0,), (0,)).start_index_map
     (0,)
@@ -74,14 +69,13 @@ class GatherDimensionNumbers:
 @final
 @attrs.frozen
 class ScatterDimensionNumbers:
-    """Which axes mean what in a scatter.
+    """The roles of axes in a scatter.
 
     Attributes:
         update_window_dims: axes of the updates that run along a window, increasing.
-        inserted_window_dims: axes of the operand of window size 1 that the updates leave out.
+        inserted_window_dims: axes of the operand of window size 1 that the updates do not have.
         scatter_dims_to_operand_dims: for each entry of a start vector the operand's axis that it is for.
-        operand_batching_dims, scatter_indices_batching_dims: axes of the operand and of the
-            indices that run side by side.
+        operand_batching_dims, scatter_indices_batching_dims: batch axes of the operand and of the indices.
 
     >>> ScatterDimensionNumbers((), (0,), (0,)).inserted_window_dims
     (0,)
@@ -132,7 +126,7 @@ def gather(
     Args:
         operand: of any dtype and shape.
         start_indices: integers `[*b, k]`: vectors of k starts.
-        dimension_numbers: which axes mean what.
+        dimension_numbers: the roles of the axes.
         slice_sizes: the size of a slice along each axis of the operand.
         unique_indices, indices_are_sorted: promises, for speed.
         mode: for starts out of range: "clip" (the default), "fill" or "promise_in_bounds".
@@ -145,7 +139,7 @@ def gather(
     Raises:
         DTypeError: the indices are not integers.
         ShapeError: shapes and dimension numbers do not fit.
-        IndexingError: `mode` is none.
+        IndexingError: `mode` is unknown.
 
     >>> import numpy as np
     >>> numbers = GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
@@ -245,13 +239,14 @@ def scatter(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """Returns an array with updates put at computed places; of equal places an unspecified update wins.
+    """Returns an array with elements replaced at computed indices; of equal indices an unspecified update
+    wins.
 
     Args:
         operand: of any dtype and shape.
         scatter_indices: integers `[*b, k]`: vectors of k starts.
         updates: of the operand's dtype: axes `*b`, and those of a window.
-        dimension_numbers: which axes mean what.
+        dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
         mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
 
@@ -261,7 +256,7 @@ def scatter(
     Raises:
         DTypeError: dtypes differ, or the indices are not integers.
         ShapeError: shapes and dimension numbers do not fit.
-        IndexingError: `mode` is none.
+        IndexingError: `mode` is unknown.
 
     >>> import numpy as np
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -291,13 +286,13 @@ def scatter_add(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """Returns an array with updates added at computed places; at equal places they add up.
+    """Returns an array with updates added at computed indices; at equal indices they are summed.
 
     Args:
         operand: of any dtype and shape.
         scatter_indices: integers `[*b, k]`: vectors of k starts.
         updates: of the operand's dtype: axes `*b`, and those of a window.
-        dimension_numbers: which axes mean what.
+        dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
         mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
 
@@ -307,7 +302,7 @@ def scatter_add(
     Raises:
         DTypeError: dtypes differ, or the indices are not integers.
         ShapeError: shapes and dimension numbers do not fit.
-        IndexingError: `mode` is none.
+        IndexingError: `mode` is unknown.
 
     >>> import numpy as np
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -337,13 +332,13 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """Returns an array with updates subtracted at computed places; at equal places one after the other.
+    """Returns an array with updates subtracted at computed indices; at equal indices one after the other.
 
     Args:
         operand: of any dtype and shape.
         scatter_indices: integers `[*b, k]`: vectors of k starts.
         updates: of the operand's dtype: axes `*b`, and those of a window.
-        dimension_numbers: which axes mean what.
+        dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
         mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
 
@@ -353,7 +348,7 @@ def scatter_sub(
     Raises:
         DTypeError: dtypes differ, or the indices are not integers.
         ShapeError: shapes and dimension numbers do not fit.
-        IndexingError: `mode` is none.
+        IndexingError: `mode` is unknown.
 
     >>> import numpy as np
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -383,13 +378,13 @@ def scatter_mul(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """Returns an array with updates multiplied in at computed places; at equal places one after the other.
+    """Returns an array multiplied by updates at computed indices; at equal indices one after the other.
 
     Args:
         operand: of any dtype and shape.
         scatter_indices: integers `[*b, k]`: vectors of k starts.
         updates: of the operand's dtype: axes `*b`, and those of a window.
-        dimension_numbers: which axes mean what.
+        dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
         mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
 
@@ -399,7 +394,7 @@ def scatter_mul(
     Raises:
         DTypeError: dtypes differ, or the indices are not integers.
         ShapeError: shapes and dimension numbers do not fit.
-        IndexingError: `mode` is none.
+        IndexingError: `mode` is unknown.
 
     >>> import numpy as np
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -429,13 +424,13 @@ def scatter_min(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """Returns an array with updates taken where smaller at computed places.
+    """Returns an array with the minimum of elements and updates at computed indices.
 
     Args:
         operand: of any real dtype and shape.
         scatter_indices: integers `[*b, k]`: vectors of k starts.
         updates: of the operand's dtype: axes `*b`, and those of a window.
-        dimension_numbers: which axes mean what.
+        dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
         mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
 
@@ -445,7 +440,7 @@ def scatter_min(
     Raises:
         DTypeError: dtypes differ, or the indices are not integers.
         ShapeError: shapes and dimension numbers do not fit.
-        IndexingError: `mode` is none.
+        IndexingError: `mode` is unknown.
 
     >>> import numpy as np
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -475,13 +470,13 @@ def scatter_max(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """Returns an array with updates taken where larger at computed places.
+    """Returns an array with the maximum of elements and updates at computed indices.
 
     Args:
         operand: of any real dtype and shape.
         scatter_indices: integers `[*b, k]`: vectors of k starts.
         updates: of the operand's dtype: axes `*b`, and those of a window.
-        dimension_numbers: which axes mean what.
+        dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
         mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
 
@@ -491,7 +486,7 @@ def scatter_max(
     Raises:
         DTypeError: dtypes differ, or the indices are not integers.
         ShapeError: shapes and dimension numbers do not fit.
-        IndexingError: `mode` is none.
+        IndexingError: `mode` is unknown.
 
     >>> import numpy as np
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))

@@ -1,7 +1,4 @@
-"""Matrix products in their general form.
-
-Never: broadcast batch axes; effx.numpy.matmul does.
-"""
+"""Matrix products in their general form."""
 
 import enum
 from collections.abc import Sequence
@@ -17,7 +14,7 @@ __all__ = ["DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", 
 
 
 class Precision(enum.Enum):
-    """How exactly accelerators multiply floats; CPUs multiply in full."""
+    """The precision of products on accelerators; CPUs multiply in full precision."""
 
     DEFAULT = "default"
     HIGH = "high"
@@ -37,14 +34,14 @@ def dot_general(
     precision: PrecisionLike = None,
     preferred_element_type: "DTypeLike | None" = None,
 ) -> Array:
-    """Multiplies, sums over the contracting axes, and runs side by side along the batch axes.
+    """Multiplies, and sums over the contracting axes, for each index along the batch axes.
 
     Args:
         lhs, rhs: of any dtype; different ones are promoted.
         dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`; the axes
             in each pair of lists have equal sizes.
         precision: for accelerators, one for both operands or a pair.
-        preferred_element_type: the dtype to add up in and to return.
+        preferred_element_type: the dtype of the sums and of the result.
 
     Returns:
         An array with the batch axes, then the other axes of lhs, then those of rhs.
@@ -91,7 +88,7 @@ def dot(
         rhs: `[n]` or `[n, k]`; dtypes are promoted.
         dimension_numbers: to contract other axes of arrays of any rank; see `dot_general`.
         precision: for accelerators, one for both operands or a pair.
-        preferred_element_type: the dtype to add up in and to return.
+        preferred_element_type: the dtype of the sums and of the result.
 
     Returns:
         A scalar, `[m]`, `[k]` or `[m, k]`.

@@ -1,7 +1,4 @@
-"""How lax takes operands: arrays keep their dtypes, Python numbers adapt to them, axes of size 1 repeat.
-
-Never: promote one array's dtype to another's; effx.numpy does.
-"""
+"""Operands of lax functions: arrays keep their dtypes, Python numbers adapt to them, axes of size 1 repeat."""
 
 from collections.abc import Callable, Sequence
 from operator import index
@@ -26,7 +23,7 @@ _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 class UnaryFunction(OfOperand, Protocol):
     """A function of one operand that keeps dtype and shape."""
 
-    # Where the function is passed on, to vmap say, checkers take this one.
+    # For a function passed to vmap, say, checkers take this overload.
     @overload
     def __call__(self, x: A | Numeric, /) -> A: ...
     @overload
@@ -39,7 +36,7 @@ def keeps_type(function: Callable[[Operand], Array]) -> UnaryFunction:
 
 
 def unary(op: Elementwise, x: Operand) -> Array:
-    """Performs an operation on one operand; a Python int becomes a float where only those are taken."""
+    """Performs an operation on one operand; an int becomes a float if only floats are taken."""
     if isinstance(x, Array):
         return perform(op, (x,))
     array = as_operand(x, op.name)

@@ -1,7 +1,4 @@
-"""Reductions and running reductions along axes.
-
-Never: keep a reduced axis, or widen a dtype; effx.numpy does.
-"""
+"""Reductions and cumulative reductions along axes."""
 
 from collections.abc import Callable, Sequence
 from operator import index
@@ -242,7 +239,7 @@ def _arg(op: type[r.ArgMax] | type[r.ArgMin], operand: Operand, axis: int, index
 
 
 def argmax(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
-    """Returns the place of the largest element along an axis: the first of equal ones, or of NaN.
+    """Returns the index of the largest element along an axis: the first of equal ones, or of NaN.
 
     Args:
         operand: boolean, integer or floating.
@@ -264,7 +261,7 @@ def argmax(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
 
 
 def argmin(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
-    """Returns the place of the smallest element along an axis: the first of equal ones, or of NaN.
+    """Returns the index of the smallest element along an axis: the first of equal ones, or of NaN.
 
     Args:
         operand: boolean, integer or floating.
@@ -286,12 +283,12 @@ def argmin(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
 
 
 def cumsum(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
-    """Returns running sums along an axis: element i combines all up to and including i.
+    """Returns cumulative sums along an axis: element i combines all up to and including i.
 
     Args:
         operand: integer, floating or complex.
-        axis: the axis to run along.
-        reverse: whether to run from the end.
+        axis: the axis to combine along.
+        reverse: whether to start at the end.
 
     Returns:
         An array of the operand's type.
@@ -308,12 +305,12 @@ def cumsum(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
 
 
 def cumprod(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
-    """Returns running products along an axis: element i combines all up to and including i.
+    """Returns cumulative products along an axis: element i combines all up to and including i.
 
     Args:
         operand: integer, floating or complex.
-        axis: the axis to run along.
-        reverse: whether to run from the end.
+        axis: the axis to combine along.
+        reverse: whether to start at the end.
 
     Returns:
         An array of the operand's type.
@@ -330,7 +327,7 @@ def cumprod(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
 
 
 def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
-    """Returns running maxima along an axis: element i combines all up to and including i.
+    """Returns cumulative maxima along an axis: element i combines all up to and including i.
 
     Args:
         operand: of any dtype, complex numbers by real and then by imaginary part.
@@ -353,7 +350,7 @@ def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
 
 
 def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
-    """Returns running minima along an axis: element i combines all up to and including i.
+    """Returns cumulative minima along an axis: element i combines all up to and including i.
 
     Args:
         operand: of any dtype, complex numbers by real and then by imaginary part.
@@ -376,14 +373,14 @@ def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
 
 
 def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
-    """Returns running log(sum(exp(x))) along an axis, without overflow.
+    """Returns cumulative log(sum(exp(x))) along an axis, without overflow.
 
     Source: Hillis and Steele, "Data parallel algorithms", CACM 1986: log n steps of doubling.
 
     Args:
         operand: floating.
-        axis: the axis to run along.
-        reverse: whether to run from the end.
+        axis: the axis to combine along.
+        reverse: whether to start at the end.
 
     Returns:
         An array of the operand's type.
@@ -407,7 +404,7 @@ def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Arra
     while by < n:
         edge = tuple([by if i == place else 0 for i in range(t.ndim)])
         low, high = (zeros, edge) if reverse else (edge, zeros)
-        # Shifted by `by`, with -inf, which adds nothing, in the places that come free.
+        # Shifted by `by` and filled with -inf, which adds nothing.
         away = tuple([-m for m in edge])
         shifted = s.Pad(low if not reverse else away, high if reverse else away, zeros)(x, lowest)
         x = _log_add_exp(x, shifted)

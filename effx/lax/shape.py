@@ -1,7 +1,4 @@
-"""Making arrays, and changing shapes.
-
-Never: count negative axes from the end, where an operation names axes by their number.
-"""
+"""Making arrays, and changing shapes."""
 
 from collections.abc import Sequence
 from operator import index
@@ -75,7 +72,7 @@ def full_like(
     Args:
         x: an array or anything with `shape` and `dtype`; its values are not used.
         fill_value: a scalar.
-        dtype, shape: what to take instead of x's.
+        dtype, shape: used instead of x's.
 
     Returns:
         An array of x's shape and dtype, weakly typed if x is and no dtype is given.
@@ -126,7 +123,7 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
         dimension: the axis to count along.
 
     Returns:
-        An array of the shape whose elements are their positions on the axis.
+        An array of the shape whose elements are their indices along the axis.
 
     Raises:
         DTypeError: the dtype is bool.
@@ -198,7 +195,7 @@ def reshape(operand: Operand, new_sizes: Sequence[int], dimensions: Sequence[int
         An array of the new sizes.
 
     Raises:
-        ShapeError: the sizes hold another number of elements, or one is negative.
+        ShapeError: the sizes have another number of elements, or one is negative.
 
     >>> reshape(iota(int, 4), (2, 2))
     Array([[0, 1],
@@ -254,7 +251,7 @@ def concatenate(operands: Array | HostData | Sequence[Operand], dimension: int) 
     """Joins arrays along an axis.
 
     Args:
-        operands: of one dtype, and of one shape but for the axis; an array stands for its rows.
+        operands: of one dtype, and of one shape but for the axis; an array is taken as its rows.
         dimension: the axis.
 
     Returns:
@@ -281,15 +278,15 @@ def pad(operand: Operand, padding_value: Operand, padding_config: Sequence[tuple
     Args:
         operand: of any dtype and shape.
         padding_value: a scalar of the operand's dtype.
-        padding_config: for each axis the amounts (at the start, at the end, between two elements).
-            The first two may be negative, to take elements away.
+        padding_config: for each axis the amounts (at the start, at the end, between two elements). The first
+            two may be negative, to remove elements.
 
     Returns:
         An array of the padded shape.
 
     Raises:
         DTypeError: the dtypes differ.
-        ShapeError: an amount is missing, or takes away more than there is.
+        ShapeError: an amount is missing, or removes too many elements.
 
     >>> pad(iota(int, 3), 9, [(1, 0, 1)])
     Array([9, 0, 9, 1, 9, 2], dtype=int32)
@@ -334,13 +331,13 @@ def expand_dims(array: Operand, dimensions: Sequence[int]) -> Array:
 
     Args:
         array: of any dtype and shape.
-        dimensions: the places of the new axes in the result; negative ones count from the end.
+        dimensions: the indices of the new axes in the result; negative ones count from the end.
 
     Returns:
         An array with the axes.
 
     Raises:
-        ShapeError: a place is out of range or repeats.
+        ShapeError: an index is out of range or repeats.
 
     >>> expand_dims(iota(int, 2), (0, -1)).shape
     (1, 2, 1)
@@ -356,11 +353,11 @@ def collapse(operand: Operand, start_dimension: int, stop_dimension: int | None 
     Args:
         operand: of any dtype and shape.
         start_dimension: the first axis.
-        stop_dimension: the axis behind the last one; by default all from the first are joined.
-            Negative axes count from the end.
+        stop_dimension: the axis after the last one; by default all from the first are joined. Negative axes
+            count from the end.
 
     Returns:
-        An array with one axis in the place of several.
+        An array with one axis instead of several.
 
     Raises:
         ShapeError: the axes are out of range or in the wrong order.
@@ -383,14 +380,14 @@ def split(operand: Operand, sizes: Sequence[int], axis: int = 0) -> list[Array]:
 
     Args:
         operand: of any dtype and shape.
-        sizes: of the pieces; they add up to the axis' size.
+        sizes: of the pieces; their sum is the axis' size.
         axis: the axis to cut.
 
     Returns:
         The pieces.
 
     Raises:
-        ShapeError: the axis is out of range, or the sizes do not add up to its size.
+        ShapeError: the axis is out of range, or the sum of the sizes is another.
 
     >>> split(iota(int, 3), (1, 2))
     [Array([0], dtype=int32), Array([1, 2], dtype=int32)]

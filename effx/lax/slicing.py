@@ -1,6 +1,6 @@
 """Slices: static ones, and blocks of fixed size at computed starts.
 
-Never: fail on a computed start that is out of range; it moves to where the block fits.
+A computed start that is out of range is clamped, so that the block fits.
 """
 
 from collections.abc import Sequence
@@ -88,11 +88,11 @@ def slice_in_dim(
 
 
 def index_in_dim(operand: Operand, index: int, axis: int = 0, keepdims: bool = True) -> Array:
-    """Reads one place of an axis.
+    """Reads at one index of an axis.
 
     Args:
         operand: of any dtype and shape.
-        index: the place; negative ones count from the end.
+        index: the index; negative ones count from the end.
         axis: the axis; negative ones count from the end.
         keepdims: False to drop the axis instead of keeping it with size 1.
 
@@ -123,7 +123,7 @@ def _drop(x: Array, axis: int) -> Array:
 def _starts(
     what: str, t: ArrayType, starts: Array | Sequence[Operand], allow_negative: bool | Sequence[bool]
 ) -> list[Array]:
-    """Brings starts to one integer dtype, and counts negative ones from the end."""
+    """Converts starts to one integer dtype, and counts negative ones from the end."""
     if isinstance(starts, Array):
         if starts.type.ndim != 1:
             raise ShapeError(
@@ -166,8 +166,8 @@ def dynamic_slice(
 
     Args:
         operand: of any dtype and shape.
-        start_indices: one integer scalar for each axis, or a vector of them. Starts so large that
-            the block would not fit are made smaller.
+        start_indices: one integer scalar for each axis, or a vector of them. Starts are clamped so that the
+            block fits.
         slice_sizes: the block's sizes.
         allow_negative_indices: whether negative starts count from the end, for all axes or for each.
 
@@ -203,7 +203,7 @@ def dynamic_slice_in_dim(
 
     Args:
         operand: of any dtype and shape.
-        start_index: an integer scalar, made smaller where the slice would not fit.
+        start_index: an integer scalar, clamped so that the slice fits.
         slice_size: the number of elements.
         axis: the axis; negative ones count from the end.
         allow_negative_indices: whether a negative start counts from the end.
@@ -235,11 +235,11 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """Reads one computed place of an axis.
+    """Reads at a computed index of an axis.
 
     Args:
         operand: of any dtype and shape.
-        index: an integer scalar; out of range, the nearest place is read.
+        index: an integer scalar, clamped to the axis.
         axis: the axis; negative ones count from the end.
         keepdims: False to drop the axis instead of keeping it with size 1.
         allow_negative_indices: whether a negative index counts from the end.
@@ -273,8 +273,7 @@ def dynamic_update_slice(
     Args:
         operand: of any dtype and shape.
         update: the block, of the operand's dtype and rank.
-        start_indices: one integer scalar for each axis, or a vector of them, made smaller where the
-            block would not fit.
+        start_indices: one integer scalar for each axis, or a vector of them, clamped so that the block fits.
         allow_negative_indices: whether negative starts count from the end, for all axes or for each.
 
     Returns:
@@ -301,7 +300,7 @@ def dynamic_update_slice_in_dim(
     Args:
         operand: of any dtype and shape.
         update: of the operand's dtype and rank.
-        start_index: an integer scalar, made smaller where the update would not fit.
+        start_index: an integer scalar, clamped so that the update fits.
         axis: the axis; negative ones count from the end.
         allow_negative_indices: whether a negative start counts from the end.
 
@@ -325,12 +324,12 @@ def dynamic_update_slice_in_dim(
 def dynamic_update_index_in_dim(
     operand: Operand, update: Operand, index: Operand, axis: int, *, allow_negative_indices: bool = True
 ) -> Array:
-    """Returns an array with one computed place of an axis replaced.
+    """Returns an array with the slice at a computed index of an axis replaced.
 
     Args:
         operand: of any dtype and shape.
         update: of the operand's dtype; without the axis, or with size 1 there.
-        index: an integer scalar; out of range, the nearest place is replaced.
+        index: an integer scalar, clamped to the axis.
         axis: the axis; negative ones count from the end.
         allow_negative_indices: whether a negative index counts from the end.
 

@@ -1,7 +1,4 @@
-"""Sorting.
-
-Never: compare by anything but the elements: floats ascend, -0.0 equals 0.0, NaN comes last.
-"""
+"""Sorting: floats ascend, -0.0 equals 0.0, NaN is last."""
 
 from collections.abc import Sequence
 from operator import index
@@ -39,7 +36,8 @@ def sort(
         operand: an array, or a sequence of arrays of one shape.
         dimension: the axis; negative ones count from the end.
         is_stable: whether equal keys keep their order.
-        num_keys: how many of the arrays are keys, compared one after the other; the others move along.
+        num_keys: how many of the arrays are keys, compared lexicographically; the others are permuted
+            likewise.
 
     Returns:
         The sorted array, or a tuple of the arrays.
@@ -87,7 +85,7 @@ def sort_key_val(
 
 
 def top_k(operand: Operand, k: int, *, axis: int = -1) -> tuple[Array, Array]:
-    """Returns the largest elements along an axis and their places.
+    """Returns the largest elements along an axis and their indices.
 
     Args:
         operand: boolean, integer, floating or complex, with at least one axis.

@@ -245,7 +245,7 @@ def test_order_of_names() -> None:
 
 @pytest.mark.parametrize("transform", [effx.vmap, effx.pmap], ids=["vmap", "pmap"])
 def test_numbers_are_the_same_for_all(transform: Any) -> None:
-    """A bare number gives a number at once, so that the number of members is known to Python."""
+    """A bare number gives a number at once, so that the axis size is known to Python."""
 
     def member(x: Any) -> Any:
         assert lax.psum(1, "i") == N
@@ -270,7 +270,7 @@ ERRORS: list[tuple[Member, type[Exception], str]] = [
     (
         lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [2]]),
         effx.errors.ShapeError,
-        "psum: axis_index_groups must name each of the 4 members of 'i' once, got [[0, 1], [2]]",
+        "psum: axis_index_groups must name each of the 4 indices of 'i' once, got [[0, 1], [2]]",
     ),
     (
         lambda x: lax.pmax(x, "i", axis_index_groups=[[0, 1, 3], [2]]),
@@ -280,7 +280,7 @@ ERRORS: list[tuple[Member, type[Exception], str]] = [
     (
         lambda x: lax.ppermute(x, "i", [(0, 4)]),
         effx.errors.ShapeError,
-        "ppermute: destination 4 is out of range for an axis of 4 members",
+        "ppermute: destination 4 is out of range for an axis of size 4",
     ),
     (
         lambda x: lax.ppermute(x, "i", [(0, 1), (0, 2)]),
@@ -290,20 +290,20 @@ ERRORS: list[tuple[Member, type[Exception], str]] = [
     (
         lambda x: lax.pshuffle(x, "i", [0, 1, 1, 2]),
         effx.errors.ShapeError,
-        "pshuffle: perm must be a permutation of the 4 members, got [0, 1, 1, 2]",
+        "pshuffle: perm must be a permutation of the 4 indices, got [0, 1, 1, 2]",
     ),
     (
         lambda x: lax.all_to_all(x, "i", 1, 0),
         effx.errors.ShapeError,
         (
-            "all_to_all: split_axis 1 of f32[4,8] must have one entry for each of the 4 members; "
+            "all_to_all: split_axis 1 of f32[4,8] must have the size of the named axis, 4; "
             "use tiled=True to cut it into parts"
         ),
     ),
     (
         lambda x: lax.psum_scatter(x[:3], "i", tiled=True),
         effx.errors.ShapeError,
-        "psum_scatter: scatter_dimension 0 of f32[3,8] must be divisible by the number of members, 4",
+        "psum_scatter: scatter_dimension 0 of f32[3,8] must be divisible by 4, the axis size",
     ),
     (
         lambda x: lax.all_gather(x, "i", axis=4),

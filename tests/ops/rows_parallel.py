@@ -27,7 +27,7 @@ COLLECTIVE = [
                 k.PSumScatter("i", 0, 2),
                 t(f32, 3),
                 error=ShapeError,
-                text="psum_scatter: axis 0 of f32[3] must be divisible by the number of members, 2",
+                text="psum_scatter: axis 0 of f32[3] must be divisible by 2, the size of the named axis or group",
             ),
             refuses(
                 k.PSumScatter("i", 0, 2),
@@ -51,7 +51,7 @@ COLLECTIVE = [
                 k.AllToAll("i", 0, 0, 2),
                 t(f32, 3),
                 error=ShapeError,
-                text="all_to_all: axis 0 of f32[3] must be divisible by the number of members, 2",
+                text="all_to_all: axis 0 of f32[3] must be divisible by 2, the size of the named axis or group",
             ),
             refuses(
                 k.AllToAll("i", 0, 1, 3),

@@ -1,4 +1,4 @@
 """Operation classes, a family a file.
 
-Never: say what a handler makes of them.
+Never: hold a handler's rule.
 """

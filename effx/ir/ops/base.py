@@ -1,7 +1,4 @@
-"""What operation classes share: their two kinds, the traits, and the checks of typing rules.
-
-Never: define an operation.
-"""
+"""The base classes of operations, the traits, and the checks of typing rules."""
 
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
@@ -35,7 +32,7 @@ class ArrayOperation(Operation["Array"]):
         """The typing rule: the result's type from the operands' types.
 
         Raises:
-            ShapeError, DTypeError: the operands do not fit.
+            ShapeError, DTypeError: the operands are invalid.
         """
         raise ProgramError(f"{self.name}: the operation has no typing rule; override infer")
 
@@ -52,7 +49,7 @@ class TupleOperation(Operation["tuple[Array, ...]"]):
 
 
 class Singleton:
-    """Gives a parameter-free operation class its one instance; a class with an `__init__`, attrs' say, has many."""
+    """Gives a parameter-free operation class one instance; a class with an `__init__` has many."""
 
     __slots__ = ()
 
@@ -91,7 +88,7 @@ class Structural(Operation["Array"]):
 
 
 class Monotone(Operation["Array"]):
-    """Trait: not decreasing in its one operand, over the whole real line."""
+    """Trait: one operand, non-decreasing over the whole real line."""
 
     __slots__ = ()
 
@@ -216,7 +213,7 @@ def check_axes(op: Operation[object], axes: tuple[int, ...], t: ArrayType, what:
 
 
 class Named(Protocol):
-    """What a validator reads of an attrs attribute."""
+    """The part of an attrs attribute that a validator reads."""
 
     @property
     def name(self) -> str:

@@ -1,7 +1,4 @@
-"""Rematerialisation: programs whose linearisation computes again what it does not save, and names for values.
-
-Never: decide what is saved; policies do.
-"""
+"""Rematerialisation: programs whose linearisation computes again what it does not save, and names for values."""
 
 from collections.abc import Callable
 from typing import ClassVar, final
@@ -24,12 +21,12 @@ Policy = Callable[..., object]
 @final
 @attrs.frozen
 class Checkpoint(HigherOrder):
-    """Calls a program whose linearisation keeps little: the rest is computed again where it is needed.
+    """Calls a program whose linearisation saves few residuals: the others are computed again.
 
     Attributes:
-        program: what is called.
-        policy: what linearising saves of the program's intermediate results; None for nothing.
-        prevent_cse: True to keep XLA from finding that something is computed twice.
+        program: the function's.
+        policy: which of the program's intermediate results are saved; None for none.
+        prevent_cse: True to keep XLA from merging the second computation with the first.
     """
 
     program: Program
@@ -43,7 +40,7 @@ class Checkpoint(HigherOrder):
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
-        """What the program takes."""
+        """The program's input types."""
         return self.program.in_types
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
@@ -58,7 +55,7 @@ class Checkpoint(HigherOrder):
 
 @attrs.frozen
 class Identity(Elementwise, Linear):
-    """Trait: gives its operand back."""
+    """Trait: returns its operand."""
 
     kinds: ClassVar[str] = "biufc"
 
@@ -70,7 +67,7 @@ class Identity(Elementwise, Linear):
 @final
 @attrs.frozen
 class CheckpointName(Identity):
-    """The identity, under a name that policies know the value by.
+    """The identity, with a name by which policies refer to the value.
 
     Attributes:
         label: the name.
@@ -84,14 +81,14 @@ class CheckpointName(Identity):
 class Offload(Identity):
     """The identity, in another memory of the device. On a CPU, which has one memory, nothing moves.
 
-    As the answer of a policy it says that a value is saved there.
+    Returned by a policy, it means that a value is saved there.
 
     StableHLO: custom_call annotate_device_placement.
 
     Attributes:
         source: the kind of memory that computations use.
         destination: the kind of memory to keep the value in, such as "pinned_host".
-        back: True for the way back.
+        back: True for the copy back.
     """
 
     source: str = attrs.field(default="device", validator=attrs.validators.instance_of(str))

@@ -1,7 +1,4 @@
-"""Communication along named axes: effects that the handler binding the name takes.
-
-Never: know what binds an axis; vmap and the parallel map do.
-"""
+"""Collectives along named axes: effects that the handler binding the name handles."""
 
 from collections.abc import Hashable
 from typing import ClassVar, final
@@ -16,10 +13,10 @@ from effx.ir.types import ArrayType, array_type
 
 AxisName = Hashable
 
-# What handlers call the axis of a parallel map to which the user gave no name.
+# The axis name of a parallel map without one.
 UNNAMED = "<unnamed>"
 
-# Members that communicate among themselves: a partition of the axis into groups of one size.
+# A partition of the axis into groups of one size, each of which communicates within itself.
 Groups = tuple[tuple[int, ...], ...] | None
 
 
@@ -37,7 +34,7 @@ class Collective(ArrayOperation):
     """Trait: communicates along one named axis.
 
     Attributes:
-        axis_name: the axis; a handler further out binds it.
+        axis_name: the axis, bound by an outer handler.
         kinds: the dtype kinds it takes.
     """
 
@@ -58,10 +55,10 @@ class Collective(ArrayOperation):
 
 @attrs.frozen
 class Grouped(Collective):
-    """Trait: a collective that may run in groups of members.
+    """Trait: a collective that may run in groups.
 
     Attributes:
-        groups: the members' places, group by group; None for one group of all.
+        groups: for each group its indices along the axis; None for one group.
     """
 
     groups: Groups = attrs.field(default=None, kw_only=True)
@@ -70,7 +67,7 @@ class Grouped(Collective):
 @final
 @attrs.frozen
 class PSum(Grouped, Linear):
-    """The sum over all members of the axis. StableHLO: all_reduce."""
+    """The sum over the axis. StableHLO: all_reduce."""
 
     name = "psum"
 
@@ -80,10 +77,9 @@ class PSum(Grouped, Linear):
 @final
 @attrs.frozen
 class PSumShared(Collective):
-    """The sum of y over the axis where x is the same for all members; else y as it is.
-
-    Operands: y, x. What `reduce_axes` of gradients asks for: a gradient by something that all members share
-    is the sum of the members' gradients. The handler that binds the axis knows what is shared.
+    """The sum of y over the axis if x does not vary along it; else y. Operands: y, x. Performed for
+    `reduce_axes` of gradients: the gradient with respect to a value that does not vary along the axis is the
+    sum of the gradients along it. The handler that binds the axis knows which values vary.
     """
 
     name = "psum_shared"
@@ -91,7 +87,7 @@ class PSumShared(Collective):
     kinds: ClassVar[str] = "fc"
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """Y's type."""
+        """The type of y."""
         check_arity(self, types, 2)
         check_kind(self, types[0], self.kinds)
         return types[0]
@@ -100,7 +96,7 @@ class PSumShared(Collective):
 @final
 @attrs.frozen
 class PMax(Grouped):
-    """The maximum over all members of the axis; NaN if any is. StableHLO: all_reduce."""
+    """The maximum over the axis; NaN if any is. StableHLO: all_reduce."""
 
     name = "pmax"
 
@@ -110,7 +106,7 @@ class PMax(Grouped):
 @final
 @attrs.frozen
 class PMin(Grouped):
-    """The minimum over all members of the axis; NaN if any is. StableHLO: all_reduce."""
+    """The minimum over the axis; NaN if any is. StableHLO: all_reduce."""
 
     name = "pmin"
 
@@ -120,7 +116,7 @@ class PMin(Grouped):
 @final
 @attrs.frozen
 class AxisIndex(Collective):
-    """The member's own position on the axis: an i32 scalar; no operands. StableHLO: partition_id."""
+    """The index along the axis: an i32 scalar; no operands. StableHLO: partition_id."""
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """An i32 scalar."""
@@ -131,11 +127,12 @@ class AxisIndex(Collective):
 @final
 @attrs.frozen
 class AllGather(Grouped, Linear):
-    """The values of all members, stacked along a new axis or joined along an old one. StableHLO: all_gather.
+    """All values along the axis, stacked along a new array axis or joined along an existing one. StableHLO:
+    all_gather.
 
     Attributes:
-        axis: where the members' axis goes.
-        size: the number of members, of a group if there are groups.
+        axis: the array axis.
+        size: of the named axis, or of a group.
         tiled: True to join along `axis` instead of stacking.
     """
 
@@ -158,11 +155,11 @@ class AllGather(Grouped, Linear):
 
 
 def _part(op: Collective, t: ArrayType, axis: int, size: int) -> int:
-    """Returns the length of one member's part of an axis."""
+    """Returns the size of one part of an array axis."""
     check_axis(op, axis, t)
     if t.shape[axis] % size:
         raise ShapeError(
-            f"{op.name}: axis {axis} of {t!r} must be divisible by the number of members, {size}"
+            f"{op.name}: axis {axis} of {t!r} must be divisible by {size}, the size of the named axis or group"
         )
     return t.shape[axis] // size
 
@@ -170,11 +167,11 @@ def _part(op: Collective, t: ArrayType, axis: int, size: int) -> int:
 @final
 @attrs.frozen
 class PSumScatter(Grouped, Linear):
-    """Each member's part of the sum over all members: member i gets the i-th. StableHLO: reduce_scatter.
+    """The sum over the named axis, scattered: index i gets the i-th part. StableHLO: reduce_scatter.
 
     Attributes:
-        axis: the axis that is cut into parts.
-        size: the number of members, of a group if there are groups.
+        axis: the array axis that is cut into parts.
+        size: of the named axis, or of a group.
     """
 
     name = "psum_scatter"
@@ -195,12 +192,12 @@ class PSumScatter(Grouped, Linear):
 @final
 @attrs.frozen
 class AllToAll(Grouped, Linear):
-    """Member i gets the i-th part of each member's value, joined in the members' order. StableHLO: all_to_all.
+    """Index i gets the i-th part of every value along the named axis, joined in order. StableHLO: all_to_all.
 
     Attributes:
-        split: the axis that is cut into parts.
-        concat: the axis along which the parts that a member gets are joined.
-        size: the number of members, of a group if there are groups.
+        split: the array axis that is cut into parts.
+        concat: the array axis along which the received parts are joined.
+        size: of the named axis, or of a group.
     """
 
     split: int = attrs.field(validator=is_int)
@@ -222,10 +219,10 @@ class AllToAll(Grouped, Linear):
 @final
 @attrs.frozen
 class PPermute(Collective, Linear):
-    """Sends values from member to member; who gets none has zeros. StableHLO: collective_permute.
+    """Sends values along the named axis; zeros where none is received. StableHLO: collective_permute.
 
     Attributes:
-        perm: pairs (source, destination); each member is source and destination at most once.
+        perm: pairs (source, destination) of indices; each is source and destination at most once.
     """
 
     name = "ppermute"

@@ -1,7 +1,4 @@
-"""Comparisons: two operands of one dtype, a boolean result.
-
-Never: define an order of its own; NaN compares false, and unequal, as IEEE 754 says.
-"""
+"""Comparisons: two operands of one dtype, a boolean result."""
 
 from typing import ClassVar, final
 
@@ -29,7 +26,7 @@ class Comparison(Singleton, Elementwise):
 
 @final
 class Eq(Comparison):
-    """X == y."""
+    """Whether x == y; NaN compares false."""
 
     __slots__ = ()
     kinds = "biufc"
@@ -38,7 +35,7 @@ class Eq(Comparison):
 
 @final
 class Ne(Comparison):
-    """X != y."""
+    """Whether x != y; NaN compares true."""
 
     __slots__ = ()
     kinds = "biufc"
@@ -47,7 +44,7 @@ class Ne(Comparison):
 
 @final
 class Lt(Comparison):
-    """X < y."""
+    """Whether x < y; NaN compares false."""
 
     __slots__ = ()
     direction = "LT"
@@ -55,7 +52,7 @@ class Lt(Comparison):
 
 @final
 class Le(Comparison):
-    """X <= y."""
+    """Whether x <= y; NaN compares false."""
 
     __slots__ = ()
     direction = "LE"
@@ -63,7 +60,7 @@ class Le(Comparison):
 
 @final
 class Gt(Comparison):
-    """X > y."""
+    """Whether x > y; NaN compares false."""
 
     __slots__ = ()
     direction = "GT"
@@ -71,7 +68,7 @@ class Gt(Comparison):
 
 @final
 class Ge(Comparison):
-    """X >= y."""
+    """Whether x >= y; NaN compares false."""
 
     __slots__ = ()
     direction = "GE"

@@ -1,7 +1,4 @@
-"""Operations that hold programs: calls, branches and loops.
-
-Never: run a program; handlers do.
-"""
+"""Operations that hold programs: calls, branches and loops."""
 
 from collections.abc import Sequence
 from typing import TypeVar, final
@@ -62,7 +59,7 @@ class Region:
 
 
 class HigherOrder(TupleOperation):
-    """Trait: holds programs. Handlers go into them by `effx.handlers.recursion`."""
+    """Trait: holds programs, which handlers interpret by `effx.handlers.recursion`."""
 
     __slots__ = ()
 
@@ -87,7 +84,7 @@ class HigherOrder(TupleOperation):
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
-        """What the programs leave open."""
+        """The effects that the programs leave to their caller."""
         programs = self.programs
         if len(programs) == 1:
             return programs[0].effects
@@ -95,7 +92,7 @@ class HigherOrder(TupleOperation):
 
 
 def fits(types: "tuple[ArrayType, ...]", expected: "tuple[ArrayType, ...]") -> bool:
-    """Says whether arguments of these types may be passed where others are expected: weakness does not matter."""
+    """Says whether arguments of these types match parameters of others; weakness does not matter."""
     return len(types) == len(expected) and all(
         [t is e or t.matches(e) for t, e in zip(types, expected, strict=True)]
     )
@@ -107,8 +104,8 @@ class Call(HigherOrder):
     """Calls a program: the jit boundary. StableHLO: func.call.
 
     Attributes:
-        program: what is called; equal only to itself.
-        inline: True to put the body in the caller's place when lowering.
+        program: the callee; equal only to itself.
+        inline: True to inline the body when lowering.
     """
 
     program: Program
@@ -121,7 +118,7 @@ class Call(HigherOrder):
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
-        """What the program takes."""
+        """The program's input types."""
         return self.program.in_types
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
@@ -142,8 +139,8 @@ def _are_programs(instance: object, attribute: object, value: tuple[Program, ...
 class Cond(HigherOrder):
     """Runs one of several programs. StableHLO: case.
 
-    Operands: the branch's index, an i32 scalar, then what every branch takes. An index that no branch has
-    runs the last one.
+    Operands: the branch's index, an i32 scalar, then the operands of every branch. An index out of range runs
+    the last one.
 
     Attributes:
         branches: programs with the same parameters and the same result types.
@@ -158,7 +155,7 @@ class Cond(HigherOrder):
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
-        """The index and what the branches take."""
+        """The types of the index and of the branches' inputs."""
         return (array_type(dtypes.int32), *self.branches[0].in_types)
 
     @property
@@ -167,11 +164,11 @@ class Cond(HigherOrder):
         return tuple([Region(program=branch, skipped=1) for branch in self.branches])
 
     def taken(self, index: int) -> Program:
-        """Returns the branch that an index runs."""
+        """Returns the branch of an index."""
         return self.branches[index if 0 <= index < len(self.branches) else -1]
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """The branches' result types; weak where all are."""
+        """The branches' result types; weak if all are."""
         if not types or types[0].dtype != dtypes.int32 or types[0].shape:
             raise DTypeError(f"cond: the index must be i32[], got {show(types[:1]) or 'nothing'}")
         first = self.branches[0]
@@ -196,7 +193,7 @@ class Cond(HigherOrder):
 @final
 @attrs.frozen
 class While(HigherOrder):
-    """Runs a program as long as another says so. StableHLO: while.
+    """Runs a program as long as another returns True. StableHLO: while.
 
     Operands: constants, then the carry's initial value. Results: its last value.
 
@@ -248,18 +245,18 @@ class While(HigherOrder):
 @final
 @attrs.frozen
 class Scan(HigherOrder):
-    """Runs a program once for each element along the leading axis, carrying a value along. StableHLO: while.
+    """Runs a program once for each element along the leading axis, with a carry. StableHLO: while.
 
     Operands: constants, the carry's initial value, and stacked inputs with a leading axis of
     `length`. Results: the carry's last value, and the body's outputs stacked.
 
     Attributes:
         body: from constants, carry and one slice of each input to the next carry and one slice of each output.
-        length: the number of steps.
+        length: the number of iterations.
         constants: the number of constants.
         carries: the number of values in the carry.
         reverse: True to go from the last slice to the first.
-        unroll: how many steps stand in one turn of the compiled loop.
+        unroll: how many steps one iteration of the compiled loop runs.
     """
 
     body: Program

@@ -1,7 +1,4 @@
-"""Conversions between dtypes, and the identities that only some handlers see.
-
-Never: choose a dtype; promotion is effx.array's part.
-"""
+"""Conversions between dtypes, and identities with a meaning for some handlers."""
 
 from typing import ClassVar, final
 
@@ -53,7 +50,8 @@ class Convert(Elementwise):
 @final
 @attrs.frozen
 class Bitcast(ArrayOperation):
-    """Reads the bits as another dtype; a change of width adds or takes a last axis. StableHLO: bitcast_convert.
+    """Reads the bits as another dtype; a change of width adds or removes a last axis. StableHLO:
+    bitcast_convert.
 
     Attributes:
         dtype: the result's dtype.
@@ -124,7 +122,7 @@ class Copy(Unary, Linear):
 
 @final
 class OptimizationBarrier(Singleton, TupleOperation):
-    """The identity on all operands together; XLA moves nothing across. StableHLO: optimization_barrier."""
+    """The identity on all operands; XLA moves no computation across. StableHLO: optimization_barrier."""
 
     __slots__ = ()
 

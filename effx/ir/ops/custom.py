@@ -1,10 +1,8 @@
-"""Operations with rules of the user's: a function and how handlers are to differentiate or batch it.
+"""Operations with custom rules: a function and how handlers differentiate or batch it.
 
-A rule works on flat lists of arrays. `CustomCall` holds the function as a program, so that every handler
-that has no use for the rules sees a call. Forward mode turns a function that has only a rule for reverse
-mode into `CustomTangent`: its tangents, linear in the arguments' ones, of which only the transpose is known.
-
-Never: run a rule; handlers do.
+A rule works on flat lists of arrays. `CustomCall` holds the function as a program, so every handler that does
+not use the rules sees a call. Forward mode turns a function with a rule for reverse mode only into
+`CustomTangent`: its tangents, linear in the arguments' tangents, of which only the transpose is known.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -29,7 +27,7 @@ JvpRule = Callable[
     ["Sequence[Array]", "Sequence[Array]", "Sequence[Array | None]"],
     "tuple[list[Array], list[Array | None]]",
 ]
-# (residuals, cotangents of the results) -> cotangents of the primals; None stands for zero
+# (residuals, cotangents of the results) -> cotangents of the primals; None for zero
 BackwardRule = Callable[["Sequence[Array]", "Sequence[Array | None]"], "Sequence[Array | None]"]
 # (constants, primals, which of them have tangents) -> (results, residuals, how to go back)
 VjpRule = Callable[
@@ -50,7 +48,7 @@ def word(name: str) -> str:
 @final
 @attrs.frozen
 class Batch:
-    """One batch of a function's calls.
+    """One vmap of a function's calls.
 
     Attributes:
         size: the number of calls.
@@ -66,13 +64,13 @@ class Batch:
 @final
 @attrs.frozen(eq=False)
 class Named:
-    """A named function that handlers may have rules for, and one call of it; equal only to itself.
+    """A named function, for which handlers may have rules, and one call of it; equal only to itself.
 
     Attributes:
-        base: the user's function, by which handlers know their rules.
+        base: the user's function, by which handlers find their rules.
         in_tree: the structure of its arguments, a tuple's.
         result: gives the structure and the types of its result.
-        batches: what has batched the call, the outermost first.
+        batches: the vmaps of the call, the outermost first.
     """
 
     base: object
@@ -84,15 +82,15 @@ class Named:
 @final
 @attrs.frozen(eq=False, repr=False)
 class Rules:
-    """The rules of one function, each for the arguments behind the constants; equal only to itself.
+    """The rules of one function, each for the arguments after the constants; equal only to itself.
 
     Attributes:
-        what: the transformation that the user wrote the rules for, for errors.
+        what: the decorator that made the rules, for errors.
         name: the function's name.
         jvp: for forward mode.
         vjp: for reverse mode.
         batch: for vmap.
-        function: where handlers of users' may have rules for the function.
+        function: the named function, for which users' handlers may have rules.
     """
 
     what: str
@@ -110,13 +108,12 @@ class Rules:
 @final
 @attrs.frozen
 class CustomCall(HigherOrder):
-    """A function with rules of the user's. StableHLO: func.call.
+    """A function with custom rules. StableHLO: func.call.
 
     Attributes:
         program: the function; its first inputs are constants.
-        rules: what handlers may use in its place.
-        constants: the number of operands that the rules do not differentiate or batch by: what the function
-            closed over.
+        rules: those that handlers may use instead.
+        constants: the number of closed-over operands, which the rules do not differentiate or batch.
     """
 
     program: Program
@@ -130,7 +127,7 @@ class CustomCall(HigherOrder):
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
-        """What the program takes."""
+        """The program's input types."""
         return self.program.in_types
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
@@ -145,11 +142,11 @@ class CustomCall(HigherOrder):
 @final
 @attrs.frozen(eq=False, repr=False)
 class Backward:
-    """How cotangents go back through a function; equal only to itself.
+    """The backward rule of a function; equal only to itself.
 
     Attributes:
         what, name: as in the rules that it comes from.
-        function: from residuals and cotangents to the cotangents of the tangents' owners.
+        function: from residuals and cotangents of the results to cotangents of the primals.
     """
 
     what: str
@@ -160,7 +157,7 @@ class Backward:
         return f"<backward.rule.of.{word(self.name)}>"
 
     def no_forward_mode(self) -> TransformError:
-        """Returns the error for forward mode where there is only a rule for reverse mode."""
+        """Returns the error for forward mode of a function with a rule for reverse mode only."""
         return TransformError(
             f"{self.what}: forward-mode differentiation (jvp, jacfwd, hessian) of {self.name}, which has only "
             f"rules for reverse mode; give it a rule for forward mode too, as custom_vjp(custom_jvp(f)) has"
@@ -170,17 +167,17 @@ class Backward:
 @final
 @attrs.frozen
 class CustomTangent(HigherOrder):
-    """The tangents of a function whose derivative is known by its transpose. StableHLO: func.call, if at all.
+    """The tangents of a function with a backward rule. StableHLO: func.call, if at all.
 
-    Operands: residuals, what the program needs besides, and tangents, in which the operation is linear.
+    Operands: residuals, other operands of the program, and tangents, in which the operation is linear.
 
     Attributes:
         backward: the transpose, from residuals and the results' cotangents to the tangents' cotangents.
         out_types: the results' types.
         residuals: the number of residuals.
         known: the number of operands before the tangents.
-        program: from the operands behind the residuals to the results; None where there is no rule for
-            forward mode, so that the operation can only be transposed.
+        program: from the operands after the residuals to the results; None without a rule for forward mode:
+            the operation can only be transposed.
     """
 
     backward: Backward

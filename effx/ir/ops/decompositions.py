@@ -1,9 +1,9 @@
 """Operations expressed by others, exactly in real arithmetic.
 
 A handler without a rule for an operation may use its decomposition, and so may a lowering to a small set of
-operations. In floating point a decomposition may lose digits: that is why the operation exists.
+operations. In floating point a decomposition may lose digits, which is why the operation exists.
 
-Never: lead in a circle: each line goes towards exp, log, sin, cos, arithmetic, comparison and select.
+Never: decompose in a circle: each leads to exp, log, sin, cos, arithmetic, comparison and select.
 """
 
 import math
@@ -89,7 +89,8 @@ def _integer_pow(op: e.IntegerPow, x: "Array") -> "Array":
 def _dot_general(op: DotGeneral, x: "Array", y: "Array") -> "Array":
     if op.preferred is not None and op.preferred != x.type.dtype:
         x, y = x.astype(op.preferred), y.astype(op.preferred)
-    # Axes: batch, what is left of x, what is left of y, contracted; then a product and a sum over the last.
+    # Axes: batch, remaining ones of x, remaining ones of y, contracted; then a product and a sum over the
+    # last.
     bx, by, cx, cy = op.lhs_batch, op.rhs_batch, op.lhs_contract, op.rhs_contract
     fx = [i for i in range(x.type.ndim) if i not in (*bx, *cx)]
     fy = [i for i in range(y.type.ndim) if i not in (*by, *cy)]

@@ -1,6 +1,6 @@
 """Elementwise operations: arithmetic, powers, trigonometry, rounding, bits, selection, complex parts.
 
-Never: say what a handler makes of them.
+Never: hold a handler's rule.
 """
 
 from typing import ClassVar, final
@@ -35,7 +35,7 @@ class Neg(Unary, Linear):
 
 @final
 class Sign(Unary):
-    """-1, 0 or 1 by sign; for complex x / |x|; NaN stays. StableHLO: sign."""
+    """-1, 0 or 1 by sign; for complex x / |x|; NaN for NaN. StableHLO: sign."""
 
     __slots__ = ()
     domain = (1.1, 1.4)
@@ -80,7 +80,7 @@ class RoundToEven(Unary, Monotone):
 
 @final
 class Exp(Unary, Monotone):
-    """E to the power x. StableHLO: exponential."""
+    """The exponential e**x. StableHLO: exponential."""
 
     __slots__ = ()
     kinds = "fc"
@@ -88,7 +88,7 @@ class Exp(Unary, Monotone):
 
 @final
 class Exp2(Unary, Monotone):
-    """2 to the power x. StableHLO: exponential."""
+    """The power 2**x. StableHLO: exponential."""
 
     __slots__ = ()
     kinds = "fc"
@@ -96,7 +96,7 @@ class Exp2(Unary, Monotone):
 
 @final
 class Expm1(Unary, Monotone):
-    """Exp(x) - 1, exact near 0. StableHLO: exponential_minus_one."""
+    """The exponential minus 1, exact near 0. StableHLO: exponential_minus_one."""
 
     __slots__ = ()
     domain = (-0.8, 0.8)
@@ -114,7 +114,7 @@ class Log(Unary):
 
 @final
 class Log1p(Unary):
-    """Log(1 + x), exact near 0. StableHLO: log_plus_one."""
+    """The logarithm of 1 + x, exact near 0. StableHLO: log_plus_one."""
 
     __slots__ = ()
     domain = (-0.8, 0.8)
@@ -150,7 +150,7 @@ class Cbrt(Unary, Monotone):
 
 @final
 class Square(Unary):
-    """X * x. StableHLO: multiply."""
+    """The square x * x. StableHLO: multiply."""
 
     __slots__ = ()
     kinds = "iufc"
@@ -302,7 +302,7 @@ class CountLeadingZeros(Unary):
 
 @final
 class Add(Binary, Linear):
-    """X + y; booleans: or. StableHLO: add."""
+    """The sum x + y; booleans: or. StableHLO: add."""
 
     __slots__ = ()
     kinds = "biufc"
@@ -310,7 +310,7 @@ class Add(Binary, Linear):
 
 @final
 class Sub(Binary, Linear):
-    """X - y. StableHLO: subtract."""
+    """The difference x - y. StableHLO: subtract."""
 
     __slots__ = ()
     kinds = "iufc"
@@ -318,7 +318,7 @@ class Sub(Binary, Linear):
 
 @final
 class Mul(Binary):
-    """X * y; booleans: and. StableHLO: multiply."""
+    """The product x * y; booleans: and. StableHLO: multiply."""
 
     __slots__ = ()
     kinds = "biufc"
@@ -326,7 +326,7 @@ class Mul(Binary):
 
 @final
 class Div(Binary):
-    """X / y; integers truncate toward zero. StableHLO: divide."""
+    """The quotient x / y; integers truncate toward zero. StableHLO: divide."""
 
     __slots__ = ()
     domain = (0.4, 2.5)
@@ -344,7 +344,7 @@ class Rem(Binary):
 
 @final
 class Pow(Binary):
-    """X to the power y. StableHLO: power."""
+    """The power x**y. StableHLO: power."""
 
     __slots__ = ()
     domain = (0.4, 2.5)
@@ -362,7 +362,7 @@ class Atan2(Binary):
 
 @final
 class Max(Binary):
-    """The larger one; NaN wins. StableHLO: maximum."""
+    """The larger one; NaN if one is NaN. StableHLO: maximum."""
 
     __slots__ = ()
     kinds = "biuf"
@@ -370,7 +370,7 @@ class Max(Binary):
 
 @final
 class Min(Binary):
-    """The smaller one; NaN wins. StableHLO: minimum."""
+    """The smaller one; NaN if one is NaN. StableHLO: minimum."""
 
     __slots__ = ()
     kinds = "biuf"
@@ -410,7 +410,7 @@ class Xor(Binary):
 
 @final
 class ShiftLeft(Binary):
-    """X shifted left by y bits. StableHLO: shift_left."""
+    """The bits of x shifted left by y. StableHLO: shift_left."""
 
     __slots__ = ()
     domain = (0.0, 6.0)
@@ -419,7 +419,7 @@ class ShiftLeft(Binary):
 
 @final
 class ShiftRightArithmetic(Binary):
-    """X shifted right, the sign bit repeated. StableHLO: shift_right_arithmetic."""
+    """The bits of x shifted right by y, the sign bit repeated. StableHLO: shift_right_arithmetic."""
 
     __slots__ = ()
     domain = (0.0, 6.0)
@@ -428,7 +428,7 @@ class ShiftRightArithmetic(Binary):
 
 @final
 class ShiftRightLogical(Binary):
-    """X shifted right, zeros shifted in. StableHLO: shift_right_logical."""
+    """The bits of x shifted right by y, zeros shifted in. StableHLO: shift_right_logical."""
 
     __slots__ = ()
     domain = (0.0, 6.0)
@@ -438,7 +438,7 @@ class ShiftRightLogical(Binary):
 @final
 @attrs.frozen
 class IntegerPow(Elementwise):
-    """X to a constant integer power, by repeated multiplication. StableHLO: multiply.
+    """The power of x to a constant integer, by repeated multiplication. StableHLO: multiply.
 
     Attributes:
         exponent: any int for inexact x, not negative for integers.
@@ -561,7 +561,7 @@ class Clamp(Singleton, Elementwise):
     kinds = "biuf"
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's type; the bounds have its dtype, and its shape or rank 0."""
+        """The type of x; the bounds have its dtype, and its shape or rank 0."""
         check_arity(self, types, 3)
         t = elementwise_type(self, types)
         if t.shape != types[1].shape:

@@ -1,7 +1,4 @@
-"""Gather and scatter, in StableHLO's general form with the index vector on the last axis.
-
-Never: wrap negative indices or fill; effx.lax and effx.numpy's indexing do.
-"""
+"""Gather and scatter, in StableHLO's general form with the index vector on the last axis."""
 
 from typing import final
 
@@ -27,9 +24,9 @@ class Gather(ArrayOperation, Structural):
         collapsed: axes of x with slice size 1 that are left out of the slice.
         start_index_map: for each entry of a start vector the axis of x it is for.
         slice_sizes: the slice's size along each axis of x.
-        operand_batch, indices_batch: axes of x and of indices that run side by side.
+        operand_batch, indices_batch: batch axes of x and of indices.
         sorted, unique: promises about the start vectors.
-        drops: True where a start that had to be clamped passes no cotangent back to x.
+        drops: True if a start that was clamped passes no cotangent to x.
     """
 
     offset_dims: tuple[int, ...] = attrs.field(validator=is_ints)
@@ -43,7 +40,7 @@ class Gather(ArrayOperation, Structural):
     drops: bool = False
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's dtype; the axes of indices but the last, and the slice's axes at `offset_dims`."""
+        """The dtype of x; the axes of indices but the last, and the slice's axes at `offset_dims`."""
         check_arity(self, types, 2)
         x, indices = types
         check_kind(self, indices, "iu", "indices")
@@ -70,16 +67,16 @@ class Gather(ArrayOperation, Structural):
 @final
 @attrs.frozen
 class Scatter(ArrayOperation):
-    """X with updates combined in at computed starts. StableHLO: scatter.
+    """Combines x with updates at computed starts. StableHLO: scatter.
 
     Operands: x, `indices` (as in Gather), `updates`. An update that does not lie inside x is dropped.
 
     Attributes:
         window_dims: the axes of updates that run along a window, increasing.
-        inserted: axes of x of window size 1 that updates leave out.
+        inserted: axes of x of window size 1 that updates do not have.
         start_index_map: for each entry of a start vector the axis of x it is for.
         combiner: "set", "add", "mul", "min" or "max"; with "set" and equal starts the winner is unspecified.
-        operand_batch, indices_batch: axes of x and of indices that run side by side.
+        operand_batch, indices_batch: batch axes of x and of indices.
         sorted, unique: promises about the start vectors.
     """
 
@@ -93,7 +90,7 @@ class Scatter(ArrayOperation):
     unique: bool = False
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's type."""
+        """The type of x."""
         check_arity(self, types, 3)
         x, indices, updates = types
         check_kind(self, indices, "iu", "indices")

@@ -1,7 +1,4 @@
-"""Generalised matrix products.
-
-Never: choose a contraction path; effx.numpy.einsum does.
-"""
+"""Generalised matrix products."""
 
 from typing import final
 
@@ -18,15 +15,15 @@ PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
 @final
 @attrs.frozen
 class DotGeneral(ArrayOperation):
-    """Sums products over contracted axes, side by side for batch axes. StableHLO: dot_general.
+    """Sums products over contracted axes, for each index along batch axes. StableHLO: dot_general.
 
     The result's axes: batch axes, the remaining ones of lhs, the remaining ones of rhs.
 
     Attributes:
         lhs_contract, rhs_contract: the axes summed over, pairwise of equal size.
-        lhs_batch, rhs_batch: the axes that run side by side, pairwise of equal size.
+        lhs_batch, rhs_batch: the batch axes, pairwise of equal size.
         precision: of lhs and rhs, each "DEFAULT", "HIGH" or "HIGHEST"; CPUs compute in full anyway.
-        preferred: the dtype to add up in and to return; None for the operands' own.
+        preferred: the dtype of the sums and of the result; None for the operands' own.
     """
 
     lhs_contract: tuple[int, ...] = attrs.field(validator=is_ints)

@@ -1,4 +1,4 @@
-"""The parallel map: one program run by many members at once, each on a device of its own.
+"""The parallel map: one program run by many replicas at once, each on its own device.
 
 Never: name devices by anything but their ids, so that programs can be printed and compared.
 """
@@ -21,17 +21,17 @@ __all__ = ["ParallelMap"]
 @final
 @attrs.frozen
 class ParallelMap(HigherOrder):
-    """Runs a program once for each member of a named axis. StableHLO: sdy.manual_computation.
+    """Runs a program once for each replica along a named axis. StableHLO: sdy.manual_computation.
 
-    A mapped operand has the members' axis in front, and each member sees its own slice; the others are
-    the same for all. Likewise for results, where one that is not mapped must come out the same for all.
+    A mapped operand has the replicas' axis in front, and each replica gets its slice; the others are
+    replicated. So are results that are not mapped, which must be equal on all replicas.
 
     Attributes:
-        body: what a member does.
-        size: the number of members.
-        axis_name: what the body's collectives call the axis.
+        body: the program of a replica.
+        size: the number of replicas.
+        axis_name: the axis of the body's collectives.
         mapped_in, mapped_out: for each operand and result whether it is mapped.
-        devices: ids of the members' devices; None for the first ones there are.
+        devices: ids of the replicas' devices; None for the first ones.
         backend: the devices' platform; None for the default.
     """
 
@@ -50,7 +50,7 @@ class ParallelMap(HigherOrder):
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
-        """What the body takes, with the members' axis where mapped."""
+        """The body's input types, with the replicas' axis where mapped."""
         return self._whole(self.body.in_types, self.mapped_in)
 
     @property
@@ -60,7 +60,7 @@ class ParallelMap(HigherOrder):
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
-        """What the body leaves open but for the axis bound here."""
+        """The body's effects without the axis bound here."""
         return self.body.effects - {AxisEffect(self.axis_name)}
 
     def _whole(self, types: tuple[ArrayType, ...], mapped: tuple[bool, ...]) -> tuple[ArrayType, ...]:
@@ -69,7 +69,7 @@ class ParallelMap(HigherOrder):
         )
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """The body's result types, with the members' axis where mapped."""
+        """The body's result types, with the replicas' axis where mapped."""
         if len(self.mapped_in) != len(self.body.inputs) or len(self.mapped_out) != len(self.body.outputs):
             raise ProgramError(
                 f"parallel_map: {self.body.name} has {len(self.body.inputs)} inputs and "

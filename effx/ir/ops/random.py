@@ -1,6 +1,6 @@
 """Random bits by counters and keys.
 
-Never: hold state; a key and a counter decide the bits.
+Never: hold state; a key and a counter determine the bits.
 """
 
 from typing import ClassVar, final

@@ -1,7 +1,4 @@
-"""Reductions and cumulative reductions along axes.
-
-Never: keep a reduced axis; that is a reshape.
-"""
+"""Reductions and cumulative reductions along axes."""
 
 from typing import ClassVar, final
 
@@ -28,14 +25,14 @@ class Reduction(ArrayOperation):
     """Trait: combines all elements along some axes. StableHLO: reduce.
 
     Attributes:
-        axes: the axes that vanish, increasing.
+        axes: the reduced axes, increasing.
     """
 
     axes: tuple[int, ...] = attrs.field(validator=is_ints)
     kinds: ClassVar[str] = "biufc"
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's type without the axes."""
+        """The type of x without the axes."""
         check_arity(self, types, 1)
         t = types[0]
         check_kind(self, t, self.kinds)
@@ -107,7 +104,7 @@ class ArgReduction(ArrayOperation):
     StableHLO: reduce over (value, index) pairs.
 
     Attributes:
-        axis: the axis that vanishes, of size at least 1.
+        axis: the reduced axis, of size at least 1.
         index_dtype: the result's integer dtype.
     """
 
@@ -116,7 +113,7 @@ class ArgReduction(ArrayOperation):
     kinds: ClassVar[str] = "biuf"
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's shape without the axis, with the index dtype."""
+        """The shape of x without the axis, with the index dtype."""
         check_arity(self, types, 1)
         t = types[0]
         check_kind(self, t, self.kinds)
@@ -147,8 +144,7 @@ class Cumulative(ArrayOperation):
     StableHLO: reduce_window, or a tree of slices and pads, whichever runs faster on the platform.
 
     Attributes:
-        axis: the axis to run along.
-        reverse: True to run from the end.
+        axis: the axis to combine along. reverse: True to start at the end.
     """
 
     axis: int = attrs.field(validator=is_int)
@@ -156,7 +152,7 @@ class Cumulative(ArrayOperation):
     kinds: ClassVar[str] = "iufc"
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's type."""
+        """The type of x."""
         check_arity(self, types, 1)
         check_kind(self, types[0], self.kinds)
         check_axis(self, self.axis, types[0])
@@ -166,13 +162,13 @@ class Cumulative(ArrayOperation):
 @final
 @attrs.frozen
 class CumSum(Cumulative, Linear):
-    """Running sums."""
+    """Cumulative sums."""
 
 
 @final
 @attrs.frozen
 class CumProd(Cumulative):
-    """Running products."""
+    """Cumulative products."""
 
     domain: ClassVar[tuple[float, float]] = (0.5, 1.5)
 
@@ -180,7 +176,7 @@ class CumProd(Cumulative):
 @final
 @attrs.frozen
 class CumMax(Cumulative):
-    """Running maxima; NaN stays."""
+    """Cumulative maxima; NaN from the first NaN on."""
 
     kinds: ClassVar[str] = "biuf"
 
@@ -188,6 +184,6 @@ class CumMax(Cumulative):
 @final
 @attrs.frozen
 class CumMin(Cumulative):
-    """Running minima; NaN stays."""
+    """Cumulative minima; NaN from the first NaN on."""
 
     kinds: ClassVar[str] = "biuf"

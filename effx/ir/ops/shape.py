@@ -1,7 +1,4 @@
-"""Operations that move, repeat or cut out elements.
-
-Never: compute with elements.
-"""
+"""Operations that move, repeat or cut out elements."""
 
 from typing import final
 
@@ -37,7 +34,7 @@ class BroadcastInDim(ArrayOperation, Linear, Structural):
     dims: tuple[int, ...] = attrs.field(validator=is_ints)
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's dtype with the new shape."""
+        """The dtype of x with the new shape."""
         check_arity(self, types, 1)
         t = types[0]
         if len(self.dims) != t.ndim or list(self.dims) != sorted(set(self.dims)):
@@ -64,7 +61,7 @@ class Reshape(ArrayOperation, Linear, Structural):
     shape: Shape = attrs.field(validator=is_ints)
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's dtype with the new shape."""
+        """The dtype of x with the new shape."""
         check_arity(self, types, 1)
         result = types[0].with_shape(self.shape)
         if result.size != types[0].size:
@@ -87,7 +84,7 @@ class Transpose(ArrayOperation, Linear, Structural):
     perm: tuple[int, ...] = attrs.field(validator=is_ints)
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's dtype with the permuted shape."""
+        """The dtype of x with the permuted shape."""
         check_arity(self, types, 1)
         t = types[0]
         if sorted(self.perm) != list(range(t.ndim)):
@@ -107,7 +104,7 @@ class Reverse(ArrayOperation, Linear, Structural):
     axes: tuple[int, ...] = attrs.field(validator=is_ints)
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's type."""
+        """The type of x."""
         check_arity(self, types, 1)
         check_axes(self, self.axes, types[0])
         return types[0]
@@ -125,7 +122,7 @@ class Concatenate(ArrayOperation, Linear, Structural):
     axis: int = attrs.field(validator=is_int)
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """The operands' dtype; the sizes along `axis` add up."""
+        """The operands' dtype; the size along `axis` is the sum."""
         if not types:
             raise ShapeError("concatenate: takes at least one operand, got none")
         first = types[0]
@@ -151,7 +148,7 @@ class Concatenate(ArrayOperation, Linear, Structural):
 @final
 @attrs.frozen
 class Pad(ArrayOperation, Linear):
-    """Adds (or with negative amounts takes away) elements at the edges and between. StableHLO: pad.
+    """Adds (with negative amounts removes) elements at the edges and between. StableHLO: pad.
 
     Operands: x and the rank-0 padding value of its dtype.
 
@@ -165,7 +162,7 @@ class Pad(ArrayOperation, Linear):
     interior: tuple[int, ...] = attrs.field(validator=is_ints)
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's dtype with the padded shape."""
+        """The dtype of x with the padded shape."""
         check_arity(self, types, 2)
         t, value = types
         if value.shape or value.dtype != t.dtype:
@@ -199,7 +196,7 @@ class Slice(ArrayOperation, Linear, Structural):
     strides: tuple[int, ...] = attrs.field(validator=is_ints)
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's dtype with the shape of the cut."""
+        """The dtype of x with the shape of the slice."""
         check_arity(self, types, 1)
         t = types[0]
         if not len(self.start) == len(self.limit) == len(self.strides) == t.ndim:
@@ -226,7 +223,7 @@ class DynamicSlice(ArrayOperation, Structural):
     sizes: tuple[int, ...] = attrs.field(validator=is_ints)
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's dtype with the block's shape."""
+        """The dtype of x with the block's shape."""
         if not types:
             raise ShapeError("dynamic_slice: takes x and the starts, got no operands")
         t = types[0]
@@ -241,13 +238,13 @@ class DynamicSlice(ArrayOperation, Structural):
 @final
 @attrs.frozen
 class DynamicUpdateSlice(ArrayOperation, Structural):
-    """X with a block replaced at computed starts. StableHLO: dynamic_update_slice.
+    """Replaces a block of x at computed starts. StableHLO: dynamic_update_slice.
 
     Operands: x, the block, then one rank-0 integer start for each axis, clamped so that the block fits.
     """
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """X's type."""
+        """The type of x."""
         if len(types) < 2:
             raise ShapeError(f"dynamic_update_slice: takes x, the block and the starts, got {show(types)}")
         t, update = types[:2]
@@ -282,7 +279,7 @@ class Iota(ArrayOperation):
     axis: int = attrs.field(validator=is_int)
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """The type it was made with."""
+        """The type parameter."""
         check_arity(self, types, 0)
         check_axis(self, self.axis, self.type)
         check_kind(self, self.type, "iufc", "the dtype")

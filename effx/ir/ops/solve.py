@@ -1,6 +1,6 @@
-"""Operations that are defined by an equation rather than by the way it is solved.
+"""Operations that are defined by an equation, not by its solver.
 
-Never: check a solution; whoever gives the solver answers for it.
+The solution is not checked.
 """
 
 from typing import final
@@ -35,13 +35,14 @@ def _gives(op: HigherOrder, what: str, program: Program, types: tuple[ArrayType,
 class LinearSolve(HigherOrder):
     """The x with A x = b. StableHLO: a call of the solver.
 
-    Operands: constants, then b. Results: x, of b's types, then whatever else the solver gives.
+    Operands: constants, then b. Results: x, of b's types, then auxiliary results of the solver.
 
     Attributes:
         matvec: from constants and x to A x.
-        solve: from constants and b to x and anything else.
-        transpose_matvec: from constants and y to A^T y; None to transpose `matvec` when it is needed.
-        transpose_solve: from constants and c to the y with A^T y = c and anything else; None if there is no way.
+        solve: from constants and b to x and auxiliary results.
+        transpose_matvec: from constants and y to A^T y; None to transpose `matvec`.
+        transpose_solve: from constants and c to the y with A^T y = c and auxiliary results; None without a
+            solver.
         constants: the number of constants.
     """
 
@@ -53,7 +54,7 @@ class LinearSolve(HigherOrder):
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The solver, the linear function, and their transposes as far as there are any."""
+        """The solver, the linear function, and their transposes if given."""
         held = (self.solve, self.matvec, self.transpose_matvec, self.transpose_solve)
         return tuple([p for p in held if p is not None])
 
@@ -76,15 +77,15 @@ class LinearSolve(HigherOrder):
 class Root(HigherOrder):
     """The x with f(x) = 0 that a solver finds. StableHLO: a call of the solver.
 
-    Operands: constants, then the solver's first guess. Results: x, of the guess's types, then whatever
-    else the solver gives.
+    Operands: constants, then the initial guess. Results: x, of the guess's types, then auxiliary results of
+    the solver.
 
     Attributes:
         residual: from constants and x to f(x).
-        solve: from constants and the guess to x and anything else.
+        solve: from constants and the guess to x and auxiliary results.
         matvec: from constants, x and v to f'(x) v.
         tangent_solve: from constants, x and b to the v with f'(x) v = b.
-        transpose_solve: from constants, x and c to the w with f'(x)^T w = c; None if there is no way.
+        transpose_solve: from constants, x and c to the w with f'(x)^T w = c; None without a solver.
         constants: the number of constants.
     """
 
@@ -108,7 +109,7 @@ class Root(HigherOrder):
 
     @property
     def linear(self) -> LinearSolve:
-        """Solves with the derivative at x: its constants are the root's and x."""
+        """The linear solve with the derivative at x: its constants are the root's and x."""
         n = len(self.residual.in_types)
         return LinearSolve(self.matvec, self.tangent_solve, None, self.transpose_solve, n)
 

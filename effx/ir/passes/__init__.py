@@ -1,7 +1,4 @@
-"""Passes: from programs to programs with the same meaning.
-
-Never: need a handler.
-"""
+"""Passes: from programs to programs with the same meaning."""
 
 from effx.ir.passes.cleaning import common_subexpressions, dead_code
 from effx.ir.passes.inlining import inline

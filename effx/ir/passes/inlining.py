@@ -1,6 +1,6 @@
 """Inlining of calls.
 
-Never: inline what other handlers must still see as one operation: only `Call` is opened.
+Only `Call` is inlined: handlers must see the other operations whole.
 """
 
 import attrs
@@ -12,7 +12,7 @@ __all__ = ["inline"]
 
 
 def inline(program: Program) -> Program:
-    """Puts the bodies of all calls in the calls' places.
+    """Inlines all calls.
 
     >>> from effx.ir.text import parse_program
     >>> print(inline(parse_program('''

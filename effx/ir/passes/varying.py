@@ -1,6 +1,6 @@
-"""Which results of a program differ between the members of a named axis, and what depends on the answer.
+"""Which results of a program vary along a named axis, and `psum_shared`, which depends on that.
 
-Never: say that a result is the same for all where it might not be.
+The analysis is conservative: a result that may vary counts as varying.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ Mask = tuple[bool, ...]
 
 
 def varying(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
-    """Says for each output whether it differs between the members of an axis.
+    """Says for each output whether it varies along an axis.
 
     Args:
-        program: what each member does.
-        inputs: for each input whether it differs.
-        axis: the name under which the program's collectives refer to the members.
+        program: the program mapped along the axis.
+        inputs: for each input whether it varies.
+        axis: the axis name of the program's collectives.
 
     >>> from effx.ir.text import parse_program
     >>> program = parse_program('''
@@ -86,12 +86,12 @@ def _names(program: Program, axis: AxisName) -> bool:
 
 
 def settled(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program:
-    """Replaces `psum_shared` along an axis by a sum where its second operand is the same for all members.
+    """Replaces `psum_shared` along an axis by a sum where its second operand does not vary.
 
     Args:
-        program: what each member does.
-        inputs: for each input whether it differs between members.
-        axis: the name under which the program's collectives refer to the members.
+        program: the program mapped along the axis.
+        inputs: for each input whether it varies.
+        axis: the axis name of the program's collectives.
 
     >>> from effx.ir.text import parse_program
     >>> program = parse_program('''

@@ -1,4 +1,1 @@
-"""Control flow: branches, loops, scans and implicitly defined functions, as single operations.
-
-Never: interpret a program; handlers do.
-"""
+"""Control flow: branches, loops, scans and implicitly defined functions, as single operations."""

@@ -1,7 +1,4 @@
-"""Running totals by any associative function, in a logarithmic number of steps: `associative_scan`.
-
-Never: call the user's function on single elements; it gets whole slices along the axis.
-"""
+"""Scans by any associative function, in a logarithmic number of steps: `associative_scan`."""
 
 from collections.abc import Callable
 from operator import index
@@ -38,21 +35,19 @@ def associative_scan(fn: Callable[[E, E], E], elems: E, reverse: bool = False, a
 @overload
 def associative_scan(fn: Callable[[E, E], E], elems: PyTree, reverse: bool = False, axis: int = 0) -> E: ...
 def associative_scan(fn: Callable[[E, E], E], elems: PyTree, reverse: bool = False, axis: int = 0) -> E:
-    """Combines all elements up to each place along an axis.
-
-    Takes about 2 log2(n) calls of `fn`, on slices of n/2, n/4, ... elements, so that the work is that of
-    about 2n single combinations and all of a slice is done at once.
+    """Combines all elements up to each index along an axis. Takes about 2 log2(n) calls of `fn`, on slices of
+    n/2, n/4, ... elements, so the work is that of about 2n combinations.
 
     Args:
         fn: combines two pytrees like `elems`, elementwise along the axis; associative. It must
             take slices of any length.
         elems: a pytree of arrays with equal sizes along the axis.
-        reverse: True to combine from the last element backwards; what came before, that is later elements,
-            is then the first argument of `fn`.
-        axis: the axis; negative places count from the end.
+        reverse: True to combine from the last element backwards; the combination of later elements is then
+            the first argument of `fn`.
+        axis: the axis; negative ones count from the end.
 
     Returns:
-        A pytree like `elems`: at each place the combination of the elements up to it.
+        A pytree like `elems`: at each index the combination of the elements up to it.
 
     Raises:
         ShapeError: the axis is out of range, or sizes along it differ.
@@ -107,7 +102,7 @@ def _check_sizes(elems: PyTree, arrays: list[Array], axes: list[int]) -> None:
 
 
 def _prefixes(combine: Combine, arrays: list[Array], axes: list[int]) -> list[Array]:
-    """Combines neighbours, finds the prefixes of the pairs, and from these those in between."""
+    """Combines neighbours, finds the prefixes of the pairs, and from these the others."""
     n = arrays[0].type.shape[axes[0]]
     if n < 2:
         return arrays
@@ -117,12 +112,12 @@ def _prefixes(combine: Combine, arrays: list[Array], axes: list[int]) -> list[Ar
 
     even = n - n % 2
     pairs = combine(every_second(arrays, 0, even), every_second(arrays, 1, even))
-    # The prefix that ends at place 2k + 1 is that of the first k + 1 pairs.
+    # The prefix that ends at index 2k + 1 is that of the first k + 1 pairs.
     odd = _prefixes(combine, pairs, axes)
     first = [slice_in_dim(x, 0, 1, 1, axis) for x, axis in zip(arrays, axes, strict=True)]
     if n == 2:
         return [concatenate((x, y), axis) for x, y, axis in zip(first, odd, axes, strict=True)]
-    # That which ends at place 2k is the one before it, combined with the element itself.
+    # The prefix that ends at index 2k is the one before it, combined with the element.
     before = [slice_in_dim(x, 0, (n - 1) // 2, 1, axis) for x, axis in zip(odd, axes, strict=True)]
     between = combine(before, every_second(arrays, 2, n))
     return [

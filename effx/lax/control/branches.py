@@ -1,7 +1,4 @@
-"""Branches: `cond` and `switch`.
-
-Never: choose a branch while a program is staged; the operation holds all of them.
-"""
+"""Branches: `cond` and `switch`."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar, overload
@@ -28,7 +25,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 Ts = TypeVarTuple("Ts")
 
-# Stands for an argument that was not given: None is an operand.
+# The default of an argument for which None is an operand.
 _NOTHING = object()
 
 
@@ -42,7 +39,7 @@ def cond(
 @overload
 def cond(pred: Operand, true_fun: Callable[[A], R], false_fun: Callable[[A], R], *, operand: A) -> R: ...
 @overload
-def cond(  # for functions of arrays that get numbers or NumPy arrays
+def cond(  # for functions of arrays called with numbers or NumPy arrays
     pred: Operand, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: PyTree
 ) -> R: ...
 @overload
@@ -57,21 +54,21 @@ def cond(
 def cond(  # type: ignore[misc]  # mypy does not match Unpack[Ts] with PyTree
     pred: Operand, true_fun: PyTree, false_fun: PyTree, *operands: PyTree, operand: PyTree = _NOTHING
 ) -> PyTree:
-    """Calls one of two functions, as a scalar says.
+    """Calls one of two functions, chosen by a scalar.
 
-    Both are staged, only one runs. Under `vmap` with a mapped predicate both run, and each member's
-    result is selected; derivatives of the branch that a member does not take are left out.
+    Both are staged, only one runs. Under `vmap` with a batched predicate both run, and the result is selected
+    for each batch element; the branch not taken contributes no derivative.
 
     Args:
-        pred: `bool[]`. A number counts as true where it is not 0.
+        pred: `bool[]`. A number is true if it is not 0.
         true_fun: called with the operands where `pred` is true.
         false_fun: called where it is false; returns arrays of the same structure, shapes and dtypes.
         operands: pytrees of arrays. The functions may close over arrays too.
-        operand: the one operand, as an older form of this function takes it. An even older form
-            has an operand for each branch: `cond(pred, true_operand, true_fun, false_operand, false_fun)`.
+        operand: the one operand, in an older form of this function. An even older form has an operand for
+            each branch: `cond(pred, true_operand, true_fun, false_operand, false_fun)`.
 
     Returns:
-        What the function returned.
+        The function's result.
 
     Raises:
         ShapeError: `pred` is no scalar, or the branches' results differ in shape.
@@ -113,7 +110,7 @@ def _predicate(pred: Operand) -> Array:
 @overload
 def switch(index: Operand, branches: Sequence[Callable[[Unpack[Ts]], R]], *operands: Unpack[Ts]) -> R: ...
 @overload
-def switch(  # for functions of several kinds, which have no other type together
+def switch(  # for functions of several types, which have no other common type
     index: Operand, branches: Sequence[Callable[..., Array]], *operands: PyTree, operand: PyTree = ...
 ) -> Array: ...
 @overload
@@ -123,19 +120,17 @@ def switch(
 def switch(  # type: ignore[misc]  # as above
     index: Operand, branches: Sequence[Callable[..., R]], *operands: PyTree, operand: PyTree = _NOTHING
 ) -> R:
-    """Calls one of several functions, as an integer scalar says.
-
-    All are staged, only one runs. Under `vmap` with a mapped index all run, and each member's result is
-    selected.
+    """Calls one of several functions, chosen by an integer scalar. All are staged, only one runs. Under
+    `vmap` with a batched index all run, and the result is selected for each batch element.
 
     Args:
-        index: an integer scalar of any dtype; as an int32 it is clamped to the branches there are.
+        index: an integer scalar of any dtype; clamped to the number of branches, as an int32.
         branches: functions that return arrays of the same structure, shapes and dtypes.
         operands: pytrees of arrays with which the function is called.
-        operand: the one operand, as an older form of this function takes it.
+        operand: the one operand, in an older form of this function.
 
     Returns:
-        What the function returned.
+        The function's result.
 
     Raises:
         ShapeError: `index` is no scalar, or the branches' results differ in shape.
@@ -201,7 +196,7 @@ def _choose(
 
 
 def _compare(what: str, first: str, a: Closed, second: str, b: Closed) -> None:
-    """Refuses branches whose results do not fit together."""
+    """Refuses branches whose results differ in structure or types."""
     if a.tree != b.tree:
         raise TreeError(
             f"{what}: the branches must return the same structure: {first} returns {a.tree}, "

@@ -1,7 +1,4 @@
-"""Users' functions as programs: staged once for each kind of arguments, what they close over made explicit.
-
-Never: perform a control-flow operation.
-"""
+"""Users' functions as programs: staged once for each type of arguments, with explicit closed-over values."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias, final
@@ -49,8 +46,8 @@ class Closed:
     """A user's function as a program.
 
     Attributes:
-        staged: the program, and the values that it closed over, its first inputs.
-        tree: the structure of what the function returned.
+        staged: the program, and the closed-over values, which are its first inputs.
+        tree: the structure of the function's result.
         foreign: the frames of handlers to which captured values belong.
     """
 
@@ -65,7 +62,7 @@ class Closed:
 
     @property
     def constants(self) -> tuple[Array, ...]:
-        """What the function closed over."""
+        """The closed-over values."""
         return self.staged.captured
 
     @property
@@ -88,8 +85,7 @@ def closed(
 ) -> Closed:
     """Stages a user's function, the first time for these arguments and settings.
 
-    Like jit's, the cache goes by the identity of the function: what the function reads from globals is
-    read when it is staged.
+    Like jit's, the cache goes by the identity of the function: globals are read when the function is staged.
 
     Args:
         what: the operation, for errors.
@@ -120,7 +116,7 @@ def closed(
 
 
 def check_callable(what: str, name: str, function: object) -> None:
-    """Refuses what cannot be called.
+    """Refuses an argument that cannot be called.
 
     Raises:
         TransformError: with the argument's name.
@@ -132,7 +128,7 @@ def check_callable(what: str, name: str, function: object) -> None:
 
 
 def arrays_of(what: str, name: str, value: PyTree) -> tuple[list[Array], PyTreeDef]:
-    """Takes an argument apart into its arrays and its structure.
+    """Flattens an argument to its arrays and its structure.
 
     Raises:
         DTypeError: a leaf is no array or number.
@@ -156,12 +152,12 @@ def types_of(arrays: Sequence[Array]) -> Types:
 
 
 def converted(arrays: Sequence[Array], types: Types) -> list[Array]:
-    """Converts arrays to types that differ from theirs in dtype and weakness only."""
+    """Converts arrays to types of the same shapes."""
     return [convert(x, t.dtype, t.weak) for x, t in zip(arrays, types, strict=True)]
 
 
 def decided(x: Array) -> Array | None:
-    """Returns the concrete value behind an array: its own, or the one that a handler decides by."""
+    """Returns the concrete value of an array: its own, or its handler's primal."""
     while type(x) is Box:
         handler = x.frame.handler
         decide = getattr(handler, "primal", None)
@@ -175,17 +171,17 @@ def decided(x: Array) -> Array | None:
 def settled(
     what: str, name: str, carry: PyTree, types: Types, stage_body: Callable[[Types], tuple[PyTreeDef, Types]]
 ) -> Types:
-    """Finds the types of what a loop carries: Python numbers among the initial values take the body's types.
+    """Finds the types of a loop's carry: Python numbers among the initial values take the body's types.
 
     Args:
         what: the operation, for errors.
         name: the body's name.
         carry: the initial carry, for the paths in errors.
         types: its leaves' types.
-        stage_body: gives structure and types of the next carry for types of the current one.
+        stage_body: returns structure and types of the next carry for types of the current one.
 
     Raises:
-        TreeError, ShapeError, DTypeError: the carry does not keep its structure or types.
+        TreeError, ShapeError, DTypeError: the carry changes its structure or types.
     """
     tree = flatten(carry)[1]
     while True:
@@ -206,12 +202,12 @@ def _promoted(t: ArrayType, out: ArrayType) -> ArrayType:
     if not t.weak or t is out or t.shape != out.shape:
         return t
     dtype, weak = dtypes.promote(t.dtype, True, out.dtype, out.weak)
-    # A number that meets another kind of number takes a dtype for good.
+    # A number combined with another kind of number becomes strongly typed.
     return array_type(dtype, t.shape, weak and out.dtype == t.dtype)
 
 
 def check_structure(what: str, name: str, tree: PyTreeDef, out_tree: PyTreeDef) -> None:
-    """Compares the structures of a carry before and after a step.
+    """Compares the structures of a carry before and after an iteration.
 
     Raises:
         TreeError: they differ.
@@ -223,7 +219,7 @@ def check_structure(what: str, name: str, tree: PyTreeDef, out_tree: PyTreeDef) 
 
 
 def carry_error(what: str, name: str, carry: PyTree, place: int, t: ArrayType, out: ArrayType) -> EffxError:
-    """Returns the error for a carried value that changes its type."""
+    """Returns the error for a carry that changes its type."""
     kind = DTypeError if t.shape == out.shape else ShapeError
     path = keystr(flatten_with_path(carry)[0][place][0])
     return kind(
@@ -232,7 +228,7 @@ def carry_error(what: str, name: str, carry: PyTree, place: int, t: ArrayType, o
 
 
 def next_carry(what: str, name: str, init: PyTree, before: PyTree, after: PyTree) -> PyTree:
-    """Checks one step's carry against the one before, where steps run one by one; returns it."""
+    """Checks a carry against the one before, where iterations run in Python; returns it."""
     old, tree = arrays_of(what, "carry", before)
     new, out_tree = arrays_of(what, f"the carry that {name} returns", after)
     check_structure(what, name, tree, out_tree)

@@ -1,7 +1,4 @@
-"""Loops that turn until a condition fails: `while_loop` and `fori_loop`.
-
-Never: keep what each turn computes, unless the number of turns is bounded.
-"""
+"""Loops until a condition fails: `while_loop` and `fori_loop`."""
 
 from collections.abc import Callable
 from math import isqrt
@@ -48,7 +45,7 @@ def while_loop(
     cond_fun: Callable[[C], Operand], body_fun: Callable[[C], C], init_val: C, *, max_steps: int | None = None
 ) -> C: ...
 @overload
-def while_loop(  # for functions of arrays that get numbers or NumPy arrays
+def while_loop(  # for functions of arrays called with numbers or NumPy arrays
     cond_fun: Callable[[C], Operand],
     body_fun: Callable[[C], C],
     init_val: Loose,
@@ -64,15 +61,15 @@ def while_loop(
 ) -> C:
     """Calls a function on its own result as long as a condition holds.
 
-    What it computes, in Python::
+    In Python::
 
         val = init_val
         while cond_fun(val):
             val = body_fun(val)
         return val
 
-    Forward mode works; reverse mode needs `max_steps`, because it has to keep values of each turn. Under
-    `vmap` with a mapped condition the loop turns until all members are done, and members that are done keep
+    Forward mode works; reverse mode needs `max_steps`, because it stores residuals of each iteration. Under
+    `vmap` with a batched condition the loop runs until all batch elements are done; those that are done keep
     their values.
 
     Args:
@@ -80,8 +77,8 @@ def while_loop(
         body_fun: takes the value, returns the next one, of the same structure, shapes and dtypes.
         init_val: the first value, a pytree of arrays. Python numbers in it take the dtypes that
             `body_fun` returns.
-        max_steps: how often the loop turns at most: it stops after that many turns even where the condition
-            still holds. Turns come in about sqrt(max_steps) chunks, and chunks after the end are skipped.
+        max_steps: the largest number of iterations: the loop stops there even if the condition still holds.
+            Iterations run in about sqrt(max_steps) chunks, and chunks after the end are skipped.
 
     Returns:
         The last value.
@@ -90,7 +87,7 @@ def while_loop(
         ShapeError: the condition is no scalar, or the value changes its shape.
         DTypeError: the condition is not bool, or the value changes its dtype.
         TreeError: the condition is a tree, or the value changes its structure.
-        TransformError: a function is none, or `max_steps` is below 1.
+        TransformError: an argument is no function, or `max_steps` is below 1.
         NoRuleError: reverse mode without `max_steps`.
 
     >>> import effx
@@ -140,7 +137,7 @@ def _check_test(name: str, tree: PyTreeDef | None, types: Types) -> None:
 def _in_python(
     cond_fun: Callable[[C], Operand], body_fun: Callable[[C], C], init_val: C, bound: int | None
 ) -> C:
-    """Runs the loop turn by turn, for users who debug."""
+    """Runs the loop in Python, for debugging."""
     name = name_of(body_fun)
 
     def step(i: int, val: C) -> tuple[C, None]:
@@ -152,14 +149,14 @@ def _in_python(
 def looped(
     condition: Program, turn: Program, constants: list[Array], carry: list[Array], bound: int | None
 ) -> tuple[Array, ...]:
-    """Performs a loop, in chunks if the number of its turns is bounded."""
+    """Performs a loop, in chunks if the number of iterations is bounded."""
     k = len(constants)
     if bound is None:
         return While(condition, turn, k)(*constants, *carry)
     chunk = max(isqrt(bound), 1)
     chunks, rest = divmod(bound, chunk)
     (going,) = Call(condition, True)(*constants, *carry)
-    # Scan the chunks; then one shorter chunk, so that there are `bound` turns and not one more.
+    # Scan the chunks; then one shorter chunk, for `bound` iterations in all.
     state = Scan(_chunk(condition, turn, k, chunk), chunks, k, 1 + len(carry))(*constants, going, *carry)
     if rest:
         state = Call(_chunk(condition, turn, k, rest), True)(*constants, *state)
@@ -167,7 +164,7 @@ def looped(
 
 
 def _step(condition: Program, turn: Program, k: int) -> Program:
-    """Returns a turn of a loop that may have ended: from constants, whether it goes on, and carry to the last two."""
+    """Returns an iteration of a loop that may have ended: (constants, running, carry) -> (running, carry)."""
 
     def take(arrays: list[Array]) -> list[Array]:
         constants = arrays[:k]
@@ -178,7 +175,7 @@ def _step(condition: Program, turn: Program, k: int) -> Program:
 
 
 def _chunk(condition: Program, turn: Program, k: int, length: int) -> Program:
-    """Returns `length` turns of a loop that may have ended, of the same form."""
+    """Returns `length` iterations of a loop that may have ended, of the same form."""
 
     def make() -> Program:
         step = _step(condition, turn, k)
@@ -187,8 +184,8 @@ def _chunk(condition: Program, turn: Program, k: int, length: int) -> Program:
             true = scalar(True, dtypes.bool_, False)
             return list(Scan(step, length, k, len(arrays) - k + 1)(*arrays[:k], true, *arrays[k:]))
 
-        # Reverse mode keeps the carries between chunks and computes a chunk again: about 2 sqrt(max_steps)
-        # carries at a time in place of what all turns compute.
+        # Reverse mode saves the carries between chunks and computes a chunk again: about 2 sqrt(max_steps)
+        # carries at a time, not the residuals of all iterations.
         again = Checkpoint(stage(turns, turn.in_types, "turns", "while_loop").program, None, False)
 
         def take(arrays: list[Array]) -> list[Array]:
@@ -200,7 +197,7 @@ def _chunk(condition: Program, turn: Program, k: int, length: int) -> Program:
 
 
 def _guarded(turn: Program, name: str, k: int, take: Callable[[list[Array]], list[Array]]) -> Program:
-    """Returns a program that does something if the loop goes on, and nothing otherwise."""
+    """Returns a program that runs `take` while the loop is running, and is the identity afterwards."""
     types = turn.in_types
     carry = types[k:]
 
@@ -231,7 +228,7 @@ def fori_loop(
     max_steps: int | None = None,
 ) -> C: ...
 @overload
-def fori_loop(  # for functions of arrays that get numbers or NumPy arrays
+def fori_loop(  # for functions of arrays called with numbers or NumPy arrays
     lower: Operand,
     upper: Operand,
     body_fun: Callable[[Array, C], C],
@@ -249,28 +246,28 @@ def fori_loop(
     unroll: int | bool | None = None,
     max_steps: int | None = None,
 ) -> C:
-    """Calls a function for each integer from `lower` up to but without `upper`.
+    """Calls a function for each integer from `lower` to `upper`, which is excluded.
 
-    What it computes, in Python::
+    In Python::
 
         val = init_val
         for i in range(lower, upper):
             val = body_fun(i, val)
         return val
 
-    With bounds that are known when it is staged it is a `scan`, which reverse mode goes through; otherwise a
-    `while_loop`, which needs `max_steps` for that.
+    With concrete bounds it is a `scan`, which reverse mode supports; otherwise a `while_loop`, which needs
+    `max_steps` for reverse mode.
 
     Args:
         lower: the first integer.
         upper: the end, of the same dtype.
-        body_fun: takes the index and the value. The index is a scalar of the bounds' dtype, and as weak as `lower`;
-            where the bounds are known, like a Python int. Returns the next value, of the same structure,
+        body_fun: takes the index and the value. The index is a scalar of the bounds' dtype, and as weak as
+            `lower`; with concrete bounds, like a Python int. Returns the next value, of the same structure,
             shapes and dtypes. May close over arrays.
         init_val: the first value, a pytree of arrays. Python numbers in it take the dtypes that
             `body_fun` returns.
-        unroll: how many steps stand in one turn of the compiled loop, or True for all; for known bounds.
-        max_steps: how often the loop turns at most, where a bound is not known; see `while_loop`.
+        unroll: how many steps one iteration of the compiled loop runs, or True for all; for concrete bounds.
+        max_steps: the largest number of iterations, if a bound is traced; see `while_loop`.
 
     Returns:
         The last value.
@@ -279,8 +276,8 @@ def fori_loop(
         ShapeError: a bound is no scalar, or the value changes its shape.
         DTypeError: bounds are no integers or differ in dtype, or the value changes its dtype.
         TreeError: the value changes its structure.
-        TransformError: `unroll` or `max_steps` is below 1, `unroll` is given for bounds that are not known,
-            or `body_fun` is no function.
+        TransformError: `unroll` or `max_steps` is below 1, `unroll` is given for traced bounds, or `body_fun`
+            is no function.
 
     >>> import effx
     >>> print(fori_loop(1, 6, lambda i, product: product * i, 1))
@@ -327,7 +324,7 @@ def fori_loop(
         )
         result: C = tree.unflatten(results[1:])
         return result
-    # The end is a constant of the loop, in front of the body's own.
+    # The upper bound is a constant of the loop, before the body's own.
     condition, turn = _until(body.program, len(constants))
     results = looped(condition, turn, [last, *constants], [first, *values], bound)
     last_val: C = tree.unflatten(results[1:])
@@ -360,7 +357,7 @@ def _bounds(lower: Operand, upper: Operand) -> tuple[Array, Array]:
 
 
 def _counter(steps: range, first: Array) -> Array:
-    """Returns the first index of a loop with known bounds: a Python number's, unless its dtype cannot count that far."""
+    """Returns the first index of a loop with concrete bounds: weak if its dtype can hold the last one."""
     dtype, weak = dtypes.scalar_dtype(int)
     info = np.iinfo(dtype)
     fits = info.min <= min(steps.start, steps.stop) and max(steps.start, steps.stop) <= info.max
@@ -380,7 +377,7 @@ def _counting(program: Program, k: int) -> Program:
 
 
 def _until(program: Program, k: int) -> tuple[Program, Program]:
-    """Returns condition and body of the loop, with the end as the first constant."""
+    """Returns condition and body of the loop, with the upper bound as the first constant."""
 
     def make() -> tuple[Program, Program]:
         types = (program.in_types[k], *program.in_types)

@@ -1,7 +1,4 @@
-"""Loops over the leading axis of arrays: `scan` and `map`.
-
-Never: unroll in Python, unless jit is disabled; the operation holds the body once.
-"""
+"""Loops over the leading axis of arrays: `scan` and `map`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -72,7 +69,7 @@ def scan(
     unroll: int | bool = 1,
 ) -> tuple[C, Y]: ...
 @overload
-def scan(  # for functions of arrays that get numbers or NumPy arrays
+def scan(  # for functions of arrays called with numbers or NumPy arrays
     f: Callable[[C, X], tuple[C, Y]],
     init: Loose,
     xs: PyTree = None,
@@ -88,9 +85,9 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
 ) -> tuple[C, Y]:
-    """Loops over the leading axis of arrays, carrying a value along and stacking what each step gives.
+    """Loops over the leading axis of arrays with a carry, and stacks the outputs of the iterations.
 
-    What it computes, in Python::
+    In Python::
 
         carry, ys = init, []
         for x in xs:
@@ -98,16 +95,16 @@ def scan(
             ys.append(y)
         return carry, stack(ys)
 
-    Differentiable in both modes; reverse mode keeps what each step computes.
+    Differentiable in both modes; reverse mode stores residuals of each iteration.
 
     Args:
         f: takes the carry and one slice of `xs`, returns the next carry, of the same structure, shapes and
             dtypes, and one slice of the output. May close over arrays.
         init: the first carry, a pytree of arrays. Python numbers in it take the dtypes that `f` returns.
         xs: a pytree of arrays `[length, ...]`; None, if f needs no input, with `length`.
-        length: the number of steps.
-        reverse: True to go from the last slice to the first; outputs stand where their inputs stand.
-        unroll: how many steps stand in one turn of the compiled loop; True for all.
+        length: the number of iterations.
+        reverse: True to go from the last slice to the first; outputs have the indices of their inputs.
+        unroll: how many steps one iteration of the compiled loop runs; True for all.
 
     Returns:
         The last carry, and the outputs with a leading axis of `length`.
@@ -147,7 +144,7 @@ def scan(
 
 
 def _rows(slices: Sequence[Array]) -> Types:
-    """Returns the types of what one step takes."""
+    """Returns the types of one iteration's inputs."""
     return tuple([t.with_shape(t.shape[1:]) for t in types_of(slices)])
 
 
@@ -160,10 +157,10 @@ def _pair(name: str, tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
 
 
 def _length(what: str, xs: PyTree, slices: list[Array], length: int | None) -> int:
-    """Returns the number of steps.
+    """Returns the number of iterations.
 
     Raises:
-        ShapeError, TransformError: the inputs do not agree on it, or nothing says it.
+        ShapeError, TransformError: the inputs differ in it, or there are none and no `length`.
     """
 
     def say(place: int) -> str:
@@ -195,7 +192,7 @@ def _length(what: str, xs: PyTree, slices: list[Array], length: int | None) -> i
 
 
 def unrolled(what: str, unroll: int | bool, steps: int) -> int:
-    """Returns how many steps stand in one turn.
+    """Returns how many steps one iteration of the compiled loop runs.
 
     Raises:
         TransformError: it is no int, or below 1.
@@ -229,7 +226,7 @@ def _in_python(
     steps: int,
     reverse: bool,
 ) -> tuple[C, Y]:
-    """Runs the loop step by step, for users who debug."""
+    """Runs the loop in Python, for debugging."""
 
     def step(i: int, carry: C) -> tuple[C, Y]:
         result = f(carry, x_tree.unflatten([index_in_dim(x, i, 0, keepdims=False) for x in slices]))
@@ -252,15 +249,15 @@ def map(f: Callable[[X], Y], xs: PyTree, *, batch_size: int | None = None) -> Y:
 def map(f: Callable[[X], Y], xs: PyTree, *, batch_size: int | None = None) -> Y:
     """Applies a function to each slice along the leading axis, one after the other.
 
-    Unlike `vmap` it needs memory for one slice at a time only.
+    Unlike `vmap` it needs memory for one slice at a time.
 
     Args:
         f: takes one slice of `xs`. May close over arrays.
         xs: a pytree of arrays `[n, ...]`.
-        batch_size: how many slices to do at once, by `vmap`; what does not fill a batch is done at the end.
+        batch_size: how many slices to compute at once, by `vmap`; the remainder is computed last.
 
     Returns:
-        What `f` returned, stacked.
+        The stacked results of `f`.
 
     Raises:
         ShapeError: leading axes differ.
@@ -313,7 +310,7 @@ def _mapped(
 
 
 def _stacked(what: str, name: str, outputs: Sequence[PyTree]) -> PyTree:
-    """Stacks what steps that ran one by one gave."""
+    """Stacks the outputs of iterations that ran in Python."""
     columns: list[list[Array]] = []
     tree: PyTreeDef | None = None
     for y in outputs:

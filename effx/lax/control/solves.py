@@ -1,7 +1,4 @@
-"""Functions that an equation defines: `custom_linear_solve` and `custom_root`.
-
-Never: differentiate through a solver; the equation gives the derivative.
-"""
+"""Implicitly defined functions: `custom_linear_solve` and `custom_root`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,10 +36,9 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> PyTree:
-    """Solves A x = b by a function that is not differentiated: the derivative solves a linear system too.
-
-    From A x = b follows A dx = db - dA x, so derivatives of any order, in b and in what `matvec` closes over,
-    take the same solver, and reverse mode that of the transposed system.
+    """Solves A x = b by a solver that is not differentiated: the derivative solves a linear system too. A x =
+    b implies A dx = db - dA x. So derivatives of any order, with respect to b and the values that `matvec`
+    closes over, call the same solver, and reverse mode that of the transposed system.
 
     Args:
         matvec: x to A x, a linear function between pytrees like b. May close over arrays.
@@ -58,7 +54,7 @@ def custom_linear_solve(
     Raises:
         TreeError: `matvec` or a solver returns another structure than b's.
         ShapeError, DTypeError: arrays of other types than b's, or b is an integer.
-        TransformError: a function is none.
+        TransformError: an argument is no function.
         NoRuleError: reverse mode without a solver of the transposed system.
 
     >>> import effx, effx.numpy as enp
@@ -109,10 +105,9 @@ def custom_root(
     tangent_solve: Solver[X],
     has_aux: bool = False,
 ) -> PyTree:
-    """Finds x with f(x) = 0 by a function that is not differentiated: the implicit function theorem is.
-
-    Where f closes over a, f(a, x) = 0 gives f_x dx = -f_a da, so derivatives of any order take
-    `tangent_solve`. The derivative by the guess is zero.
+    """Finds x with f(x) = 0 by a solver that is not differentiated; the implicit function theorem gives the
+    derivative. Where f closes over a, f(a, x) = 0 implies f_x dx = -f_a da, so derivatives of any order call
+    `tangent_solve`. The derivative with respect to the guess is zero.
 
     Args:
         f: between pytrees like the guess; its derivative at the root must be invertible. May close over arrays.
@@ -129,7 +124,7 @@ def custom_root(
     Raises:
         TreeError: f or a solver returns another structure than the guess's.
         ShapeError, DTypeError: arrays of other types than the guess's, or the guess is an integer.
-        TransformError: a function is none.
+        TransformError: an argument is no function.
         NoRuleError: reverse mode where the derivative of f cannot be transposed.
 
     >>> import effx
@@ -154,7 +149,7 @@ def custom_root(
     k = len(constants)
     matvec, tangent, back = _tangents(residual, k, tree, types, tangent_solve)
     parts = [Staged(residual, ()), Staged(solving, ()), Staged(matvec, ()), tangent]
-    # What tangent_solve closes over comes in front of what f and solve do.
+    # The closed-over values of tangent_solve come before those of f and solve.
     programs, more = aligned([*parts, *([] if back is None else [back])])
     transposed = programs[4] if len(programs) > 4 else None
     op = Root(programs[0], programs[1], programs[2], programs[3], transposed, len(more) + k)
@@ -164,7 +159,7 @@ def custom_root(
 def _tangents(
     residual: Program, k: int, tree: PyTreeDef, types: Types, tangent_solve: Solver[PyTree]
 ) -> tuple[Program, Staged, Staged | None]:
-    """Stages f'(x) v and the solvers of its system and the transposed one, as functions of constants, x and v."""
+    """Stages f'(x) v and the solvers of its system and of the transposed system, from constants, x and v."""
     n, name = len(types), name_of(tangent_solve)
     inputs = (*residual.in_types, *types)
 
@@ -204,12 +199,12 @@ def _tangents(
     try:
         back: Staged | None = stage(lambda arrays: solved(arrays, False), inputs, name, "custom_root")
     except NoRuleError:
-        back = None  # f's derivative has no transpose: forward mode is all there is
+        back = None  # f's derivative cannot be transposed: only forward mode works
     return stage(matvec, inputs, "tangent", "custom_root").program, tangent, back
 
 
 def _inexact(what: str, name: str, value: PyTree, arrays: Sequence[Array]) -> Types:
-    """Returns the arrays' types, none of them weak.
+    """Returns the arrays' strong types.
 
     Raises:
         DTypeError: one is no floating or complex array.
@@ -224,7 +219,7 @@ def _inexact(what: str, name: str, value: PyTree, arrays: Sequence[Array]) -> Ty
 def _solution(
     what: str, name: str, like: str, tree: PyTreeDef, types: Types, solver: Closed, has_aux: bool
 ) -> None:
-    """Checks what a solver returned."""
+    """Checks a solver's result."""
     out_tree = solver.tree
     if has_aux:
         children = [] if treedef_is_leaf(out_tree) else treedef_children(out_tree)

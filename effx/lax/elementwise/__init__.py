@@ -1,4 +1,1 @@
-"""Elementwise operations by theme.
-
-Never: promote dtypes.
-"""
+"""Elementwise operations by theme."""

@@ -1,7 +1,4 @@
-"""Sums, products, extremes and rounding, element by element.
-
-Never: promote dtypes.
-"""
+"""Sums, products, extremes and rounding, element by element."""
 
 import enum
 
@@ -54,7 +51,7 @@ def neg(x: Operand) -> Array:
 
 @keeps_type
 def sign(x: Operand) -> Array:
-    """Returns -1, 0 or 1 by the sign of x; of complex x, x / abs(x). NaN stays.
+    """Returns -1, 0 or 1 by the sign of x; of complex x, x / abs(x). NaN for NaN.
 
     Args:
         x: integer, floating or complex, of any shape.

@@ -1,7 +1,4 @@
-"""Logical and bitwise operations, shifts and counts of bits.
-
-Never: take floats; bitcast_convert_type reads their bits.
-"""
+"""Logical and bitwise operations, shifts and counts of bits."""
 
 from effx.array import Array, Operand
 from effx.ir.ops import elementwise as e

@@ -1,7 +1,4 @@
-"""Choosing between operands element by element, and bounding them.
-
-Never: promote dtypes, or run only one side; control flow does.
-"""
+"""Choosing between operands element by element, and bounding them."""
 
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, convert
@@ -41,11 +38,11 @@ def select(pred: Operand, on_true: Operand, on_false: Operand) -> Array:
 
 
 def select_n(which: Operand, *cases: Operand) -> Array:
-    """Returns of each case the elements where `which` names it.
+    """Chooses elements from several cases by index.
 
     Args:
-        which: boolean (False: the first case, True: the second) or integer (its position), of the
-            cases' shape or a scalar. Outside its range the last case is taken; negative, the first.
+        which: boolean (False: the first case, True: the second) or integer (the case's index), of the cases'
+            shape or a scalar. An index out of range is clamped.
         cases: of one dtype; of one shape, or some of them scalars.
 
     Returns:
@@ -69,7 +66,7 @@ def clamp(min: Operand, x: Operand, max: Operand) -> Array:
 
     Args:
         min, max: bounds of x's dtype, of x's shape or scalars. Where they cross, `max` wins.
-        x: boolean, integer or floating, of any shape. NaN stays.
+        x: boolean, integer or floating, of any shape; NaN for NaN.
 
     Returns:
         An array of x's dtype and shape.

@@ -1,7 +1,4 @@
-"""Exponentials, logarithms, roots and powers.
-
-Never: promote dtypes.
-"""
+"""Exponentials, logarithms, roots and powers."""
 
 from operator import index
 
@@ -197,7 +194,7 @@ def logistic(x: Operand) -> Array:
 
 
 def integer_pow(x: Operand, y: int) -> Array:
-    """Returns x to a constant integer power, by repeated multiplication.
+    """Returns the power of x to a constant integer, by repeated multiplication.
 
     Args:
         x: integer, floating or complex, of any shape.

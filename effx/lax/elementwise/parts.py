@@ -1,7 +1,4 @@
-"""Complex numbers: their parts, and how to make them.
-
-Never: take polar coordinates.
-"""
+"""Complex numbers: their parts, and making them."""
 
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, scalar

@@ -1,7 +1,4 @@
-"""Special functions that XLA computes itself.
-
-Never: hold functions built from others; effx.scipy.special does.
-"""
+"""Special functions that XLA computes itself."""
 
 from effx.array import Array, Operand
 from effx.families.special import Erf, Erfc, ErfInv

@@ -1,7 +1,4 @@
-"""Circular and hyperbolic functions and their inverses.
-
-Never: convert degrees: all angles are in radians.
-"""
+"""Circular and hyperbolic functions and their inverses."""
 
 from effx.array import Array, Operand
 from effx.ir.ops import elementwise as e
