@@ -1,14 +1,8 @@
-"""Handlers of whole programs: what flows through one forward, or backward from its results.
-
-A boxing handler sees operations as they are performed. An analysis gets a staged program, so that it can also walk
-against the flow, stop, and come back. It attaches a fact of type `V` to each variable. Forward, a rule
-makes the results' facts from the operands'; backward, it makes the operands' facts from the results', and what a
-value is used for several times is joined.
-
-Loops are walked until the facts of what they carry no longer change: `join` must then only go up, and `height`
-bounds the number of rounds.
-
-Never: perform an operation, unless a rule does.
+"""Analyses of whole programs, forward from the inputs or backward from the results. A boxing handler sees
+operations as they are performed. An analysis gets a staged program, so it can also go backward. It computes a
+fact of type `V` for each variable. A forward rule computes the results' facts from the operands'; a backward
+rule the operands' from the results', and the facts of several uses of a value are joined. The facts of a
+loop's carry are a fix-point: `join` must be an upper bound, and `height` bounds the number of rounds.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,15 +30,15 @@ Facts = tuple[V, ...]
 
 @attrs.frozen(eq=False)
 class Place:
-    """Where an analysis is: one equation of a program, and the programs around it.
+    """The location of an equation: its program, and the programs around it.
 
     Attributes:
         equation: with operation, operands and results.
         path: names of the programs around, outermost first.
-        scopes: names of the `named_scope`s around, outermost first, joined by `/`.
+        scopes: the name stack, outermost name first, joined by `/`.
         repeats: how often it is performed when the outermost program runs once; of branches, once each.
         share: how likely it is performed, if all branches of a cond are equally so.
-        unbounded: True inside a while loop, of which `repeats` counts one turn.
+        unbounded: True inside a while loop, of which `repeats` counts one iteration.
     """
 
     equation: Equation
@@ -71,7 +65,7 @@ class Place:
 
     @property
     def constants(self) -> tuple[np.ndarray[Any, Any] | None, ...]:
-        """For each operand its value, where the program has it written down; None elsewhere."""
+        """For each operand its value if it is a literal, else None."""
         return tuple(
             [np.asarray(x.value, x.type.dtype) if type(x) is Literal else None for x in self.equation.inputs]
         )
@@ -82,11 +76,11 @@ class Place:
         return source_of(self.equation.source)
 
     def at(self, equation: Equation) -> "Place":
-        """Returns the place of another equation of the same program."""
+        """Returns the location of another equation of the same program."""
         return attrs.evolve(self, equation=equation, scopes=scope_within(self.scopes, equation.scope))
 
     def inside(self, program: Program) -> "Place":
-        """Returns where a program that the operation holds is: its equations are `at` it."""
+        """Returns the location of a program that the operation holds; its equations are `at` it."""
         op = self.op
         return attrs.evolve(
             self,
@@ -99,7 +93,8 @@ class Place:
 
 
 def places(program: Program) -> list[Place]:
-    """Lists all equations of a program and of those that it holds, in order; a holder comes before what it holds.
+    """Lists all equations of a program and of those that it holds, in order; an operation comes before the
+    equations of its programs.
 
     >>> import effx, effx.numpy as enp
     >>> step = lambda c, x: (c * x, enp.sin(c))
@@ -118,7 +113,7 @@ def places(program: Program) -> list[Place]:
 
 
 class _Nothing(Operation[object]):
-    """Stands in a place that is at no equation yet."""
+    """The operation of a location without an equation."""
 
 
 _NOTHING = _Nothing()
@@ -156,7 +151,7 @@ class Analysis(Flow[V]):
         return cls.rules.register(*kinds)
 
     def literal(self, value: object, type: ArrayType) -> V:
-        """Returns the fact of a number that is written down.
+        """Returns the fact of a literal.
 
         Raises:
             TransformError: the analysis does not say.
@@ -177,7 +172,7 @@ class Analysis(Flow[V]):
 
 
 class Forward(Analysis[V]):
-    """An analysis along the flow. Rules: `(place, op, *facts) -> fact`, or a tuple for several results.
+    """A forward analysis. Rules: `(place, op, *facts) -> fact`, or a tuple for several results.
 
     >>> import effx, effx.numpy as enp
     >>> from effx.ir.ops.base import Elementwise
@@ -197,7 +192,7 @@ class Forward(Analysis[V]):
 
         Args:
             program: staged; its constants are its first inputs.
-            facts: of the inputs behind the constants.
+            facts: of the inputs after the constants.
 
         Returns:
             The facts of the outputs.
@@ -211,11 +206,11 @@ class Forward(Analysis[V]):
         return self.walk(around, program, (*known, *facts))
 
     def constant(self, x: Array) -> V:
-        """Returns the fact of an array that the function closed over; by default that of a number, without a value."""
+        """Returns the fact of a closed-over array; by default that of a literal without a value."""
         return self.literal(None, x.type)
 
     def walk(self, around: Place, program: Program, facts: Facts[V]) -> Facts[V]:
-        """Walks a program that stands at a place."""
+        """Walks a program at a location."""
         env: dict[Var, V] = dict(zip(program.inputs, facts, strict=True))
 
         def read(atom: Atom) -> V:
@@ -241,7 +236,7 @@ class Forward(Analysis[V]):
 
 
 class Backward(Analysis[V]):
-    """An analysis against the flow. Rules: `(place, op, results, operands) -> facts of the operands`.
+    """A backward analysis. Rules: `(place, op, results, operands) -> facts of the operands`.
 
     `results` and `operands` are tuples of the facts that are known so far; `unknown` where there is none.
 
@@ -264,7 +259,7 @@ class Backward(Analysis[V]):
     """
 
     def unknown(self, type: ArrayType) -> V:
-        """Returns the fact of a value of which nothing is known: that nothing uses, say.
+        """Returns the fact of a value without information, such as one that is not used.
 
         Raises:
             TransformError: the analysis does not say.
@@ -272,15 +267,15 @@ class Backward(Analysis[V]):
         raise TransformError(f"{self._name}: define unknown(type), the fact of a value that nothing uses")
 
     def ahead(self, place: Place, operands: Facts[V]) -> Facts[V] | None:
-        """Returns facts of results that follow from the operands alone, before the way back; None for none."""
+        """Returns facts of results from those of the operands, before going backward; None for none."""
         return None
 
     def deciding(self, fact: V) -> V:
-        """Returns the fact of a value that decides between branches or ends a loop; by default as it is."""
+        """Returns the fact of a predicate or a condition; by default unchanged."""
         return fact
 
     def constant(self, x: Array) -> V:
-        """Returns what is known beforehand of an array that the function closed over; by default nothing."""
+        """Returns the initial fact of a closed-over array; by default none."""
         return self.unknown(x.type)
 
     def run(self, program: Program, *results: V, known: Sequence[V] | None = None) -> Facts[V]:
@@ -289,10 +284,10 @@ class Backward(Analysis[V]):
         Args:
             program: staged.
             results: the facts of the outputs.
-            known: what is known of the inputs behind the constants beforehand; by default nothing.
+            known: initial facts of the inputs after the constants; by default none.
 
         Returns:
-            The facts of the inputs behind the constants.
+            The facts of the inputs after the constants.
         """
         if len(results) != len(program.outputs):
             raise TransformError(
@@ -310,7 +305,7 @@ class Backward(Analysis[V]):
         return self.walk(around, program, results, start)[k:]
 
     def walk(self, around: Place, program: Program, results: Facts[V], operands: Facts[V]) -> Facts[V]:
-        """Walks a program that stands at a place; returns the facts of all its inputs."""
+        """Walks a program at a location; returns the facts of all its inputs."""
         env: dict[Var, V] = dict(zip(program.inputs, operands, strict=True))
 
         def read(atom: Atom) -> V:

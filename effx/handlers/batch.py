@@ -1,7 +1,4 @@
-"""Batching functions of lists of arrays.
-
-Never: see a pytree; the public transforms flatten.
-"""
+"""Batching functions of lists of arrays."""
 
 from collections.abc import Callable, Hashable, Sequence
 
@@ -20,18 +17,18 @@ def batch(
     axis_name: Hashable = None,
     origin: str = "",
 ) -> tuple[list[Array], list[int | None]]:
-    """Evaluates a function for all members of a batch.
+    """Evaluates a function for all elements of a batch.
 
     Args:
-        function: of one member's arrays.
+        function: of the arrays of one batch element.
         values: with the batch axis at `axes`.
-        axes: counted from 0; None for a value that all members share.
-        size: the number of members.
+        axes: counted from 0; None for an unbatched value.
+        size: of the batch.
         axis_name: the batch's name for collectives.
         origin: the user's function, for errors.
 
     Returns:
-        The results and their batch axes, None for results that all members share.
+        The results and their batch axes, None for unbatched results.
     """
     with handle(Vmap(size, axis_name), origin) as frame:
         arguments: list[Array] = []

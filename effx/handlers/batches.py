@@ -1,9 +1,5 @@
-"""Rules for named functions, applied to each member of a batch.
-
-A `vmap` further in than the handler batches the function before the handler sees it; its rule, written for one
-call, is batched the same way.
-
-Never: know what a rule computes.
+"""Rules for named functions, applied to each element of a batch. An inner `vmap` batches the function before
+the handler sees it; the handler's rule, written for one call, is batched the same way.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +23,7 @@ def over_batches(
     unstack: Sequence[Callable[[PyTree], PyTree]],
     stack: Callable[[PyTree], PyTree],
 ) -> list[PyTree]:
-    """Applies a rule to each member of batches of batches.
+    """Applies a rule to each element of nested batches.
 
     Args:
         batches: the outermost first.
@@ -59,5 +55,5 @@ def over_batches(
 
 
 def identity(x: T) -> T:
-    """How an array is unstacked and stacked that is no payload: it lies right."""
+    """The `unstack` and `stack` of an array that is no payload: the identity."""
     return x

@@ -1,10 +1,7 @@
 """The base class for transformations whose values carry payloads: payload type, rules, and a default.
 
-A subclass says what a box carries (`P`), how a plain value becomes a payload (`lift`), and what
-operations do to payloads (`@MyHandler.rule(Add)`). That it works inside jit, grad and vmap, and through
-calls, is the framework's part.
-
-Never: know an operation.
+A subclass defines the payload (`P`), the payload of a plain value (`lift`), and operations on payloads
+(`@MyHandler.rule(Add)`). Calls, control flow, jit, grad and vmap need no rules.
 """
 
 from abc import abstractmethod
@@ -46,11 +43,10 @@ O3 = TypeVar("O3", bound=Operation[Any])
 class BoxHandler(RuledHandler[S], Generic[P, S]):
     """A transformation whose boxes carry payloads of type `P`, a pytree of arrays; its state is of type `S`.
 
-    Subclasses are frozen, hashable values (`attrs.frozen` gives both), so that what they make of a
-    program is kept with the program.
+    Subclasses are frozen, hashable values (`attrs.frozen` gives both), so that handled programs are cached.
 
     Attributes:
-        default: what happens to an operation without a rule.
+        default: for operations without a rule.
         payload_type: the class of payloads, as the subclass names it: `BoxHandler[Bounds]`; a union of classes
             where there are several.
 
@@ -69,7 +65,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
     """
 
     payload_type: ClassVar[type[Any] | UnionType] = object
-    # As the subclass writes it; a TypeVar until a class below says what it stands for.
+    # As the subclass writes it; a TypeVar until a subclass substitutes it.
     _payload_form: ClassVar[Any] = P  # type: ignore[misc]  # the TypeVar as a value
     # True where an array is itself a payload, so that no result of a rule is plain.
     _carries_arrays: ClassVar[bool] = False
@@ -124,7 +120,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
     def site_rule(cls, *kinds: type[O]) -> ComputesAt[Site[Self, S], O, P]: ...
     @classmethod
     def site_rule(cls, *kinds: type[Operation[Any]]) -> Any:
-        """Registers `(site, op, *payloads) -> payload`: a rule that asks where it is, or has a state."""
+        """Registers `(site, op, *payloads) -> payload`: a rule that needs the site, or has a state."""
         return cls._registered(kinds, wants_site=True)
 
     @classmethod
@@ -143,7 +139,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
 
     @abstractmethod
     def lift(self, x: Array) -> P:
-        """Turns a plain value into the payload that stands for it."""
+        """Returns the payload of a plain value."""
         return cast("P", super().lift(x))
 
     def type_of(self, payload: P) -> ArrayType:
@@ -181,7 +177,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         return self._result(frame, op.name, result, cast("ArrayOperation", op).infer(*types))  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
     def _result(self, frame: Frame, what: str, y: object, t: ArrayType) -> Array:
-        """Boxes what a rule gives for a result of type `t`; a plain array stays plain."""
+        """Boxes a rule's result of type `t`; a plain array stays plain."""
         if isinstance(y, Array) and not self._carries_arrays:
             if y.type is not t and not y.type.matches(t):
                 raise TransformError(
@@ -197,20 +193,19 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         return Box(frame, y, t)
 
     def forward(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
-        """Performs an operation outward on the plain values behind its operands."""
+        """Performs an operation outward on the plain values of its operands."""
         return op(*[self.plain(cast("Box", x).payload) if x.frame is frame else x for x in operands])
 
     def plain(self, payload: P) -> Array:
-        """Returns the plain value behind a payload, for `default = "forward"`."""
+        """Returns the plain value of a payload, for `default = "forward"`."""
         plain = self.primal(payload)
         if plain is None:
             raise TransformError(f"{self.name}: default = 'forward' needs a method primal(payload)")
         return plain
 
     def box(self, frame: Frame, payload: P, like: Array) -> Array:
-        """Returns a value of a frame of this handler: it carries `payload` and has the type of the array `like`.
-
-        `run` does this; by hand it is needed by what opens a frame itself (`with handler.installed() as frame`).
+        """Returns a box of a frame of this handler, with a payload and the type of the array `like`. `run`
+        does this; it is needed after opening a frame by hand (`with handler.installed() as frame`).
 
         >>> import effx
         >>> from effx.library.intervals import Interval, Intervals
@@ -224,7 +219,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         return Box(frame, payload, like.type)
 
     def payload(self, frame: Frame, x: Array) -> P:
-        """Returns what a value carries under a frame of this handler; a plain value is lifted.
+        """Returns the payload of a value under a frame of this handler; a plain value is lifted.
 
         Raises:
             EscapedBoxError: the value belongs to a handler that has ended.
@@ -243,8 +238,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
 
         Args:
             function: of pytrees of arrays.
-            args: the same pytrees with payloads in the place of arrays that carry one; other arrays are passed
-                on as they are.
+            args: these pytrees, with payloads for arrays that carry one; other arrays stay plain.
             like: arrays or numbers with the types that the function sees, one for each payload; one for all, or
                 a tuple. By default `type_of` says it.
 
@@ -286,7 +280,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
     def _is_payload(self, x: object) -> bool:
         if self.payload_type is not object:
             return isinstance(x, self.payload_type)
-        # No class is named: whatever holds arrays and is no container of Python's.
+        # Without a class: any pytree of arrays that is no container of Python's.
         parts = flatten(x)[0]
         return (
             x is not None

@@ -1,7 +1,4 @@
-"""How a handler treats each operation.
-
-Never: guess: a treatment is read from the tables that the handler itself uses.
-"""
+"""How a handler treats each operation."""
 
 from typing import Any, Literal, final
 
@@ -21,12 +18,12 @@ Word = Literal["rule", "trait", "recursion", "decomposition", "forward", "refuse
 @final
 @attrs.frozen
 class Treatment:
-    """What a handler does with one operation class.
+    """A handler's treatment of one operation class.
 
     Attributes:
         operation: the class.
-        how: by a rule of its own; by the rule of a trait or base class; by going into the programs that it holds, or
-            the payloads that it marks; by what it decomposes into; by forwarding it outward on plain values; or not at all.
+        how: by its own rule; by the rule of a trait or base class; by recursion into its programs, or into
+            the payloads that it marks; by decomposition; by forwarding it on plain values; or not at all.
         by: the trait or base class whose rule it is.
     """
 
@@ -41,7 +38,7 @@ class Treatment:
 @final
 @attrs.frozen
 class Coverage:
-    """What a handler does with every operation; prints as a table.
+    """A handler's treatment of every operation; prints as a table.
 
     Attributes:
         handler: its class.

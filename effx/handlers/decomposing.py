@@ -1,7 +1,4 @@
-"""Expressing functions by a chosen set of operations.
-
-Never: decompose what is chosen.
-"""
+"""Expressing functions by a chosen set of operations."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -25,7 +22,7 @@ Kind = type[Operation[Any]]
 @final
 @attrs.frozen
 class Decompose(InterceptHandler[None]):
-    """Replaces operations by what they decompose into, until only chosen ones are left.
+    """Decomposes operations until only chosen ones are left.
 
     Attributes:
         kept: the chosen classes and traits.
@@ -34,7 +31,7 @@ class Decompose(InterceptHandler[None]):
     kept: tuple[Kind, ...]
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Forwards a chosen operation, goes into programs, and decomposes the rest."""
+        """Forwards a chosen operation, recurses into programs, and decomposes others."""
         if isinstance(op, self.kept):
             return op(*operands)
         inside = recur(frame, op, cast("tuple[Array, ...]", operands))

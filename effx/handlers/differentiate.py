@@ -48,9 +48,8 @@ def linearize(
     """Evaluates a function and records its derivative.
 
     Args:
-        function: what to linearise.
-        primals: where.
-        active: for each primal whether to differentiate by it.
+        function: the function to linearise. primals: the point. active: for each primal whether to
+            differentiate with respect to it.
         origin: the user's function, for errors.
 
     Returns:

@@ -1,10 +1,9 @@
 """The base class for handlers that watch operations without boxing values: count, rewrite, collect, supply.
 
 Such a handler either sees every operation, or only those that carry an effect that it `handles`. A rule
-answers an operation, by `site.forward` or otherwise; what has no rule is forwarded. Operations that hold programs
-are gone into, with the handler's state threaded and what it collects handed out.
-
-Never: know an operation.
+returns an operation's result, by `site.forward` or otherwise; operations without a rule are forwarded. The
+programs that operations hold are staged again under the handler, with its state threaded and collected values
+returned.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +39,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
 
     Attributes:
         handles: effects that the handler takes. Empty: it sees every operation.
-        default: what happens to an operation without a rule.
+        default: for operations without a rule.
 
     >>> import attrs, effx, effx.numpy as enp
     >>> from effx.ir.ops.elementwise import Mul, Sin
@@ -91,7 +90,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
 
     @classmethod
     def function_rule(cls, function: Callable[..., Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
-        """Registers a rule for a `named_function`: it is called in the function's place, with its arguments.
+        """Registers a rule for a `named_function`: it is called instead of the function, with its arguments.
 
         Raises:
             TransformError: the handler sees only operations with its effects, and so no functions.
@@ -129,7 +128,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         return result if isinstance(result, Array) else cast("R", self._result(op.name, result))  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
     def _result(self, what: str, y: object) -> Array:
-        """Returns what a rule gives, which may be a number, as an array."""
+        """Returns a rule's result, which may be a number, as an array."""
         return as_operand(y, f"{self.name}: the rule for {what}")  # type: ignore[arg-type]  # checked there
 
     def run(self, function: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
@@ -146,7 +145,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
     def apply_function(
         self, frame: Frame, function: Named, rule: Callable[..., Any], primals: Sequence[Array]
     ) -> tuple[Array, ...]:
-        """Calls a rule in the place of a named function."""
+        """Calls a rule instead of a named function."""
         out_tree, types = function.result()
         tree = out_tree
 

@@ -1,11 +1,10 @@
-"""Masks: what is performed under one is not seen by the innermost handler of a class.
+"""Masks hide operations from the innermost handler of a class. A mask is a handler that turns each operation
+into a masked one. On its way outward other handlers treat a masked operation as the operation itself: vmap
+batches it, jvp differentiates it, and the operations that these perform for it are masked again. Only the
+masked handler is skipped. Staged, the mask is part of the program, so it holds wherever the program is
+interpreted.
 
-A mask is a handler that turns each operation into a masked one. A masked operation passes every handler on its way
-outward as itself, so that vmap batches it and jvp differentiates it, and what these perform for it is masked again; only
-the handler that is masked is passed by. Staged, the mask stands in the program, so that it holds wherever
-the program is opened.
-
-Never: hold an effect back; a masked effect goes to the next handler that takes it.
+A masked effect goes to the next handler that handles it.
 """
 
 from collections.abc import Sequence
@@ -32,17 +31,17 @@ Kinds = tuple[type[Handler], ...]
 @final
 @attrs.frozen
 class Mask(PayloadHandler):
-    """Masks what is performed.
+    """Masks operations.
 
     Attributes:
-        kinds: the handlers' classes, one for each handler that is passed by.
+        kinds: the handlers' classes, one for each handler that is skipped.
     """
 
     kinds: Kinds
     intercepts = True
 
     def describe(self) -> str:
-        """Names what is masked."""
+        """Names the masked classes."""
         return f"mask({', '.join([k.name for k in self.kinds])})"
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
@@ -125,7 +124,7 @@ def _masked(op: Operation[Any], kinds: Kinds) -> "MaskedArray | MaskedTuple":
 
 
 def _perform(op: Operation[Any], kinds: Kinds, operands: tuple[Value, ...]) -> Any:
-    """Walks outward past the handlers that are masked to the first that takes the operation."""
+    """Skips the masked handlers outward to the first other one that takes the operation."""
     left = list(kinds)
     frame = current_frame()
     while frame is not None and left:
@@ -143,7 +142,7 @@ def _perform(op: Operation[Any], kinds: Kinds, operands: tuple[Value, ...]) -> A
             if isinstance(handler, Stage):
                 with resumed(frame.outer):
                     return handler.handle(frame, _masked(op, tuple(left)), operands)
-            # What the handler performs for a masked operation is masked too.
+            # Operations that the handler performs for a masked one are masked too.
             with resumed(Frame(Mask(tuple(left)), frame.outer)):
                 return handler.handle(frame, op, operands)
         frame = frame.outer
@@ -154,10 +153,10 @@ def _perform(op: Operation[Any], kinds: Kinds, operands: tuple[Value, ...]) -> A
 
 
 def mask(*kinds: type[Handler]) -> handle:
-    """Returns a context in which the innermost handler of each class does not see what is performed.
+    """Returns a context that hides operations from the innermost handler of each class.
 
     Args:
-        kinds: classes of handlers. A class that is not at work changes nothing.
+        kinds: classes of handlers. A class without an installed handler changes nothing.
 
     Raises:
         TransformError: no classes, or something else; inside, an operand that is a box of the masked handler.

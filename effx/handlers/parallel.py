@@ -1,7 +1,4 @@
-"""Staging what one member of a parallel map does.
-
-Never: see a pytree; the public transform flattens.
-"""
+"""Staging the program of a replica of a parallel map."""
 
 from collections.abc import Callable, Sequence
 from typing import final
@@ -21,11 +18,10 @@ __all__ = ["Members", "members_around", "stage_member"]
 @final
 @attrs.frozen
 class Members(Handler):
-    """Binds the axis of a parallel map while a member's program is staged: staging takes the operations.
+    """Binds the axis of a parallel map while a replica's program is staged; staging records the operations.
 
     Attributes:
-        size: the number of members.
-        axis_name: the name under which collectives refer to them.
+        size: the number of replicas. axis_name: the axis of their collectives.
     """
 
     name = "members"
@@ -42,12 +38,12 @@ class Members(Handler):
         return ((self.axis_name, self.size),)
 
     def takes(self, effects: frozenset[Effect]) -> bool:
-        """Says whether a collective names these members."""
+        """Says whether a collective is along this axis."""
         return AxisEffect(self.axis_name) in effects
 
 
 def members_around() -> int:
-    """Returns how many members the parallel maps around have together: the devices that are in use."""
+    """Returns the number of replicas of all surrounding parallel maps: of devices in use."""
     frame: Frame | None = current_frame()
     count = 1
     while frame is not None:
@@ -65,12 +61,12 @@ def stage_member(
     name: str,
     origin: str = "",
 ) -> Staged:
-    """Records what one member does.
+    """Records the program of a replica.
 
     Args:
-        function: of one member's arrays.
-        types: their types, without the members' axis.
-        size: the number of members.
+        function: of one replica's arrays.
+        types: their types, without the replicas' axis.
+        size: the number of replicas.
         axis_name: their axis's name for collectives.
         name: the program's name.
         origin: the user's function, for errors.

@@ -1,7 +1,4 @@
-"""Tangents of collectives.
-
-Never: bind an axis name.
-"""
+"""Tangents of collectives."""
 
 from effx.array import Array
 from effx.handlers.jvp.handler import Tangent, rule
@@ -32,7 +29,7 @@ def shared(
 def extreme(
     op: k.Grouped, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
-    # The members that hold the extreme share the tangent evenly.
+    # The indices at which the extreme is attained share the tangent evenly.
     (x,), (dx,) = primals, tangents
     y = op(x)
     if dx is None:

@@ -1,10 +1,7 @@
-"""Forward mode through functions with rules of the user's.
-
-y = f(x) with only a rule for reverse mode gives a tangent dy that is linear in dx by an operation of which
-nothing but the transpose is known. With rules for both modes that operation also holds forward mode's, and
-who meets it, XLA or transposition, takes the one it needs.
-
-Never: transpose.
+"""Forward mode through functions with custom rules. For y = f(x) with a rule for reverse mode only, the
+tangent dy is the result of an operation, linear in dx, of which only the transpose is known. With rules for
+both modes that operation also holds the rule for forward mode: XLA runs this one, transposition uses the
+other.
 """
 
 from collections.abc import Sequence
@@ -53,7 +50,7 @@ def apply(
 
 
 def direction(tangents: Sequence[Array]) -> Direction:
-    """Says what tangents are for: numbers go forward, the recorder's go back, staged ones may do either."""
+    """Returns the mode that tangents serve: forward if concrete, reverse if recorded, either if staged."""
     pending = list(tangents)
     while pending:
         x = pending.pop()
@@ -70,7 +67,7 @@ def direction(tangents: Sequence[Array]) -> Direction:
 def _pulled(
     rules: Rules, constants: Sequence[Array], xs: Sequence[Array], dxs: Sequence[Tangent]
 ) -> tuple[list[Array], list[Tangent]]:
-    """Runs the forward pass of reverse mode; tangents are known by their transpose."""
+    """Runs the forward pass of reverse mode; of the tangents only the transpose is known."""
     assert rules.vjp is not None
     places = [i for i, dx in enumerate(dxs) if dx is not None]
     ys, residuals, back = rules.vjp(constants, xs, [dx is not None for dx in dxs])

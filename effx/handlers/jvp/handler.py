@@ -1,4 +1,4 @@
-"""The forward-mode handler: dual numbers, and what its rules look like.
+"""The forward-mode handler: dual numbers, and the form of its rules.
 
 A box carries (primal, tangent). A value without a box has a tangent of zero, so symbolic zeros are
 the absence of a box, and rules see them as None.
@@ -55,15 +55,15 @@ class JVP(PayloadHandler):
     rules: ClassVar["RuleTable[ArrayRule[ArrayOperation] | TupleRule[TupleOperation]]"] = RuleTable("jvp")
 
     def primal(self, payload: Dual) -> Array:
-        """The plain value behind a box: what decides a predicate."""
+        """The plain value of a box, which chooses branches."""
         return payload.primal
 
     def lift(self, x: Array) -> Dual:
-        """A value that stands still."""
+        """A value with a zero tangent."""
         return Dual(x, zeros_like(x))
 
     def uses(self, rules: Rules) -> bool:
-        """Rules of both modes: which one counts is seen from the tangents."""
+        """Rules of both modes: the tangents determine which one is used."""
         return rules.jvp is not None or rules.vjp is not None
 
     def apply_custom(

@@ -1,10 +1,6 @@
-"""How a rematerialised call is split: the linear part computes again what the policy does not save.
-
-The whole is linear in some operands once jvp has gone through it. Let r be what its linear equations need
-of the known ones. Saved are the known operands, and of r's ancestors what the policy names; the linear
-part takes these and computes r again.
-
-Never: transpose; the part that computes again is split from the linear one there.
+"""Splitting rematerialised calls: the linear part computes again what the policy does not save. After jvp the
+program is linear in some operands. Let r be the residuals of its linear equations. Saved are the known
+operands and those ancestors of r that the policy names; the linear part computes r from these again.
 """
 
 from collections.abc import Sequence
@@ -69,7 +65,7 @@ def checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], once: bool) -> Parts
 
 
 def _choose(half: Split, policy: Policy | None) -> tuple[dict[Var, Offload | None], list[Equation]]:
-    """Returns what is saved, with the memory it is saved in, and the equations that are run again."""
+    """Returns the saved values with their memory kinds, and the equations that are run again."""
     n = len(half.known.outputs) - half.computed
     allowed: dict[Var, Offload | None] = {}
     # A derivative reads a result before it got its name; that is the same value.
@@ -83,7 +79,7 @@ def _choose(half: Split, policy: Policy | None) -> tuple[dict[Var, Offload | Non
                 allowed.update(dict.fromkeys(e.outputs, where))
                 if type(e.op) is CheckpointName:
                     names[e.inputs[0]] = e
-    # An effect of a user's operation happens once: what it gave is kept, whatever the policy says.
+    # An effect of a user's operation happens once: its result is saved, whatever the policy says.
     for e in half.known.equations:
         if any([type(effect) is Label for effect in e.op.effects]):
             allowed.update(dict.fromkeys(e.outputs))
@@ -103,7 +99,7 @@ def _choose(half: Split, policy: Policy | None) -> tuple[dict[Var, Offload | Non
             again.append(e)
             wanted.update([x for x in e.inputs if type(x) is Var])
     order = [v for e in half.known.equations for v in e.outputs if v in saved]
-    # An equation that is run again although one of its results is saved would define that one twice.
+    # If an equation with a saved result were run again, that result would be defined twice.
     there = {*saved, *[v for e in unnamed for v in e.outputs]}
     renamed = [
         attrs.evolve(e, outputs=tuple([Var(v.type) if v in there else v for v in e.outputs]))

@@ -1,10 +1,7 @@
-"""How calls, branches and loops are split into a known and a linear part.
-
-What the linear part needs of the known one are residuals. An operand is passed on as it is; what a scan
-computes in each step is stacked, unless it is the same in all steps; what branches compute shares slots
-by type.
-
-Never: choose what is worth saving; checkpoint does.
+"""Splitting calls, branches and loops into a known and a linear part. The values of the known part that the
+linear part reads are residuals. A residual that is an operand is passed on. A scan's residuals are stacked,
+unless they are the same in all iterations. The branches of a cond return their residuals in common slots,
+which are matched by type.
 """
 
 from collections.abc import Sequence
@@ -24,7 +21,7 @@ from effx.ir.types import ArrayType
 
 
 def places(mask: Sequence[bool], wanted: bool) -> tuple[int, ...]:
-    """Returns the places where the mask has a value."""
+    """Returns the indices where the mask has a value."""
     return tuple([i for i, m in enumerate(mask) if m is wanted])
 
 
@@ -48,7 +45,7 @@ def cond(op: Cond, linear_in: tuple[bool, ...], once: bool) -> Parts:
     linear_out = tuple([any(outs) for outs in zip(*[p.linear_out for p in first], strict=True)])
     halves = [split(branch, mask, once, linear_out) for branch in op.branches]
     forwarded = tuple(dict.fromkeys([i for h in halves for i in h.forwarded]))
-    # Residuals of branches share slots by type: only one branch is ever taken.
+    # Only one branch is taken, so the residuals of all branches use common slots, matched by type.
     slots: list[ArrayType] = []
     taken: list[list[int]] = []
     for h in halves:
@@ -102,7 +99,7 @@ def _from_slots(
     f = len(half.forwarded)
     given = dict(zip(half.forwarded, inputs[:f], strict=True))
     held = dict(zip(mine, inputs[f : f + half.computed], strict=True))
-    # A type for the inputs that this branch ignores: the operand's, which all branches share.
+    # Inputs that this branch ignores have the type of the operand, which all branches share.
     types = dict(zip(_known_places(half), half.known.in_types, strict=True))
     return attrs.evolve(
         half.linear,
@@ -144,7 +141,7 @@ def scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> Parts:
     known_in = places(mask, False)
     fixed = [k for k, i in enumerate(known_in) if i < c]
     hoisted, each, before = _invariant(half, fixed, once)
-    # A carried value that the linear part needs is different in each step, so it is stacked.
+    # A carry that the linear part reads differs in each iteration, so it is stacked.
     kept = [i for i in half.forwarded if c <= i < n]
     carried = [half.known.inputs[known_in.index(i)] for i in kept]
     m = len(half.known.outputs) - half.computed
@@ -154,7 +151,7 @@ def scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> Parts:
     known_scan = Scan(body, op.length, len(fixed), len(known_carry), op.reverse, op.unroll)
     outer = _known(known_scan, half, before, fixed) if hoisted else known_scan
     computed = len(hoisted) + len(carried) + len(each)
-    # The linear part: constants, carry, slices, each with the residuals of its kind in front.
+    # The linear part: constants, carry, slices, each after the residuals of its kind.
     names = list(half.linear.inputs)
     f = len(half.forwarded)
     by_place = dict(zip(half.forwarded, names[:f], strict=True))
@@ -206,7 +203,7 @@ def _invariant(half: Split, fixed: Sequence[int], once: bool) -> tuple[list[int]
     """Parts a body's computed residuals into those that depend on its constants alone, and the others.
 
     Returns:
-        The places of both among the residuals, and the program that gives the first from the constants.
+        The indices of both among the residuals, and the program from the constants to the first.
     """
     program = half.known
     inputs = tuple([program.inputs[k] for k in fixed])
@@ -226,7 +223,7 @@ def _invariant(half: Split, fixed: Sequence[int], once: bool) -> tuple[list[int]
 def _known(
     known_scan: Scan, half: Split, before: Program, fixed: Sequence[int]
 ) -> Operation[tuple[Array, ...]]:
-    """Returns the known part: the scan, beside what is computed once."""
+    """Returns the known part: the scan, and the residuals that are computed once."""
     m = len(half.known.outputs) - half.computed
     inputs = tuple([Var(t) for t in known_scan.in_types])
     outputs = tuple([Var(t) for t in known_scan.infer(*known_scan.in_types)])
@@ -241,8 +238,8 @@ def _known(
 
 @splitter(While)
 def while_(op: While, linear_in: tuple[bool, ...], once: bool) -> Parts:
-    # How often a loop turns is not known, so its residuals have no place: the linear part runs the
-    # whole loop again. It can be evaluated, but not transposed.
+    # The number of iterations is unknown, so residuals cannot be stacked: the linear part runs the whole loop
+    # again. It can be evaluated, but not transposed.
     if once:
         raise TransformError(
             "linearize: the derivative of a while loop runs the loop again, and a handler around keeps a state or "
@@ -273,6 +270,6 @@ def while_(op: While, linear_in: tuple[bool, ...], once: bool) -> Parts:
 
 
 def _known_results(half: Split) -> Program:
-    """Returns the known part without what it computes for the linear one."""
+    """Returns the known part without residuals."""
     kept = half.known.outputs[: len(half.known.outputs) - half.computed]
     return dead_code(attrs.evolve(half.known, outputs=kept, derived={}))

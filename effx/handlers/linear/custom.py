@@ -1,9 +1,5 @@
-"""How functions with rules of the user's are split: as the calls that they are without their rules.
-
-jvp takes those whose derivative is asked; what is left is linear already or does not matter. Tangents that
-are known by their transpose stay whole.
-
-Never: apply a rule.
+"""Splitting functions with custom rules: like calls, without their rules. jvp has applied the rules already
+where a derivative was needed. Tangents of which only the transpose is known stay whole.
 """
 
 from effx.handlers.linear.control import call

@@ -1,7 +1,4 @@
-"""How a parallel map is split into a known and a linear part: each member keeps its own residuals.
-
-Never: gather a residual; it stays where it was computed.
-"""
+"""Splitting parallel maps into a known and a linear part: each replica keeps its own residuals."""
 
 import attrs
 

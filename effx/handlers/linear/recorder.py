@@ -1,9 +1,6 @@
-"""Recording what touches tangents as a linear program.
-
-Linearising is forward mode on top of this recorder: tangents are the recorder's boxes, so every
-operation on them lands in a linear program, and everything else runs on outward.
-
-Never: check that an operation is linear; transposition does.
+"""Recording operations on tangents as a linear program. Linearising is forward mode on top of this recorder:
+tangents are the recorder's boxes, so every operation on them is recorded, and the others run on the outer
+handlers.
 """
 
 from collections.abc import Sequence
@@ -44,7 +41,7 @@ class LinearProgram:
 @final
 @attrs.frozen
 class Record(Handler):
-    """Takes operations on linear values into a linear program and lets the rest pass."""
+    """Records operations on linear values in a linear program and forwards the others."""
 
     name = "linearize"
 
@@ -57,7 +54,7 @@ class Record(Handler):
             if parts is not None:
                 return cast("R", self._split(frame, op, parts, arrays))
         if type(op) is OptimizationBarrier and not all([x.frame is frame for x in arrays]):
-            # Value by value: what is known behind a barrier is known.
+            # Value by value: a known operand of a barrier has a known result.
             known = iter(op(*[x for x in arrays if x.frame is not frame]))
             boxed = iter(self.handle(frame, op, tuple([x for x in arrays if x.frame is frame])))
             return cast("R", tuple([next(boxed) if x.frame is frame else next(known) for x in arrays]))
@@ -75,7 +72,7 @@ class Record(Handler):
     def _split(
         self, frame: Frame, op: HigherOrder, parts: Parts, operands: tuple[Array, ...]
     ) -> tuple[Array, ...]:
-        """Performs the known part outward and writes the linear one."""
+        """Performs the known part outward and records the linear one."""
         known: tuple[Array, ...] = ()
         if parts.known is not None:
             known = parts.known(*[operands[i] for i in parts.known_operands])

@@ -1,7 +1,4 @@
-"""Splitting programs into what is known and what is linear, and the table of how operations are split.
-
-Never: know how one operation that holds programs is split.
-"""
+"""Splitting programs into a known and a linear part, and the table of splitters."""
 
 from collections.abc import Callable
 from typing import TypeVar, cast, final
@@ -24,16 +21,15 @@ __all__ = ["Parts", "Split", "parts_of", "split", "splitter"]
 class Parts:
     """An operation that holds programs, in two parts.
 
-    Operands of the parts are named by their place among the whole operation's operands; `~j` is the
-    j-th residual that the known part computes.
+    Operands of the parts are named by their index among the whole operation's operands; `~j` is the j-th
+    residual that the known part computes.
 
     Attributes:
-        known: gives the known results, then the computed residuals; None if there are none.
-        known_operands: what it takes.
+        known: returns the known results, then the computed residuals; None if there are none. known_operands:
+            its operands.
         computed: the number of computed residuals.
-        linear: gives the linear results; None if there are none.
-        linear_operands: what it takes.
-            linear_out: for each result of the whole whether it is linear.
+        linear: returns the linear results; None if there are none. linear_operands: its operands. linear_out:
+            for each result of the whole whether it is linear.
     """
 
     known: Operation[tuple[Array, ...]] | None
@@ -58,13 +54,13 @@ def splitter(*kinds: type[H]) -> Callable[[Splitter[H]], Splitter[H]]:
 
 
 def parts_of(op: HigherOrder, linear_in: tuple[bool, ...], once: bool) -> Parts | None:
-    """Splits an operation by what depends on its linear operands; None where it stays whole.
+    """Splits an operation by what depends on its linear operands; None if it stays whole.
 
     Args:
         op: the whole.
         linear_in: for each operand whether it is linear.
-        once: True where a handler around leaves traces of what is performed (`performs_once`): then the linear part
-            keeps what the known one has computed, and computes none of it again.
+        once: True if an outer handler keeps a state or collects (`performs_once`): then the linear part
+            computes nothing again that the known one has computed.
     """
     rule = splitters.find(type(op))
     if rule is None:
@@ -85,7 +81,7 @@ class Split:
     Attributes:
         known: from the known inputs to the known outputs, then the computed residuals.
         linear: from the residuals, forwarded ones first, and the linear inputs to the linear outputs.
-        forwarded: places of the inputs that are residuals as they are.
+        forwarded: indices of the inputs that are residuals.
         computed: the number of computed residuals.
         linear_in: for each input of the whole whether it is linear.
         linear_out: for each output of the whole whether it is linear.
@@ -106,7 +102,7 @@ def split(program: Program, linear_in: tuple[bool, ...], once: bool, forced: tup
         program: the whole.
         linear_in: for each input whether it is linear.
         once: as for `parts_of`.
-        forced: for each output whether the linear part must give it even if it is known.
+        forced: for each output whether the linear part must return it even if it is known.
     """
     key = ("split", linear_in, once, forced)
     found = program.derived.get(key)
@@ -127,7 +123,7 @@ def _split(program: Program, linear_in: tuple[bool, ...], once: bool, forced: tu
             known_equations.append(e)
             continue
         if type(e.op) is OptimizationBarrier:
-            # Value by value: what is known behind a barrier is known.
+            # Value by value: a known operand of a barrier has a known result.
             for is_linear, found in ((False, known_equations), (True, linear_equations)):
                 own = [i for i, m in enumerate(mask) if m == is_linear]
                 if own:
