@@ -464,6 +464,6 @@ def test_members_start_from_a_state_of_their_own(wrap: Any) -> None:
 def test_states_must_be_split_for_each_member() -> None:
     """One row for each."""
     with pytest.raises(
-        TransformError, match=r"^split_wrongly: split_state must give the state of each of 2 members, "
+        TransformError, match=r"^split_wrongly: split_state must give the state of each of 2 replicas, "
     ):
         SplitWrongly().run(effx.pmap(enp.sin), enp.zeros(2))

@@ -88,7 +88,7 @@ def test_all_gather_checks_the_size() -> None:
     """The size is part of the operation, so it may disagree with the batch."""
     with pytest.raises(ShapeError) as caught:
         collect(AllGather("i", 0, 4), DATA, 0)
-    assert str(caught.value).startswith("all_gather: size is 4, but the axis 'i' has 3 members")
+    assert str(caught.value).startswith("all_gather: size is 4, but the axis 'i' has size 3")
 
 
 def test_axis_index_counts_members() -> None:

@@ -1,9 +1,9 @@
 """Handlers inside programs: an operation that holds programs is staged again under the handler.
 
-Written once for every handler: boxes are flattened into the leaves of their payloads, the body is
-staged with boxes of a new frame of the same handler rebuilt from these leaves, and what comes
-out is flattened again. What a loop carries is a fix-point; what branches return is joined. A handler's
-author writes nothing for it, and may override what `PayloadHandler` lists.
+Written once for every handler: boxes are flattened into the leaves of their payloads, the body is staged with
+boxes of a new frame of the same handler rebuilt from these leaves, and the results are flattened again. A
+loop's carry is a fix-point; branches' results are joined. A handler's author need not write anything for it,
+and may override the methods of `PayloadHandler`.
 
 Never: know a particular handler.
 """

@@ -1,7 +1,4 @@
-"""Branches under any handler: each is staged under it, and what they return is brought to one structure.
-
-Never: know a particular handler.
-"""
+"""Branches under any handler: each is staged under it, and their results are brought to one structure."""
 
 from collections.abc import Sequence
 
@@ -17,7 +14,7 @@ from effx.ir.ops.control import Cond
 
 @recursion(Cond)
 def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One cond of the staged branches; where the index is boxed, the handler decides or joins."""
+    """One cond of the staged branches; for a boxed index the primal chooses, or results are joined."""
     index, *rest = operands
     if type(index) is Box and index.frame is frame:
         handler = handler_of(frame)
@@ -46,10 +43,10 @@ def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]
 
 
 def _gathered(frame: Frame, found: list[Collected]) -> Collected:
-    """Returns what all branches together collect.
+    """Returns the collected values of all branches.
 
     Raises:
-        TransformError: two branches collect different things under one name.
+        TransformError: two branches collect values of different structure or types under one name.
     """
     layouts: dict[str, Layout] = {}
     for part in found:
@@ -64,7 +61,7 @@ def _gathered(frame: Frame, found: list[Collected]) -> Collected:
 
 
 def _complete(frame: Frame, collected: Collected) -> None:
-    """Gives a branch what only other branches collect, in the order of all."""
+    """Adds to a branch the values that only other branches collect, in the order of all."""
     own = frame.collected
     frame.collected = {
         name: own[name] if name in own else handler_of(frame).missing(name, layout.example())

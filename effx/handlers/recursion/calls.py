@@ -1,7 +1,4 @@
-"""Calls, plain and rematerialised, under any handler: they stay what they are, around the restaged program.
-
-Never: know a particular handler.
-"""
+"""Calls, plain and rematerialised, under any handler: one call of the restaged program."""
 
 from collections.abc import Sequence
 
@@ -24,7 +21,7 @@ from effx.ir.ops.control import Call
 
 
 def received(frame: Frame, handled: Handled, state: State, results: Sequence[Array]) -> tuple[Array, ...]:
-    """Takes state and collected values out of what a staged program gave; returns its results, boxed."""
+    """Takes state and collected values out of a staged program's outputs; returns its results, boxed."""
     n = len(state.leaves)
     end = n + sum([len(layout.types) for layout in handled.results])
     put_state(frame, results[:n], state)

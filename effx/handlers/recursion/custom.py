@@ -1,13 +1,8 @@
-"""Functions with rules of the user's under any handler.
-
-A handler that has a use for one of the rules applies it. Under any other, the function is staged again.
-Its rules for differentiation stay in force, staged under the handler too, where that handler does to a
-derivative what it does to the function, as batching does. Elsewhere the derivative of what the handler
-makes of the function counts, and the rules would give something else: bounds of a derivative are no
-derivatives of bounds. The rule for batching always stays: a batch of what the handler makes is what the
-handler makes of a batch.
-
-Never: know a particular handler.
+"""Functions with custom rules under any handler. A handler that uses one of the rules applies it. Under any
+other, the function is staged again. Its rules for differentiation are kept, staged under the handler too, if
+the handler commutes with differentiation, as batching does. Otherwise the handled function is differentiated
+itself, because the rules would give something else: bounds of a derivative are no derivatives of bounds. The
+rule for batching is always kept, because handlers commute with batching.
 """
 
 from collections.abc import Sequence
@@ -57,8 +52,8 @@ def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tupl
         return _plain(frame, op, operands)
     leaves, layouts = flatten_boxes(frame, operands)
     state = state_of(frame)[1]
-    # A rule may give a boxed value where the function itself gives a plain one, a constant say. Results that
-    # the handler's own effects made plain, such as a sum along its axis, must stay plain.
+    # A rule may return a boxed value where the function itself returns a plain one, such as a constant.
+    # Results that the handler's own effects made plain, such as a sum along its axis, must stay plain.
     lifts = keeps and not handler.takes(op.effects)
     handled = under(
         op.program, handler, layouts, state, _lifted if lifts else _as_they_are, ("custom", lifts)
@@ -113,7 +108,7 @@ def _fit_all(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array 
 
 
 def _gathered(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array | None]:
-    """Brings cotangents to the layouts of their primals; what all members of a box share gets the sum."""
+    """Brings cotangents to the layouts of their primals; an unbatched value gets the sum."""
     plain: list[Array | None] = []
     for x, layout in zip(values, layouts, strict=True):
         if layout.tree is None and type(x) is Box and x.frame is frame:
@@ -145,7 +140,7 @@ class _Under:
         handler: the handler.
         inner: the function's own rules.
         captured: the number of constants that staging added in front.
-        constants, primals, results: how the function's operands and results lie.
+        constants, primals, results: the layouts of the function's operands and results.
     """
 
     handler: PayloadHandler
@@ -156,7 +151,7 @@ class _Under:
     results: Layouts
 
     def rules(self, keeps: bool) -> Rules:
-        """Returns the rules that stay in force."""
+        """Returns the rules that are kept."""
         inner = self.inner
         return Rules(
             inner.what,
@@ -198,7 +193,7 @@ class _Under:
         return self.fitted(frame, ys), leaves, back
 
     def fitted(self, frame: Frame, ys: Sequence[Array]) -> list[Array]:
-        """Brings results to the layouts that the function's own have."""
+        """Brings results to the layouts of the function's own."""
         return [a for y, layout in zip(ys, self.results, strict=True) for a in fit(frame, y, layout)]
 
     def batch(
@@ -252,7 +247,7 @@ def _repeated(x: Array, size: int) -> Array:
 
 @recursion(CustomTangent)
 def custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """The same operation on the leaves of boxes, where the handler keeps rules."""
+    """The same operation on the leaves of boxes, if the handler keeps rules."""
     handler = frame.handler
     if not isinstance(handler, PayloadHandler) or not handler.keeps_rules or keeps_record(frame):
         if op.program is None:
@@ -285,7 +280,7 @@ def custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -
 
 
 def closed_over(rules: Rules, doing: str) -> TransformError:
-    """Returns the error for a function that depends on what its rules say nothing about."""
+    """Returns the error for a function that closes over boxes, which its rules do not differentiate."""
     return TransformError(
         f"{rules.what}: {rules.name} depends on a value that is being {doing} and of which its rules know nothing: "
         f"it closes over it, or has it as a nondiff argument; make it an ordinary argument, by hand or with closure_convert"

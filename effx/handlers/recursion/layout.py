@@ -1,7 +1,4 @@
-"""How values lie in a flat list of arrays: boxes as the leaves of their payloads.
-
-Never: stage.
-"""
+"""Layouts of values in a flat list of arrays: boxes as the leaves of their payloads."""
 
 from collections.abc import Sequence
 from typing import final
@@ -23,7 +20,7 @@ __all__ = ["Layout", "arrays_of", "fit", "flatten_boxes", "layout_of", "payload_
 @final
 @attrs.frozen(eq=False)
 class Layout:
-    """How one value lies in a flat list of arrays.
+    """The layout of one value in a flat list of arrays.
 
     Attributes:
         tree: the structure of the payload; None for a plain value, which is one array.
@@ -65,7 +62,7 @@ def arrays_of(payload: PyTree, what: str) -> tuple[list[Array], PyTreeDef]:
 
 
 def flatten_boxes(frame: Frame, values: Sequence[Array]) -> tuple[list[Array], tuple[Layout, ...]]:
-    """Splits values into plain arrays and what is needed to rebuild them."""
+    """Splits values into plain arrays and layouts to rebuild them."""
     leaves: list[Array] = []
     layouts: list[Layout] = []
     for x in values:
@@ -100,14 +97,14 @@ def types_of(layouts: Sequence[Layout]) -> tuple[ArrayType, ...]:
 
 
 def payload_of(frame: Frame, x: Array) -> PyTree:
-    """Returns what a box of the frame carries; a plain value is lifted."""
+    """Returns the payload of a box of the frame; a plain value is lifted."""
     if type(x) is Box and x.frame is frame:
         return x.payload
     return handler_of(frame).lift(x)
 
 
 def handler_of(frame: Frame) -> PayloadHandler:
-    """Returns the frame's handler, which must say how its payloads meet.
+    """Returns the frame's handler, which must be a PayloadHandler.
 
     Raises:
         TransformError: it is no PayloadHandler.
@@ -121,7 +118,7 @@ def handler_of(frame: Frame) -> PayloadHandler:
 
 
 def layout_of(payload: PyTree, t: ArrayType) -> Layout:
-    """Returns how a payload lies."""
+    """Returns the layout of a payload."""
     parts, tree = arrays_of(payload, "payload")
     return Layout(tree, tuple([p.type for p in parts]), t)
 
@@ -130,7 +127,7 @@ def fit(frame: Frame, x: Array, target: Layout) -> list[Array]:
     """Brings a value to a layout and returns its arrays: a plain one is lifted, a boxed one conforms.
 
     Raises:
-        TransformError: the handler cannot bring it there.
+        TransformError: the handler cannot bring it to the layout.
     """
     if target.tree is None:
         if type(x) is Box and x.frame is frame:

@@ -1,10 +1,7 @@
-"""Loops under any handler: what they carry is brought to a fix-point of structures.
-
-A carried value starts as it is, plain or boxed. The body is staged; where it gives back a boxed value for a
-plain one, or a wider structure, the carry is widened and the body staged again. Structures only grow, at
-most `PayloadHandler.height` times for each value, so that the search ends.
-
-Never: know a particular handler.
+"""Loops under any handler: the structure of the carry is a fix-point. A carry starts as it is, plain or
+boxed. The body is staged; where it returns a boxed value for a plain one, or a wider structure, the carry is
+widened and the body staged again. Structures only grow, at most `PayloadHandler.height` times for each value,
+so the search ends.
 """
 
 from collections.abc import Sequence
@@ -62,10 +59,9 @@ def fixed(
 
     Args:
         body: takes the constants, the carry and slices of the stacked inputs.
-        handler: what to install around it.
-        constants, carry, xs: how its inputs lie.
-        state: how the handler's state lies.
-        grows: True to grow what is carried by what the body gives, in place of carrying that.
+        handler: installed around it. constants, carry, xs: the layouts of its inputs. state: the layout of
+            the handler's state. grows: True if the next carry is `grow` of the carry and the body's result,
+            not that result.
 
     Returns:
         The body, whose first results are the carry in that structure; and the structure.
@@ -104,13 +100,13 @@ def fixed(
 
 
 def _grown(frame: Frame, x: Array, y: Array) -> Array:
-    """Returns what stands for both what is carried and what the body gives."""
+    """Returns the payload that covers the carry and the body's result."""
     grown = handler_of(frame).grow(payload_of(frame, x), payload_of(frame, y))
     return Box(frame, grown, x.type)
 
 
 def _widened(frame: Frame, x: Array, y: Array, layout: Layout) -> Layout:
-    """Returns how a carried value must lie that comes in as x and goes out as y."""
+    """Returns the layout of a carry that comes in as x and goes out as y."""
     boxed = type(y) is Box and y.frame is frame
     if layout.tree is None and not boxed:
         return layout
@@ -123,7 +119,7 @@ def _widened(frame: Frame, x: Array, y: Array, layout: Layout) -> Layout:
 
 
 def sliced(frame: Frame, xs: Sequence[Array], length: int) -> tuple[list[Array], Layouts]:
-    """Splits stacked inputs into arrays with the scanned axis in front, and how their slices lie."""
+    """Splits stacked inputs into arrays with the scanned axis in front, and the layouts of their slices."""
     leaves: list[Array] = []
     layouts: list[Layout] = []
     for x in xs:
@@ -164,7 +160,7 @@ def stacked(frame: Frame, leaves: Sequence[Array], layouts: Layouts, length: int
 
 
 def carried(frame: Frame, values: Sequence[Array], types: Sequence[ArrayType]) -> Layouts:
-    """Returns how a carry starts; it is as weak as the loop says, not as what comes in."""
+    """Returns the layout with which a carry starts; its weakness is the loop's, not the operand's."""
     layouts: list[Layout] = []
     found = list(flatten_boxes(frame, values)[1])
     if isinstance(frame.handler, PayloadHandler) and frame.handler.lifts_carries:
@@ -190,7 +186,7 @@ def scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]
     before, state = state_of(frame)
     handled, carry = fixed(op.body, frame.handler, constant_layouts, carry_layouts, xs_layouts, state)
     start = initial(frame, operands[c:n], carry)
-    # The body takes its own constants, the state, then the old constants: put the state behind these.
+    # The body takes its own constants, the state, then the old constants: move the state after these.
     program = moved(handled.program, len(handled.constants), len(before), len(constants))
     results = Scan(
         program,
@@ -204,7 +200,7 @@ def scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]
     rest = results[len(before) :]
     outputs = handled.results[op.carries :]
     end = len(start) + sum([len(layout.types) for layout in outputs])
-    put_collected(frame, rest[end:], handled.collected)  # a row for each step
+    put_collected(frame, rest[end:], handled.collected)  # a row for each iteration
     return (
         *rebuild_boxes(frame, rest[: len(start)], carry),
         *stacked(frame, rest[len(start) : end], outputs, op.length),
@@ -212,7 +208,7 @@ def scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]
 
 
 def moved(program: Program, captured: int, state: int, constants: int) -> Program:
-    """Returns the program with the state's inputs behind the loop's constants."""
+    """Returns the program with the state's inputs after the loop's constants."""
     if not state or not constants:
         return program
 
@@ -227,12 +223,13 @@ def moved(program: Program, captured: int, state: int, constants: int) -> Progra
 
 @recursion(While)
 def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One loop of the staged condition and body; a boxed condition is decided by its primal value."""
+    """One loop of the staged condition and body; of a boxed condition the primal decides."""
     c = op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
     carry_layouts = carried(frame, operands[c:], op.body.in_types[c:])
     before, state = state_of(frame)
-    # Structures only grow, so a condition that is boxed from the start stays so: ask before the body is staged.
+    # Structures only grow, so a condition that is boxed from the start stays so: check before staging the
+    # body.
     if _condition(frame, op, constant_layouts, carry_layouts, state).results[0].tree is not None:
         return handler_of(frame).run_undecided(frame, op, operands)
     handled, carry = fixed(op.body, frame.handler, constant_layouts, carry_layouts, (), state)
@@ -244,7 +241,7 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
     k, s, n = len(captured), len(before), len(before) + len(start)
     test, body = moved(test, k, s, len(constants)), moved(body, k, s, len(constants))
     fixed_operands = [*captured, *constants]
-    # What is collected is carried along, so that the last turn's is there at the end.
+    # Collected values are carries, so that those of the last iteration are the results.
     last, asked = handled.collected, condition.collected
     first, first_asked = _missing(frame, last), _missing(frame, asked)
     if test.outputs[:s] == test.inputs[len(fixed_operands) :][:s] and not asked.names:
@@ -263,7 +260,7 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
 
 
 def _missing(frame: Frame, collected: Collected) -> list[Array]:
-    """Returns the arrays of values that nothing has collected yet."""
+    """Returns the arrays of values that are not collected yet."""
     if not collected.names:
         return []
     handler = handler_of(frame)
@@ -275,14 +272,13 @@ def _missing(frame: Frame, collected: Collected) -> list[Array]:
 
 
 def _asking(test: Program, body: Program, fixed: int, state: int) -> While:
-    """Returns a loop whose condition may leave traces: a state, or collected values.
-
-    Each turn runs the body, but for the first, and then asks, so that asking and turning stand in the program once.
-    The loop carries the answer, 0 before the first turn or 1, the state, the carry, and what body and condition collect.
+    """Returns a loop whose condition changes the state or collects values. Each iteration but the first runs
+    the body; then it evaluates the condition. So body and condition are in the program once. The loop carries
+    the condition's value, 0 before the first iteration or 1, the state, the carry, and collected values.
 
     Args:
-        test: from fixed operands, state and carry to the state, the answer and what it collects.
-        body: from the same to the state, the carry and what it collects.
+        test: from fixed operands, state and carry to the state, the condition's value and collected values.
+        body: from the same to the state, the carry and collected values.
         fixed, state: the numbers of the fixed operands and of the state's leaves.
     """
 
@@ -329,7 +325,7 @@ def _decided(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[l
 
 
 def _answer(program: Program, state: int) -> Program:
-    """Drops the state that a condition has left as it was."""
+    """Drops the state that a condition has not changed."""
     if len(program.outputs) == 1:
         return program
     return cached(
@@ -340,7 +336,7 @@ def _answer(program: Program, state: int) -> Program:
 
 
 def _longer(program: Program, types: tuple[ArrayType, ...]) -> Program:
-    """Adds inputs that the program does not read."""
+    """Adds inputs that the program does not use."""
     if not types:
         return program
 

@@ -1,7 +1,4 @@
-"""Operations that change no value under any handler: what marks a value marks each array of its payload.
-
-Never: know a particular handler.
-"""
+"""Operations that mark values, under any handler: they mark each array of a payload."""
 
 from collections.abc import Sequence
 from typing import cast

@@ -1,7 +1,4 @@
-"""Parallel maps under any handler: the members' axis is like a scanned one, with no order along it.
-
-Never: know a particular handler.
-"""
+"""Parallel maps under any handler: the replicas' axis is like a scanned axis without an order."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -58,7 +55,7 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
             *[members is not None] * len(starts),
             *flags_of(op.mapped_in, layouts),
         ),
-        # The members' states are told apart, and merged here.
+        # Each replica has its own state; they are merged here.
         mapped_out=(
             *[True] * len(before),
             *flags_of(op.mapped_out, handled.results),
@@ -74,15 +71,15 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
         values += (
             stacked(frame, parts, (layout,), op.size) if mapped else rebuild_boxes(frame, parts, (layout,))
         )
-    put_collected(frame, results[start:], handled.collected)  # a row for each member
+    put_collected(frame, results[start:], handled.collected)  # a row for each replica
     return tuple(values)
 
 
 def _split(frame: Frame, state: State, size: int) -> list[Array] | None:
-    """Returns the members' first states, one row each; None where all start with the same one.
+    """Returns the replicas' initial states, one row each; None if all start with the same state.
 
     Raises:
-        TransformError: they are not what the handler's state is, with one more axis in front.
+        TransformError: they are not of the handler's state with one more leading axis.
     """
     handler = frame.handler
     if state.tree is None or not isinstance(handler, PayloadHandler):
@@ -95,14 +92,14 @@ def _split(frame: Frame, state: State, size: int) -> list[Array] | None:
     wanted = [layout.type.with_shape((size, *layout.type.shape)) for layout in state.leaves]
     if tree != state.tree or not all([x.type.matches(t) for x, t in zip(rows, wanted, strict=True)]):
         raise TransformError(
-            f"{handler.name}: split_state must give the state of each of {size} members, "
+            f"{handler.name}: split_state must give the state of each of {size} replicas, "
             f"{state.tree} of ({', '.join(map(repr, wanted))}), got {tree} of ({', '.join([repr(x.type) for x in rows])})"
         )
     return [convert(x, t.dtype, t.weak) for x, t in zip(rows, wanted, strict=True)]
 
 
 def _merge(frame: Frame, leaves: Sequence[Array], state: State, size: int) -> None:
-    """Sets the handler's state to what all members left of it."""
+    """Sets the handler's state to the merged states of all replicas."""
     if state.tree is None:
         return
     merged: Any = None

@@ -1,7 +1,4 @@
-"""The base class of handlers whose boxes carry payloads: what of the recursion an author may override.
-
-Never: know an operation.
-"""
+"""The base class of handlers whose boxes carry payloads: the methods of the recursion that may be overridden."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -23,20 +20,19 @@ __all__ = ["PayloadHandler", "performs_once"]
 class PayloadHandler(Handler):
     """A handler whose boxes carry payloads: pytrees of arrays, with static data in their structure.
 
-    Only `lift` is needed for most; each of the others has a default that works leaf by leaf.
+    Most handlers define `lift` only; the others have a default that works leaf by leaf.
 
     Attributes:
-        height: how often a loop may widen the structure of one carried value before it is an error.
-        threads_state: True where `frame.state` is a pytree of arrays that the handler replaces while it is
-            at work. It is carried into programs and out of them.
-        keeps_rules: True where the handler does to a derivative what it does to the function, as batching
-            does. Then rules for differentiation that a user gave a function stay in force under it; else what
-            the handler makes of the function is differentiated.
-        lifts_carries: True to lift the plain values with which a loop starts before its body is looked at: where what
-            a payload says of a known value, such as a zero, is lost inside.
-        effects_only: True for a handler of plain values that sees nothing but the effects that it takes.
-        collects: True where the handler gathers values by name (`collect`). They are handed out of programs:
-            stacked by scan and by parallel maps, of a while loop those of the last turn.
+        height: how often a loop may widen the structure of one carry before it is an error.
+        threads_state: True if `frame.state` is a pytree of arrays that rules replace. It is threaded through
+            programs.
+        keeps_rules: True if the handler commutes with differentiation, as batching does. Then users' rules
+            for differentiation are kept under it; else the handled function is differentiated.
+        lifts_carries: True to lift the plain initial values of a loop before its body is staged, for payloads
+            that depend on a known value, such as a zero.
+        effects_only: True for a handler of plain values that sees only the effects that it handles.
+        collects: True if the handler collects values by name (`collect`). Programs return them: stacked by
+            scan and by parallel maps, those of the last iteration by a while loop.
     """
 
     __slots__ = ()
@@ -48,23 +44,23 @@ class PayloadHandler(Handler):
     effects_only: ClassVar[bool] = False
 
     def lift(self, x: Array) -> PyTree:
-        """Turns a plain value into the payload that stands for it.
+        """Returns the payload of a plain value.
 
         Raises:
-            TransformError: the handler does not say how.
+            TransformError: the handler does not define it.
         """
         raise TransformError(
             f"{self.name}: a plain value {x.type!r} stands where a payload is expected; define lift(x)"
         )
 
     def primal(self, payload: PyTree) -> Array | None:
-        """Returns the plain value that decides where a box is a predicate; None if there is none."""
+        """Returns the plain value of a payload, which chooses branches; None if there is none."""
         return None
 
     def widen(self, a: PyTree, b: PyTree) -> PyTree:
         """Returns a payload of the structure that both conform to; only its structure counts.
 
-        Called for what a loop carries: `a` is what it carries so far, `b` what the body gives.
+        Called for a loop's carry: `a` is the carry so far, `b` the body's result.
         """
         return a
 
@@ -73,10 +69,10 @@ class PayloadHandler(Handler):
         return payload
 
     def join(self, a: PyTree, b: PyTree) -> PyTree:
-        """Returns the payload that stands for either value, where no plain value decides between branches.
+        """Returns a payload that covers either value, for the results of branches that were both run.
 
         Raises:
-            TransformError: the handler does not say how.
+            TransformError: the handler does not define it.
         """
         raise TransformError(
             f"{self.name}: a boxed value decides between branches; define primal(payload) to decide by "
@@ -84,17 +80,15 @@ class PayloadHandler(Handler):
         )
 
     def grow(self, before: PyTree, after: PyTree) -> PyTree:
-        """Returns the payload that stands for either value, where nothing decides how many turns a loop makes.
-
-        The loop is gone through until this changes nothing, so a chain of growing payloads must end: where bounds may
-        grow for ever, give up on them, by an infinite one say.
+        """Returns a payload that covers either value, in a while loop whose condition has no plain value. The
+        loop runs until this changes nothing, so a chain of growing payloads must end: widen bounds that may
+        grow for ever, to infinity say.
 
         Args:
-            before: stands for what the loop has carried so far.
-            after: what one more turn makes of it.
+            before: covers the carries so far. after: of one more iteration.
 
         Raises:
-            TransformError: the handler does not say how.
+            TransformError: the handler does not define it.
         """
         raise TransformError(
             f"{self.name}: a boxed value decides whether a loop goes on; define primal(payload) to decide by a plain "
@@ -104,7 +98,7 @@ class PayloadHandler(Handler):
     def unstack(self, payload: PyTree) -> PyTree:
         """Returns the payload of a slice, each leaf with the scanned axis in front.
 
-        Called for a stacked input of a loop, whose leading axis the loop goes along.
+        Called for a stacked input of a loop, which is scanned along its leading axis.
         """
         return payload
 
@@ -113,44 +107,43 @@ class PayloadHandler(Handler):
         return payload
 
     def uses(self, rules: "Rules") -> bool:
-        """Says whether the handler has a use for one of the rules that a user gave a function."""
+        """Says whether the handler uses one of the custom rules of a function."""
         return False
 
     def apply_custom(
         self, frame: Frame, rules: "Rules", constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
-        """Applies a user's rule in the place of a function; None where the function itself is to be handled."""
+        """Applies a custom rule instead of a function; None to handle the function itself."""
         return None
 
     def keep_named(
         self, frame: Frame, op: "CustomCall", operands: Sequence[Array]
     ) -> tuple[Array, ...] | None:
-        """Performs a named function in a form in which handlers further out still know it; None where there is none."""
+        """Performs a named function in a form that outer handlers recognise; None if there is none."""
         return None
 
     def reduce_cotangent(self, payload: PyTree) -> Array:
-        """Returns the cotangent of a plain value that was used by what a box stands for: for a batch, the sum.
+        """Returns the cotangent of a plain value from that of a box: for a batch, the sum.
 
         Raises:
-            TransformError: the handler does not say how.
+            TransformError: the handler does not define it.
         """
         raise TransformError(
             f"{self.name}: a backward rule gives a boxed cotangent for a plain value; define reduce_cotangent(payload)"
         )
 
     def split_state(self, state: PyTree, size: int) -> PyTree | None:
-        """Returns the states with which the members of a parallel map start, along a new first axis of each leaf.
-
-        None, the default, lets each start with the state as it is. In the end `merge_states` makes one of them.
+        """Returns the initial states of the replicas of a parallel map, along a new first axis of each leaf.
+        With None, the default, each starts with the same state. `merge_states` combines their final states.
         """
         return None
 
     def merge_states(self, a: PyTree, b: PyTree) -> PyTree:
-        """Returns the state after branches that were both run, or after two members of a parallel map."""
+        """Returns the state after branches that were both run, or after two replicas of a parallel map."""
         raise TransformError(f"{self.name}: both branches ran; define merge_states(a, b)")
 
     def collect(self, frame: Frame, name: str, value: PyTree) -> None:
-        """Gathers a value, a pytree of arrays that are not the handler's own boxes.
+        """Collects a value, a pytree of arrays that are not the handler's own boxes.
 
         Raises:
             TransformError: the name is taken.
@@ -160,14 +153,14 @@ class PayloadHandler(Handler):
         frame.collected[name] = value
 
     def missing(self, name: str, like: PyTree) -> PyTree:
-        """Returns what stands for a value that another branch collects, or that no turn of a loop gave: zeros."""
+        """Returns the value for one that another branch collects, or a loop without iterations: zeros."""
         leaves, tree = flatten(like)
         return tree.unflatten([zeros(x.type) for x in leaves])
 
     def run_branches(
         self, frame: Frame, index: PyTree, op: "Cond", operands: Sequence[Array]
     ) -> tuple[Array, ...]:
-        """Runs all branches where the boxed index has no plain value, and joins what they return."""
+        """Runs all branches if the boxed index has no plain value, and joins their results."""
         from effx.array import Box
         from effx.handlers.recursion.layout import payload_of
 
@@ -197,7 +190,7 @@ class PayloadHandler(Handler):
         return tuple(joined)
 
     def collect_branches(self, frame: Frame, found: Sequence[dict[str, PyTree]]) -> None:
-        """Gathers what branches that were all run have collected.
+        """Collects the values of branches that were all run.
 
         Raises:
             TransformError: more than one has collected a value under one name.
@@ -207,17 +200,16 @@ class PayloadHandler(Handler):
                 self.collect(frame, name, value)
 
     def run_undecided(self, frame: Frame, op: "While", operands: Sequence[Array]) -> tuple[Array, ...]:
-        """Runs a loop whose condition is boxed and has no plain value: gives what any number of turns gives."""
+        """Runs a loop whose boxed condition has no plain value; the result covers any iteration count."""
         from effx.handlers.recursion.undecided import any_number_of_turns
 
         return any_number_of_turns(frame, op, operands)
 
 
 def performs_once(frame: Frame | None) -> bool:
-    """Says whether a handler from this frame outward leaves traces of the operations that it sees.
-
-    It keeps a state or collects, so that an operation that is performed again may give something else. What takes only
-    effects needs no such care: these are performed once anyway.
+    """Says whether a handler from this frame outward keeps a state or collects. Then an operation that is
+    performed again may give another result. Handlers of effects only do not count: effects are performed once
+    anyway.
     """
     while frame is not None:
         h = frame.handler

@@ -1,7 +1,4 @@
-"""Solutions of equations under any handler: what the unknown becomes is a fix-point of all programs.
-
-Never: know a particular handler.
-"""
+"""Solutions of equations under any handler: the layout of the unknown is a fix-point of all programs."""
 
 from collections.abc import Sequence
 
@@ -55,7 +52,7 @@ def solved(
 def solve(frame: Frame, op: LinearSolve | Root, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One solution of the staged programs."""
     if keeps_record(frame):
-        # What a solver does to a state, or collects, is what it does step by step.
+        # A solver threads state and collects values like any program.
         with resumed(frame):
             return tuple(run_program(op.solve, operands))
     parts, constants, start = solved(frame, op, operands, op.constants)

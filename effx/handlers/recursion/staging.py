@@ -1,7 +1,4 @@
-"""Staging a program again under a handler, and the table of how operations are gone into.
-
-Never: know how one operation runs its programs.
-"""
+"""Staging a program again under a handler, and the table of recursions by operation."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar, cast, final
@@ -61,7 +58,7 @@ def recur(frame: Frame, op: Operation[Any], operands: Sequence[Array]) -> tuple[
 @final
 @attrs.frozen
 class State:
-    """How the state of a handler that threads one lies in a flat list.
+    """The layout of a threaded state in a flat list.
 
     Attributes:
         leaves: plain values, one array each.
@@ -73,7 +70,7 @@ class State:
 
 
 def state_of(frame: Frame) -> tuple[list[Array], State]:
-    """Returns the arrays of the handler's state and how they lie."""
+    """Returns the arrays of the handler's state and their layout."""
     values, tree = state_leaves(frame)
     arrays = [as_operand(x, frame.handler.name) for x in values]
     return arrays, State(tuple([Layout(None, (x.type,), x.type) for x in arrays]), tree)
@@ -113,7 +110,7 @@ def take_state(frame: Frame, state: State) -> list[Array]:
 @final
 @attrs.frozen
 class Collected:
-    """How what a handler collected inside a program lies behind the program's results.
+    """The layouts of the values collected inside a program, which follow the program's results.
 
     Attributes:
         names: in order.
@@ -148,11 +145,10 @@ class Handled:
     """A program staged under a handler.
 
     Attributes:
-        program: from the constants, the state's leaves and the inputs' leaves to the state's
-            leaves, the results' leaves and those of what was collected.
+        program: from the constants, the state's leaves and the inputs' leaves to the state's leaves, the
+            results' leaves and those of collected values.
         constants: values of its first inputs.
-        results: how the results lie.
-        collected: what the handler collected.
+        results: the layouts of the results. collected: the layouts of collected values.
     """
 
     program: Program
@@ -162,13 +158,13 @@ class Handled:
 
 
 def keeps_record(frame: Frame) -> bool:
-    """Says whether the handler keeps a state or collects values, which programs have to hand out."""
+    """Says whether the handler keeps a state or collects values, which programs must return."""
     handler = frame.handler
     return isinstance(handler, PayloadHandler) and (handler.threads_state or handler.collects)
 
 
 def take_collected(frame: Frame) -> tuple[list[Array], Collected]:
-    """Returns the arrays that a body has collected, and how they lie.
+    """Returns the arrays that a body has collected, and their layouts.
 
     Raises:
         TransformError: a value is a box of the handler itself.
@@ -193,7 +189,7 @@ def take_collected(frame: Frame) -> tuple[list[Array], Collected]:
 
 
 def put_collected(frame: Frame, leaves: Sequence[Array], collected: Collected) -> None:
-    """Gathers what a program has handed out."""
+    """Collects the values that a program has returned."""
     if collected.names:
         handler = frame.handler
         assert isinstance(handler, PayloadHandler)
@@ -208,14 +204,13 @@ Settle = Callable[[Frame, list[Array], list[Array]], tuple[list[Array], tuple[La
 def plainly(
     frame: Frame, inputs: list[Array], outputs: list[Array]
 ) -> tuple[list[Array], tuple[Layout, ...]]:
-    """Leaves the results as they come."""
+    """Does not change the results."""
     return flatten_boxes(frame, outputs)
 
 
 def cached(program: Program, key: Hashable, make: Callable[[], T]) -> T:
-    """Returns what has been derived from a program under a key, deriving it the first time.
-
-    A key that cannot be hashed, of a handler that holds arrays say, is derived each time.
+    """Returns the cached value of a program under a key, made the first time. Under a key that cannot be
+    hashed, as of a handler that holds arrays, it is made each time.
     """
     try:
         found = program.derived.get(key)
@@ -238,10 +233,8 @@ def under(
 
     Args:
         program: the body.
-        handler: what to install around it.
-        layouts: how the inputs lie in the flat list.
-        state: how the handler's state lies.
-        settle: brings the results to a form; `key` must tell it from others.
+        handler: installed around it. layouts: of the inputs in the flat list. state: the layout of the
+            handler's state. settle: converts the results; `key` must identify it.
         key: part of the cache's key.
     """
 
@@ -256,7 +249,7 @@ def under(
                 put_state(frame, leaves[:n], state)
                 inputs = rebuild_boxes(frame, leaves[n:], layouts)
                 outputs = run_program(program, inputs)
-            # Lifting and joining run outside the handler, as its rules do.
+            # Lifting and joining run under the outer handlers, as its rules do.
             flat, results = settle(frame, inputs, outputs)
             gathered, collected = take_collected(frame)
             return [*take_state(frame, state), *flat, *gathered]

@@ -1,10 +1,8 @@
-"""Loops whose end nothing decides, under handlers that say how payloads grow.
-
-What such a loop gives is what any number of turns gives: payloads are grown, turn by turn, until one more turn
-changes nothing. This is iteration to a post-fix-point with widening (Cousot and Cousot, Abstract interpretation,
-1977): where `grow(before, after)` covers both, and is `before` once `after` adds nothing, the result covers every turn.
-
-Never: look at what the loop's condition answers.
+"""While loops with a boxed condition, under handlers that define how payloads grow. The result covers any
+number of iterations: payloads are grown, iteration by iteration, until one more changes nothing. This is
+iteration to a post-fix-point with widening (Cousot and Cousot, Abstract interpretation, 1977): if
+`grow(before, after)` covers both, and is `before` once `after` adds nothing, the result covers every
+iteration.
 """
 
 from collections.abc import Sequence
@@ -34,10 +32,8 @@ __all__ = ["any_number_of_turns"]
 
 
 def any_number_of_turns(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Grows what a loop carries until a turn adds nothing.
-
-    Raises:
-        TransformError: the handler does not say how payloads grow, or collects values.
+    """Grows a loop's carry until an iteration adds nothing. Raises: TransformError: the handler does not
+    define how payloads grow, or collects values.
     """
     c = op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
@@ -58,7 +54,7 @@ def any_number_of_turns(frame: Frame, op: While, operands: Sequence[Array]) -> t
 
     def turn(leaves: list[Array]) -> list[Array]:
         old = leaves[1:]
-        # The condition is asked before each turn, and after the last.
+        # The condition is evaluated before each iteration, and after the last.
         asked = list(Call(test)(*condition.constants, *constants, *old)[:s]) if s else []
         new = list(Call(body)(*handled.constants, *constants, *asked, *old[s:]))
         new[:s] = _merged(frame, asked, new[:s], state)
@@ -76,7 +72,7 @@ def any_number_of_turns(frame: Frame, op: While, operands: Sequence[Array]) -> t
 
 
 def _merged(frame: Frame, old: list[Array], new: list[Array], state: State) -> list[Array]:
-    """Returns the state of both a turn that was made and one that was not."""
+    """Returns the state that covers an iteration that ran and one that did not."""
     if state.tree is None:
         return []
     merged = handler_of(frame).merge_states(state.tree.unflatten(old), state.tree.unflatten(new))
@@ -87,7 +83,7 @@ def _merged(frame: Frame, old: list[Array], new: list[Array], state: State) -> l
 
 
 def _differ(old: Sequence[Array], new: Sequence[Array]) -> Array:
-    """Says whether anything has changed; a NaN that stays is no change."""
+    """Says whether anything has changed; NaN equals NaN."""
     changed = as_operand(False, "undecided")
     for a, b in zip(old, new, strict=True):
         differs = (a != b) & ((a == a) | (b == b))

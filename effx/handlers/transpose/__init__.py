@@ -1,7 +1,4 @@
-"""Transposition of linear programs; importing this registers all rules.
-
-Never: see an operation that is not linear in its marked operands.
-"""
+"""Transposition of linear programs; importing this registers all rules."""
 
 from effx.handlers.transpose import (
     checkpoint,

@@ -1,10 +1,8 @@
 """Transposes of collectives.
 
-With <x, y> the sum of the members' inner products, a collective C has the transpose C^T for which
-<C x, y> = <x, C^T y>. A sum that all members receive is used by all of them, so its cotangents add up: psum
-is its own transpose. What moves values between members moves cotangents back.
-
-Never: bind an axis name.
+With <x, y> the sum of inner products along the axis, a collective C has the transpose C^T with <C x, y> = <x,
+C^T y>. A sum is used at every index of the axis, so its cotangents are summed: psum is its own transpose. A
+collective that moves values has the transpose that moves cotangents back.
 """
 
 from effx.array import Array
@@ -26,7 +24,7 @@ def psum_shared(op: k.PSumShared, ct: Array, operands: tuple[Operand, ...]) -> t
 
 @rule(k.AllGather)
 def all_gather(op: k.AllGather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
-    # Each member gets the sum of all cotangents of its own part.
+    # Each index gets the sum of all cotangents of its part.
     t = operands[0].type
     part = k.PSumScatter(op.axis_name, op.axis, op.size, groups=op.groups)(ct)
     return (convert(part if op.tiled else Reshape(t.shape)(part), t.dtype, t.weak),)

@@ -1,9 +1,7 @@
 """Transposes of calls, branches and loops.
 
 A scan y_i, c_i+1 = body(c_i, x_i), linear in c and x, is transposed by a scan in the other direction that
-carries the cotangent of c, adds up those of the constants, and stacks those of x.
-
-Never: compute residuals; linearising has done that.
+carries the cotangent of c, sums those of the constants, and stacks those of x.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,8 +47,8 @@ def transposed(
         program: linear in the inputs that are not known.
         known_in: for each input whether it is known.
         present: for each output whether its cotangent is given; the others are zero.
-        wanted: for each linear input whether the cotangent must be there, as zeros if need be; None to
-            take what comes.
+        wanted: for each linear input whether the cotangent must be there, as zeros if need be; None for those
+            that are not zero.
     """
     key = ("transpose", known_in, present, wanted)
     return cached(program, key, lambda: _transposed(program, known_in, present, wanted))
@@ -129,7 +127,7 @@ def split_first(
     operands: tuple[Operand, ...],
     transpose: Callable[[HigherOrder, Sequence[Cotangent], tuple[Operand, ...]], Sequence[Cotangent]],
 ) -> list[Cotangent]:
-    """Transposes an operation that holds known work beside linear work: runs the one, transposes the other."""
+    """Transposes an operation with a known and a linear part: runs the one, transposes the other."""
     parts = parts_of(op, tuple([isinstance(x, Linear) for x in operands]), False)
     if parts is None or parts.linear is None:
         raise NoRuleError(f"transpose: {op.name} has no linear part")
@@ -150,7 +148,7 @@ def split_first(
 @tuple_rule(Scan)
 def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     c, n = op.constants, op.constants + op.carries
-    # After linearising, everything that a scan carries is linear, even where it starts as known zeros.
+    # After linearising, all carries of a scan are linear, even those that start as known zeros.
     linear_in = tuple([isinstance(x, Linear) for x in operands])
     if not all(linear_in[c:n]) and not all(carry_of(op.regions[0], linear_in, False)[0]):
         return split_first(op, cts, operands, lambda o, y, x: scan(cast("Scan", o), y, x))
@@ -158,7 +156,7 @@ def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
     ys = tuple([ct is not None for ct in cts[op.carries :]])
     carry = tuple([ct is not None for ct in cts[: op.carries]])
     lc = known_in[:c].count(False)
-    while True:  # cotangents of the carry appear as the loop goes back
+    while True:  # cotangents of the carry appear during the loop
         found = transposed(op.body, known_in, (*carry, *ys))
         wider = tuple([a or b for a, b in zip(carry, found.nonzero[lc : lc + op.carries], strict=True)])
         if wider == carry:
@@ -215,6 +213,6 @@ def _linear(operands: Sequence[Operand]) -> list[Linear]:
 @tuple_rule(While)
 def while_(op: While, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     raise NoRuleError(
-        "while_loop: reverse-mode differentiation needs to know how often the loop turns at most, to keep "
-        "what each turn computes; pass max_steps=N to while_loop or fori_loop, or use scan, or forward mode"
+        "while_loop: reverse-mode differentiation needs a bound of the number of iterations, to store "
+        "residuals of each; pass max_steps=N to while_loop or fori_loop, or use scan, or forward mode"
     )

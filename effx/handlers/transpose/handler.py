@@ -1,4 +1,4 @@
-"""The backward walk over a linear program, and what transposition rules look like.
+"""The backward pass over a linear program, and the form of transposition rules.
 
 A linear program y = A x is transposed by walking its equations backwards: each gives its operands'
 cotangents from its results' by the transpose of one operation. None stands for a zero cotangent.
@@ -31,7 +31,7 @@ Cotangent = Array | None
 @final
 @attrs.define(eq=False)
 class Linear:
-    """Stands in a rule for an operand in which the operation is linear: it has a type but no value."""
+    """A linear operand in a rule: it has a type but no value."""
 
     type: ArrayType
 
@@ -61,7 +61,7 @@ def backward(
     """Transposes a linear program and applies it, under the current handlers.
 
     Args:
-        program: linear in its inputs behind the residuals.
+        program: linear in its inputs after the residuals.
         residuals: known values of the first inputs.
         cotangents: one for each output, None for zero.
 
@@ -99,7 +99,7 @@ def backward(
 
 
 def _transposed(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> Sequence[Cotangent]:
-    """Gives the cotangents of one equation's operands from those of its results."""
+    """Returns the cotangents of one equation's operands from those of its results."""
     op = e.op
     operands: tuple[Operand, ...] = tuple(
         [
@@ -121,7 +121,7 @@ def _transposed(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> S
 def _of_decomposition(
     op: Operation[object], cts: list[Cotangent], operands: tuple[Operand, ...]
 ) -> list[Cotangent]:
-    """Transposes what an operation without a rule decomposes into."""
+    """Transposes the decomposition of an operation without a rule."""
     from effx.handlers.differentiate import pull_back, record_linear
 
     def function(boxes: list[Array]) -> Sequence[Array]:

@@ -1,9 +1,6 @@
-"""Transposes of parallel maps: the way back is as parallel as the way there.
-
-A member's slice of an operand gets that member's cotangent. An operand that all members share gets the sum
-over them. A result that is the same for all members is taken from the first, so its cotangent goes there.
-
-Never: compute residuals; linearising has done that.
+"""Transposes of parallel maps, which are parallel maps. A slice of a mapped operand gets its replica's
+cotangent, an unmapped operand the sum over all replicas. An unmapped result is taken from the first replica,
+so its cotangent goes there.
 """
 
 from collections.abc import Sequence
@@ -54,7 +51,7 @@ def parallel_map(op: ParallelMap, cts: Sequence[Cotangent], operands: tuple[Oper
 def _summed(
     op: ParallelMap, found: Transposed, ct_mapped: Sequence[bool], results_mapped: Sequence[bool]
 ) -> Program:
-    """Returns a member's program of the way back, with the sums over the members that it needs."""
+    """Returns a replica's backward program, with sums over replicas."""
     inner = found.staged.program
     if all(ct_mapped) and all(results_mapped):
         return inner
@@ -69,6 +66,6 @@ def _summed(
 
 
 def _of_first(op: ParallelMap, ct: Array) -> Array:
-    """Returns the cotangent for the first member and zeros for the others."""
+    """Returns the cotangent for the first replica and zeros for the others."""
     is_first = Eq()(AxisIndex(op.axis_name)(), scalar(0, dtypes.int32, False))
     return Select()(is_first, zeros(ct.type), ct)

@@ -1,7 +1,4 @@
-"""Batching of collectives: along this batch's name they become operations on the batch axis.
-
-Never: take a name of another handler's; such a collective goes outward with the batch axis in place.
-"""
+"""Batching of collectives: along this batch's name they become operations on the batch axis."""
 
 from typing import cast
 
@@ -44,7 +41,7 @@ def is_ours(handler: Vmap, op: Collective) -> bool:
 
 
 def rows(x: Array, places: list[int]) -> Array:
-    """Returns x[places], rows along the leading axis in another order."""
+    """Returns x[places]: rows along the leading axis, by index."""
     if places == list(range(x.type.shape[0])):
         return x
     t = x.type
@@ -53,7 +50,7 @@ def rows(x: Array, places: list[int]) -> Array:
 
 
 def in_groups(handler: Vmap, op: Grouped, x: Array, axis: Axis) -> tuple[Array, Axis]:
-    """Runs a collective in groups: with members [g, k] it is one over k, batched over g."""
+    """Runs a collective in groups: with the batch axis split into [g, k] it is one over k, batched over g."""
     assert op.groups is not None
     order = [i for group in op.groups for i in group]
     count, size = len(op.groups), len(op.groups[0])
@@ -61,13 +58,13 @@ def in_groups(handler: Vmap, op: Grouped, x: Array, axis: Axis) -> tuple[Array, 
     values = Reshape((count, size, *values.type.shape[1:]))(values)
     t = values.type.with_shape(values.type.shape[2:])
     with handle(Vmap(count)) as outer, handle(Vmap(size, op.axis_name)) as inner:
-        # The places inside the frames: outer batch axis first, then the inner one.
+        # The axes inside the frames: outer batch axis first, then the inner one.
         held = Box(outer, Batched(values, 0), t.with_shape((size, *t.shape)))
         y = attrs.evolve(op, groups=None)(Box(inner, Batched(held, 0), t))
-        # What comes out belongs to the outer frame inside, whatever the inner one made of it.
+        # The result belongs to the outer one of the two frames.
         place = y.payload.axis if type(y) is Box and y.frame is inner else None
         shared = cast("Box", y.payload.value if type(y) is Box and y.frame is inner else y).payload
-    if place is None:  # the same for all members of a group
+    if place is None:  # constant in each group
         grouped = materialize(handler, shared.value, shared.axis)
         shape = grouped.type.shape
         grouped = BroadcastInDim((count, size, *shape[1:]), (0, *range(2, len(shape) + 1)))(grouped)
@@ -79,7 +76,7 @@ def in_groups(handler: Vmap, op: Grouped, x: Array, axis: Axis) -> tuple[Array, 
 
 
 def reduce(handler: Vmap, op: Grouped, x: Array, axis: Axis, over: type) -> tuple[Array, Axis]:
-    """Batches a reduction over the members."""
+    """Batches a reduction over the batch axis."""
     if not is_ours(handler, op):
         return op(x), axis
     if op.groups is not None:
@@ -114,10 +111,10 @@ def pmin(handler: Vmap, op: PMin, values: Values, axes: Axes) -> tuple[Array, Ax
 
 
 def check_size(handler: Vmap, op: AllGather | AllToAll | PSumScatter) -> None:
-    """Raises a ShapeError where the operation was made for another number of members."""
+    """Raises a ShapeError if the operation was made for another axis size."""
     if op.size != handler.size:
         raise ShapeError(
-            f"{op.name}: size is {op.size}, but the axis {op.axis_name!r} has {handler.size} members"
+            f"{op.name}: size is {op.size}, but the axis {op.axis_name!r} has size {handler.size}"
         )
 
 
@@ -145,8 +142,8 @@ def all_gather(handler: Vmap, op: AllGather, values: Values, axes: Axes) -> tupl
         return op(x), None
     if op.tiled:
         return attrs.evolve(op, axis=op.axis + (op.axis >= axis))(x), axis
-    # The new axis is the member result's axis `op.axis`: behind the batch axis if more than
-    # `axis` axes of the member precede it, else before it, which moves the batch axis up.
+    # The new axis is axis `op.axis` of an element's result: after the batch axis if more than `axis` axes of
+    # the element precede it, else before it, which shifts the batch axis.
     behind = op.axis > axis
     return attrs.evolve(op, axis=op.axis + behind)(x), axis + (not behind)
 

@@ -1,6 +1,6 @@
-"""Batching of branches and loops that decide differently for different members.
+"""Batching of branches and loops with a batched predicate.
 
-Never: touch a loop or branch on which all members agree; the general recursion does these.
+Never: handle an unbatched predicate; the general recursion does.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ BOOL = array_type(dtypes.bool_)
 
 
 def where(mask: Array, x: Array, y: Array) -> Array:
-    """Returns x where the member's scalar mask is true, else y."""
+    """Returns x where the batched scalar mask is true, else y."""
     if x is y:
         return x
     shape = x.type.shape
@@ -49,16 +49,16 @@ def where(mask: Array, x: Array, y: Array) -> Array:
 def masked(frame: Frame, mask: Array, x: Array) -> Array:
     """Returns x with a derivative only where the mask is true.
 
-    A member that does not take a branch has cotangents of zero there, and zero times the branch's
-    infinite derivative is NaN. Selecting between x and a constant x leaves the value and stops the NaN.
-    Arrays that all members share are left alone: masking one would make a copy for each member.
+    A batch element that does not take a branch has zero cotangents there, and zero times the branch's
+    infinite derivative is NaN. Selecting between x and a constant x keeps the value and stops the NaN.
+    Unbatched arrays are not masked: that would make a copy for each batch element.
     """
     shared = x.frame is not frame and x.type.shape != ()
     return x if shared or x.type.kind not in "fc" else where(mask, x, StopGradient()(x))
 
 
 def run_branches(frame: Frame, index: Batched, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Runs all branches for all members, and selects."""
+    """Runs all branches on the batch, and selects."""
     with resumed(frame):
         chosen: Array = Box(frame, index, array_type(dtypes.int32))
         takes = [Eq()(chosen, scalar(k, dtypes.int32, False)) for k in range(len(op.branches) - 1)]
@@ -77,9 +77,8 @@ def run_branches(frame: Frame, index: Batched, op: Cond, operands: Sequence[Arra
 
 
 def _run(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
-    """Runs a branch. One that holds programs stays a call, which is staged once however often it is met.
-
-    Both branches of nested conds may hold the same one: to run it in each would double the work on each level.
+    """Runs a branch. One that holds programs stays a call, which is staged once. Both branches of nested
+    conds may hold the same program: running it in each would double the work on each level.
     """
     if any([isinstance(e.op, HigherOrder) for e in branch.equations]):
         return Call(branch)(*operands)
@@ -87,10 +86,9 @@ def _run(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
 
 
 def run_undecided(handler: Vmap, frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Runs the loop as long as any member goes on; members that are done keep what they have.
-
-    The members' answers are carried along, so that a condition is evaluated once a turn; but one of
-    elementwise operations alone, which XLA fuses with what reads it, is evaluated twice, which is faster.
+    """Runs the loop until all batch elements are done; those that are done keep their carry. The conditions'
+    values are carried, so that the condition is evaluated once in an iteration; but one of elementwise
+    operations only, which XLA fuses with its uses, is evaluated twice, which is faster.
     """
     c = op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
@@ -111,13 +109,12 @@ def run_undecided(handler: Vmap, frame: Frame, op: While, operands: Sequence[Arr
 @final
 @attrs.frozen(eq=False)
 class _Batch:
-    """A loop whose members decide for themselves.
+    """A while loop with a batched condition.
 
     Attributes:
         handler: the batch.
-        op: the loop of one member.
-        constants, carry: how they lie.
-        carries: whether the members' answers are carried along, in front of the carry.
+        op: the loop of one batch element. constants, carry: their layouts. carries: whether the conditions'
+            values are carried, before the carry.
     """
 
     handler: Vmap
@@ -132,18 +129,18 @@ class _Batch:
         return values[: len(self.constants)], values[len(self.constants) :]
 
     def answers(self, leaves: list[Array]) -> list[Array]:
-        """Asks all members."""
+        """Evaluates the condition of all batch elements."""
         with handle(self.handler) as frame:
             (test,) = run_program(self.op.condition, [x for part in self.values(frame, leaves) for x in part])
         return [_answers(self.handler, frame, test)]
 
     def goes_on(self, leaves: list[Array]) -> list[Array]:
-        """Says whether any member goes on."""
+        """Says whether any batch element goes on."""
         n = len(types_of(self.constants))
         return [ReduceOr((0,))(leaves[n] if self.carries else self.answers(leaves)[0])]
 
     def turn(self, leaves: list[Array]) -> list[Array]:
-        """One turn: members that go on take the body's result."""
+        """One iteration: batch elements that go on take the body's result."""
         n = len(types_of(self.constants))
         op, rest = self.op, [*leaves[:n], *leaves[n + 1 :]] if self.carries else leaves
         with handle(self.handler) as frame:
@@ -159,7 +156,7 @@ class _Batch:
 
 
 def _staged(batch: _Batch) -> tuple[Staged, list[Program], list[Array]]:
-    """Stages the first question, the condition and a turn, the last two with one list of constants."""
+    """Stages the initial condition, the condition and an iteration, these two with one list of constants."""
     constants, carry = types_of(batch.constants), types_of(batch.carry)
     going = [array_type(dtypes.bool_, (batch.handler.size,))] if batch.carries else []
     condition, body = batch.op.condition.name, batch.op.body.name

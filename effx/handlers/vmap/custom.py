@@ -1,7 +1,4 @@
-"""Batching of functions that handlers have rules for: by a rule of the user's, or so that others' rules stay known.
-
-Never: look into the function.
-"""
+"""Batching of functions with custom rules: by a rule for batching, or keeping the other rules."""
 
 from collections.abc import Sequence
 
@@ -47,7 +44,7 @@ def apply(
 
 
 def named(handler: Vmap, frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...] | None:
-    """Performs a named function for all members: a handler further out applies its own rule to each of them."""
+    """Performs a named function on the batch: an outer handler applies its own rule to each batch element."""
     function, n = op.rules.function, op.constants
     if function is None:
         return None
@@ -73,7 +70,7 @@ def named(handler: Vmap, frame: Frame, op: CustomCall, operands: Sequence[Array]
 def _in_front(
     frame: Frame, inputs: list[Array], outputs: list[Array]
 ) -> tuple[list[Array], tuple[Layout, ...]]:
-    """Gives all results the batch axis, in front."""
+    """Moves the batch axis of all results to the front, repeating unbatched ones."""
     handler = frame.handler
     assert isinstance(handler, Vmap)
     return flatten_boxes(frame, [box(frame, rows(handler, frame, y), 0) for y in outputs])

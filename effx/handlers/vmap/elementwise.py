@@ -1,6 +1,6 @@
 """Batching of elementwise operations, comparisons, conversions and random bits.
 
-Never: move an axis that may stay.
+Never: move a batch axis without need.
 """
 
 from effx.array import Array
@@ -33,11 +33,10 @@ def elementwise(
 
 
 def align(handler: Vmap, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> tuple[list[Array], int]:
-    """Brings operands that broadcast by rank 0 to one shape, batch axis included.
-
-    Unbatched scalars stay, because the operation itself repeats them.
+    """Broadcasts operands to one shape, batch axis included, but unbatched scalars, which the operation
+    itself broadcasts.
     """
-    # The members' own rank, and a batched operand of that rank to take the axis from.
+    # The rank of a batch element, and a batched operand of that rank, whose axis is used.
     ndim = 0
     for x, a in zip(values, axes, strict=True):
         ndim = max(ndim, x.type.ndim - (a is not None))
@@ -82,7 +81,7 @@ def bitcast(
 ) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     assert axis is not None
-    # A change of width uses the last axis, which must stay the member's own.
+    # A change of width uses the last axis, which must not be the batch axis.
     if axis == x.type.ndim - 1:
         x, axis = moveaxis(x, axis, 0), 0
     return op(x), axis

@@ -1,7 +1,5 @@
-"""The batching handler: batched values, and what its rules look like.
-
-A box carries (value, axis): the value has one axis more than the type that the function sees, at
-place `axis`. A value without a box is the same for all members of the batch.
+"""The batching handler: batched values, and the form of its rules. A box carries (value, axis): the value has
+one axis more than the type that the function sees, at index `axis`. A value without a box is unbatched.
 
 Never: hold a rule for one operation; the family files do.
 """
@@ -42,7 +40,7 @@ TupleRule = Callable[
 @final
 @attrs.define(eq=False)
 class Batched:
-    """A value with a batch axis at place `axis`."""
+    """A value with a batch axis at index `axis`."""
 
     value: Array
     axis: int = attrs.field(metadata={"static": True})
@@ -51,11 +49,10 @@ class Batched:
 @final
 @attrs.frozen
 class Vmap(PayloadHandler):
-    """Runs a function for all members of a batch at once.
+    """Runs a function on all elements of a batch at once.
 
     Attributes:
-        size: the number of members.
-        axis_name: the name under which collectives refer to the batch; None for none.
+        size: of the batch. axis_name: the axis name for collectives; None for none.
     """
 
     size: int
@@ -72,11 +69,11 @@ class Vmap(PayloadHandler):
         return () if self.axis_name is None else ((self.axis_name, self.size),)
 
     def takes(self, effects: frozenset[Effect]) -> bool:
-        """Says whether a collective names this batch."""
+        """Says whether a collective is along this batch."""
         return self.axis_name is not None and AxisEffect(self.axis_name) in effects
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Computes the results for all members."""
+        """Computes the results for the batch."""
         found = self.rules.find(type(op))
         if found is None:
             return self._without_rule(frame, op, operands)
@@ -107,7 +104,7 @@ class Vmap(PayloadHandler):
                 return op.decompose(*operands)
         raise no_rule(op, self)
 
-    # Functions with rules of the user's
+    # Functions with custom rules
 
     keeps_rules = True
 
@@ -124,44 +121,44 @@ class Vmap(PayloadHandler):
         return apply(self, frame, rules, constants, primals)
 
     def keep_named(self, frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...] | None:
-        """The function of batches, of which it is known that it is one of batches."""
+        """Performs the batched function with its batch, so that outer handlers recognise it."""
         from effx.handlers.vmap.custom import named
 
         return named(self, frame, op, operands)
 
     def reduce_cotangent(self, payload: Batched) -> Array:
-        """All members share the value, so their cotangents add up."""
+        """Sums the cotangents of an unbatched value over the batch."""
         return ReduceSum((payload.axis,))(payload.value)
 
     # Inside loops and branches
 
     def lift(self, x: Array) -> Batched:
-        """Repeats a value for all members."""
+        """Repeats a value along the batch axis."""
         return Batched(materialize(self, x, None), 0)
 
     def conform(self, payload: Batched, like: Batched) -> Batched:
-        """Moves the batch axis to where the other has it."""
+        """Moves the batch axis to the index of the other's."""
         return Batched(materialize(self, payload.value, payload.axis, like.axis), like.axis)
 
     def unstack(self, payload: Batched) -> Batched:
-        """A slice has its batch axis one place further left; the scanned axis must come before it."""
+        """The index of the batch axis is one less in a slice; the scanned axis must come before it."""
         value = payload.value if payload.axis else moveaxis(payload.value, 0, 1)
         return Batched(value, max(payload.axis, 1) - 1)
 
     def stack(self, payload: Batched) -> Batched:
-        """The scanned axis stands in front of all of a slice's."""
+        """The scanned axis comes before all axes of a slice."""
         return Batched(payload.value, payload.axis + 1)
 
     def run_branches(
         self, frame: Frame, index: Batched, op: Cond, operands: Sequence[Array]
     ) -> tuple[Array, ...]:
-        """Runs all branches, and selects for each member."""
+        """Runs all branches, and selects for each batch element."""
         from effx.handlers.vmap.control import run_branches
 
         return run_branches(frame, index, op, operands)
 
     def run_undecided(self, frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-        """Runs the loop as long as any member goes on; members that are done keep what they have."""
+        """Runs the loop until all batch elements are done; those that are done keep their carry."""
         from effx.handlers.vmap.control import run_undecided
 
         return run_undecided(self, frame, op, operands)
@@ -192,14 +189,14 @@ def to_front(x: Array, axis: int) -> Array:
 
 
 def rows(handler: Vmap, frame: Frame, x: Array) -> Array:
-    """Returns the values of all members of a frame's batch, with the batch axis in front."""
+    """Returns the values of a frame's batch, with the batch axis in front."""
     if type(x) is Box and x.frame is frame:
         return materialize(handler, x.payload.value, x.payload.axis)
     return materialize(handler, x, None)
 
 
 def materialize(handler: Vmap, x: Array, axis: Axis, place: int = 0) -> Array:
-    """Returns the value with its batch axis at `place`, repeating a value that has none."""
+    """Returns the value with its batch axis at `place`, repeating an unbatched value."""
     if axis is not None:
         return x if axis == place else moveaxis(x, axis, place)
     shape: Shape = (*x.type.shape[:place], handler.size, *x.type.shape[place:])
@@ -207,10 +204,10 @@ def materialize(handler: Vmap, x: Array, axis: Axis, place: int = 0) -> Array:
 
 
 def beside(axes: tuple[int, ...], place: int) -> tuple[int, ...]:
-    """Returns axes of a member as axes of the batched value, whose batch axis is at `place`."""
+    """Returns axes of a batch element as axes of the batched value, whose batch axis is at `place`."""
     return tuple([a + (a >= place) for a in axes])
 
 
 def insert(entries: tuple[int, ...], place: int, entry: int) -> tuple[int, ...]:
-    """Returns what a member has one entry an axis of, with an entry for a batch axis at `place`."""
+    """Inserts an entry for the batch axis at `place` into a list with one entry for each axis."""
     return (*entries[:place], entry, *entries[place:])

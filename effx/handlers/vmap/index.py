@@ -1,10 +1,7 @@
 """Batching of gather and scatter.
 
-A batch that the indices don't know is one more axis of the slices, taken whole. A batch of
-indices for one x is one more axis of start vectors. Where both have it, it is one of the axes
-that run side by side.
-
-Never: turn a batch axis into an entry of the start vectors.
+The batch axis of x alone is one more axis of the slices, taken whole. That of the indices alone is one more
+axis of start vectors. Where both are batched, it is a batch axis of the operation.
 """
 
 from effx.array import Array
@@ -40,8 +37,8 @@ def gather(
     place = _opening(_others(ndim, op.offset_dims), indices_axis)
     offset_dims = beside(op.offset_dims, place)
     indices_batch = beside(op.indices_batch, indices_axis)
-    # Sorted and unique are said of all start vectors together. The members' axis in x keeps
-    # members apart, so uniqueness lasts there; the order restarts with each member.
+    # `sorted` and `unique` are about all start vectors together. The batch axis in x separates batch
+    # elements, so uniqueness holds there; the order restarts with each batch element.
     if axis is None:
         more = Gather(
             offset_dims,
@@ -96,7 +93,7 @@ def scatter(
 def _scatter_windows(
     handler: Vmap, op: Scatter, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
-    """Scatters to the same places in all members: the batch axis is one more axis of the windows."""
+    """Scatters to the same indices in all batch elements: the batch axis is one more axis of the windows."""
     (x, indices, updates), (axis, _, updates_axis) = values, axes
     removed = op.inserted + op.operand_batch
     if axis is None:
@@ -124,17 +121,17 @@ def _others(ndim: int, axes: Ints) -> Ints:
 
 
 def _count_before(place: int, axes: Ints) -> int:
-    """Returns how many member axes stand before a batch axis at `place`."""
+    """Returns how many of the other axes are before a batch axis at `place`."""
     return sum([a < place for a in axes])
 
 
 def _opening(axes: Ints, count: int) -> int:
-    """Returns the first place for a batch axis with `count` of `axes` before it."""
+    """Returns the first index for a batch axis with `count` of `axes` before it."""
     return axes[count - 1] + 1 if count else 0
 
 
 def _fitted(handler: Vmap, x: Array, axis: Axis, axes: Ints, count: int) -> tuple[Array, int]:
-    """Returns x with a batch axis that has `count` of the increasing `axes` before it, and its place."""
+    """Returns x with a batch axis that has `count` of the increasing `axes` before it, and its index."""
     if axis is not None and _count_before(axis, axes) == count:
         return x, axis
     place = _opening(axes, count)

@@ -1,6 +1,6 @@
 """Batching of matrix products.
 
-Never: move an axis; a product takes its axes from any place and says where they come out.
+Never: move an axis; a product contracts axes at any index.
 """
 
 from effx.array import Array

@@ -1,6 +1,6 @@
 """Batching of operations that move, repeat or cut out elements.
 
-Never: move an axis that may stay.
+Never: move a batch axis without need.
 """
 
 from math import prod
@@ -79,7 +79,7 @@ def pad(handler: Vmap, op: Pad, values: Values, axes: Axes) -> tuple[Array, Axis
     if value_axis is None:
         assert axis is not None
         return _pad_beside(op, x, value, axis), axis
-    # Each member has a padding value of its own: pad with zeros, and put the values in by a mask.
+    # The padding value is batched: pad with zeros, and insert the values by a mask.
     place = 0 if axis is None else axis
     shape = x.type.shape if axis is None else x.type.shape[:axis] + x.type.shape[axis + 1 :]
     inside = op(BroadcastInDim(shape, ())(scalar(True, dtypes.bool_)), scalar(False, dtypes.bool_))
@@ -176,7 +176,7 @@ def _clamped(start: Array, last: int) -> Array:
 
 
 def _start_vectors(handler: Vmap, starts: list[tuple[Array, Axis]]) -> Array:
-    """Puts scalar starts, batched or not, side by side: one vector a member."""
+    """Stacks scalar starts, batched or not, to one vector for each batch element."""
     columns = [BroadcastInDim((handler.size, 1), () if a is None else (0,))(s) for s, a in starts]
     return columns[0] if len(columns) == 1 else Concatenate(1)(*columns)
 

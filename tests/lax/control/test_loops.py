@@ -138,8 +138,8 @@ def test_unbounded_loops_have_no_reverse_mode() -> None:
     with pytest.raises(NoRuleError) as caught:
         effx.grad(newton)(2.0)
     assert caught.value.message == (
-        "while_loop: reverse-mode differentiation needs to know how often the loop turns at most, to keep "
-        "what each turn computes; pass max_steps=N to while_loop or fori_loop, or use scan, or forward mode"
+        "while_loop: reverse-mode differentiation needs a bound of the number of iterations, to store "
+        "residuals of each; pass max_steps=N to while_loop or fori_loop, or use scan, or forward mode"
     )
 
 
