@@ -172,7 +172,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
         "vmap out_axes None",
         lambda: effx.vmap(identity, out_axes=None)(ones(3)),
         errors.ShapeError,
-        "vmap: out_axes is None for a result of identity that differs between members: f32[3] with batch axis 0",
+        "vmap: out_axes is None for a result of identity that differs between batch elements: f32[3] with batch axis 0",
         "",
     ),
     (

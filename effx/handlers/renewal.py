@@ -1,8 +1,7 @@
-"""Closures of users' rules: what they closed over when the function was staged stands for what it is now.
-
-A rule runs when a handler has a use for it: a jit or vmap around the function may have ended by then, and
-boxes of it that the rule closes over would be dead. Staging made what the function closes over operands, so
-their values are known. For the length of the rule, a handler puts each such box's value in its place.
+"""Renewing closed-over values of custom rules. A rule may run after the jit or vmap around the function has
+ended, and boxes of it that the rule closes over would have no frame. Staging made the closed-over values
+operands, so their current values are known. While the rule runs, a handler replaces each such box by its
+value.
 
 Never: write to a box: another thread may run the rule for other values.
 """

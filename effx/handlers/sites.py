@@ -24,14 +24,14 @@ S = TypeVar("S", default=Any)
 
 @final
 class Site(Generic[H, S]):
-    """One operation that a handler is at: its operands, its place in the program, and the way outward.
+    """One operation that a handler handles: its operands, its location, and access to the outer handlers.
 
-    Rules get one as their first argument. It is good until the rule returns.
+    Rules get one as their first argument. It is valid until the rule returns.
 
     Attributes:
         frame: the handler's frame.
         op: the operation.
-        operands: as they came: boxes of the handler, or values of handlers further out.
+        operands: as they came: boxes of the handler, or values of outer handlers.
     """
 
     __slots__ = ("frame", "op", "operands")
@@ -75,10 +75,8 @@ class Site(Generic[H, S]):
 
     @property
     def constants(self) -> tuple[np.ndarray[Any, Any] | None, ...]:
-        """For each operand its value as a NumPy array, if it is known already; None if not.
-
-        Known are numbers and NumPy arrays that the user's function wrote down, and, outside of jit,
-        arrays that no handler has boxed.
+        """For each operand its value as a NumPy array if it is known at trace time, else None. Known are
+        literals, NumPy arrays, and, outside jit, arrays that no handler has boxed.
         """
         return tuple(
             [
@@ -123,7 +121,7 @@ class Site(Generic[H, S]):
         return self.op(*(operands or self.operands))
 
     def collect(self, name: str, value: PyTree) -> None:
-        """Gathers a value under a name; scan stacks what its steps collect.
+        """Collects a value under a name; scan stacks the values of its iterations.
 
         Args:
             name: of the value; taken once.

@@ -168,7 +168,7 @@ class Standing:
         self.place, self.outer, self.scope = source_in_force.get(), current_scope.get(), ""
 
     def at(self, equation: Equation) -> None:
-        """Goes on to an equation."""
+        """Moves to an equation."""
         source_in_force.set(equation.source)
         if equation.scope != self.scope:
             self.scope = equation.scope
@@ -209,7 +209,7 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
 
 @lru_cache(maxsize=1024)
 def decomposed(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
-    """Returns what an operation decomposes into for operands of these types, as a program of its operands.
+    """Returns the decomposition of an operation for operands of these types, as a program.
 
     Raises:
         TransformError: the decomposition closes over arrays.

@@ -1,11 +1,9 @@
 """Running programs step by step under a handler, with loops and branches of Python.
 
-In place of staging a program again under the handler, its operations are performed one after another on the values
-at hand. The handler sees each operation when it runs, and a debugger can stop there; predicates must be known.
-State and collected values are what staging makes them, but that a branch which is not taken collects nothing, and
-the members of a parallel map are stepped through together, as a batch.
-
-Never: be fast.
+Instead of staging a program again under the handler, its operations are performed one after another on
+concrete values. The handler sees each operation when it runs, and a debugger can stop there; predicates must
+be concrete. State and collected values are those of staging, except that a branch which is not taken collects
+nothing, and the replicas of a parallel map run as one batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -96,7 +94,7 @@ class _Stepper(Interpreter):
 
 
 def _collect(frame: Frame, found: Sequence[Collected]) -> None:
-    """Hands out what all steps have collected, a row for each; a step without a value has a missing one."""
+    """Collects the values of all iterations, a row for each; missing values are filled in."""
     handler = handler_of(frame)
     for name, first in {name: value for step in reversed(found) for name, value in step.items()}.items():
         leaves, tree = arrays_of(first, handler.name)

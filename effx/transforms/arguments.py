@@ -72,8 +72,7 @@ def as_arrays(what: str, leaves: Sequence[PyTree], tree: PyTree) -> list[Array]:
 
     Args:
         what: the transformation, for errors.
-        leaves: what flattening gave.
-        tree: the pair (args, kwargs), to name the place of a leaf that is no array.
+        leaves: of the arguments. tree: the structure of (args, kwargs), to name a leaf that is no array.
 
     Raises:
         DTypeError: a leaf is no array or number.

@@ -274,10 +274,10 @@ class PullBack:
 @final
 @attrs.frozen(eq=False)
 class Shared:
-    """A pull-back that adds up, over named axes, the cotangents of what all members share.
+    """A pull-back that sums, over named axes, the cotangents of values that do not vary along them.
 
     Attributes:
-        pull: the pull-back of each member.
+        pull: the pull-back at each index.
         axes: the axes' names.
     """
 
@@ -388,14 +388,14 @@ def vjp(
     has_aux: bool = False,
     reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> tuple[PyTree, ...]:
-    """Evaluates a function and gives the transpose of its derivative: reverse mode.
+    """Evaluates a function and returns the transpose of its derivative: reverse mode.
 
     Args:
         fun: takes the primals as positional arguments.
         primals: where to differentiate.
         has_aux: whether `fun` returns a pair whose second part is not differentiated.
-        reduce_axes: names of axes of vmap or pmap around. The cotangent of a primal that all members of
-            such an axis share is the sum of the members' ones; without it each member has its own.
+        reduce_axes: names of axes of surrounding vmaps or pmaps. The cotangent of a primal that does not vary
+            along such an axis is the sum along it; without this, one for each index.
 
     Returns:
         `(result, f_vjp)`, with has_aux `(result, f_vjp, aux)`; `f_vjp(cotangent)` takes a

@@ -27,18 +27,17 @@ def closure_convert(fun: OfOperand, *example_args: PyTree) -> tuple[Callable[...
 @overload
 def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Callable[..., R], list[Array]]: ...
 def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Callable[..., R], list[Array]]:
-    """Turns what a function closes over into arguments, for rules that must know of it.
-
-    Only values that may be differentiated are hoisted: floating and complex values that belong to a
-    transformation around. Others stay in the function.
+    """Converts closed-over values to arguments, for rules that depend on them. Only values that may be
+    differentiated are hoisted: floating and complex values that belong to a surrounding transformation.
+    Others stay in the function.
 
     Args:
         fun: the function.
         example_args: arguments, or anything with their shapes and dtypes; `fun` is staged for them.
 
     Returns:
-        `(converted, consts)`: `converted(*args, *consts)` gives what `fun(*args)` gives. `converted` takes
-        arguments like the examples only.
+        `(converted, consts)`: `converted(*args, *consts)` returns `fun(*args)`. `converted` takes arguments
+        like the examples only.
 
     Raises:
         TransformError: `fun` is no function.

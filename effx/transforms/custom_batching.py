@@ -142,7 +142,7 @@ def sequential_vmap(fun: Callable[P, R]) -> custom_vmap[P, R]:
         fun: the function, of pytrees of arrays.
 
     Returns:
-        The function; under vmap it is a scan over the members.
+        The function; under vmap it is a scan over the batch.
 
     >>> import effx, effx.numpy as enp
     >>> f = effx.custom_batching.sequential_vmap(lambda x: enp.sum(x) ** 2)

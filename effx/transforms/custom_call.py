@@ -189,7 +189,7 @@ class Invocation:
             self._fixed = ()
 
     def arguments(self, constants: Sequence[Array], leaves: Sequence[PyTree]) -> list[PyTree]:
-        """Returns all arguments, with `leaves` in the place of those that are differentiated."""
+        """Returns all arguments, with `leaves` for those that are differentiated."""
         args: list[PyTree] = [None] * (len(self.nondiff) + len(self.places))
         for i, value in zip(self.nondiff, self.fixed(constants), strict=True):
             args[i] = value

@@ -25,7 +25,7 @@ __all__ = ["CustomVJPPrimal", "Forward", "Reverse", "SymbolicZero", "pair", "zer
 
 @final
 class SymbolicZero:
-    """A tangent or cotangent that is known to be zero, where a rule asked for `symbolic_zeros`.
+    """A tangent or cotangent that is known to be zero, for rules with `symbolic_zeros`.
 
     Attributes:
         shape, dtype: what zeros in its place would have; the dtype of integers' tangents is float0.
@@ -228,7 +228,7 @@ class Reverse:
             leaves = self._with_zeros(call, tuple(found), len(types))
         cts: list[Array | None] = []
         for i, (ct, t) in enumerate(zip(leaves, types, strict=True)):
-            # The place is looked up for errors only.
+            # The path is computed for errors only.
             if _is_zero(ct) or (isinstance(ct, Array) and ct.type is t):
                 cts.append(None if _is_zero(ct) else ct)
             else:

@@ -108,8 +108,8 @@ def value_and_grad(
         has_aux: whether `fun` returns a pair `(value, aux)`.
         holomorphic: whether `fun` is promised to be holomorphic; its arguments and result are complex.
         allow_int: whether arguments may be integers, whose gradients have dtype float0.
-        reduce_axes: names of axes of vmap or pmap around. The gradient by an argument that all members of
-            such an axis share is the sum of the members' ones; without it each member has its own.
+        reduce_axes: names of axes of surrounding vmaps or pmaps. The gradient with respect to an argument
+            that does not vary along such an axis is the sum along it; without this, one for each index.
 
     Returns:
         A function giving `(value, gradient)`, or `((value, aux), gradient)`. The gradient has the

@@ -113,9 +113,9 @@ def jacfwd(
         holomorphic: whether `fun` is promised to be holomorphic.
 
     Returns:
-        A function giving, for each array of shape s in the result and each array of shape t in the
-        argument, an array of shape (*s, *t): the result's structure with the argument's in place of
-        each leaf. With has_aux a pair of that and the auxiliary data.
+        A function giving, for each array of shape s in the result and each array of shape t in the argument,
+        an array of shape (*s, *t): the result's structure with the argument's as each leaf. With has_aux a
+        pair of that and the auxiliary data.
 
     >>> import effx, effx.numpy as enp
     >>> print(effx.jacfwd(lambda x: enp.stack([x[0] * x[1], x[0] ** 2]))(enp.array([2., 3.])))

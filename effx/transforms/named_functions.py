@@ -56,7 +56,7 @@ class named_function(NamedFunction, Generic[P, R]):
         return f"<named_function {self.__name__}>"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls the function; a handler at work with a rule for it answers in its place."""
+        """Calls the function, or the rule of an installed handler for it."""
         what = "named_function"
         call = Invocation(what, self.fun, positional(what, self.fun, args, kwargs), ())
 

@@ -1,7 +1,4 @@
-"""`pmap`: a function of one member runs for all members at once, each on a device of its own.
-
-Never: know how one operation runs in parallel.
-"""
+"""`pmap`: runs a function on all replicas at once, each on its own device."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import index
@@ -49,20 +46,18 @@ def pmap(
     donate_argnums: "int | Iterable[int]" = (),
     global_arg_shapes: object = None,
 ) -> Jitted[P, R]:
-    """Returns a function that runs `fun` for all members of a batch at once, each on a device of its own.
-
-    What it computes is what `vmap` computes. The function is compiled as `jit` does it, once for all devices,
-    which run it together and talk to one another where collectives such as `effx.lax.psum` ask for it.
-    Results stay on the devices, one member's slice on each, and go into the next parallel map without a copy;
-    anywhere else they are gathered. Inside another parallel map, each member of the outer one has as many
-    devices as the inner one has members.
+    """Returns a function that runs `fun` on all replicas at once, each on its own device. It computes what
+    `vmap` computes. The function is compiled once for all devices, which run it together and communicate in
+    collectives such as `effx.lax.psum`. Results stay on the devices, one replica's slice on each, and go into
+    the next parallel map without a copy; elsewhere they are gathered. Inside another parallel map, each
+    replica of the outer one has as many devices as the inner one has replicas.
 
     Args:
         fun: takes and returns pytrees of arrays.
-        axis_name: a name for the members, for collectives.
-        in_axes: for each positional argument the axis that runs over the members, None for an argument that
-            all members share; an int for all, or a pytree prefix of the arguments. Negative axes count from
-            the end. Keyword arguments are mapped over axis 0.
+        axis_name: the axis name, for collectives.
+        in_axes: for each positional argument the mapped axis, None for a replicated argument; an int for all,
+            or a pytree prefix of the arguments. Negative axes count from the end. Keyword arguments are
+            mapped over axis 0.
         out_axes: likewise for the results, where the members' axis shall stand. None asks for a result that
             does not depend on the member.
         static_broadcasted_argnums: arguments that are part of the program; hashable, and the same for all.
@@ -160,16 +155,15 @@ def _is_axis(x: object) -> bool:
 @final
 @attrs.frozen(eq=False)
 class Mapping:
-    """What a user asked of one parallel map.
+    """The parameters of one parallel map.
 
     Attributes:
-        fun: what a member does.
-        axis_name: the members' axis's name.
-        in_axes, out_axes: where that axis stands.
+        fun: the function of a replica. axis_name: the name of the replicas' axis. in_axes, out_axes: the
+            index of that axis.
         static: numbers of the arguments that are no arrays.
         devices: ids of the devices, None for the first ones.
         backend: their platform.
-        axis_size: the number of members, if the user gave it.
+        axis_size: the number of replicas, if the user gave it.
         name, origin: of the function, for errors.
     """
 
@@ -273,7 +267,7 @@ class Mapping:
         return places
 
     def size(self, arrays: Sequence[Array], places: Sequence[int | None], tree: PyTree) -> int:
-        """Returns the number of members, for which there must be devices."""
+        """Returns the number of replicas, for which there must be devices."""
         mapped = [(i, x, p) for i, (x, p) in enumerate(zip(arrays, places, strict=True)) if p is not None]
         if not mapped and self.axis_size is None:
             raise TransformError(
@@ -292,7 +286,7 @@ class Mapping:
             )
         if size < 1:
             raise ShapeError(
-                f"pmap: {self.name} is mapped over an axis of size {size}; it needs at least one member"
+                f"pmap: {self.name} is mapped over an axis of size {size}; it needs at least one replica"
             )
         around = members_around()
         if self.devices is not None and around > 1:
@@ -306,7 +300,7 @@ class Mapping:
     def member(
         self, types: Sequence[ArrayType], tree: PyTreeDef, held: dict[int, Any], size: int
     ) -> tuple[Program, tuple[Array, ...], PyTreeDef]:
-        """Stages what one member does."""
+        """Stages the program of a replica."""
         out_tree: PyTreeDef | None = None
 
         def flat(arrays: list[Array]) -> Sequence[Array]:
@@ -323,18 +317,18 @@ class Mapping:
     def check_shared(
         self, program: Program, mapped_in: tuple[bool, ...], wanted: Sequence[int | None]
     ) -> None:
-        """Raises a ShapeError where a result that shall be the same for all members is not."""
+        """Raises a ShapeError if a result with `out_axes=None` differs between replicas."""
         if None not in wanted:
             return
         differs = varying(program, mapped_in, self.axis_name)
         for t, want, d in zip(program.out_types, wanted, differs, strict=True):
             if want is None and d:
                 raise ShapeError(
-                    f"pmap: out_axes is None for a result of {self.name} that differs between members: {t!r}"
+                    f"pmap: out_axes is None for a result of {self.name} that differs between replicas: {t!r}"
                 )
 
     def placed(self, x: Array, want: int | None) -> Array:
-        """Returns a result with the members' axis where the user wants it."""
+        """Returns a result with the replicas' axis at its index in `out_axes`."""
         if want is None:
             return x
         ndim = x.type.ndim

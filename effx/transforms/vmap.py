@@ -1,7 +1,4 @@
-"""`vmap`: a function of one member becomes a function of a batch.
-
-Never: know how one operation is batched.
-"""
+"""`vmap`: a function of one batch element becomes a function of a batch."""
 
 from __future__ import annotations
 
@@ -68,17 +65,16 @@ def vmap(
     axis_name: Hashable = None,
     axis_size: int | None = None,
 ) -> PyTree:
-    """Returns a function that does for a whole batch what `fun` does for one member.
+    """Returns a function that applies `fun` to each element of a batch at once.
 
     Args:
         fun: takes and returns pytrees of arrays.
-        in_axes: for each positional argument the axis that runs over the batch, None for an argument
-            that all members share; an int for all, or a pytree prefix of the arguments. Negative
-            axes count from the end. Keyword arguments are mapped over axis 0.
-        out_axes: likewise for the results, where the batch axis shall stand. None asks for a result
-            that does not depend on the member.
+        in_axes: for each positional argument the batch axis, None for an unbatched argument; an int for all,
+            or a pytree prefix of the arguments. Negative axes count from the end. Keyword arguments are
+            mapped over axis 0.
+        out_axes: likewise the batch axis of the results. None requires an unbatched result.
         axis_name: a name for the batch, for collectives such as `effx.lax.psum`.
-        axis_size: the number of members; needed only if no argument is mapped.
+        axis_size: the batch size; needed only if no argument is mapped.
 
     Returns:
         The batched function. Arguments have one axis more than `fun`'s where mapped, and so have
@@ -142,7 +138,7 @@ def vmap(
         assert out_tree is not None
         wanted = _axes("out_axes", out_axes, unflatten(out_tree, results))
         outputs = [
-            # What all members share goes out as it came, a Python number as a number.
+            # An unbatched result is returned unchanged, a Python number as a number.
             plain(given) if axis is None and want is None else _place(name, x, axis, want, size)
             for x, axis, want, given in zip(results, result_axes, wanted, returned, strict=True)
         ]
@@ -206,7 +202,7 @@ def _place(name: str, x: Array, axis: int | None, want: int | None, size: int) -
         return BroadcastInDim(shape, tuple([i for i in range(ndim) if i != place]))(x)
     if want is None:
         raise ShapeError(
-            f"vmap: out_axes is None for a result of {name} that differs between members: "
+            f"vmap: out_axes is None for a result of {name} that differs between batch elements: "
             f"{x.type!r} with batch axis {axis}"
         )
     ndim = x.type.ndim

@@ -121,7 +121,7 @@ ERRORS: list[tuple[Callable[[], Any], type[EffxError], str]] = [
     (
         lambda: effx.pmap(f, out_axes=None)(X),
         ShapeError,
-        "pmap: out_axes is None for a result of f that differs between members: f32[2]",
+        "pmap: out_axes is None for a result of f that differs between replicas: f32[2]",
     ),
     (
         lambda: effx.pmap(lambda x: lax.psum(x, "j"), axis_name="i")(X),
@@ -180,7 +180,7 @@ ERRORS: list[tuple[Callable[[], Any], type[EffxError], str]] = [
     (
         lambda: effx.pmap(f)(X[:0]),
         ShapeError,
-        "pmap: f is mapped over an axis of size 0; it needs at least one member",
+        "pmap: f is mapped over an axis of size 0; it needs at least one replica",
     ),
     (
         lambda: effx.jit(lambda x: (effx.pmap(f, devices=D[:4])(x), effx.pmap(f, devices=D[4:])(x)))(X),

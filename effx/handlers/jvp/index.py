@@ -74,8 +74,8 @@ def scatter(op: Scatter, primals: tuple[Array, ...], tangents: tuple[Tangent, ..
 
 
 def _set(op: Scatter, x: Array, indices: Array, updates: Array, dx: Array, du: Array) -> Array:
-    # With equal indices one update wins, which one is unspecified; the tangent must be that of
-    # the same update. So scatter the updates' numbers first, and read back who won each place.
+    # With equal indices one update wins, which one is unspecified; the tangent must be that of the same
+    # update. So scatter the updates' numbers first, and read back which one won at each index.
     number = _numbers(updates)
     zero = BroadcastInDim(x.type.shape, ())(scalar(0, number.type.dtype))
     winners = op(zero, indices, number)

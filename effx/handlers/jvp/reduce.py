@@ -122,8 +122,8 @@ def _moved(x: Array, axis: int, by: int, reverse: bool, fill: int) -> Array:
 def cumulative_extreme(
     op: r.Cumulative, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
-    # The tangent of the element that set the running extreme: its place is the running maximum of
-    # the places where x equals it.
+    # The tangent of the element that set the cumulative extreme: its index is the cumulative maximum of the
+    # indices where x equals it.
     (x,), (dx,) = primals, tangents
     y = op(x)
     assert dx is not None

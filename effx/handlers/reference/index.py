@@ -12,7 +12,7 @@ from effx.ir.ops.index import Gather, Scatter
 
 
 def _starts(op: Gather | Scatter, ndim: int, indices: Data, place: tuple[int, ...]) -> list[int]:
-    """The start along each axis of x that the vector at `place` of indices means; 0 where it names none."""
+    """The start along each axis of x from the vector at index `place`; 0 for axes without one."""
     start = [0] * ndim
     for entry, axis in zip(indices[place], op.start_index_map, strict=True):
         start[axis] = int(entry)
@@ -22,7 +22,7 @@ def _starts(op: Gather | Scatter, ndim: int, indices: Data, place: tuple[int, ..
 
 
 def _position(ndim: int, window_dims: tuple[int, ...], place: tuple[int, ...]) -> tuple[int | slice, ...]:
-    """The index that takes the whole window belonging to `place`."""
+    """The index of the whole window of `place`."""
     outer = iter(place)
     return tuple([slice(None) if i in window_dims else next(outer) for i in range(ndim)])
 
