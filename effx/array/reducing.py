@@ -1,7 +1,4 @@
-"""Reductions and cumulative reductions with NumPy's semantics; results are never weak.
-
-Never: reduce by a user's function; effx.lax.reduce does.
-"""
+"""Reductions and cumulative reductions with NumPy's semantics; results are never weak."""
 
 # The public names are NumPy's; inside this module they shadow the builtins on purpose.
 import builtins

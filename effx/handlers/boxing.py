@@ -159,7 +159,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             return self._without_rule(frame, op, arrays)
         rule, wants_site = found
         payloads = [x.payload if x.frame is frame else self.lift(x) for x in arrays]  # type: ignore[attr-defined]  # a value with a frame is a Box
-        # A rule is the handler's author's: all that it performs stands at the user's line.
+        # All operations that a rule performs have the user's line.
         before = source_in_force.get()
         try:
             source_in_force.set(current_source())

@@ -113,7 +113,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         found = self.rules.find(type(op))
         if found is None:
             return self._without_rule(frame, op, arrays)
-        # A rule is the handler's author's: all that it performs stands at the user's line.
+        # All operations that a rule performs have the user's line.
         before = source_in_force.get()
         try:
             source_in_force.set(current_source())

@@ -331,8 +331,8 @@ def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
 
     Args:
         operand: of any dtype, complex numbers by real and then by imaginary part.
-        axis: the axis to run along.
-        reverse: whether to run from the end.
+        axis: the axis to combine along.
+        reverse: whether to start at the end.
 
     Returns:
         An array of the operand's type.
@@ -354,8 +354,8 @@ def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
 
     Args:
         operand: of any dtype, complex numbers by real and then by imaginary part.
-        axis: the axis to run along.
-        reverse: whether to run from the end.
+        axis: the axis to combine along.
+        reverse: whether to start at the end.
 
     Returns:
         An array of the operand's type.

@@ -1,7 +1,4 @@
-"""Sorting, searching in sorted arrays, and counting.
-
-Never: define an order; `effx.families.sort` does.
-"""
+"""Sorting, searching in sorted arrays, and counting."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def apply(
         return None
     if any([x.frame is frame for x in constants]):
         raise closed_over(rules, "differentiated")
-    # What the rule performs stands where the user wrote it.
+    # Operations that the rule performs have the rule's own lines.
     before = source_in_force.get()
     try:
         source_in_force.set(None)

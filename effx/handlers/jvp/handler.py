@@ -91,7 +91,7 @@ class JVP(PayloadHandler):
             else:
                 primals.append(x)
                 tangents.append(None)
-        # A rule performs several operations: all stand at this one's place in the user's source.
+        # A rule performs several operations: all have this one's position in the user's source.
         if source_in_force.get() is not None:
             y, dy = found(op, tuple(primals), tuple(tangents))  # type: ignore[arg-type]  # the table pairs classes and rules
         else:

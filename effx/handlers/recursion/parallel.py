@@ -22,7 +22,7 @@ __all__ = ["flags_of", "inside"]
 
 
 def inside(handler: Handler, op: ParallelMap) -> Handler:
-    """Returns the handler for the body, where a name that the parallel map binds is not the handler's any more."""
+    """Returns the handler for the body, in which the parallel map's axis name is not the handler's."""
     if not any([name == op.axis_name for name, _ in handler.axes()]):
         return handler
     return attrs.evolve(handler, axis_name=None)  # type: ignore[misc]  # handlers are attrs classes

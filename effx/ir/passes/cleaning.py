@@ -12,7 +12,7 @@ __all__ = ["common_subexpressions", "dead_code"]
 
 
 def dead_code(program: Program) -> Program:
-    """Removes equations whose results nothing reads, unless each occurrence counts.
+    """Removes equations whose results are not used, unless each occurrence counts.
 
     >>> from effx.ir.text import parse_program
     >>> print(dead_code(parse_program("f(a: f32[]) { b: f32[] = sin a\\n c: f32[] = cos a\\n return c }")))

@@ -71,8 +71,8 @@ class Closed:
         return self.staged.program.out_types
 
 
-# Weak in the functions, so that a program lives as long as the function that it came from. Nothing in a
-# Closed refers back to the function.
+# Weak in the functions, so that a program lives as long as its function. Nothing in a Closed refers to the
+# function.
 _known: WeakStore[Function, dict[Hashable, Closed]] = WeakStore()
 
 
