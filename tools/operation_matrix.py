@@ -17,7 +17,6 @@ from effx.handlers import linear, transpose
 from effx.handlers.jvp import JVP
 from effx.handlers.recursion import staging
 from effx.handlers.reference import Reference
-from effx.handlers.reference import control as reference_programs
 from effx.handlers.vmap import Vmap
 from effx.ir.catalogue import Kind, operation_classes
 from effx.ir.ops.base import Linear
@@ -68,10 +67,8 @@ REASONS: dict[str, Callable[[Kind], str]] = {
 def cell(column: str, kind: Kind) -> str:
     """Returns what a handler does with an operation; "" if nothing is known."""
     table = TABLES[column]
-    if issubclass(kind, HigherOrder):
-        if column == "reference":
-            table = reference_programs.rules
-        elif column in ("jvp", "vmap") and table.origin(kind) is None and staging.rules.origin(kind):
+    if issubclass(kind, HigherOrder) and table.origin(kind) is None:
+        if column == "reference" or (column in ("jvp", "vmap") and staging.rules.origin(kind)):
             return "recursion"
     if column == "reference" and issubclass(kind, Collective):
         return "none: the host has no axes"

@@ -319,17 +319,19 @@ def _index_array(entry: Any, n: int, mode: str) -> "Array":
         data = np.asarray(array.value)
         if mode == "wrap":
             data = np.mod(data, np.asarray(n).astype(np.promote_types(data.dtype, np.min_scalar_type(n))))
-        elif t.kind == "u":
-            data = np.minimum(data, np.uint64(n))
-        data = data.astype(np.int64)
-        counted = np.clip(np.where(data < 0, data + n, data), -1, n)
-        return host_array(counted.astype(np.int32 if n < 2**31 else np.int64))
+        dtype = np.int32 if n < 2**31 else np.int64
+        counted = np.where(data < 0, data + np.asarray(n, np.int64), data) if t.kind == "i" else data
+        # What the dtype cannot hold becomes its largest or smallest value, which is out of range too.
+        limits = np.iinfo(dtype)
+        bottom = 0 if counted.dtype.kind == "u" else limits.min
+        top = min(limits.max, np.iinfo(counted.dtype).max)
+        return host_array(np.clip(counted, bottom, top).astype(dtype))
     if t.kind == "u":
-        if (
-            dtypes.bits(t.dtype) >= 32
-        ):  # values beyond int32 are first clipped to n, which is out of range too
-            array = arithmetic.remainder(array, n) if mode == "wrap" else arithmetic.minimum(array, n)
-        array = convert(array, dtypes.int32 if n < 2**31 else dtypes.canonicalize(dtypes.int64))
+        wide = dtypes.int32 if n < 2**31 else dtypes.canonicalize(dtypes.int64)
+        if dtypes.bits(t.dtype) >= dtypes.bits(wide):
+            top = int(dtypes.iinfo(wide).max)
+            array = arithmetic.remainder(array, n) if mode == "wrap" else arithmetic.minimum(array, top)
+        array = convert(array, wide)
     elif dtypes.bits(t.dtype) < 32:
         array = convert(array, dtypes.int32)
     if mode == "wrap":

@@ -395,7 +395,7 @@ class Function(Generic[P, R]):
         """
         others: dict[tuple[object, ...], Callable[..., R]] = {}
 
-        def miss(*args: Any, **kwargs: Any) -> tuple[R, FastPath | None, bool]:
+        def miss(*args: P.args, **kwargs: P.kwargs) -> tuple[R, FastPath | None, bool]:
             try:
                 if not presence.anywhere():
                     return self.miss(*args, **kwargs)

@@ -71,7 +71,8 @@ def indices(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
         elif kind == "mask":
             mask = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)), bool)
             if parts and any(isinstance(p, np.ndarray | list) for p in parts):
-                continue  # masks beside arrays must have as many true elements as these
+                parts.append(slice(None))  # masks beside arrays must have as many true elements as these
+                continue
             parts.append(mask)
             batch = (int(mask.sum()),)
         else:
@@ -81,7 +82,8 @@ def indices(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
             array = np.array(flat, np.int32).reshape(batch)
             parts.append(array.tolist() if kind == "list" and batch in [(2,), (0,)] else array)
     if draw(st.booleans()):  # in the middle it may only stand for no axes, which keeps the others' sizes
-        parts.insert(draw(st.integers(0, len(parts))) if axis == len(shape) else len(parts), Ellipsis)
+        taken = sum(p is not None and type(p) is not bool for p in parts)
+        parts.insert(draw(st.integers(0, len(parts))) if taken == len(shape) else len(parts), Ellipsis)
     return tuple(parts)
 
 
