@@ -60,16 +60,24 @@ class Plan:
     Attributes:
         shape: that of x with the new axes of size 1 for `None`.
         entries: for each of these axes a Slicing, an int, or an integer array.
+        gap: the axis before which an Ellipsis stands for no axes; it parts advanced indices all the same.
     """
 
     shape: Shape
     entries: list[Entry]
+    gap: int | None = None
 
     def arrays(self) -> list[int]:
         """The axes indexed by arrays, or by ints beside an array: NumPy's advanced indices."""
         if not any(not isinstance(e, Slicing | int) for e in self.entries):
             return []
         return [i for i, e in enumerate(self.entries) if not isinstance(e, Slicing)]
+
+    def are_adjacent(self, advanced: list[int]) -> bool:
+        """Says whether nothing stands between advanced indices; their axes then stay where they are."""
+        first, last = advanced[0], advanced[-1]
+        parted = self.gap is not None and first < self.gap <= last
+        return advanced == list(range(first, last + 1)) and not parted
 
 
 @final
@@ -149,7 +157,7 @@ def normalize(x: "Array", index: Any, mode: str | None = None) -> Plan:
         shape.append(n)
         entries.append(_entry(part, n, axis, x, mode))
         axis += 1
-    return Plan(tuple(shape), entries)
+    return Plan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
 
 
 def _entry(part: Any, n: int, axis: int, x: "Array", mode: str | None) -> Entry:
@@ -230,8 +238,7 @@ def read(x: "Array", plan: Plan, mode: str, fill_value: "Number | None") -> "Arr
     if all(not a.type.shape for a in arrays) and mode in ("clip", "promise_in_bounds"):
         return _read_block(x, advanced, arrays)
     shape = broadcast_shapes(*[a.type.shape for a in arrays])
-    adjacent = advanced == list(range(advanced[0], advanced[-1] + 1))
-    place = advanced[0] if adjacent else 0
+    place = advanced[0] if plan.are_adjacent(advanced) else 0
     starts = concatenate([expand_dims(broadcast_to(a, shape), -1) for a in arrays], -1)
     window = x.type.ndim - len(advanced)
     offset_dims = tuple([i for i in range(window + len(shape)) if not place <= i < place + len(shape)])
@@ -369,12 +376,12 @@ def write(
     lookup = "wrap" if mode == "wrap" else "drop"
     arrays = {a: _index_array(plan.entries[a], plan.shape[a], lookup) for a in advanced}
     batch = broadcast_shapes(*[a.type.shape for a in arrays.values()]) if arrays else ()
-    adjacent = bool(advanced) and advanced == list(range(advanced[0], advanced[-1] + 1))
 
     # The axes of x[index], in order: None stands for the index arrays' axes.
     order: list[int | None] = [i for i, e in enumerate(plan.entries) if isinstance(e, Slicing)]
     if advanced:
-        order.insert(sum(1 for i in order if i is not None and i < advanced[0]) if adjacent else 0, None)
+        before = sum(1 for i in order if i is not None and i < advanced[0])
+        order.insert(before if plan.are_adjacent(advanced) else 0, None)
 
     shape: list[int] = []
     window_dims: list[int] = []
