@@ -67,9 +67,9 @@ REASONS: dict[str, Callable[[Kind], str]] = {
 def cell(column: str, kind: Kind) -> str:
     """Returns what a handler does with an operation; "" if nothing is known."""
     table = TABLES[column]
-    if issubclass(kind, HigherOrder) and table.origin(kind) is None:
-        if column == "reference" or (column in ("jvp", "vmap") and staging.rules.origin(kind)):
-            return "recursion"
+    goes_inside = column == "reference" or (column in ("jvp", "vmap") and staging.rules.origin(kind))
+    if issubclass(kind, HigherOrder) and table.origin(kind) is None and goes_inside:
+        return "recursion"
     if column == "reference" and issubclass(kind, Collective):
         return "none: the host has no axes"
     origin = table.origin(kind)

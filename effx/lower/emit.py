@@ -34,9 +34,31 @@ Rule = Callable[["Body", O, tuple[Atom, ...], tuple[Var, ...]], "str | tuple[str
 rules: RuleTable[Rule[Operation[object]]] = RuleTable("stablehlo")
 
 
-def emits(*kinds: type[O]) -> Callable[[Rule[O]], Rule[O]]:
-    """Registers how operation classes look in StableHLO; the rule returns the names of the results."""
-    return rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+_of_platform: dict[str, RuleTable[Rule[Operation[object]]]] = {}
+
+
+def rules_for(platform: str) -> RuleTable[Rule[Operation[object]]]:
+    """Returns the rules of a platform: its own before those of all."""
+    return _of_platform.get(platform, rules)
+
+
+def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], Rule[O]]:
+    """Registers how operation classes look in StableHLO; the rule returns the names of the results.
+
+    Args:
+        kinds: the classes.
+        platform: "cpu", "cuda", "rocm" or "tpu" for a form that only it has; None for all.
+
+    Raises:
+        BackendError: there is no such platform.
+    """
+    table = rules
+    if platform is not None:
+        if platform not in PLATFORMS:
+            raise BackendError(f"emits: platform must be one of {', '.join(PLATFORMS)}, got {platform!r}")
+        table = _of_platform.setdefault(platform, RuleTable(f"stablehlo of {platform}", rules))
+    return table.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def constant_text(value: Scalar, t: ArrayType) -> str:
@@ -260,7 +282,7 @@ class Body:
     def equations(self, equations: Sequence[Equation]) -> None:
         """Writes equations in order."""
         names = self.names
-        find = rules.find
+        find = rules_for(self.module.platform).find
         locate = self.module.location
         fenced = fences(equations) if self.module.platform == "cpu" else NONE
         for equation in equations:

@@ -20,11 +20,13 @@ from effx.errors import BackendError, NoRuleError
 from effx.handling import (
     ArrayOperation,
     ArrayType,
+    Atom,
     Body,
     Linear,
     Reference,
     TupleOperation,
     Unary,
+    Var,
     array_type,
     decomposes,
     emits,
@@ -275,3 +277,36 @@ def test_operations_of_one_operand_may_have_parameters() -> None:
     text = str(effx.make_jaxpr(lambda v: Swish(1.0)(v) + Swish(2.0)(v) + Swish(1.0)(v))(1.0))
     assert "swish" in text
     assert "2.0" in text
+
+
+def test_a_platform_has_a_form_of_its_own() -> None:
+    """The form for all serves the others; a platform that does not exist is refused."""
+
+    class Twice(Unary):
+        __slots__ = ()
+        kinds = "f"
+
+    @emits(Twice)
+    def added(body: Body, op: Twice, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+        x = body.name(inputs[0])
+        return body.line(f"stablehlo.add {x}, {x} : {inputs[0].type.mlir}")
+
+    @emits(Twice, platform="cuda")
+    def multiplied(body: Body, op: Twice, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+        t = inputs[0].type
+        return body.line(f"stablehlo.multiply {body.name(inputs[0])}, {body.constant(2.0, t)} : {t.mlir}")
+
+    traced = effx.jit(lambda x: Twice()(x)).trace(enp.float32(3.0))
+    for platform, line in (
+        ("cpu", "stablehlo.add"),
+        ("cuda", "stablehlo.multiply"),
+        ("tpu", "stablehlo.add"),
+    ):
+        text = traced.lower(platforms=(platform,)).as_text()
+        assert line in text
+        assert ("stablehlo.add" in text) != ("stablehlo.multiply" in text)
+    assert float(Twice()(enp.float32(3.0))) == 6.0
+    with pytest.raises(
+        BackendError, match=r"^emits: platform must be one of cpu, cuda, rocm, tpu, got 'vulkan'"
+    ):
+        emits(Twice, platform="vulkan")
