@@ -5,6 +5,7 @@ Never: be installed; it is where every stack ends.
 
 import importlib
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import TypeVar, cast, final
 
 import attrs
@@ -36,8 +37,7 @@ R = TypeVar("R")
 
 Kernel = Callable[..., object]
 
-_kernels: dict[Operation[object], Kernel] = {}
-CAPACITY = 8192
+CAPACITY = 8192  # of kernels that are kept: those used last
 
 
 @final
@@ -48,11 +48,9 @@ class Evaluate(Handler):
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Runs one operation on concrete arrays."""
         # Every eager operation passes here: no cast(), which costs 30 ns.
-        kernel = _kernels.get(op)
-        if kernel is None:
-            if isinstance(op, HigherOrder):
-                return _run(op, operands)  # type: ignore[arg-type, return-value]  # arrays
-            kernel = _kernel(op)
+        if op.multiple and isinstance(op, HigherOrder):
+            return _run(op, operands)  # type: ignore[arg-type, return-value]  # arrays
+        kernel = _kernel(op)
         for x in operands:
             if type(x) is not ConcreteArray:
                 return kernel(*[on_device(x) for x in operands])  # type: ignore[arg-type, return-value]  # arrays
@@ -107,13 +105,12 @@ def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     return tuple(run_closed(alone(op), arrays))
 
 
+@lru_cache(maxsize=CAPACITY)
 def _kernel(op: Operation[object]) -> Kernel:
     if not are_optional(op.effects):
         raise unbound(op.name, op.effects)
     if type(op) is Slice and all([s == 1 for s in op.strides]):
         return _cut(op)
-    if len(_kernels) >= CAPACITY:
-        _kernels.clear()
 
     def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
         device, committed = device_for(op.name, arrays)
@@ -130,15 +127,13 @@ def _kernel(op: Operation[object]) -> Kernel:
         result = tuple(results) if op.multiple else results[0]
         return result, fast_path(executable, result) if executable.takes_as_is(arrays) else None, False
 
-    kernel = _kernels[op] = fast_function(op.name, miss, miss)
-    return kernel
+    return fast_function(op.name, miss, miss)
 
 
 def _cut(op: Slice) -> Kernel:
     """Cuts a block out at a start that is an operand, so that x[0], x[1], … share one compiled kernel.
 
-    Staged programs keep their static slices, of which XLA knows more. The kernel is not kept: it is quickly
-    made, and every index would have one.
+    Staged programs keep their static slices, of which XLA knows more.
     """
     block = DynamicSlice(tuple([b - a for a, b in zip(op.start, op.limit, strict=True)]))
     index = array_type(int32 if max(op.limit, default=0) < 2**31 else int64)
@@ -147,8 +142,7 @@ def _cut(op: Slice) -> Kernel:
     def cut(x: ConcreteArray) -> object:
         x._check_alive(op.name)
         op.infer(x.type)  # refuses a start out of bounds, which a dynamic slice would move
-        kernel = _kernels.get(block) or _kernel(block)
-        return kernel(x, *starts)
+        return _kernel(block)(x, *starts)
 
     return cut
 

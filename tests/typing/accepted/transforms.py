@@ -21,6 +21,7 @@ class M(Size): ...
 class N(Size): ...
 
 
+@effx.tree_util.register_dataclass
 @dataclass
 class Params:
     w: Array
