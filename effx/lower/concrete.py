@@ -171,7 +171,8 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     def bury(self) -> None:
         """Forgets a buffer whose memory is gone."""
-        if self.buffer.is_deleted():
+        buffer: object = self.buffer
+        if type(buffer) is not Gone and self.buffer.is_deleted():
             if id(self.buffer) in constants:
                 for listener in losses:
                     listener()

@@ -302,8 +302,8 @@ class Function(Generic[P, R]):
         concrete = [as_concrete(x) if donated else on_device(x) for x, donated in pairs]
         # Arguments may be needed again to find the operation that gave NaN: these are freed afterwards.
         consumed = entry.donated if debugging() else (False,) * len(concrete)
+        self.check(entry, concrete)
         executable = self.executable(entry, concrete)
-        self.check(entry, executable, concrete)
         settled = executable.takes_as_is(concrete) and not debugging()
         settled = settled and (all([type(x) is ConcreteArray for x in leaves]) or reads_scalars())
         results = executable.run(concrete)
@@ -317,7 +317,7 @@ class Function(Generic[P, R]):
         result: R = entry.out_tree.unflatten(results)
         return result, fast_path(executable, result) if settled else None, False
 
-    def check(self, entry: Entry, executable: Executable, arrays: list[ConcreteArray]) -> None:
+    def check(self, entry: Entry, arrays: list[ConcreteArray]) -> None:
         """Checks that no array is gone, and that none is donated that the function needs itself.
 
         Raises:
@@ -325,14 +325,15 @@ class Function(Generic[P, R]):
         """
         for x in arrays:
             x._check_alive(self.name)
-        for c in entry.captured:
-            if type(c) is ConcreteArray and c.is_deleted():
+        captured = [c for c in entry.captured if type(c) is ConcreteArray]
+        for c in captured:
+            if c.is_deleted():
                 raise DonatedArrayError(
                     f"{self.what}: {self.name} closes over the array {c.type!r}, which is gone: it was donated to a "
                     f"computation or deleted; keep a copy, or pass it as an argument"
                 )
         for x, donated in zip(arrays, entry.donated, strict=True):
-            if donated and any([x.buffer is c for c in executable.constants]):
+            if donated and any([x.buffer is c.buffer for c in captured]):
                 raise DonatedArrayError(
                     f"{self.what}: {self.name} closes over the array {x.type!r} that it is given as a donated "
                     f"argument; donate a copy, or leave it out of donate_argnums"
@@ -428,7 +429,7 @@ class Function(Generic[P, R]):
         """Raises an error that says what C++ does not: which array is gone or donated twice."""
         entry, arrays, _ = self.prepare(args, kwargs)
         concrete = [as_concrete(x) for x in arrays]
-        self.check(entry, self.executable(entry, concrete), concrete)
+        self.check(entry, concrete)
 
     def guard(self, call: Callable[..., R]) -> Callable[P, R]:
         """Wraps the function where C++ alone would leave users with puzzles."""
