@@ -7,9 +7,9 @@ PIP_FLAGS ?= --quiet --disable-pip-version-check
 empty :=
 comma := ,
 GUARDED_PACKAGES := $(subst $(empty) ,$(comma),$(addprefix effx., \
-  array dtypes effects errors flags handlers handling ir lax lower nn numpy random \
+  array caching dtypes effects errors families flags handlers handling ir lax lower nn numpy presence random \
   $(addprefix transforms.,arguments checkpoint closures custom_batching custom_call custom_derivatives \
-    custom_rules forward_backward gradients jacobians jit named_functions naming placement pmap signatures stages \
+    custom_rules forward_backward gradients jacobians jit named_functions naming options placement pmap signatures stages \
     staging vmap)))
 
 SOURCES := effx tests property_tests benchmarks examples tools stubs
