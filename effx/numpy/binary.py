@@ -212,7 +212,7 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) 
 
 
 _ATAN2, _NEXT_AFTER = e.Atan2(), e.NextAfter()
-_EXP, _LOG1P, _SQRT = e.Exp(), e.Log1p(), e.Sqrt()
+_EXP, _LOG, _LOG1P, _SQRT = e.Exp(), e.Log(), e.Log1p(), e.Sqrt()
 
 
 def arctan2(y: Operand, x: Operand, /) -> Array:
@@ -256,6 +256,11 @@ def logaddexp(x: Operand, y: Operand, /) -> Array:
     0.6931
     """
     a, b = arithmetic.promote_inexact(x, y)
+    if a.type.kind == "c":
+        # The logarithm's principal value; the larger real part is taken out of both, unless it is infinite.
+        size = perform(arithmetic.MAX, (perform(arithmetic.REAL, (a,)), perform(arithmetic.REAL, (b,))))
+        out = convert(arithmetic.where(abs(size) < math.inf, size, 0.0), a.type.dtype)
+        return perform(_LOG, (perform(_EXP, (a - out,)) + perform(_EXP, (b - out,)),)) + out
     # Where both are equal, the derivatives of this term, (1, 0), and of the other, (-1/2, 1/2), sum to
     # halves.
     high = arithmetic.where(a < b, b, a)
@@ -284,6 +289,8 @@ def heaviside(x: Operand, y: Operand, /) -> Array:
     0.0
     """
     a, b = arithmetic.promote_inexact(x, y)
+    if a.type.kind == "c":
+        raise DTypeError(f"heaviside: takes real numbers only, got {a.type!r} and {b.type!r}")
     zero, one = scalar(0, a.type.dtype, a.type.weak), scalar(1, a.type.dtype, a.type.weak)
     step = arithmetic.where(a < zero, zero, arithmetic.where(a > zero, one, a))
     return arithmetic.where(a == zero, b, step)

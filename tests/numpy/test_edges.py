@@ -13,6 +13,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
+from effx.errors import DTypeError
 
 inf, nan = np.inf, np.nan
 Z = np.asarray([0j, complex(inf, nan), complex(nan, -inf), complex(-inf, 1), complex(3, 4)], np.complex64)
@@ -85,3 +86,16 @@ def test_sine_and_cosine_of_complex_numbers_at_infinity_and_on_the_axes(name: st
     for part in ("real", "imag"):
         np.testing.assert_allclose(getattr(got, part), getattr(expected, part), rtol=rtol)
         np.testing.assert_array_equal(np.signbit(getattr(got, part)), np.signbit(getattr(expected, part)))
+
+
+def test_logaddexp_of_complex_numbers() -> None:
+    """The principal value of the logarithm of the sum, without overflow."""
+    rng = np.random.default_rng(3)
+    z, w = [(rng.normal(size=20) * 2 + 1j * rng.normal(size=20)).astype(np.complex64) for _ in range(2)]
+    np.testing.assert_allclose(enp.logaddexp(z, w), np.log(np.exp(z) + np.exp(w)), rtol=2e-5)
+    np.testing.assert_allclose(enp.logaddexp2(z, w), np.log(2.0**z + 2.0**w) / np.log(2.0), rtol=2e-5)
+    np.testing.assert_allclose(
+        enp.logaddexp(z + 200, w + 200), np.log(np.exp(z) + np.exp(w)) + 200, rtol=1e-5
+    )
+    with pytest.raises(DTypeError, match=r"^heaviside: takes real numbers only, got c64\[20\] and c64\[20\]"):
+        enp.heaviside(z, w)
