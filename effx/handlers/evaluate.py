@@ -137,7 +137,7 @@ def _cut(op: Slice) -> Kernel:
     """
     block = DynamicSlice(tuple([b - a for a, b in zip(op.start, op.limit, strict=True)]))
     index = array_type(int32 if max(op.limit, default=0) < 2**31 else int64)
-    starts = [as_concrete(HostArray(a, index)) for a in op.start]
+    starts = [on_device(HostArray(a, index)) for a in op.start]
 
     def cut(x: ConcreteArray) -> object:
         x._check_alive(op.name)
