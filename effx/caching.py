@@ -62,7 +62,7 @@ def _parts(value: object) -> tuple[object, ...] | None:
     return tuple([getattr(value, name) for name in compared])
 
 
-def exact(value: Hashable) -> Hashable:
+def exact(value: object) -> Hashable:
     """Returns a key that is equal for values of the same types and bits only: 1, 1.0 and True differ, 0.0 and -0.0 do.
 
     >>> exact(0.0) == exact(-0.0), exact((1,)) == exact((True,)), exact(float("nan")) == exact(float("nan"))
