@@ -34,7 +34,7 @@ from tqdm import tqdm
 import effx
 import effx.numpy as enp
 from effx import Array
-from effx.handlers.boxing import BoxHandler
+from effx.handlers.authoring.boxing import BoxHandler
 from effx.ir.ops.base import Monotone
 from effx.ir.ops.elementwise import Add
 from effx.ir.ops.linalg import DotGeneral

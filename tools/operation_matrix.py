@@ -13,7 +13,8 @@ from typing import Any
 
 import effx.lower.stablehlo  # noqa: F401  # registers the rules
 from effx.effects import RuleTable
-from effx.handlers import linear, transpose
+from effx.handlers import transpose
+from effx.handlers.linear.partial_eval import splitters
 from effx.handlers.jvp import JVP
 from effx.handlers.recursion import staging
 from effx.handlers.reference import Reference
@@ -93,7 +94,7 @@ def render() -> str:
     split = [
         k.name
         for k in operation_classes()
-        if issubclass(k, HigherOrder) and linear.splitting.splitters.find(k)
+        if issubclass(k, HigherOrder) and splitters.find(k)
     ]
     return (
         HEAD.replace("SPLIT", ", ".join(split))

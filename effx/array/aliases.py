@@ -10,7 +10,7 @@ from effx.array.described import HostData, Number, SupportsArray
 from effx.array.parameters import DT
 from effx.array.values import Array
 
-__all__ = ["AnyRank", "Axis", "MatrixTurns", "Numeric", "Operand", "Other", "Scalar", "Turns"]
+__all__ = ["AnyRank", "Axis", "MatrixTransposable", "Numeric", "Operand", "Other", "Scalar", "Transposable"]
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -35,7 +35,7 @@ Operand: TypeAlias = Array | Other
 Axis: TypeAlias = int | Sequence[int] | None
 
 
-class Turns(Protocol[R_co]):
+class Transposable(Protocol[R_co]):
     """The type of `x.T`: a property cannot be overloaded, but this method can."""
 
     if TYPE_CHECKING:  # at run time arrays have no such method
@@ -43,7 +43,7 @@ class Turns(Protocol[R_co]):
         def _turned(self) -> R_co: ...
 
 
-class MatrixTurns(Protocol[R_co]):
+class MatrixTransposable(Protocol[R_co]):
     """The type of `x.mT`."""
 
     if TYPE_CHECKING:

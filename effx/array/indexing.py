@@ -54,7 +54,7 @@ Entry = Any
 
 @final
 @attrs.define
-class Plan:
+class IndexPlan:
     """A normalised index.
 
     Attributes:
@@ -96,7 +96,7 @@ class Chosen:
     size: int | None
 
 
-def normalize(x: "Array", index: Any, mode: str | None = None) -> Plan:
+def normalize(x: "Array", index: Any, mode: str | None = None) -> IndexPlan:
     """Resolves an index to one entry for each axis.
 
     Args:
@@ -157,7 +157,7 @@ def normalize(x: "Array", index: Any, mode: str | None = None) -> Plan:
         shape.append(n)
         entries.append(_entry(part, n, axis, x, mode))
         axis += 1
-    return Plan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
+    return IndexPlan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
 
 
 def _entry(part: Any, n: int, axis: int, x: "Array", mode: str | None) -> Entry:
@@ -227,7 +227,7 @@ def getitem(x: "Array", index: Any) -> "Array":
     return read(x, normalize(x, index), "promise_in_bounds", None)
 
 
-def read(x: "Array", plan: Plan, mode: str, fill_value: "Number | None") -> "Array":
+def read(x: "Array", plan: IndexPlan, mode: str, fill_value: "Number | None") -> "Array":
     """Reads the elements of a plan."""
     advanced = plan.arrays()
     x = _read_slices(reshape(x, plan.shape), plan, advanced)
@@ -279,7 +279,7 @@ def _default_fill(x: "Array") -> "Number":
     return int(info.min) if kind == "i" else int(info.max)
 
 
-def _read_slices(x: "Array", plan: Plan, advanced: list[int]) -> "Array":
+def _read_slices(x: "Array", plan: IndexPlan, advanced: list[int]) -> "Array":
     start, limit, strides, flips = [], [], [], []
     for axis, (n, e) in enumerate(zip(plan.shape, plan.entries, strict=True)):
         if axis in advanced:
@@ -636,7 +636,7 @@ def take(
     which = as_operand(indices)
     if which.type.kind not in "iu":
         raise IndexingError(f"take: indices must be integers, got {which.type!r}")
-    plan = Plan(x.type.shape, [Slicing(0, n, 1) for n in x.type.shape])
+    plan = IndexPlan(x.type.shape, [Slicing(0, n, 1) for n in x.type.shape])
     plan.entries[place] = which
     return read(x, plan, mode or "fill", fill_value)
 

@@ -321,12 +321,12 @@ class Array(Computed[DT, Unpack[Dims]], Generic[DT, Unpack[Dims]]):
         def _matrix_turned(self) -> Array: ...
 
     @property
-    def T(self: Turns[A]) -> A:
+    def T(self: Transposable[A]) -> A:
         """The array with its axes reversed."""
         return shaping.transpose(self, None)  # type: ignore[arg-type, return-value]  # `self` is an array
 
     @property
-    def mT(self: MatrixTurns[A]) -> A:
+    def mT(self: MatrixTransposable[A]) -> A:
         """The array with its last two axes exchanged."""
         return shaping.matrix_transpose(self)  # type: ignore[arg-type, return-value]  # as above
 
@@ -583,6 +583,15 @@ class Array(Computed[DT, Unpack[Dims]], Generic[DT, Unpack[Dims]]):
 
 # The siblings need the classes above, and the methods above need the siblings.
 # isort: off
-from effx.array.aliases import AnyRank, Axis, MatrixTurns, Numeric, Operand, Other, Scalar, Turns  # noqa: E402
+from effx.array.aliases import (  # noqa: E402
+    AnyRank,
+    Axis,
+    MatrixTransposable,
+    Numeric,
+    Operand,
+    Other,
+    Scalar,
+    Transposable,
+)
 from effx.array import arithmetic, indexing, reducing, shaping  # noqa: E402
 from effx.array.operators import binary, operator, ordered  # noqa: E402

@@ -7,10 +7,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from effx.handlers import batch as batch
-    from effx.handlers import differentiate as differentiate
+    from effx.handlers import jvp as jvp
+    from effx.handlers import linear as linear
+    from effx.handlers import linearize as linearize
+    from effx.handlers import transpose as transpose
+    from effx.handlers import vmap as vmap
 
-__all__ = ["batch", "differentiate"]
+__all__ = ["jvp", "linear", "linearize", "transpose", "vmap"]
 
 
 def __getattr__(name: str) -> object:

@@ -15,10 +15,9 @@ from effx.array import Array
 from effx.array.indexing import getitem
 from effx.array.promotion import zeros
 from effx.effects import Handler, no_rule
-from effx.handlers.batch import batch
 from effx.handlers.stage import run_program
 from effx.handlers.vmap import Vmap
-from effx.handlers.vmap.handler import materialize, to_front
+from effx.handlers.vmap.handler import batch, materialize, to_front
 from effx.ir.ops.control import Cond, HigherOrder, Scan, While
 from effx.ir.ops.custom import CustomTangent
 from effx.ir.ops.parallel import ParallelMap

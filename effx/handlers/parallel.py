@@ -12,26 +12,26 @@ from effx.ir.ops.collective import UNNAMED, AxisEffect, AxisName
 from effx.ir.program import Staged
 from effx.ir.types import ArrayType
 
-__all__ = ["Members", "members_around", "stage_member"]
+__all__ = ["Replicas", "replicas_around", "stage_replica"]
 
 
 @final
 @attrs.frozen
-class Members(Handler):
+class Replicas(Handler):
     """Binds the axis of a parallel map while a replica's program is staged; staging records the operations.
 
     Attributes:
         size: the number of replicas. axis_name: the axis of their collectives.
     """
 
-    name = "members"
+    name = "replicas"
     size: int
     axis_name: AxisName = UNNAMED
 
     def describe(self) -> str:
         """Names the handler with its parameters."""
         name = "" if self.axis_name == UNNAMED else f", axis_name={self.axis_name!r}"
-        return f"members(axis_size={self.size}{name})"
+        return f"replicas(axis_size={self.size}{name})"
 
     def axes(self) -> tuple[tuple[AxisName, int], ...]:
         """The axis of the map."""
@@ -42,18 +42,18 @@ class Members(Handler):
         return AxisEffect(self.axis_name) in effects
 
 
-def members_around() -> int:
+def replicas_around() -> int:
     """Returns the number of replicas of all surrounding parallel maps: of devices in use."""
     frame: Frame | None = current_frame()
     count = 1
     while frame is not None:
-        if type(frame.handler) is Members:
+        if type(frame.handler) is Replicas:
             count *= frame.handler.size
         frame = frame.outer
     return count
 
 
-def stage_member(
+def stage_replica(
     function: Callable[[list[Array]], Sequence[Array]],
     types: Sequence[ArrayType],
     size: int,
@@ -71,5 +71,5 @@ def stage_member(
         name: the program's name.
         origin: the user's function, for errors.
     """
-    with handle(Members(size, axis_name), origin):
+    with handle(Replicas(size, axis_name), origin):
         return stage(function, types, name, "", origin)

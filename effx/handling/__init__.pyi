@@ -10,18 +10,18 @@ from effx.effects import (
     isolated,
     perform,
 )
-from effx.handlers.analysis import Backward, Forward, Place, places
-from effx.handlers.boxing import BoxHandler
-from effx.handlers.coverage import Coverage, coverage
-from effx.handlers.decomposing import decompose
-from effx.handlers.intercepting import InterceptHandler
+from effx.handlers.authoring.analysis import Backward, Forward, Place, places
+from effx.handlers.authoring.boxing import BoxHandler
+from effx.handlers.authoring.coverage import Coverage, coverage
+from effx.handlers.authoring.decomposing import decompose
+from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.jvp.handler import Tangent, rule as jvp_rule, tangent_of, tuple_rule as jvp_tuple_rule
-from effx.handlers.masking import mask
+from effx.handlers.authoring.masking import mask
 from effx.handlers.reference.handler import Reference
 from effx.handlers.reference.handler import rule as reference_rule
 from effx.handlers.reference.handler import tuple_rule as reference_tuple_rule
-from effx.handlers.ruled import Default
-from effx.handlers.sites import Site
+from effx.handlers.authoring.rule_handler import Default
+from effx.handlers.authoring.site import Site
 from effx.handlers.transpose.handler import rule as transpose_rule
 from effx.handlers.transpose.handler import tuple_rule as transpose_tuple_rule
 from effx.handlers.vmap.handler import Vmap, materialize

@@ -19,9 +19,9 @@ import effx.handlers.evaluate  # noqa: F401 - the outermost handler
 from effx.laws.arrays import array_of, array_shapes, array_types, arrays, pytrees
 from effx.laws.checks import Report, check_handler, check_operation, check_rules, check_transform, laws_of
 from effx.laws.comparing import same
+from effx.laws.control_oracle import python_form
 from effx.laws.operations import operations, register
 from effx.laws.programs import CONSTRUCTS, TypedProgram, cases, points, programs
-from effx.laws.python_forms import python_form
 from effx.laws.registry import AREAS, LAWS, Law, LawError, NotApplicable, Outcome, law
 from effx.laws.stacks import LAYERS, Stack, handlers
 

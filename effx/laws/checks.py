@@ -15,8 +15,8 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.errors import EffxError, TransformError
 from effx.flags import enable_x64
-from effx.handlers.boxing import BoxHandler
-from effx.handlers.intercepting import InterceptHandler
+from effx.handlers.authoring.boxing import BoxHandler
+from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.reference import Reference
 from effx.ir.types import ArrayType, Shape
 from effx.laws import areas

@@ -12,10 +12,10 @@ from effx.array import Array, Box
 from effx.effects import handle
 from effx.errors import EffxError, TransformError
 from effx.flags import enable_x64
-from effx.handlers.boxing import BoxHandler
-from effx.handlers.intercepting import InterceptHandler
+from effx.handlers.authoring.boxing import BoxHandler
+from effx.handlers.authoring.intercepting import InterceptHandler
+from effx.handlers.authoring.rule_handler import RuledHandler
 from effx.handlers.reference import Reference
-from effx.handlers.ruled import RuledHandler
 from effx.ir.types import Shape
 from effx.laws.comparing import leaves
 from effx.laws.programs import CONSTRUCTS, NAMESPACE, TypedProgram, cases, programs

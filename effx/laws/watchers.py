@@ -11,8 +11,8 @@ import effx.numpy as enp
 from effx import random
 from effx.array import Array
 from effx.effects import Frame, Label, Operation, Value
-from effx.handlers.intercepting import InterceptHandler
-from effx.handlers.sites import Site
+from effx.handlers.authoring.intercepting import InterceptHandler
+from effx.handlers.authoring.site import Site
 from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.elementwise import Atan, Cos, Exp, Mul, Sin, Tanh
 from effx.ir.types import ArrayType

@@ -9,7 +9,7 @@ import attrs
 
 import effx.numpy as enp
 from effx.array import Array
-from effx.handlers.boxing import BoxHandler, Default
+from effx.handlers.authoring.boxing import BoxHandler, Default
 from effx.ir.ops.base import Elementwise, Linear, Monotone, Structural
 from effx.ir.ops.elementwise import Add, Cos, Exp, Max, Min, Mul, Neg, Sin, Sub, Tanh
 from effx.ir.ops.reduce import CumSum, ReduceSum

@@ -144,12 +144,14 @@ def used(program: Program) -> list[Equation]:
     return found[::-1]
 
 
-def performed(program: Program, turns: float) -> Iterator[tuple[Place, float]]:
+def performed(program: Program, iterations: float) -> Iterator[tuple[Place, float]]:
     """Lists the equations that are used, in held programs too, with how often each is performed."""
-    return _inside(Place(program.equations[0]), program, turns, 1.0) if program.equations else iter(())
+    return _inside(Place(program.equations[0]), program, iterations, 1.0) if program.equations else iter(())
 
 
-def _inside(around: Place, program: Program, turns: float, guess: float) -> Iterator[tuple[Place, float]]:
+def _inside(
+    around: Place, program: Program, iterations: float, guess: float
+) -> Iterator[tuple[Place, float]]:
     for e in used(program):
         place = around.at(e)
         if not isinstance(e.op, HigherOrder):
@@ -158,7 +160,7 @@ def _inside(around: Place, program: Program, turns: float, guess: float) -> Iter
         for held in e.op.programs:
             # Whether the equation itself is a loop without a known length.
             loops = attrs.evolve(place, unbounded=False).inside(held).unbounded
-            yield from _inside(place.inside(held), held, turns, guess * (turns if loops else 1))
+            yield from _inside(place.inside(held), held, iterations, guess * (iterations if loops else 1))
 
 
 def peak_bytes(program: Program) -> int:
@@ -184,13 +186,13 @@ def peak_bytes(program: Program) -> int:
 
 
 def cost(
-    fun: Callable[..., Any], turns: float = 1, by_scope: Callable[[str], str] | None = None
+    fun: Callable[..., Any], iterations: float = 1, by_scope: Callable[[str], str] | None = None
 ) -> Callable[..., Cost]:
     """Returns a function that computes the cost of `fun` for given arguments.
 
     Args:
         fun: takes and returns pytrees of arrays.
-        turns: the assumed number of iterations of a while loop.
+        iterations: the assumed number of iterations of a while loop.
         by_scope: the name under which a scope is counted; by default its own. `lambda s: s.split("/")[0]`
             counts by the outermost scope.
 
@@ -198,7 +200,7 @@ def cost(
         A function of `fun`'s arguments, or of things with their shapes and dtypes.
 
     Raises:
-        TransformError: turns is no number, or negative.
+        TransformError: iterations is no number, or negative.
 
     >>> import effx, effx.numpy as enp
     >>> report = cost(effx.jit(lambda x: enp.tanh(x @ x)))(enp.ones((10, 10)))
@@ -206,8 +208,8 @@ def cost(
     (2100.0, 1200)
     """
     check_function("cost", fun)
-    if not isinstance(turns, int | float) or turns < 0:  # type: ignore[redundant-expr]  # unchecked callers
-        raise TransformError(f"cost: turns must be a number that is not negative, got {turns!r}")
+    if not isinstance(iterations, int | float) or iterations < 0:  # type: ignore[redundant-expr]  # unchecked callers
+        raise TransformError(f"cost: iterations must be a number that is not negative, got {iterations!r}")
 
     @wraps(fun)
     def priced(*args: Any, **kwargs: Any) -> Cost:
@@ -216,7 +218,7 @@ def cost(
         operations: dict[str, Line] = {}
         total = Line("total", 0.0, 0.0, 0.0)
         unbounded = False
-        for place, times in performed(program, turns):
+        for place, times in performed(program, iterations):
             unbounded = unbounded or place.unbounded
             moved = sum(map(size_of, (*place.types, *place.result_types)))
             one = Line("", times, times * flops_of(place), times * moved)

@@ -23,7 +23,7 @@ from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural,
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.ops.convert import Convert, StopGradient
-from effx.ir.ops.custom import Rules
+from effx.ir.ops.custom import CustomRules
 from effx.ir.ops.index import Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
@@ -88,12 +88,12 @@ class Laplacians(BoxHandler[Flow]):
             lap = enp.zeros_like(payload.value)
         return Flow(payload.value, gradient, lap)
 
-    def uses(self, rules: Rules) -> bool:
+    def uses(self, rules: CustomRules) -> bool:
         """A user's tangent of a function replaces the function's own."""
         return rules.jvp is not None
 
     def apply_custom(
-        self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Pushes by the user's tangent."""
         xs = [self.payload(frame, x) for x in primals]

@@ -18,7 +18,7 @@ from effx import Array, random
 from effx.array.values import Operand
 from effx.errors import ShapeError, TransformError, check_function
 from effx.handling import ArrayOperation, ArrayType, Frame, InterceptHandler, Label, Site, array_type
-from effx.library.turns import Turns
+from effx.library.visit_counts import VisitCounts
 from effx.library.wrapping import under
 from effx.tree import PyTree
 
@@ -179,23 +179,23 @@ def made_by(name: str, op: Param, key: Array) -> Array:
 
 @final
 @attrs.frozen
-class Apply(InterceptHandler[Turns]):
+class Apply(InterceptHandler[VisitCounts]):
     """Supplies parameters. The state counts visits, so that iteration i of a scan takes row i."""
 
     params: Mapping[str, Operand]
     handles = frozenset({PARAM})
 
-    def initial(self) -> Turns:
+    def initial(self) -> VisitCounts:
         """No visits."""
-        return Turns.of(self.params)
+        return VisitCounts.of(self.params)
 
-    def merge_states(self, a: Turns, b: Turns) -> Turns:
+    def merge_states(self, a: VisitCounts, b: VisitCounts) -> VisitCounts:
         """The visits of replicas, which share parameters."""
         return a.join(b)
 
 
 @Apply.rule(Param)
-def _(site: Site[Apply, Turns], op: Param) -> Array:
+def _(site: Site[Apply, VisitCounts], op: Param) -> Array:
     name = full_name(site, op)
     if name not in site.handler.params:
         known = ", ".join(map(repr, site.handler.params)) or "none"

@@ -33,7 +33,7 @@ from effx.handling import (
     transpose_rule,
     vmap_tuple_rule,
 )
-from effx.library.turns import Turns, is_name
+from effx.library.visit_counts import VisitCounts, is_name
 from effx.library.wrapping import under
 
 __all__ = ["Plant", "Reap", "Sow", "plant", "reap", "sow", "sow_cotangent"]
@@ -189,7 +189,7 @@ def _(site: Site[Reap, None], op: Sow, *operands: Array) -> tuple[Array, ...]:
 
 @final
 @attrs.frozen
-class Plant(InterceptHandler[Turns]):
+class Plant(InterceptHandler[VisitCounts]):
     """Replaces the values sown under a tag. The state counts the visits of each name, so that iteration i
     takes row i.
 
@@ -206,17 +206,17 @@ class Plant(InterceptHandler[Turns]):
         """The tag's effect."""
         return labels_of(self.tag)
 
-    def initial(self) -> Turns:
+    def initial(self) -> VisitCounts:
         """No visits."""
-        return Turns.of(self.values)
+        return VisitCounts.of(self.values)
 
-    def merge_states(self, a: Turns, b: Turns) -> Turns:
+    def merge_states(self, a: VisitCounts, b: VisitCounts) -> VisitCounts:
         """The visits of replicas."""
         return a.join(b)
 
 
 @Plant.rule(Sow)
-def _(site: Site[Plant, Turns], op: Sow, *operands: Array) -> tuple[Array, ...]:
+def _(site: Site[Plant, VisitCounts], op: Sow, *operands: Array) -> tuple[Array, ...]:
     if op.key not in site.handler.values:
         result: tuple[Array, ...] = site.forward()
         return result
@@ -225,9 +225,9 @@ def _(site: Site[Plant, Turns], op: Sow, *operands: Array) -> tuple[Array, ...]:
         raise TransformError(
             f"plant: the value for {op.key!r} has the structure {structure}, but {op.structure} is sown"
         )
-    turns = site.state
-    site.state = turns.after(op.key)
-    return tuple([turns.row("plant", op.key, x, t) for x, t in zip(leaves, site.types, strict=True)])
+    visits = site.state
+    site.state = visits.after(op.key)
+    return tuple([visits.row("plant", op.key, x, t) for x, t in zip(leaves, site.types, strict=True)])
 
 
 def reap(fun: Callable[P, R], tag: str, clobber: bool = False) -> Callable[P, tuple[R, dict[str, Any]]]:

@@ -406,9 +406,9 @@ def device_put(x: Operand, device: object = None) -> Array:
             return array
         array = as_concrete(array)
         array._check_alive("device_put")
-        from effx.lower.shards import spread
+        from effx.lower.shards import on_devices
 
-        return ConcreteArray(spread(array, device))
+        return ConcreteArray(on_devices(array, device))
     target = device_of(device)
     if isinstance(array, Box):
         return array

@@ -23,7 +23,7 @@ from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.fences import NONE, fences
 from effx.lower.ffi import Attribute, custom_call_text
-from effx.lower.parallel import Cut, plan_of
+from effx.lower.parallel import Cut, partitioning_of
 
 __all__ = ["Axis", "Body", "Module", "emits", "module_text", "sharding_text"]
 
@@ -467,19 +467,23 @@ def module_text(
         raise BackendError(f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}")
     import effx.lower.stablehlo  # noqa: F401 - registers the rules; here, because they need this module first
 
-    plan = plan_of(program)
-    module = Module(platform, 1 if plan is None else plan.count, debug_info)
+    partitioning = partitioning_of(program)
+    module = Module(platform, 1 if partitioning is None else partitioning.count, debug_info)
     attributes = (
-        [[] for _ in program.inputs] if plan is None else _shardings(module, plan.inputs, program.in_types)
+        [[] for _ in program.inputs]
+        if partitioning is None
+        else _shardings(module, partitioning.inputs, program.in_types)
     )
-    results = [] if plan is None else _shardings(module, plan.outputs, program.out_types)
+    results = [] if partitioning is None else _shardings(module, partitioning.outputs, program.out_types)
     if any(donated):
         taken: set[int] = set()
         for i, var in enumerate(program.inputs):
             if not donated[i]:
                 continue
             for j, t in enumerate(program.out_types):
-                fits = t.matches(var.type) and (plan is None or plan.inputs[i] == plan.outputs[j])
+                fits = t.matches(var.type) and (
+                    partitioning is None or partitioning.inputs[i] == partitioning.outputs[j]
+                )
                 if j not in taken and fits:
                     taken.add(j)
                     attributes[i].append(f"tf.aliasing_output = {j} : i32")

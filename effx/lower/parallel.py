@@ -23,12 +23,12 @@ from effx.lower.sharding import Device, TiledSharding
 
 __all__ = [
     "Nest",
-    "Plan",
+    "Partitioning",
     "check_count",
     "device_count",
     "devices_for",
     "nest",
-    "plan_of",
+    "partitioning_of",
     "spans_devices",
 ]
 
@@ -234,7 +234,7 @@ class Cut:
 
 @final
 @attrs.frozen(eq=False)
-class Plan:
+class Partitioning:
     """How a program with parallel maps lies on its devices.
 
     Attributes:
@@ -261,7 +261,7 @@ def grid_of(op: ParallelMap, count: int) -> tuple[int, ...]:
     return sizes if rest == 1 else (*sizes, rest)
 
 
-def plan_of(program: Program) -> Plan | None:
+def partitioning_of(program: Program) -> Partitioning | None:
     """Returns how a program lies on several devices; None where one is enough.
 
     What goes straight into a parallel map, or comes straight out of one, lies as the map has it. All else is
@@ -272,7 +272,7 @@ def plan_of(program: Program) -> Plan | None:
         return None
     whole = Cut((count,), ())
     inputs, outputs = _cuts(program, count)
-    return Plan(count, tuple([c or whole for c in inputs]), tuple([c or whole for c in outputs]))
+    return Partitioning(count, tuple([c or whole for c in inputs]), tuple([c or whole for c in outputs]))
 
 
 def _cuts(program: Program, count: int) -> tuple[list[Cut | None], list[Cut | None]]:

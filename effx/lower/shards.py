@@ -20,7 +20,7 @@ from effx.ir.types import ArrayType
 from effx.lower.concrete import ConcreteArray, buffer_on, put
 from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, placement, single
 
-__all__ = ["Shard", "assembled", "buffer_for", "joined", "shards_of", "spread", "start_copies"]
+__all__ = ["Shard", "assembled", "buffer_for", "joined", "on_devices", "shards_of", "start_copies"]
 
 
 @final
@@ -102,7 +102,7 @@ class _NoJax:
             sys.meta_path.remove(self)
 
 
-def spread(x: ConcreteArray, sharding: TiledSharding) -> ArrayImpl:
+def on_devices(x: ConcreteArray, sharding: TiledSharding) -> ArrayImpl:
     """Returns the array's buffer on several devices, copying where it does not lie so already."""
     t = x.type
     wanted = placement(sharding, t.ndim)
@@ -135,4 +135,4 @@ def joined(t: ArrayType, sharding: TiledSharding, parts: Sequence[ConcreteArray]
 
 def buffer_for(x: ConcreteArray, sharding: "Device | TiledSharding") -> ArrayImpl:
     """Returns the array's buffer as a computation wants it, copying one that lies elsewhere."""
-    return spread(x, sharding) if isinstance(sharding, TiledSharding) else buffer_on(x, sharding)
+    return on_devices(x, sharding) if isinstance(sharding, TiledSharding) else buffer_on(x, sharding)

@@ -24,7 +24,7 @@ from effx.lower.backends import platform_of
 from effx.lower.concrete import ConcreteArray, is_spread
 from effx.lower.concrete import constants as constant_buffers
 from effx.lower.emit import module_text
-from effx.lower.parallel import devices_for, plan_of
+from effx.lower.parallel import devices_for, partitioning_of
 from effx.lower.sharding import TiledSharding, placement, single
 from effx.lower.shards import buffer_for
 
@@ -181,13 +181,13 @@ def compile_program(
     devices = devices_for(kept_program, device)
     loaded = compile_text(text, devices, program.name)
     out_types = program.out_types
-    plan = plan_of(kept_program)
+    partitioning = partitioning_of(kept_program)
     bound = committed or devices != (device,)
     places: list[Device | TiledSharding] = [devices[0]] * len(used)
     in_shardings: list[_jax.Sharding] = [single(devices[0])] * sum(kept)
     out_shardings: list[_jax.Sharding] = [single(devices[0])] * len(out_types)
-    if plan is not None:
-        inputs, outputs = plan.shardings(devices)
+    if partitioning is not None:
+        inputs, outputs = partitioning.shardings(devices)
         taken = iter(inputs)
         # An input that is not read is not moved either: `run` leaves it out.
         places = [next(taken) if keep else devices[0] for keep in kept]

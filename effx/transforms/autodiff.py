@@ -179,7 +179,7 @@ def jvp(
         )
     arrays, moved, tree = _pairs("jvp", tuple(primals), tuple(tangents))
     flat = _Flat("jvp", fun, tree, has_aux)
-    outputs, out_tangents = handlers.differentiate.jvp(flat, arrays, moved, origin_of(fun))
+    outputs, out_tangents = handlers.jvp.jvp(flat, arrays, moved, origin_of(fun))
     results = flat.result(outputs)
     derivative = flat.result([_tangent_out(y, t) for y, t in zip(outputs, out_tangents, strict=True)])
     return (results, derivative, flat.auxiliary(outputs)) if has_aux else (results, derivative)
@@ -260,7 +260,7 @@ class PullBack:
             )
         given = [_tangent(self.what, t, ct) for t, ct in zip(self.out_types, leaves, strict=True)]
         kept = [ct for ct, d in zip(given, self.dependent, strict=True) if d]
-        found = iter(handlers.differentiate.pull_back(LinearProgram(self.program, residuals), kept))
+        found = iter(handlers.transpose.backward(self.program, residuals, kept))
         results: list[PyTree] = []
         for t in self.in_types:
             if t.kind not in "fc":
@@ -351,7 +351,7 @@ def linearize(
     arrays = as_arrays("linearize", leaves, (primals, {}))
     flat = _Flat("linearize", fun, tree, has_aux)
     active = [x.type.kind in "fc" for x in arrays]
-    outputs, linear, dependent = handlers.differentiate.linearize(flat, arrays, active, origin_of(fun))
+    outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
     n = flat.out_count
     assert flat.tree is not None
     kept = _first(linear, dependent, n)
@@ -437,7 +437,7 @@ def record(
 ) -> tuple[_Flat, list[Array], LinearProgram, list[bool]]:
     flat = _Flat(what, fun, tree, has_aux)
     active = [w and x.type.kind in "fc" for w, x in zip(wanted, arrays, strict=True)]
-    outputs, linear, dependent = handlers.differentiate.linearize(flat, arrays, active, origin_of(fun))
+    outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
     return flat, outputs, _first(linear, dependent, flat.out_count), dependent
 
 
@@ -481,7 +481,7 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
         results[:] = flat(arrays)
         return results
 
-    linear, dependent = handlers.differentiate.record_linear(function, [Var(t) for t in types])
+    linear, dependent = handlers.linear.record_linear(function, [Var(t) for t in types])
     assert flat.tree is not None
     pull = PullBack(
         "linear_transpose", linear.program, tuple(types), types_of(results), tuple(dependent), tree, flat.tree

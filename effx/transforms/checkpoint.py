@@ -154,7 +154,7 @@ def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree)
     Returns:
         For each value its type and where it comes from.
     """
-    from effx.handlers import differentiate
+    from effx.handlers.linearize import linearize
 
     leaves, tree = flatten((args, kwargs))
     arrays = as_arrays("saved_residuals", leaves, (args, kwargs))
@@ -165,7 +165,7 @@ def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree)
 
     def body(inner: list[Array]) -> list[Array]:
         active = [x.type.kind in "fc" for x in inner]
-        _, linear, _ = differentiate.linearize(flat, inner, active)
+        _, linear, _ = linearize(flat, inner, active)
         return list(linear.residuals)
 
     staged = stage(body, [x.type for x in arrays], name_of(fun), "saved_residuals")

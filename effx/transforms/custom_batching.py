@@ -11,7 +11,7 @@ from effx.array import Array
 from effx.errors import ShapeError, TransformError, TreeError, check_function
 from effx.handlers.stage import stage
 from effx.ir.ops.control import Scan
-from effx.ir.ops.custom import Rules
+from effx.ir.ops.custom import CustomRules
 from effx.transforms.arguments import flatten_output, name_of, origin_of
 from effx.transforms.custom_call import Invocation, kind_of, perform_custom, positional
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -89,7 +89,7 @@ class custom_vmap(Generic[P, R]):
                 ys, out_flags = _outputs(call, name_of(rule), size, result)
                 return [settled(y) for y in ys], out_flags
 
-        result: R = perform_custom(call, Rules("custom_vmap", self.__name__, batch=batch))
+        result: R = perform_custom(call, CustomRules("custom_vmap", self.__name__, batch=batch))
         return result
 
 

@@ -22,7 +22,7 @@ from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.renewal import renewed
 from effx.handlers.stage import stage
-from effx.ir.ops.custom import CustomCall, Rules
+from effx.ir.ops.custom import CustomCall, CustomRules
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import flatten_output, name_of, origin_of, signature_of
 from effx.tree import flatten_with_path
@@ -249,7 +249,7 @@ class _Owner:
     applies: bool
 
 
-def _owner(rules: Rules, operands: Sequence[Array]) -> _Owner | None:
+def _owner(rules: CustomRules, operands: Sequence[Array]) -> _Owner | None:
     """Finds the frame that takes a call; None where no handler has a use for the rules."""
     frame = current_frame()
     if frame is None:
@@ -270,7 +270,7 @@ def _owner(rules: Rules, operands: Sequence[Array]) -> _Owner | None:
     return None
 
 
-def perform_custom(call: Invocation, rules: Rules) -> PyTree:
+def perform_custom(call: Invocation, rules: CustomRules) -> PyTree:
     """Calls a function with rules under the current handlers."""
     owner = _owner(rules, [*call.boxes, *call.primals])
     if owner is None:

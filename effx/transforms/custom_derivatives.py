@@ -13,11 +13,11 @@ from effx.array.promotion import as_operand
 from effx.effects import current_frame
 from effx.errors import TransformError, check_function
 from effx.handlers.stage import run_program, stage
-from effx.ir.ops.custom import Rules
+from effx.ir.ops.custom import CustomRules
 from effx.transforms.arguments import flatten_output, name_of, signature_of
 from effx.transforms.autodiff import float0_zeros
 from effx.transforms.custom_call import Invocation, perform_custom, places_of, positional
-from effx.transforms.custom_rules import Forward, Reverse, SymbolicZero, pair, zero_for
+from effx.transforms.custom_rules import ForwardRule, ReverseRule, SymbolicZero, pair, zero_for
 from effx.tree import map as tree_map
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, flatten
@@ -57,8 +57,8 @@ class _Custom(Generic[P, R]):
         signature = signature_of(fun)
         parameters = () if signature is None else signature.parameters.values()
         self._by_name = any([p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters])
-        self._forward: Forward | None = None
-        self._reverse: Reverse | None = None
+        self._forward: ForwardRule | None = None
+        self._reverse: ReverseRule | None = None
         if isinstance(fun, _Custom):
             # One function with rules for both modes, each of which takes its own.
             if fun.nondiff_argnums != self.nondiff_argnums:
@@ -79,7 +79,7 @@ class _Custom(Generic[P, R]):
             return self.fun(*args, **kwargs)  # nothing looks at the rules
         arguments = positional(self.what, self.fun, args, kwargs)
         call = Invocation(self.what, self.fun, arguments, self.nondiff_argnums)
-        rules = Rules(
+        rules = CustomRules(
             self.what,
             self.__name__,
             None if forward is None else forward.of(call),
@@ -88,7 +88,7 @@ class _Custom(Generic[P, R]):
         result: R = perform_custom(call, rules)
         return result
 
-    def _rules(self) -> tuple[Forward | None, Reverse | None]:
+    def _rules(self) -> tuple[ForwardRule | None, ReverseRule | None]:
         """Returns the rules, also those that the function inside got later."""
         forward, reverse = self._forward, self._reverse
         if self._inner is not None:
@@ -125,7 +125,7 @@ class _Custom(Generic[P, R]):
             The rule, so that this can be a decorator.
         """
         _as_rule(self.what, "defjvp", jvp)
-        self._forward = Forward(jvp, symbolic_zeros)
+        self._forward = ForwardRule(jvp, symbolic_zeros)
         return jvp
 
     def defjvps(self, *jvps: Callable[..., PyTree] | None) -> None:
@@ -177,7 +177,7 @@ class _Custom(Generic[P, R]):
                 f"{self.what}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
                 f"{count} arguments"
             )
-        self._forward = Forward(jvp, True)
+        self._forward = ForwardRule(jvp, True)
 
     @overload
     def defvjp(
@@ -231,7 +231,7 @@ class _Custom(Generic[P, R]):
         """
         _as_rule(self.what, "defvjp", fwd)
         _as_rule(self.what, "defvjp", bwd)
-        self._reverse = Reverse(fwd, bwd, symbolic_zeros)
+        self._reverse = ReverseRule(fwd, bwd, symbolic_zeros)
 
 
 def _as_rule(what: str, method: str, rule: object) -> None:

@@ -20,7 +20,7 @@ from effx.transforms.custom_call import Invocation, kind_of
 from effx.tree.prefixes import flatten_up_to
 from effx.tree.registry import PyTree, flatten
 
-__all__ = ["CustomVJPPrimal", "Forward", "Reverse", "SymbolicZero", "pair", "zero_for"]
+__all__ = ["CustomVJPPrimal", "ForwardRule", "ReverseRule", "SymbolicZero", "pair", "zero_for"]
 
 
 @final
@@ -119,7 +119,7 @@ def pair(what: str, rule: str, parts: str, result: object) -> tuple[PyTree, PyTr
 
 
 @final
-class Forward:
+class ForwardRule:
     """A user's rule for forward mode."""
 
     def __init__(self, rule: Callable[..., PyTree], symbolic_zeros: bool) -> None:
@@ -163,7 +163,7 @@ class Forward:
 
 
 @final
-class Reverse:
+class ReverseRule:
     """A user's pair of rules for reverse mode."""
 
     def __init__(self, fwd: Callable[..., PyTree], bwd: Callable[..., PyTree], symbolic_zeros: bool) -> None:

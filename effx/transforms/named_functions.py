@@ -8,8 +8,8 @@ from functools import update_wrapper
 from typing import Generic, ParamSpec, TypeVar, final
 
 from effx.errors import check_function
-from effx.handlers.ruled import NamedFunction
-from effx.ir.ops.custom import Named, Rules
+from effx.handlers.authoring.rule_handler import NamedFunction
+from effx.ir.ops.custom import CustomRules, NamedCall
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import name_of
 from effx.transforms.custom_call import Invocation, perform_custom, positional
@@ -32,7 +32,7 @@ class named_function(NamedFunction, Generic[P, R]):
         TransformError: `fun` is no function.
 
     >>> import attrs, effx, effx.numpy as enp
-    >>> from effx.handlers.intercepting import InterceptHandler
+    >>> from effx.handlers.authoring.intercepting import InterceptHandler
     >>> @named_function
     ... def step(x): return enp.where(x > 0, 1.0, 0.0)
     >>> @attrs.frozen
@@ -65,6 +65,6 @@ class named_function(NamedFunction, Generic[P, R]):
             assert call.out_types is not None
             return call.out_tree, call.out_types
 
-        named = Named(self, call.in_tree, result)
-        found: R = perform_custom(call, Rules(what, self.__name__, function=named))
+        named = NamedCall(self, call.in_tree, result)
+        found: R = perform_custom(call, CustomRules(what, self.__name__, function=named))
         return found

@@ -10,10 +10,10 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
 from effx.errors import DeviceCountError, ShapeError, TransformError, TreeError, check_function
-from effx.handlers.parallel import members_around, stage_member
+from effx.handlers.parallel import replicas_around, stage_replica
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.parallel import ParallelMap
-from effx.ir.passes.varying import settled, varying
+from effx.ir.passes.varying import varying, with_plain_sums
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.lower.backends import local_devices
@@ -212,7 +212,7 @@ class Mapping:
         ]
         program, captured, out_tree = self.member(types, tree, held, size)
         mapped_in = (*[False] * len(captured), *mapped_in)
-        program = settled(program, mapped_in, self.axis_name)
+        program = with_plain_sums(program, mapped_in, self.axis_name)
         wanted = self.axes("out_axes", self.out_axes, unflatten(out_tree, list(program.out_types)))
         self.check_shared(program, mapped_in, wanted)
         op = ParallelMap(
@@ -288,7 +288,7 @@ class Mapping:
             raise ShapeError(
                 f"pmap: {self.name} is mapped over an axis of size {size}; it needs at least one replica"
             )
-        around = members_around()
+        around = replicas_around()
         if self.devices is not None and around > 1:
             raise DeviceCountError(
                 f"pmap: {self.name} has devices of its own inside another parallel map; give devices to the outermost"
@@ -310,7 +310,7 @@ class Mapping:
             leaves, out_tree = flatten(self.fun(*full, **kwargs))
             return as_results("pmap", self.name, leaves)
 
-        staged = stage_member(flat, types, size, self.axis_name, self.name, self.origin)
+        staged = stage_replica(flat, types, size, self.axis_name, self.name, self.origin)
         assert out_tree is not None
         return staged.program, staged.captured, out_tree
 

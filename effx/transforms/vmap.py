@@ -134,7 +134,7 @@ def vmap(
             returned, out_tree = flatten(fun(*inner_args, **inner_kwargs))
             return as_results("vmap", name, returned)
 
-        results, result_axes = handlers.batch.batch(flat, arrays, places, size, axis_name, origin)
+        results, result_axes = handlers.vmap.batch(flat, arrays, places, size, axis_name, origin)
         assert out_tree is not None
         wanted = _axes("out_axes", out_axes, unflatten(out_tree, results))
         outputs = [

@@ -15,7 +15,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, errors
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
-from effx.handlers.boxing import BoxHandler, Default
+from effx.handlers.authoring.boxing import BoxHandler, Default
 from effx.ir.ops.base import Monotone
 from effx.ir.ops.elementwise import Add, Mul, Neg
 

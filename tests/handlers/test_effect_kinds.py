@@ -13,7 +13,7 @@ from effx import Array, lax
 from effx.effects import Label, axes_in_scope, handle
 from effx.errors import TransformError
 from effx.handlers.jvp import JVP
-from effx.handlers.parallel import Members
+from effx.handlers.parallel import Replicas
 from effx.handlers.stage import stage
 from effx.handlers.vmap import Vmap
 from effx.ir.ops.base import ArrayOperation
@@ -43,7 +43,7 @@ def test_effects_have_kinds() -> None:
         Noted()(x)
         return [lax.psum(x, "i") + lax.psum(x, "i")]
 
-    with handle(Members(2, "i")):
+    with handle(Replicas(2, "i")):
         program = stage(f, (enp.ones(3).type,)).program
     cleaned = common_subexpressions(dead_code(program))
     assert [e.op.name for e in program.equations] == ["psum", "noted", "noted", "psum", "psum", "add"]
@@ -59,6 +59,6 @@ def test_effects_have_kinds() -> None:
 def test_handlers_say_which_axes_they_bind() -> None:
     """By name and size, innermost first."""
     assert axes_in_scope() == ()
-    with handle(Vmap(2, "i")), handle(Vmap(5)), handle(Members(3, "j")):
+    with handle(Vmap(2, "i")), handle(Vmap(5)), handle(Replicas(3, "j")):
         assert axes_in_scope() == (("j", 3), ("i", 2))
     assert JVP().axes() == ()

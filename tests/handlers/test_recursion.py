@@ -18,7 +18,7 @@ from effx import Array, lax
 from effx.array import Box
 from effx.effects import Frame, Operation, Value, handle
 from effx.errors import TransformError
-from effx.handlers.boxing import BoxHandler
+from effx.handlers.authoring.boxing import BoxHandler
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.base import Structural
 from effx.ir.ops.compare import Gt

@@ -16,7 +16,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import Array, errors, laws
-from effx.handlers.boxing import BoxHandler
+from effx.handlers.authoring.boxing import BoxHandler
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Unary
 from effx.ir.types import array_type

@@ -20,9 +20,10 @@ import effx.lower.stablehlo  # the rules
 import effx.numpy as enp
 from effx import Array
 from effx.effects import RuleTable, decompositions
-from effx.handlers import analysis, masking, reference, vmap
-from effx.handlers.boxing import BoxHandler
-from effx.handlers.intercepting import InterceptHandler
+from effx.handlers import reference, vmap
+from effx.handlers.authoring import analysis, masking
+from effx.handlers.authoring.boxing import BoxHandler
+from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.jvp import JVP
 from effx.handlers.recursion.staging import rules as recursions
 from effx.handlers.transpose.handler import rules as transposes

@@ -145,7 +145,7 @@ def test_vmap_does_what_numpy_says(
 def test_pmap_does_what_vmap_does(
     name: str, member: Member, reference: Callable[[Data], Data], linear: bool
 ) -> None:
-    """Members on devices of their own get the same, with a batch axis inside as well."""
+    """Replicas on devices of their own get the same, with a batch axis inside as well."""
     y = effx.pmap(member, axis_name="i")(WHOLE)
     assert len(y.devices()) == N
     np.testing.assert_allclose(np.asarray(y), reference(WHOLE), rtol=1e-6)

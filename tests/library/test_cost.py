@@ -68,7 +68,7 @@ def test_trip_counts() -> None:
     by_name = {line.name: line for line in branches.operations}
     assert (by_name["sin"].count, by_name["cos"].flops) == (0.5, 10.0)
     loop = lambda x: lax.while_loop(lambda c: c[0] < 1.0, lambda c: c * 2.0, x)  # noqa: E731
-    assert cost(loop, turns=7)(x).flops - cost(loop, turns=6)(x).flops == 10 + 1
+    assert cost(loop, iterations=7)(x).flops - cost(loop, iterations=6)(x).flops == 10 + 1
     assert cost(loop)(x).unbounded
     members = cost(effx.pmap(enp.sin))(spec(8, 10))
     assert members.flops == 80
@@ -145,8 +145,10 @@ def test_sizes_zero_and_one() -> None:
     assert cost(lambda x: enp.sin(x))(spec(0)).flops == 0
     assert cost(lambda x: enp.sort(x))(spec(0)).flops == 0
     assert cost(lambda x: enp.sin(x))(np.float32(1)).flops == 1
-    with pytest.raises(TransformError, match=r"^cost: turns must be a number that is not negative, got -1"):
-        cost(enp.sin, turns=-1)
+    with pytest.raises(
+        TransformError, match=r"^cost: iterations must be a number that is not negative, got -1"
+    ):
+        cost(enp.sin, iterations=-1)
 
 
 def test_what_nothing_uses_costs_nothing() -> None:
@@ -167,17 +169,17 @@ def test_what_nothing_uses_costs_nothing() -> None:
     assert (report.count, report.flops, report.peak) == (1, 256, 2 * 256 * F32)
 
 
-@pytest.mark.parametrize("turns", [0, 1, 3, 2.5])
-def test_while_loops_in_while_loops(turns: float) -> None:
+@pytest.mark.parametrize("iterations", [0, 1, 3, 2.5])
+def test_while_loops_in_while_loops(iterations: float) -> None:
     """A guess counts for each loop, and for their conditions."""
 
     def f(x: Any) -> Any:
         inner = lambda c: lax.while_loop(lambda d: d < 1.0, lambda d: enp.sin(d), c)  # noqa: E731
         return lax.fori_loop(0, 2, lambda i, c: lax.while_loop(lambda c: c > 5.0, inner, c), x)
 
-    by_name = {line.name: line.count for line in cost(f, turns=turns)(spec()).operations}
-    assert by_name["sin"] == 2 * turns * turns
-    assert by_name["gt"] == 2 * turns
+    by_name = {line.name: line.count for line in cost(f, iterations=iterations)(spec()).operations}
+    assert by_name["sin"] == 2 * iterations * iterations
+    assert by_name["gt"] == 2 * iterations
 
 
 def test_peak_is_near_xlas() -> None:
@@ -197,6 +199,8 @@ def test_peak_is_near_xlas() -> None:
 
 @pytest.mark.unguarded
 def test_wrong_turns() -> None:
-    """A number of turns is a number."""
-    with pytest.raises(TransformError, match=r"^cost: turns must be a number that is not negative, got 'a'"):
-        cost(enp.sin, turns="a")  # type: ignore[arg-type]  # wrong on purpose
+    """A number of iterations is a number."""
+    with pytest.raises(
+        TransformError, match=r"^cost: iterations must be a number that is not negative, got 'a'"
+    ):
+        cost(enp.sin, iterations="a")  # type: ignore[arg-type]  # wrong on purpose

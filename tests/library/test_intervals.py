@@ -583,7 +583,7 @@ UNDECIDED: dict[str, tuple[Any, Any, Any, tuple[float, float]]] = {
     "doubling": (lambda x: lax.while_loop(lambda v: v < 9.0, lambda v: v * 2.0, x), 1.0, 3.0, (1.0, INF)),
     "cosine": (lambda x: lax.while_loop(lambda v: v > 0.8, enp.cos, x), -2.0, 1.5, (-2.0, 1.5)),
     "square root": (newton, 0.5, 4.0, (-INF, INF)),
-    "members": (
+    "replicas": (
         lambda x: effx.vmap(lambda s: lax.while_loop(lambda v: v > s, lambda v: v - 0.25, x))(
             enp.arange(4.0)
         ),

@@ -184,7 +184,7 @@ def member(x: Any) -> Any:
 
 
 def test_plant_in_members() -> None:
-    """Members of a vmap inside take their rows; those of a pmap are all given the same."""
+    """Replicas of a vmap inside take their rows; those of a pmap are all given the same."""
     xs = enp.arange(3.0)
     assert plant(effx.vmap(member), "t", {"x": enp.array([5.0, 6.0, 7.0])})(xs).tolist() == [6.0, 7.0, 8.0]
     assert plant(effx.pmap(member), "t", {"x": 5.0})(xs).tolist() == [6.0, 6.0, 6.0]

@@ -103,7 +103,7 @@ RESULTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float | list[float
         [3.0, 6.0, 12.0],
         "m",
     ),
-    "members": (
+    "replicas": (
         lambda a: effx.pmap(lambda v: v * lax.psum(v, "i"), axis_name="i")(a),
         (ROW,),
         [7.0, 14.0, 28.0],

@@ -21,7 +21,7 @@ from effx.array import Array
 from effx.array.shaping import moveaxis
 from effx.dtypes import DType
 from effx.effects import Operation
-from effx.handlers.batch import batch
+from effx.handlers.vmap import batch
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import Collective
 from effx.ir.types import ArrayType, Shape, array_type

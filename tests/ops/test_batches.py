@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from effx.handlers.batch import batch
+from effx.handlers.vmap import batch
 from effx.ir.ops.collective import Collective
 from tests.ops.rows import assert_close, host, on_device
 from tests.ops.table import ROWS, Case, name

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from effx.array import Array
-from effx.handlers.differentiate import jvp, linearize, pull_back, record_linear
-from effx.handlers.linear import LinearProgram
+from effx.handlers.jvp import jvp
+from effx.handlers.linear import LinearProgram, record_linear
+from effx.handlers.linearize import linearize
 from effx.handlers.stage import run_program
+from effx.handlers.transpose import backward
 from effx.ir.checker import check
 from effx.ir.program import Var
 from tests.ops.rows import Data, Row, Sample, assert_close, c128, f64, host, on_device
@@ -123,7 +125,7 @@ def assert_adjoint(linear: LinearProgram, xs: list[Array], rng: np.random.Genera
     tangents = [direction(rng, x) for x in xs]
     cts = [on_device(direction(rng, Fake(t)), t) for t in types]  # type: ignore[arg-type]  # a type is all it needs
     pushed = run_program(linear.program, [*linear.residuals, *arrays(tangents, xs)])
-    pulled = pull_back(linear, cts)
+    pulled = backward(linear.program, linear.residuals, cts)
     for x, ct in zip(xs, pulled, strict=True):
         assert ct is None or ct.type.matches(x.type)
     left = pair([host(ct) for ct in cts], [host(y) for y in pushed])
@@ -133,7 +135,10 @@ def assert_adjoint(linear: LinearProgram, xs: list[Array], rng: np.random.Genera
     for keep in range(len(types)) if len(types) > 1 else ():
         only = [ct if i == keep else None for i, ct in enumerate(cts)]
         left = pair([host(cts[keep])], [host(pushed[keep])])
-        right = pair(dense(pull_back(linear, only), xs), [host(t) for t in arrays(tangents, xs)])
+        right = pair(
+            dense(backward(linear.program, linear.residuals, only), xs),
+            [host(t) for t in arrays(tangents, xs)],
+        )
         assert abs(left - right) <= 1e-9 * size, (keep, left, right)
 
 
@@ -207,5 +212,5 @@ def test_derivatives_keep_narrow_dtypes(case: Case) -> None:
             assert d is None or d.type.matches(y.type)
         _, linear, _ = linearize(function, xs, [True] * len(xs))
         cts = [on_device(np.ones(t.shape), t) for t in linear.program.out_types]
-        for x, ct in zip(xs, pull_back(linear, cts), strict=True):
+        for x, ct in zip(xs, backward(linear.program, linear.residuals, cts), strict=True):
             assert ct is None or ct.type.matches(x.type)

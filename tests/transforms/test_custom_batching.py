@@ -15,7 +15,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, grad, jit, jvp, lax, vmap
 from effx.custom_batching import custom_vmap, sequential_vmap
-from effx.handlers.boxing import BoxHandler
+from effx.handlers.authoring.boxing import BoxHandler
 from effx.ir.checker import check
 from effx.ir.ops.base import Monotone
 from effx.ir.ops.control import Scan

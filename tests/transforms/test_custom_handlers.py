@@ -15,7 +15,7 @@ import effx.numpy as enp
 from effx import Array, custom_jvp, custom_vjp, grad, jit, jvp, vmap
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
 from effx.handlers import reference
-from effx.handlers.boxing import BoxHandler
+from effx.handlers.authoring.boxing import BoxHandler
 from effx.ir.ops.base import Monotone
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.elementwise import Mul

@@ -231,4 +231,4 @@ def test_error_names_line_and_handlers() -> None:
         effx.pmap(lambda x: enp.dot(x, enp.ones(5)), axis_name="i")(X)
     lines = str(caught.value).splitlines()
     assert lines[1].startswith("  at   test_pmap_errors.py:")
-    assert lines[2] == "  in   pmap > members(axis_size=4, axis_name='i')"
+    assert lines[2] == "  in   pmap > replicas(axis_size=4, axis_name='i')"

@@ -19,7 +19,7 @@ from effx import Array, lax
 from effx.array import Box
 from effx.effects import Frame, Operation, Value, handle
 from effx.errors import TransformError
-from effx.handlers.boxing import BoxHandler
+from effx.handlers.authoring.boxing import BoxHandler
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.collective import PSum
 from effx.ir.ops.elementwise import Add, Mul
@@ -235,7 +235,7 @@ LOOPS: list[Callable[[Map], Any]] = [
 
 @pytest.mark.parametrize("composed", LOOPS)
 def test_control_flow(composed: Callable[[Map], Any]) -> None:
-    """Members may decide differently where they do not communicate."""
+    """Replicas may decide differently where they do not communicate."""
     close(composed(partial(effx.pmap, axis_name="i")), composed(partial(effx.vmap, axis_name="i")))
 
 

@@ -61,7 +61,7 @@ def data(size: int) -> np.ndarray[Any, Any]:
 @settings(max_examples=12)
 @given(PROGRAMS, st.integers(1, 8))
 def test_pmap_is_vmap(names: list[str], size: int) -> None:
-    """Members on devices of their own compute what a batch computes."""
+    """Replicas on devices of their own compute what a batch computes."""
     f, x = build(names), data(size)
     got, want = effx.pmap(f, axis_name="i")(x), effx.vmap(f, axis_name="i")(x)
     np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-4, atol=1e-5)

@@ -4,7 +4,7 @@ Never: know how transposition or batching work.
 """
 
 from effx.handlers.jvp import collective, custom, elementwise, index, linalg, reduce, shape, solve
-from effx.handlers.jvp.handler import JVP, Dual
+from effx.handlers.jvp.handler import JVP, Dual, jvp
 
 __all__ = [
     "JVP",
@@ -13,6 +13,7 @@ __all__ = [
     "custom",
     "elementwise",
     "index",
+    "jvp",
     "linalg",
     "reduce",
     "shape",

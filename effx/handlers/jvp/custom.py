@@ -10,11 +10,11 @@ from typing import Literal
 from effx.array import Array, Box
 from effx.effects import Frame
 from effx.errors import ConcretizationError, EscapedBoxError, source_in_force
-from effx.handlers.jvp.handler import Tangent, join, tuple_rule, zeros_like
+from effx.handlers.jvp.handler import Tangent, join, jvp, tuple_rule, zeros_like
 from effx.handlers.linear.recorder import Record
 from effx.handlers.recursion.custom import closed_over
 from effx.handlers.stage import run_program, stage
-from effx.ir.ops.custom import Backward, CustomTangent, Rules
+from effx.ir.ops.custom import CustomBackward, CustomRules, CustomTangent
 from effx.ir.program import Program
 from effx.tree.registry import flatten
 
@@ -22,7 +22,7 @@ Direction = Literal["forward", "backward", "open"]
 
 
 def apply(
-    frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+    frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
 ) -> tuple[Array, ...] | None:
     """Applies a user's rule; None where no argument has a tangent."""
     xs = [x.payload.primal if type(x) is Box and x.frame is frame else x for x in primals]
@@ -65,7 +65,7 @@ def direction(tangents: Sequence[Array]) -> Direction:
 
 
 def _pulled(
-    rules: Rules, constants: Sequence[Array], xs: Sequence[Array], dxs: Sequence[Tangent]
+    rules: CustomRules, constants: Sequence[Array], xs: Sequence[Array], dxs: Sequence[Tangent]
 ) -> tuple[list[Array], list[Tangent]]:
     """Runs the forward pass of reverse mode; of the tangents only the transpose is known."""
     assert rules.vjp is not None
@@ -88,7 +88,7 @@ def _pulled(
     program, forward = _forward(rules, constants, xs, places, outputs)
     known = [*residuals, *forward]
     op = CustomTangent(
-        Backward(rules.what, rules.name, backward),
+        CustomBackward(rules.what, rules.name, backward),
         tuple([ys[i].type for i in outputs]),
         len(residuals),
         len(known),
@@ -103,7 +103,7 @@ def _pulled(
 
 
 def _forward(
-    rules: Rules, constants: Sequence[Array], xs: Sequence[Array], places: list[int], outputs: list[int]
+    rules: CustomRules, constants: Sequence[Array], xs: Sequence[Array], places: list[int], outputs: list[int]
 ) -> tuple[Program | None, list[Array]]:
     """Stages the rule for forward mode, if there is one, as a program of known values and tangents."""
     rule = rules.jvp
@@ -143,8 +143,6 @@ def custom_tangent(
     program = op.program
     if program is None:
         raise op.backward.no_forward_mode()
-    from effx.handlers.differentiate import jvp
-
     r = op.residuals
     ys, dys = jvp(lambda arrays: run_program(program, arrays), primals[r:], tangents[r:])
     return tuple(ys), tuple(dys)

@@ -16,9 +16,9 @@ from effx.handlers.jvp.handler import (
     Tangent,
     add_tangents,
     as_strong,
+    broadcast_tangent,
     partials,
     rule,
-    spread,
     tangent_of,
     tuple_rule,
     zeros_like,
@@ -109,9 +109,9 @@ def div(op: e.Div, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) ->
     z = op(x, y)
     dx, dy = as_strong(tangents, z)
     if dy is None:
-        return z, None if dx is None else spread(op(dx, y), z)
+        return z, None if dx is None else broadcast_tangent(op(dx, y), z)
     moved = MUL(z, dy)
-    return z, spread(op(NEG(moved) if dx is None else SUB(dx, moved), y), z)
+    return z, broadcast_tangent(op(NEG(moved) if dx is None else SUB(dx, moved), y), z)
 
 
 # x rem y = x - y * trunc(x / y)
@@ -215,7 +215,7 @@ def complex_(
 ) -> tuple[Array, Tangent]:
     z = op(*primals)
     parts = [zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)]
-    return z, spread(op(*parts), z)
+    return z, broadcast_tangent(op(*parts), z)
 
 
 @rule(e.Select)
@@ -225,7 +225,7 @@ def select(op: e.Select, primals: tuple[Array, ...], tangents: tuple[Tangent, ..
     moved = [
         zeros_like(x) if d is None else d for x, d in zip(cases, as_strong(tangents[1:], z), strict=True)
     ]
-    return z, spread(op(which, *moved), z)
+    return z, broadcast_tangent(op(which, *moved), z)
 
 
 @rule(e.Clamp)
@@ -241,7 +241,7 @@ def clamp(op: e.Clamp, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
         d = SELECT(e.And()(c.Lt()(x, low), c.Lt()(low, high)), d, dlow)
     if dhigh is not None:
         d = SELECT(c.Gt()(x, high), d, dhigh)
-    return z, spread(d, z)
+    return z, broadcast_tangent(d, z)
 
 
 @rule(v.Convert)

@@ -13,20 +13,21 @@ import attrs
 
 from effx.array import Array, Box
 from effx.array.promotion import convert, zeros
-from effx.effects import Frame, Operation, RuleTable, Value, no_rule, resumed
+from effx.effects import Frame, Operation, RuleTable, Value, handle, no_rule, resumed
 from effx.errors import current_source, source_in_force
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.ops.custom import Rules
+from effx.ir.ops.custom import CustomRules
 from effx.ir.ops.shape import BroadcastInDim
 
-__all__ = ["JVP", "Dual", "Tangent", "rule", "tangent_of", "zeros_like"]
+__all__ = ["JVP", "Dual", "Function", "Tangent", "jvp", "rule", "tangent_of", "zeros_like"]
 
 R = TypeVar("R")
 A = TypeVar("A", bound=ArrayOperation)
 T = TypeVar("T", bound=TupleOperation)
 
 Tangent = Array | None
+Function = Callable[[list[Array]], Sequence[Array]]
 
 # (op, primals, tangents) -> (result, its tangent)
 ArrayRule = Callable[[A, tuple[Array, ...], tuple[Tangent, ...]], tuple[Array, Tangent]]
@@ -62,12 +63,12 @@ class JVP(PayloadHandler):
         """A value with a zero tangent."""
         return Dual(x, zeros_like(x))
 
-    def uses(self, rules: Rules) -> bool:
-        """Rules of both modes: the tangents determine which one is used."""
+    def uses(self, rules: CustomRules) -> bool:
+        """CustomRules of both modes: the tangents determine which one is used."""
         return rules.jvp is not None or rules.vjp is not None
 
     def apply_custom(
-        self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Applies a user's rule for differentiation."""
         from effx.handlers.jvp.custom import apply
@@ -113,6 +114,30 @@ class JVP(PayloadHandler):
             with resumed(frame):
                 return op.decompose(*operands)
         raise no_rule(op, self)
+
+
+def jvp(
+    function: Function, primals: Sequence[Array], tangents: Sequence[Tangent], origin: str = ""
+) -> tuple[list[Array], list[Tangent]]:
+    """Evaluates a function together with its derivative along tangents; None is a zero tangent."""
+    with handle(JVP(), origin) as frame:
+        results = function(
+            [
+                x if t is None else Box(frame, Dual(x, t), x.type)
+                for x, t in zip(primals, tangents, strict=True)
+            ]
+        )
+        outputs: list[Array] = []
+        moved: list[Tangent] = []
+        for y in results:
+            if type(y) is Box and y.frame is frame:
+                dual: Dual = y.payload
+                outputs.append(dual.primal)
+                moved.append(dual.tangent)
+            else:
+                outputs.append(y)
+                moved.append(None)
+    return outputs, moved
 
 
 def join(frame: Frame, y: Array, dy: Tangent) -> Array:
@@ -175,13 +200,13 @@ def as_strong(tangents: tuple[Tangent, ...], z: Array) -> tuple[Tangent, ...]:
 def add_tangents(z: Array, first: Tangent, second: Tangent) -> Tangent:
     """Adds two tangents of z, each possibly zero or of rank 0."""
     if first is None:
-        return None if second is None else spread(second, z)
+        return None if second is None else broadcast_tangent(second, z)
     if second is None:
-        return spread(first, z)
-    return spread(first + second, z)
+        return broadcast_tangent(first, z)
+    return broadcast_tangent(first + second, z)
 
 
-def spread(t: Array, z: Array) -> Array:
+def broadcast_tangent(t: Array, z: Array) -> Array:
     """Brings a tangent of rank 0 to the shape of its primal."""
     shape = z.type.shape
     return t if t.type.shape == shape else BroadcastInDim(shape, ())(t)

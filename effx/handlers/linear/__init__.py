@@ -4,8 +4,8 @@ Never: transpose.
 """
 
 from effx.handlers.linear import checkpoint, control, custom, parallel
-from effx.handlers.linear.recorder import LinearProgram, Record
-from effx.handlers.linear.splitting import Parts, Split, parts_of, split, splitter
+from effx.handlers.linear.partial_eval import Parts, Split, parts_of, split, splitter
+from effx.handlers.linear.recorder import LinearProgram, Record, record_linear
 
 __all__ = [
     "LinearProgram",
@@ -17,6 +17,7 @@ __all__ = [
     "custom",
     "parallel",
     "parts_of",
+    "record_linear",
     "split",
     "splitter",
 ]

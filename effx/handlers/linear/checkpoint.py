@@ -9,7 +9,7 @@ import attrs
 
 from effx.effects import Label
 from effx.handlers.linear.control import call, places
-from effx.handlers.linear.splitting import Parts, Split, split, splitter
+from effx.handlers.linear.partial_eval import Parts, Split, split, splitter
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Policy
 from effx.ir.ops.control import Call
 from effx.ir.passes import dead_code, inline

@@ -12,7 +12,7 @@ from effx.array import Array
 from effx.array.promotion import zeros
 from effx.effects import Operation
 from effx.errors import TransformError
-from effx.handlers.linear.splitting import Parts, Split, split, splitter
+from effx.handlers.linear.partial_eval import Parts, Split, split, splitter
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, Cond, Region, Scan, While
 from effx.ir.passes import dead_code

@@ -3,7 +3,7 @@ where a derivative was needed. Tangents of which only the transpose is known sta
 """
 
 from effx.handlers.linear.control import call
-from effx.handlers.linear.splitting import Parts, splitter
+from effx.handlers.linear.partial_eval import Parts, splitter
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import CustomCall
 

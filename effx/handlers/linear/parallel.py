@@ -3,7 +3,7 @@
 import attrs
 
 from effx.handlers.linear.control import places
-from effx.handlers.linear.splitting import Parts, split, splitter
+from effx.handlers.linear.partial_eval import Parts, split, splitter
 from effx.ir.ops.parallel import ParallelMap
 
 

@@ -3,15 +3,15 @@ tangents are the recorder's boxes, so every operation on them is recorded, and t
 handlers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar, cast, final
 
 import attrs
 
 from effx.array import Array, Box
-from effx.effects import Frame, Handler, Operation, Value
+from effx.effects import Frame, Handler, Operation, Value, current_scope, handle
 from effx.errors import current_source
-from effx.handlers.linear.splitting import Parts, parts_of
+from effx.handlers.linear.partial_eval import Parts, parts_of
 from effx.handlers.recursion.payloads import performs_once
 from effx.handlers.stage import Recorder
 from effx.ir.ops.base import TupleOperation
@@ -19,7 +19,7 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
-__all__ = ["LinearProgram", "Record"]
+__all__ = ["LinearProgram", "Record", "record_linear"]
 
 R = TypeVar("R")
 
@@ -111,3 +111,20 @@ class Record(Handler):
             effect_row(recorder.equations),
         )
         return LinearProgram(program, tuple([x for x, _ in recorder.captured]))
+
+
+def record_linear(
+    function: Callable[[list[Array]], Sequence[Array]], inputs: Sequence[Var]
+) -> tuple[LinearProgram, list[bool]]:
+    """Records a function that is linear already.
+
+    Returns:
+        The program, with the outputs that depend on the inputs, and which of the results these are.
+    """
+    record = Record()
+    with handle(record) as frame:
+        frame.state = Recorder(current_scope.get())
+        results = function([Box(frame, var, var.type) for var in inputs])
+        dependent = [type(y) is Box and y.frame is frame for y in results]
+        kept = [y for y, d in zip(results, dependent, strict=True) if d]
+        return record.finish(frame, inputs, kept, "linear"), dependent

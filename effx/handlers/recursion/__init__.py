@@ -11,7 +11,7 @@ Never: know a particular handler.
 from effx.handlers.recursion import branches, calls, custom, loops, parallel, solve
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.payloads import PayloadHandler
-from effx.handlers.recursion.staging import recur, recursion, under
+from effx.handlers.recursion.staging import recur, recursion, stage_under
 
 __all__ = [
     "Layout",
@@ -26,5 +26,5 @@ __all__ = [
     "recur",
     "recursion",
     "solve",
-    "under",
+    "stage_under",
 ]

@@ -7,7 +7,7 @@ from effx.effects import Frame
 from effx.errors import TransformError
 from effx.handlers.recursion.calls import received
 from effx.handlers.recursion.layout import Layout, fit, flatten_boxes, handler_of, layout_of
-from effx.handlers.recursion.staging import Collected, aligned, recursion, state_of, under
+from effx.handlers.recursion.staging import Collected, aligned, recursion, stage_under, state_of
 from effx.ir.ops.base import show
 from effx.ir.ops.control import Cond
 
@@ -24,7 +24,7 @@ def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]
         index = decided
     leaves, layouts = flatten_boxes(frame, rest)
     before, state = state_of(frame)
-    parts = [under(branch, frame.handler, layouts, state) for branch in op.branches]
+    parts = [stage_under(branch, frame.handler, layouts, state) for branch in op.branches]
     collected = _gathered(frame, [part.collected for part in parts])
     if any([part.results != parts[0].results or part.collected != collected for part in parts]):
         targets = tuple([meeting(frame, found) for found in zip(*[p.results for p in parts], strict=True)])
@@ -36,7 +36,7 @@ def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]
             return [a for y, t in zip(outputs, targets, strict=True) for a in fit(inner, y, t)], targets
 
         key = (targets, collected)
-        parts = [under(branch, frame.handler, layouts, state, settle, key) for branch in op.branches]
+        parts = [stage_under(branch, frame.handler, layouts, state, settle, key) for branch in op.branches]
     programs, constants = aligned(parts)
     results = Cond(tuple(programs))(index, *constants, *before, *leaves)
     return received(frame, parts[0], state, results)

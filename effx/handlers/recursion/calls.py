@@ -13,8 +13,8 @@ from effx.handlers.recursion.staging import (
     put_collected,
     put_state,
     recursion,
+    stage_under,
     state_of,
-    under,
 )
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Call
@@ -33,7 +33,7 @@ def call(frame: Frame, op: Call | Checkpoint, operands: Sequence[Array]) -> tupl
     """One call of the body staged under the handler."""
     leaves, layouts = flatten_boxes(frame, operands)
     before, state = state_of(frame)
-    handled = under(op.program, frame.handler, layouts, state)
+    handled = stage_under(op.program, frame.handler, layouts, state)
     results = attrs.evolve(op, program=handled.program)(*handled.constants, *before, *leaves)
     return received(frame, handled, state, results)
 

@@ -23,9 +23,9 @@ from effx.handlers.recursion.layout import (
     rebuild_boxes,
 )
 from effx.handlers.recursion.payloads import PayloadHandler
-from effx.handlers.recursion.staging import cached, keeps_record, recur, recursion, state_of, under
+from effx.handlers.recursion.staging import cached, keeps_record, recur, recursion, stage_under, state_of
 from effx.ir.ops.control import Call
-from effx.ir.ops.custom import BackwardRule, CustomCall, CustomTangent, Rules
+from effx.ir.ops.custom import BackwardRule, CustomCall, CustomRules, CustomTangent
 from effx.ir.ops.shape import BroadcastInDim
 from effx.tree.registry import flatten
 
@@ -55,7 +55,7 @@ def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tupl
     # A rule may return a boxed value where the function itself returns a plain one, such as a constant.
     # Results that the handler's own effects made plain, such as a sum along its axis, must stay plain.
     lifts = keeps and not handler.takes(op.effects)
-    handled = under(
+    handled = stage_under(
         op.program, handler, layouts, state, _lifted if lifts else _as_they_are, ("custom", lifts)
     )
     captured = len(handled.constants)
@@ -144,16 +144,16 @@ class _Under:
     """
 
     handler: PayloadHandler
-    inner: Rules
+    inner: CustomRules
     captured: int
     constants: Layouts
     primals: Layouts
     results: Layouts
 
-    def rules(self, keeps: bool) -> Rules:
+    def rules(self, keeps: bool) -> CustomRules:
         """Returns the rules that are kept."""
         inner = self.inner
-        return Rules(
+        return CustomRules(
             inner.what,
             inner.name,
             self.jvp if keeps and inner.jvp is not None else None,
@@ -254,7 +254,7 @@ def custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -
             raise op.backward.no_forward_mode()
         return _plain(
             frame,
-            CustomCall(op.program, Rules(op.backward.what, op.backward.name)),
+            CustomCall(op.program, CustomRules(op.backward.what, op.backward.name)),
             operands[op.residuals :],
         )
     r, k = op.residuals, op.known
@@ -264,7 +264,7 @@ def custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -
     captured: tuple[Array, ...] = ()
     program = None
     if op.program is not None:
-        handled = under(op.program, handler, layouts[r:], state_of(frame)[1], _lifted, ("custom", True))
+        handled = stage_under(op.program, handler, layouts[r:], state_of(frame)[1], _lifted, ("custom", True))
         program, captured, results = handled.program, handled.constants, handled.results
     else:
         results = tuple([layout_of(handler.lift(zeros(t)), t) for t in op.out_types])
@@ -279,7 +279,7 @@ def custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -
     return tuple(rebuild_boxes(frame, outputs, results))
 
 
-def closed_over(rules: Rules, doing: str) -> TransformError:
+def closed_over(rules: CustomRules, doing: str) -> TransformError:
     """Returns the error for a function that closes over boxes, which its rules do not differentiate."""
     return TransformError(
         f"{rules.what}: {rules.name} depends on a value that is being {doing} and of which its rules know nothing: "

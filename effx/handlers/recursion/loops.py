@@ -34,8 +34,8 @@ from effx.handlers.recursion.staging import (
     put_collected,
     put_state,
     recursion,
+    stage_under,
     state_of,
-    under,
 )
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Cond, Scan, While
@@ -89,7 +89,7 @@ def fixed(
             rest, others = flatten_boxes(frame, outputs[m:])
             return [*flat, *rest], (*carry, *others)
 
-        handled = under(body, handler, (*constants, *carry, *xs), state, settle, ("loop", n, m, grows))
+        handled = stage_under(body, handler, (*constants, *carry, *xs), state, settle, ("loop", n, m, grows))
         found = handled.results[:m]
         if found == carry:
             return handled, carry
@@ -311,7 +311,7 @@ def _asking(test: Program, body: Program, fixed: int, state: int) -> While:
 
 def _condition(frame: Frame, op: While, constants: Layouts, carry: Layouts, state: State) -> Handled:
     """Stages the condition under the handler."""
-    return under(op.condition, frame.handler, (*constants, *carry), state, _decided, "condition")
+    return stage_under(op.condition, frame.handler, (*constants, *carry), state, _decided, "condition")
 
 
 def _decided(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[list[Array], Layouts]:

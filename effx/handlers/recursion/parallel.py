@@ -10,11 +10,11 @@ from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, convert
 from effx.effects import Frame, Handler, handle
 from effx.errors import TransformError
-from effx.handlers.parallel import Members
+from effx.handlers.parallel import Replicas
 from effx.handlers.recursion.layout import Layout, flatten_boxes, handler_of, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked
 from effx.handlers.recursion.payloads import PayloadHandler
-from effx.handlers.recursion.staging import State, put_collected, recursion, state_of, under
+from effx.handlers.recursion.staging import State, put_collected, recursion, stage_under, state_of
 from effx.ir.ops.parallel import ParallelMap
 from effx.tree.registry import flatten
 
@@ -44,8 +44,8 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
         layouts += found
     before, state = state_of(frame)
     members = _split(frame, state, op.size)
-    with handle(Members(op.size, op.axis_name)):  # rules of users' ask for their axes
-        handled = under(op.body, inside(frame.handler, op), tuple(layouts), state)
+    with handle(Replicas(op.size, op.axis_name)):  # rules of users' ask for their axes
+        handled = stage_under(op.body, inside(frame.handler, op), tuple(layouts), state)
     starts = before if members is None else members
     results = attrs.evolve(
         op,

@@ -12,7 +12,7 @@ from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
     from effx.ir.ops.control import Cond, While
-    from effx.ir.ops.custom import CustomCall, Rules
+    from effx.ir.ops.custom import CustomCall, CustomRules
 
 __all__ = ["PayloadHandler", "performs_once"]
 
@@ -106,12 +106,12 @@ class PayloadHandler(Handler):
         """The inverse of `unstack`: leaves have the scanned axis in front, static data is a slice's."""
         return payload
 
-    def uses(self, rules: "Rules") -> bool:
+    def uses(self, rules: "CustomRules") -> bool:
         """Says whether the handler uses one of the custom rules of a function."""
         return False
 
     def apply_custom(
-        self, frame: Frame, rules: "Rules", constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: "CustomRules", constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Applies a custom rule instead of a function; None to handle the function itself."""
         return None
@@ -201,7 +201,7 @@ class PayloadHandler(Handler):
 
     def run_undecided(self, frame: Frame, op: "While", operands: Sequence[Array]) -> tuple[Array, ...]:
         """Runs a loop whose boxed condition has no plain value; the result covers any iteration count."""
-        from effx.handlers.recursion.undecided import any_number_of_turns
+        from effx.handlers.recursion.abstract_while import any_number_of_turns
 
         return any_number_of_turns(frame, op, operands)
 

@@ -27,7 +27,7 @@ __all__ = [
     "keeps_record",
     "recur",
     "recursion",
-    "under",
+    "stage_under",
 ]
 
 H = TypeVar("H", bound=HigherOrder)
@@ -221,7 +221,7 @@ def cached(program: Program, key: Hashable, make: Callable[[], T]) -> T:
     return cast("T", found)
 
 
-def under(
+def stage_under(
     program: Program,
     handler: Handler,
     layouts: tuple[Layout, ...],
@@ -258,7 +258,7 @@ def under(
         staged = stage(body, types, f"{handler.name}_{program.name}", handler.name)
         return Handled(staged.program, staged.captured, results, collected)
 
-    whole = ("under", handler, layouts, state, key)
+    whole = ("stage_under", handler, layouts, state, key)
     found = cached(program, whole, make)
     if all([x.frame is None or (x.frame.live and is_in_scope(x.frame)) for x in found.constants]):
         return found

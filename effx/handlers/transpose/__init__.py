@@ -13,10 +13,10 @@ from effx.handlers.transpose import (
     shape,
     solve,
 )
-from effx.handlers.transpose.handler import Linear, backward
+from effx.handlers.transpose.handler import LinearOperand, backward
 
 __all__ = [
-    "Linear",
+    "LinearOperand",
     "backward",
     "checkpoint",
     "collective",

@@ -8,12 +8,12 @@ Never: choose what is saved.
 from collections.abc import Sequence
 
 from effx.array import Array
-from effx.handlers.linear.splitting import split
+from effx.handlers.linear.partial_eval import split
 from effx.handlers.recursion.staging import cached
 from effx.handlers.stage import run_program, stage
 from effx.handlers.transpose.control import Transposed, in_places, known_of
 from effx.handlers.transpose.elementwise import unspread
-from effx.handlers.transpose.handler import Cotangent, Linear, Operand, backward, rule, tuple_rule
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, rule, tuple_rule
 from effx.ir.ops.checkpoint import Checkpoint, Identity
 from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.program import Program
@@ -27,7 +27,7 @@ def checkpoint(op: Checkpoint, cts: Sequence[Cotangent], operands: tuple[Operand
         ("transpose again", known_in, present, op.prevent_cse),
         lambda: _transposed(op.program, known_in, present, op.prevent_cse),
     )
-    known = [x for x in operands if not isinstance(x, Linear)]
+    known = [x for x in operands if not isinstance(x, LinearOperand)]
     given = [ct for ct in cts if ct is not None]
     # A checkpoint again, so that derivatives of the derivative save as little.
     back = Checkpoint(found.staged.program, op.policy, op.prevent_cse)

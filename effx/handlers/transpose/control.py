@@ -13,10 +13,10 @@ from effx.array import Array
 from effx.array.promotion import convert, zeros
 from effx.errors import NoRuleError
 from effx.handlers.linear.control import carry_of
-from effx.handlers.linear.splitting import parts_of
+from effx.handlers.linear.partial_eval import parts_of
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import stage
-from effx.handlers.transpose.handler import Cotangent, Linear, Operand, backward, tuple_rule
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, tuple_rule
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
 from effx.ir.program import Program, Staged
 
@@ -86,7 +86,7 @@ def _transposed(
 
 def known_of(operands: Sequence[Operand]) -> tuple[bool, ...]:
     """Says for each operand whether it is known."""
-    return tuple([not isinstance(x, Linear) for x in operands])
+    return tuple([not isinstance(x, LinearOperand) for x in operands])
 
 
 def in_places(known_in: Sequence[bool], nonzero: Sequence[bool], results: Sequence[Array]) -> list[Cotangent]:
@@ -99,7 +99,7 @@ def in_places(known_in: Sequence[bool], nonzero: Sequence[bool], results: Sequen
 def call(op: Call, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     known_in = known_of(operands)
     found = transposed(op.program, known_in, tuple([ct is not None for ct in cts]))
-    known = [x for x in operands if not isinstance(x, Linear)]
+    known = [x for x in operands if not isinstance(x, LinearOperand)]
     given = [ct for ct in cts if ct is not None]
     results = Call(found.staged.program, op.inline)(*found.staged.captured, *known, *given)
     return in_places(known_in, found.nonzero, results)
@@ -108,14 +108,14 @@ def call(op: Call, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
 @tuple_rule(Cond)
 def cond(op: Cond, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     index, *rest = operands
-    if isinstance(index, Linear):
+    if isinstance(index, LinearOperand):
         raise NoRuleError("transpose: cond is not linear in its index")
     known_in, present = known_of(rest), tuple([ct is not None for ct in cts])
     first = [transposed(branch, known_in, present) for branch in op.branches]
     wanted = tuple([any(found) for found in zip(*[f.nonzero for f in first], strict=True)])
     branches = [transposed(branch, known_in, present, wanted).staged for branch in op.branches]
     programs, constants = aligned(branches)
-    known = [x for x in rest if not isinstance(x, Linear)]
+    known = [x for x in rest if not isinstance(x, LinearOperand)]
     given = [ct for ct in cts if ct is not None]
     results = Cond(tuple(programs))(index, *constants, *known, *given) if any(wanted) else ()
     return [None, *in_places(known_in, wanted, results)]
@@ -128,7 +128,7 @@ def split_first(
     transpose: Callable[[HigherOrder, Sequence[Cotangent], tuple[Operand, ...]], Sequence[Cotangent]],
 ) -> list[Cotangent]:
     """Transposes an operation with a known and a linear part: runs the one, transposes the other."""
-    parts = parts_of(op, tuple([isinstance(x, Linear) for x in operands]), False)
+    parts = parts_of(op, tuple([isinstance(x, LinearOperand) for x in operands]), False)
     if parts is None or parts.linear is None:
         raise NoRuleError(f"transpose: {op.name} has no linear part")
     known: tuple[Array, ...] = ()
@@ -140,7 +140,7 @@ def split_first(
     found = transpose(cast("HigherOrder", parts.linear), inner_cts, inner)
     results: list[Cotangent] = [None] * len(operands)
     for i, ct in zip(parts.linear_operands, found, strict=True):
-        if i >= 0 and isinstance(operands[i], Linear):
+        if i >= 0 and isinstance(operands[i], LinearOperand):
             results[i] = ct
     return results
 
@@ -149,7 +149,7 @@ def split_first(
 def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     c, n = op.constants, op.constants + op.carries
     # After linearising, all carries of a scan are linear, even those that start as known zeros.
-    linear_in = tuple([isinstance(x, Linear) for x in operands])
+    linear_in = tuple([isinstance(x, LinearOperand) for x in operands])
     if not all(linear_in[c:n]) and not all(carry_of(op.regions[0], linear_in, False)[0]):
         return split_first(op, cts, operands, lambda o, y, x: scan(cast("Scan", o), y, x))
     known_in = (*known_of(operands[:c]), *[False] * op.carries, *known_of(operands[n:]))
@@ -197,17 +197,17 @@ def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
     ]
     results = Scan(program, op.length, k + kc, added + kept, not op.reverse, op.unroll)(
         *staged.captured,
-        *[x for x in operands[:c] if not isinstance(x, Linear)],
+        *[x for x in operands[:c] if not isinstance(x, LinearOperand)],
         *map(zeros, linear_constants),
         *start,
-        *[x for x in operands[n:] if not isinstance(x, Linear)],
+        *[x for x in operands[n:] if not isinstance(x, LinearOperand)],
         *[ct for ct in cts[op.carries :] if ct is not None],
     )
     return in_places(known_in, (*constant_cts, *carry, *x_cts), results)
 
 
-def _linear(operands: Sequence[Operand]) -> list[Linear]:
-    return [x for x in operands if isinstance(x, Linear)]
+def _linear(operands: Sequence[Operand]) -> list[LinearOperand]:
+    return [x for x in operands if isinstance(x, LinearOperand)]
 
 
 @tuple_rule(While)

@@ -10,7 +10,7 @@ from effx.array import Array
 from effx.array.promotion import convert
 from effx.errors import NoRuleError
 from effx.handlers.transpose.control import call
-from effx.handlers.transpose.handler import Cotangent, Linear, Operand, tuple_rule
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, tuple_rule
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import CustomCall, CustomTangent
 
@@ -28,13 +28,15 @@ def custom_tangent(
     op: CustomTangent, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> Sequence[Cotangent]:
     k = op.known
-    if any([isinstance(x, Linear) for x in operands[:k]]):
+    if any([isinstance(x, LinearOperand) for x in operands[:k]]):
         raise NoRuleError(f"transpose: the tangents of {op.backward.name} are not linear in its arguments")
     found = op.backward.function([cast("Array", x) for x in operands[: op.residuals]], cts)
     return [
         *[None] * k,
         *[
-            convert(ct, x.type.dtype, x.type.weak) if ct is not None and isinstance(x, Linear) else None
+            convert(ct, x.type.dtype, x.type.weak)
+            if ct is not None and isinstance(x, LinearOperand)
+            else None
             for ct, x in zip(found, operands[k:], strict=True)
         ],
     ]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, scalar
-from effx.handlers.transpose.handler import Cotangent, Linear, Operand, rule, tuple_rule, value
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule, tuple_rule, value
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Elementwise
@@ -26,7 +26,7 @@ def unspread(ct: Array, t: ArrayType) -> Array:
 
 
 def _to(ct: Array, x: Operand) -> Cotangent:
-    return unspread(ct, x.type) if type(x) is Linear else None
+    return unspread(ct, x.type) if type(x) is LinearOperand else None
 
 
 @rule(e.Add)
@@ -38,7 +38,7 @@ def add(op: e.Add, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent,
 @rule(e.Sub)
 def sub(op: e.Sub, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     x, y = operands
-    return _to(ct, x), unspread(NEG(ct), y.type) if type(y) is Linear else None
+    return _to(ct, x), unspread(NEG(ct), y.type) if type(y) is LinearOperand else None
 
 
 @rule(e.Neg)
@@ -49,7 +49,7 @@ def neg(op: e.Neg, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent,
 @rule(e.Mul)
 def mul(op: e.Mul, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     x, y = operands
-    if type(x) is Linear:
+    if type(x) is LinearOperand:
         return unspread(MUL(ct, value(y)), x.type), None
     return None, unspread(MUL(ct, value(x)), y.type)
 
@@ -66,7 +66,7 @@ def select(op: e.Select, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cota
     zero = scalar(0, ct.type.dtype)
     results: list[Cotangent] = [None]
     for place, case in enumerate(operands[1:]):
-        if type(case) is not Linear:
+        if type(case) is not LinearOperand:
             results.append(None)
             continue
         parts = [ct if i == place else zero for i in range(len(operands) - 1)]
@@ -89,7 +89,7 @@ def imag(op: e.Imag, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangen
 @rule(e.Complex)
 def complex_(op: e.Complex, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     re, im = operands
-    return _to(e.Real()(ct), re), unspread(NEG(e.Imag()(ct)), im.type) if type(im) is Linear else None
+    return _to(e.Real()(ct), re), unspread(NEG(e.Imag()(ct)), im.type) if type(im) is LinearOperand else None
 
 
 @rule(e.Conj)

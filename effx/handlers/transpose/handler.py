@@ -14,12 +14,13 @@ import attrs
 from effx.array import Array, HostArray
 from effx.effects import Operation, RuleTable, current_scope
 from effx.errors import NoRuleError, source_in_force
+from effx.handlers.linear.recorder import record_linear
 from effx.handlers.stage import Standing
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 
-__all__ = ["Cotangent", "Linear", "backward", "rule"]
+__all__ = ["Cotangent", "LinearOperand", "backward", "rule"]
 
 A = TypeVar("A", bound=ArrayOperation)
 T = TypeVar("T", bound=TupleOperation)
@@ -30,13 +31,13 @@ Cotangent = Array | None
 # Not frozen: one is made for each linear operand, and attrs' frozen __init__ costs twice as much.
 @final
 @attrs.define(eq=False)
-class Linear:
+class LinearOperand:
     """A linear operand in a rule: it has a type but no value."""
 
     type: ArrayType
 
 
-Operand = Array | Linear
+Operand = Array | LinearOperand
 
 # (op, cotangent of the result, operands) -> cotangents of the operands; None for known ones
 ArrayRule = Callable[[A, Array, tuple[Operand, ...]], Sequence[Cotangent]]
@@ -103,7 +104,11 @@ def _transposed(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> S
     op = e.op
     operands: tuple[Operand, ...] = tuple(
         [
-            HostArray(x.value, x.type) if type(x) is not Var else known[x] if x in known else Linear(x.type)
+            HostArray(x.value, x.type)
+            if type(x) is not Var
+            else known[x]
+            if x in known
+            else LinearOperand(x.type)
             for x in e.inputs
         ]
     )
@@ -122,19 +127,22 @@ def _of_decomposition(
     op: Operation[object], cts: list[Cotangent], operands: tuple[Operand, ...]
 ) -> list[Cotangent]:
     """Transposes the decomposition of an operation without a rule."""
-    from effx.handlers.differentiate import pull_back, record_linear
 
     def function(boxes: list[Array]) -> Sequence[Array]:
         given = iter(boxes)
-        result = op.decompose(*[next(given) if isinstance(x, Linear) else x for x in operands])
+        result = op.decompose(*[next(given) if isinstance(x, LinearOperand) else x for x in operands])
         return cast("Sequence[Array]", result) if op.multiple else [cast("Array", result)]
 
-    linear, dependent = record_linear(function, [Var(x.type) for x in operands if isinstance(x, Linear)])
-    found = iter(pull_back(linear, [ct for ct, d in zip(cts, dependent, strict=True) if d]))
-    return [next(found) if isinstance(x, Linear) else None for x in operands]
+    linear, dependent = record_linear(
+        function, [Var(x.type) for x in operands if isinstance(x, LinearOperand)]
+    )
+    found = iter(
+        backward(linear.program, linear.residuals, [ct for ct, d in zip(cts, dependent, strict=True) if d])
+    )
+    return [next(found) if isinstance(x, LinearOperand) else None for x in operands]
 
 
 def value(x: Operand) -> Array:
     """Returns a known operand of a rule."""
-    assert not isinstance(x, Linear)
+    assert not isinstance(x, LinearOperand)
     return x

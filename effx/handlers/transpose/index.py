@@ -9,7 +9,7 @@ from effx.array import Array
 from effx.array.arithmetic import clip, where
 from effx.array.promotion import host_array, scalar, zeros
 from effx.handlers.jvp.index import gather_like
-from effx.handlers.transpose.handler import Cotangent, Linear, Operand, rule, value
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule, value
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.reduce import ReduceAnd
 from effx.ir.ops.shape import BroadcastInDim
@@ -46,18 +46,18 @@ def scatter(op: Scatter, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cota
     x, indices, updates = operands
     starts = value(indices)
     if op.combiner == "mul":
-        assert type(x) is Linear
+        assert type(x) is LinearOperand
         return op(ct, starts, value(updates)), None, None
     ct_updates: Cotangent = None
-    if type(updates) is Linear:
+    if type(updates) is LinearOperand:
         ct_updates = _read(op, ct, starts, updates)
     if op.combiner == "set":
-        ct_x = op(ct, starts, zeros(updates.type)) if type(x) is Linear else None
+        ct_x = op(ct, starts, zeros(updates.type)) if type(x) is LinearOperand else None
         return ct_x, None, ct_updates
-    return ct if type(x) is Linear else None, None, ct_updates
+    return ct if type(x) is LinearOperand else None, None, ct_updates
 
 
-def _read(op: Scatter, ct: Array, starts: Array, updates: Linear) -> Array:
+def _read(op: Scatter, ct: Array, starts: Array, updates: LinearOperand) -> Array:
     # Updates outside x were dropped, so their cotangent is 0; gather would clamp them.
     gather = gather_like(op, ct.type, updates.type)
     result = gather(ct, starts)

@@ -6,20 +6,20 @@ Never: transpose axes that dot_general can contract where they are.
 from effx.array import Array
 from effx.array.promotion import convert
 from effx.array.shaping import transpose
-from effx.handlers.transpose.handler import Cotangent, Linear, Operand, rule, value
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule, value
 from effx.ir.ops.linalg import DotGeneral
 
 
 @rule(DotGeneral)
 def dot_general(op: DotGeneral, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     lhs, rhs = operands
-    if type(lhs) is Linear:
+    if type(lhs) is LinearOperand:
         return _by_lhs(op, ct, lhs, value(rhs), swapped=False), None
-    assert type(rhs) is Linear
+    assert type(rhs) is LinearOperand
     return None, _by_lhs(op, ct, rhs, value(lhs), swapped=True)
 
 
-def _by_lhs(op: DotGeneral, ct: Array, linear: Linear, known: Array, *, swapped: bool) -> Array:
+def _by_lhs(op: DotGeneral, ct: Array, linear: LinearOperand, known: Array, *, swapped: bool) -> Array:
     """The cotangent of one operand: ct contracted with the other one over the other's free axes.
 
     The result's axes of op are (batch, free axes of lhs, free axes of rhs).

@@ -11,10 +11,10 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import scalar, zeros
 from effx.effects import handle
-from effx.handlers.parallel import Members
+from effx.handlers.parallel import Replicas
 from effx.handlers.stage import run_program, stage
 from effx.handlers.transpose.control import Transposed, in_places, known_of, transposed
-from effx.handlers.transpose.handler import Cotangent, Linear, Operand, tuple_rule
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, tuple_rule
 from effx.ir.ops.collective import AxisIndex, PSum
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.elementwise import Select
@@ -25,7 +25,7 @@ from effx.ir.program import Program
 @tuple_rule(ParallelMap)
 def parallel_map(op: ParallelMap, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     known_in, present = known_of(operands), tuple([ct is not None for ct in cts])
-    with handle(Members(op.size, op.axis_name)):  # rules of users' ask for their axes
+    with handle(Replicas(op.size, op.axis_name)):  # rules of users' ask for their axes
         found = transposed(op.body, known_in, present)
     linear_mapped = [m for m, known in zip(op.mapped_in, known_in, strict=True) if not known]
     ct_mapped = [m for m, p in zip(op.mapped_out, present, strict=True) if p]
@@ -43,7 +43,7 @@ def parallel_map(op: ParallelMap, cts: Sequence[Cotangent], operands: tuple[Oper
         mapped_in=(*[False] * len(captured), *known_mapped, *ct_mapped),
         mapped_out=results_mapped,
     )
-    known = [x for x in operands if not isinstance(x, Linear)]
+    known = [x for x in operands if not isinstance(x, LinearOperand)]
     results = back(*captured, *known, *[ct for ct in cts if ct is not None]) if results_mapped else ()
     return in_places(known_in, found.nonzero, results)
 

@@ -5,7 +5,7 @@ Never: keep more than the operand's shape of a cotangent.
 
 from effx.array import Array
 from effx.array.promotion import scalar, zeros
-from effx.handlers.transpose.handler import Cotangent, Linear, Operand, rule, value
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule, value
 from effx.ir.ops import shape as s
 from effx.ir.ops.elementwise import Sub
 from effx.ir.ops.reduce import ReduceSum
@@ -46,7 +46,7 @@ def concatenate(op: s.Concatenate, ct: Array, operands: tuple[Operand, ...]) -> 
     for x in operands:
         limit = list(ct.type.shape)
         limit[op.axis] = start[op.axis] + x.type.shape[op.axis]
-        part = s.Slice(tuple(start), tuple(limit), (1,) * len(limit)) if type(x) is Linear else None
+        part = s.Slice(tuple(start), tuple(limit), (1,) * len(limit)) if type(x) is LinearOperand else None
         results.append(part(ct) if part is not None else None)
         start[op.axis] = limit[op.axis]
     return tuple(results)
@@ -60,12 +60,12 @@ def pad(op: s.Pad, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent,
     trimmed = s.Pad(tuple([-n for n in op.low]), tuple([-n for n in op.high]), (0,) * ct.type.ndim)(ct, zero)
     strides = tuple([n + 1 for n in op.interior])
     inner = s.Slice((0,) * ct.type.ndim, trimmed.type.shape, strides)(trimmed)
-    if type(fill) is not Linear:
+    if type(fill) is not LinearOperand:
         return inner, None
     axes = tuple(range(ct.type.ndim))
     # What did not come from x came from the padding value.
     rest = Sub()(ReduceSum(axes)(ct), ReduceSum(axes)(inner))
-    return inner if type(x) is Linear else None, rest
+    return inner if type(x) is LinearOperand else None, rest
 
 
 @rule(s.Slice)
@@ -90,6 +90,6 @@ def dynamic_update_slice(
 ) -> tuple[Cotangent, ...]:
     x, update, *rest = operands
     starts = list(map(value, rest))
-    ct_x = op(ct, zeros(update.type), *starts) if type(x) is Linear else None
-    ct_update = s.DynamicSlice(update.type.shape)(ct, *starts) if type(update) is Linear else None
+    ct_x = op(ct, zeros(update.type), *starts) if type(x) is LinearOperand else None
+    ct_update = s.DynamicSlice(update.type.shape)(ct, *starts) if type(update) is LinearOperand else None
     return ct_x, ct_update, *[None] * len(starts)

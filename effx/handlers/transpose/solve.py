@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from effx.array import Array
 from effx.array.promotion import convert, zeros
 from effx.errors import NoRuleError
-from effx.handlers.linear.splitting import split
+from effx.handlers.linear.partial_eval import split
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import run_program, stage
 from effx.handlers.transpose.control import known_of
-from effx.handlers.transpose.handler import Cotangent, Linear, Operand, backward, tuple_rule
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, tuple_rule
 from effx.ir.ops.solve import LinearSolve
 from effx.ir.program import Staged
 
@@ -36,7 +36,7 @@ def linear_solve(op: LinearSolve, cts: Sequence[Cotangent], operands: tuple[Oper
             Staged(op.solve, ()),
         ]
     )
-    constants = [x for x in operands[:k] if not isinstance(x, Linear)]
+    constants = [x for x in operands[:k] if not isinstance(x, LinearOperand)]
     types = op.solve.in_types[k:]
     given = [zeros(t.strong()) if ct is None else ct for ct, t in zip(cts[:n], types, strict=True)]
     back = LinearSolve(matvec, solve, back_matvec, back_solve, len(captured) + k)
@@ -44,7 +44,7 @@ def linear_solve(op: LinearSolve, cts: Sequence[Cotangent], operands: tuple[Oper
     # Operands that are known stand where a derivative with respect to some of b is asked for.
     return [
         *[None] * k,
-        *[ct if isinstance(x, Linear) else None for ct, x in zip(results, operands[k:], strict=True)],
+        *[ct if isinstance(x, LinearOperand) else None for ct, x in zip(results, operands[k:], strict=True)],
     ]
 
 

@@ -4,16 +4,18 @@ Never: loop over the batch.
 """
 
 from effx.handlers.vmap import collective, custom, elementwise, index, linalg, reduce, shape
-from effx.handlers.vmap.handler import Batched, Vmap
+from effx.handlers.vmap.handler import Batched, Vmap, batch, over_batches
 
 __all__ = [
     "Batched",
     "Vmap",
+    "batch",
     "collective",
     "custom",
     "elementwise",
     "index",
     "linalg",
+    "over_batches",
     "reduce",
     "shape",
 ]

@@ -9,13 +9,13 @@ from effx.effects import Frame
 from effx.errors import EscapedBoxError, source_in_force
 from effx.handlers.recursion.custom import closed_over
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
-from effx.handlers.recursion.staging import cached, state_of, under
+from effx.handlers.recursion.staging import cached, stage_under, state_of
 from effx.handlers.vmap.handler import Vmap, box, rows, to_front
-from effx.ir.ops.custom import Batch, CustomCall, Rules
+from effx.ir.ops.custom import Batch, CustomCall, CustomRules
 
 
 def apply(
-    handler: Vmap, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+    handler: Vmap, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
 ) -> tuple[Array, ...] | None:
     """Applies a user's rule; None where no argument has a batch axis."""
     assert rules.batch is not None
@@ -53,14 +53,14 @@ def named(handler: Vmap, frame: Frame, op: CustomCall, operands: Sequence[Array]
         for x in operands
     ]
     leaves, layouts = flatten_boxes(frame, fronted)
-    handled = under(op.program, handler, layouts, state_of(frame)[1], _in_front, "named")
+    handled = stage_under(op.program, handler, layouts, state_of(frame)[1], _in_front, "named")
 
     def make() -> CustomCall:
         batch = Batch(handler.size, handler.axis_name, tuple([x.frame is frame for x in operands[n:]]))
         types = types_of(handled.results)
         tree = function.result()[0]
         outer = attrs.evolve(function, result=lambda: (tree, types), batches=(batch, *function.batches))
-        rules = Rules(op.rules.what, op.rules.name, function=outer)
+        rules = CustomRules(op.rules.what, op.rules.name, function=outer)
         return CustomCall(handled.program, rules, len(handled.constants) + n)
 
     batched = cached(op.program, ("named", op, handler, layouts, handled.program), make)

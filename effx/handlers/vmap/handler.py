@@ -10,18 +10,20 @@ from typing import ClassVar, TypeVar, cast, final
 import attrs
 
 from effx.array import Array, Box
+from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
-from effx.effects import Effect, Frame, Operation, RuleTable, Value, no_rule, resumed
+from effx.effects import Effect, Frame, Operation, RuleTable, Value, handle, no_rule, resumed
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import AxisEffect
 from effx.ir.ops.control import Cond, While
-from effx.ir.ops.custom import CustomCall, Rules
+from effx.ir.ops.custom import Batch, CustomCall, CustomRules
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape
+from effx.tree.registry import PyTree, flatten
 
-__all__ = ["Batched", "Vmap", "rule"]
+__all__ = ["Batched", "Vmap", "batch", "over_batches", "rule"]
 
 R = TypeVar("R")
 A = TypeVar("A", bound=ArrayOperation)
@@ -108,12 +110,12 @@ class Vmap(PayloadHandler):
 
     keeps_rules = True
 
-    def uses(self, rules: Rules) -> bool:
+    def uses(self, rules: CustomRules) -> bool:
         """A rule for batching."""
         return rules.batch is not None
 
     def apply_custom(
-        self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Applies a user's rule for batching."""
         from effx.handlers.vmap.custom import apply
@@ -211,3 +213,90 @@ def beside(axes: tuple[int, ...], place: int) -> tuple[int, ...]:
 def insert(entries: tuple[int, ...], place: int, entry: int) -> tuple[int, ...]:
     """Inserts an entry for the batch axis at `place` into a list with one entry for each axis."""
     return (*entries[:place], entry, *entries[place:])
+
+
+def batch(
+    function: Callable[[list[Array]], Sequence[Array]],
+    values: Sequence[Array],
+    axes: Sequence[int | None],
+    size: int,
+    axis_name: Hashable = None,
+    origin: str = "",
+) -> tuple[list[Array], list[int | None]]:
+    """Evaluates a function for all elements of a batch.
+
+    Args:
+        function: of the arrays of one batch element.
+        values: with the batch axis at `axes`.
+        axes: counted from 0; None for an unbatched value.
+        size: of the batch.
+        axis_name: the batch's name for collectives.
+        origin: the user's function, for errors.
+
+    Returns:
+        The results and their batch axes, None for unbatched results.
+    """
+    with handle(Vmap(size, axis_name), origin) as frame:
+        arguments: list[Array] = []
+        for x, axis in zip(values, axes, strict=True):
+            if axis is None:
+                arguments.append(x)
+            else:
+                t = x.type
+                arguments.append(
+                    Box(frame, Batched(x, axis), t.with_shape(t.shape[:axis] + t.shape[axis + 1 :]))
+                )
+        outputs: list[Array] = []
+        result_axes: list[int | None] = []
+        for y in function(arguments):
+            if type(y) is Box and y.frame is frame:
+                batched: Batched = y.payload
+                outputs.append(batched.value)
+                result_axes.append(batched.axis)
+            else:
+                outputs.append(y)
+                result_axes.append(None)
+    return outputs, result_axes
+
+
+def over_batches(
+    batches: Sequence[Batch],
+    rule: Callable[[list[PyTree]], list[PyTree]],
+    payloads: list[PyTree],
+    unstack: Sequence[Callable[[PyTree], PyTree]],
+    stack: Callable[[PyTree], PyTree],
+) -> list[PyTree]:
+    """Applies a rule to each element of nested batches.
+
+    Args:
+        batches: the outermost first.
+        rule: takes and returns flat lists of payloads, or arrays.
+        payloads: its arguments, batched ones with all their batch axes in front.
+        unstack: for each of them, what gives the payload of a slice, with the sliced axis in front of each leaf.
+        stack: the inverse, for any result.
+
+    Returns:
+        The results, with all batch axes in front.
+    """
+    if not batches:
+        return rule(payloads)
+    batch = batches[0]
+    handler = Vmap(batch.size, batch.axis_name)
+    slices = [f(x) if b else x for f, x, b in zip(unstack, payloads, batch.batched, strict=True)]
+    with handle(handler) as frame:
+        given: list[PyTree] = []
+        for x, b in zip(slices, batch.batched, strict=True):
+            leaves, tree = flatten(x)
+            given.append(tree.unflatten([box(frame, a, 0) for a in leaves]) if b else x)
+        results = over_batches(batches[1:], rule, given, unstack, stack)
+    found: list[PyTree] = []
+    for y in results:
+        leaves, tree = flatten(y)
+        values = [rows(handler, frame, as_operand(a, handler.name)) for a in leaves]
+        found.append(stack(tree.unflatten(values)))
+    return found
+
+
+def identity(x: T) -> T:
+    """The `unstack` and `stack` of an array that is no payload: the identity."""
+    return x

@@ -212,7 +212,7 @@ def check_axes(op: Operation[object], axes: tuple[int, ...], t: ArrayType, what:
         raise ShapeError(f"{op.name}: {what} {axes} repeat an axis")
 
 
-class Named(Protocol):
+class NamedAttribute(Protocol):
     """The part of an attrs attribute that a validator reads."""
 
     @property
@@ -221,13 +221,13 @@ class Named(Protocol):
         ...
 
 
-def is_ints(instance: object, attribute: Named, value: tuple[int, ...]) -> None:
+def is_ints(instance: object, attribute: NamedAttribute, value: tuple[int, ...]) -> None:
     """An attrs validator: a tuple of ints."""
     if type(value) is not tuple or not all([type(v) is int for v in value]):
         raise TypeError(f"{type(instance).__name__}: {attribute.name} must be a tuple of ints, got {value!r}")
 
 
-def is_int(instance: object, attribute: Named, value: int) -> None:
+def is_int(instance: object, attribute: NamedAttribute, value: int) -> None:
     """An attrs validator: an int, and no bool."""
     if type(value) is not int:
         raise TypeError(f"{type(instance).__name__}: {attribute.name} must be an int, got {value!r}")

@@ -20,7 +20,7 @@ from effx.tree.registry import PyTreeDef
 if TYPE_CHECKING:
     from effx.array import Array
 
-__all__ = ["Backward", "CustomCall", "CustomTangent", "Rules"]
+__all__ = ["CustomBackward", "CustomCall", "CustomRules", "CustomTangent"]
 
 # (constants, primals, tangents) -> (results, their tangents); None stands for a zero tangent
 JvpRule = Callable[
@@ -63,7 +63,7 @@ class Batch:
 
 @final
 @attrs.frozen(eq=False)
-class Named:
+class NamedCall:
     """A named function, for which handlers may have rules, and one call of it; equal only to itself.
 
     Attributes:
@@ -81,7 +81,7 @@ class Named:
 
 @final
 @attrs.frozen(eq=False, repr=False)
-class Rules:
+class CustomRules:
     """The rules of one function, each for the arguments after the constants; equal only to itself.
 
     Attributes:
@@ -98,7 +98,7 @@ class Rules:
     jvp: JvpRule | None = None
     vjp: VjpRule | None = None
     batch: BatchRule | None = None
-    function: Named | None = None
+    function: NamedCall | None = None
 
     def __repr__(self) -> str:
         kinds = [k for k in ("jvp", "vjp", "batch") if getattr(self, k) is not None]
@@ -117,7 +117,7 @@ class CustomCall(HigherOrder):
     """
 
     program: Program
-    rules: Rules
+    rules: CustomRules
     constants: int = attrs.field(default=0, validator=is_int)
 
     @property
@@ -141,7 +141,7 @@ class CustomCall(HigherOrder):
 
 @final
 @attrs.frozen(eq=False, repr=False)
-class Backward:
+class CustomBackward:
     """The backward rule of a function; equal only to itself.
 
     Attributes:
@@ -180,7 +180,7 @@ class CustomTangent(HigherOrder):
             the operation can only be transposed.
     """
 
-    backward: Backward
+    backward: CustomBackward
     out_types: tuple[ArrayType, ...]
     residuals: int = attrs.field(validator=is_int)
     known: int = attrs.field(validator=is_int)

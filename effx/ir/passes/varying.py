@@ -13,7 +13,7 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
-__all__ = ["settled", "varying"]
+__all__ = ["varying", "with_plain_sums"]
 
 Mask = tuple[bool, ...]
 
@@ -85,7 +85,7 @@ def _names(program: Program, axis: AxisName) -> bool:
     return any([getattr(effect, "axis", None) == axis for effect in program.effects])
 
 
-def settled(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program:
+def with_plain_sums(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program:
     """Replaces `psum_shared` along an axis by a sum where its second operand does not vary.
 
     Args:
@@ -99,7 +99,7 @@ def settled(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program
     ...   c: f32[] = psum_shared[axis_name='i'] a b
     ...   return c
     ... }''')
-    >>> print(settled(program, [True, False], "i"))
+    >>> print(with_plain_sums(program, [True, False], "i"))
     f(a: f32[], b: f32[]) ! AxisEffect(axis='i') {
       c: f32[] = psum[axis_name='i'] a
       return c
@@ -126,7 +126,7 @@ def settled(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program
                 continue
             op, operands = PSum(axis), operands[:1]
         elif isinstance(op, HigherOrder):
-            op = _with_programs(op, {p: settled(p, mask, axis) for p, mask in inside.items()})
+            op = _with_programs(op, {p: with_plain_sums(p, mask, axis) for p, mask in inside.items()})
         equations.append(attrs.evolve(e, op=op, inputs=operands))
     return attrs.evolve(
         program,

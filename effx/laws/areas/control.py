@@ -11,8 +11,8 @@ from effx import lax, tree
 from effx.array import Array
 from effx.laws.areas.subjects import LOOPS, SMALL, Function, Points, batch, looped, loss
 from effx.laws.comparing import directions, same
+from effx.laws.control_oracle import python_form
 from effx.laws.programs import cases, programs
-from effx.laws.python_forms import python_form
 from effx.laws.registry import law
 from effx.tree.registry import PyTree
 

@@ -4,7 +4,8 @@ import effx
 import effx.numpy as enp
 from effx import tree
 from effx.array import Array
-from effx.handlers.differentiate import linearize, pull_back
+from effx.handlers.linearize import linearize
+from effx.handlers.transpose import backward
 from effx.ir.checker import check
 from effx.laws.areas.forward import tangent
 from effx.laws.areas.subjects import SMALL, SMOOTH, Function, Points, next_of
@@ -63,7 +64,8 @@ def transposes_are_adjoint(f: Function, xs: Points) -> None:
     _, linear, dependent = linearize(lambda ys: leaves(f(*ys)), xs, [True] * len(xs))
     moved = [d for d, kept in zip(leaves(tangent(f, xs, directions(xs))), dependent, strict=True) if kept]
     cts = directions(moved, 3)
-    back = [enp.zeros_like(x) if ct is None else ct for ct, x in zip(pull_back(linear, cts), xs, strict=True)]
+    found = backward(linear.program, linear.residuals, cts)
+    back = [enp.zeros_like(x) if ct is None else ct for ct, x in zip(found, xs, strict=True)]
     left, right = pairing(cts, moved), pairing(back, directions(xs))
     assert abs(left - right) <= 1e-8 * max(1.0, abs(left)), (left, right)
 

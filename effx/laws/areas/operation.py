@@ -16,10 +16,12 @@ from effx import dtypes
 from effx.array import Array
 from effx.effects import Operation
 from effx.errors import EffxError
-from effx.handlers.batch import batch
-from effx.handlers.differentiate import jvp, linearize, pull_back
+from effx.handlers.jvp import jvp
+from effx.handlers.linearize import linearize
 from effx.handlers.reference import evaluate
 from effx.handlers.stage import run_program, stage
+from effx.handlers.transpose import backward
+from effx.handlers.vmap import batch
 from effx.ir.checker import check
 from effx.ir.ops import elementwise, reduce, shape
 from effx.ir.ops.base import ArrayOperation, Elementwise, TupleOperation
@@ -205,7 +207,7 @@ def operations_transpose(op: AnyOperation, operands: Points) -> None:
         _, linear, _ = linearize(function, xs, [True] * len(xs))
         pushed = run_program(linear.program, [*linear.residuals, *vs])
         cts = directions(pushed, 3)
-        back = pull_back(linear, cts)
+        back = backward(linear.program, linear.residuals, cts)
         for x, ct in zip(xs, back, strict=True):
             assert ct is None or ct.type.matches(x.type), f"cotangent {ct.type!r} of {x.type!r}"
         left = pairing(cts, pushed)

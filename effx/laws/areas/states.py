@@ -18,8 +18,8 @@ from effx.errors import NoRuleError
 from effx.ir.ops.elementwise import Atan, Cos, Exp, Mul, Sin, Tanh
 from effx.laws.areas.subjects import Function, Points, batch, loss, raised
 from effx.laws.comparing import leaves, same
+from effx.laws.control_oracle import python_form
 from effx.laws.programs import TypedProgram, cases, programs
-from effx.laws.python_forms import python_form
 from effx.laws.registry import law
 from effx.laws.watchers import Ask, Gather, Noise, Note, Reply, Tally, Totals, digest, drawn
 from effx.tree.registry import PyTree

@@ -9,10 +9,10 @@ import effx.numpy as enp
 from effx import lax
 from effx.array import Array
 from effx.effects import Handler, Operation
-from effx.handlers.analysis import Backward, Forward, Place, places
-from effx.handlers.decomposing import decompose
-from effx.handlers.intercepting import InterceptHandler
-from effx.handlers.masking import mask
+from effx.handlers.authoring.analysis import Backward, Forward, Place, places
+from effx.handlers.authoring.decomposing import decompose
+from effx.handlers.authoring.intercepting import InterceptHandler
+from effx.handlers.authoring.masking import mask
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.control import HigherOrder

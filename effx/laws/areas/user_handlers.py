@@ -21,8 +21,8 @@ from effx.laws.areas.custom import with_jvp
 from effx.laws.areas.staging import staged
 from effx.laws.areas.subjects import Function, Points, batch, looped, loss, raised
 from effx.laws.comparing import difference, directions, leaves, numbers, pairing, same
+from effx.laws.control_oracle import python_form
 from effx.laws.programs import TypedProgram
-from effx.laws.python_forms import python_form
 from effx.laws.registry import NotApplicable, law
 from effx.laws.stacks import LAYERS, Stack
 from effx.laws.subjects import HandlerSubject, handler_cases, stepping

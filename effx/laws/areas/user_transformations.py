@@ -16,8 +16,8 @@ from effx.errors import TransformError
 from effx.handlers.reference import evaluate
 from effx.laws.areas.subjects import Function, Points, batch, looped, loss
 from effx.laws.comparing import difference, directions, leaves, pairing, same
+from effx.laws.control_oracle import python_form
 from effx.laws.programs import TypedProgram, programs
-from effx.laws.python_forms import python_form
 from effx.laws.registry import law
 from effx.laws.stacks import Stack
 from effx.laws.subjects import TransformSubject, transform_cases

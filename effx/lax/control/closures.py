@@ -25,11 +25,11 @@ __all__ = [
     "Closed",
     "Loose",
     "arrays_of",
+    "carry_types",
     "check_callable",
     "closed",
     "converted",
     "decided",
-    "settled",
     "types_of",
 ]
 
@@ -168,7 +168,7 @@ def decided(x: Array) -> Array | None:
     return x
 
 
-def settled(
+def carry_types(
     what: str, name: str, carry: PyTree, types: Types, stage_body: Callable[[Types], tuple[PyTreeDef, Types]]
 ) -> Types:
     """Finds the types of a loop's carry: Python numbers among the initial values take the body's types.

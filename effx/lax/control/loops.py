@@ -22,12 +22,12 @@ from effx.lax.control.closures import (
     Loose,
     Types,
     arrays_of,
+    carry_types,
     check_callable,
     closed,
     converted,
     decided,
     next_carry,
-    settled,
     types_of,
 )
 from effx.lax.control.scans import at_least_one, unrolled
@@ -114,7 +114,7 @@ def while_loop(
         found = closed("while_loop", body_fun, inputs, types)
         return found.tree, found.out_types
 
-    types = settled("while_loop", name, init_val, types_of(carry), staged)
+    types = carry_types("while_loop", name, init_val, types_of(carry), staged)
     body = closed("while_loop", body_fun, inputs, types)
     test = closed("while_loop", cond_fun, inputs, types)
     _check_test(name_of(cond_fun), test.tree, test.out_types)
@@ -312,7 +312,7 @@ def fori_loop(
         found = closed("fori_loop", body_fun, inputs, (i_type, *types))
         return found.tree, found.out_types
 
-    types = settled("fori_loop", name, init_val, types_of(carry), staged)
+    types = carry_types("fori_loop", name, init_val, types_of(carry), staged)
     body = closed("fori_loop", body_fun, inputs, (i_type, *types))
     constants, values = list(body.constants), converted(carry, types)
     if steps is not None:

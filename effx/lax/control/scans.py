@@ -18,11 +18,11 @@ from effx.lax.control.closures import (
     Loose,
     Types,
     arrays_of,
+    carry_types,
     check_callable,
     closed,
     converted,
     next_carry,
-    settled,
     types_of,
 )
 from effx.lax.slicing import index_in_dim, slice_in_dim
@@ -135,7 +135,7 @@ def scan(
         found = closed("scan", f, inputs, (*types, *rows))
         return _pair(name, found.tree)[0], found.out_types[:n]
 
-    types = settled("scan", name, init, types_of(carry), staged)
+    types = carry_types("scan", name, init, types_of(carry), staged)
     body = closed("scan", f, inputs, (*types, *rows))
     op = Scan(body.program, steps, len(body.constants), n, bool(reverse), turns)
     results = op(*body.constants, *converted(carry, types), *slices)

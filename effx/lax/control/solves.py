@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from effx import handlers
 from effx.array import Array
 from effx.array.promotion import zeros
 from effx.errors import DTypeError, NoRuleError, ShapeError, TreeError
-from effx.handlers import differentiate
 from effx.handlers.recursion.staging import aligned
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call
@@ -167,12 +167,12 @@ def _tangents(
         return lambda x: Call(residual, True)(*arrays[:k], *x)
 
     def matvec(arrays: list[Array]) -> list[Array]:
-        tangents = differentiate.jvp(at(arrays), arrays[k : k + n], arrays[k + n :])[1]
+        tangents = handlers.jvp.jvp(at(arrays), arrays[k : k + n], arrays[k + n :])[1]
         return [zeros(t.strong()) if dy is None else dy for dy, t in zip(tangents, types, strict=True)]
 
     def solved(arrays: list[Array], forward: bool) -> list[Array]:
         # Linearised once, so that a solver that applies g often does not evaluate f each time.
-        _, linear, dependent = differentiate.linearize(at(arrays), arrays[k : k + n], (True,) * n)
+        _, linear, dependent = handlers.linearize.linearize(at(arrays), arrays[k : k + n], (True,) * n)
 
         def g(v: PyTree) -> PyTree:
             given, v_tree = arrays_of("custom_root", "the argument of g", v)
@@ -185,7 +185,7 @@ def _tangents(
                 found: list[Array | None] = [next(results) if d else None for d in dependent]
             else:
                 cts = [ct for ct, d in zip(moved, dependent, strict=True) if d]
-                found = differentiate.pull_back(linear, cts)
+                found = handlers.transpose.backward(linear.program, linear.residuals, cts)
             return tree.unflatten(
                 [zeros(t.strong()) if y is None else y for y, t in zip(found, types, strict=True)]
             )

@@ -7,11 +7,11 @@ import numpy as np
 import effx.numpy as enp
 from effx import tree
 from effx.errors import ConcretizationError, DTypeError, ShapeError, TransformError
-from effx.library.intervals import arithmetic, combining, logic, moving
+from effx.library.intervals import arithmetic, combining, logic, structural
 from effx.library.intervals.enclosures import Interval, Intervals, hull
 from effx.tree import PyTree
 
-__all__ = ["Interval", "Intervals", "arithmetic", "bounds", "combining", "hull", "logic", "moving"]
+__all__ = ["Interval", "Intervals", "arithmetic", "bounds", "combining", "hull", "logic", "structural"]
 
 
 def bounds(f: Callable[..., PyTree], *arguments: PyTree) -> PyTree:

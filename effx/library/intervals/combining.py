@@ -30,7 +30,7 @@ from effx.library.intervals.enclosures import (
     top,
     where,
 )
-from effx.library.intervals.moving import all_exact
+from effx.library.intervals.structural import all_exact
 
 # Up to this many products of elements are bounded one by one, which is exact.
 FEW = 1 << 16

@@ -16,7 +16,7 @@ from effx import Array
 from effx.errors import TransformError
 from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural
 from effx.ir.ops.convert import Convert, StopGradient
-from effx.ir.ops.custom import Rules
+from effx.ir.ops.custom import CustomRules
 from effx.ir.ops.elementwise import Select
 from effx.ir.ops.index import Scatter
 
@@ -76,12 +76,12 @@ class Jets(BoxHandler[Jet]):
         """Writes the zeros out."""
         return padded(payload, len(like.terms))
 
-    def uses(self, rules: Rules) -> bool:
+    def uses(self, rules: CustomRules) -> bool:
         """A user's tangent of a function replaces the function's own."""
         return rules.jvp is not None
 
     def apply_custom(
-        self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Integrates the user's tangent."""
         xs = [self.payload(frame, x) for x in primals]

@@ -8,11 +8,12 @@
 ['x', 'y']
 """
 
-from effx.library.probability.choosing import condition as condition
-from effx.library.probability.choosing import plate as plate
-from effx.library.probability.choosing import replay as replay
-from effx.library.probability.choosing import seed as seed
-from effx.library.probability.choosing import substitute as substitute
+from effx.library.probability.density import SiteRecord as SiteRecord
+from effx.library.probability.density import block as block
+from effx.library.probability.density import log_density as log_density
+from effx.library.probability.density import mask as mask
+from effx.library.probability.density import scale as scale
+from effx.library.probability.density import trace as trace
 from effx.library.probability.distributions import Bernoulli as Bernoulli
 from effx.library.probability.distributions import Categorical as Categorical
 from effx.library.probability.distributions import Cauchy as Cauchy
@@ -24,12 +25,11 @@ from effx.library.probability.distributions import Laplace as Laplace
 from effx.library.probability.distributions import LogNormal as LogNormal
 from effx.library.probability.distributions import Normal as Normal
 from effx.library.probability.distributions import Uniform as Uniform
-from effx.library.probability.looking import SiteRecord as SiteRecord
-from effx.library.probability.looking import block as block
-from effx.library.probability.looking import log_density as log_density
-from effx.library.probability.looking import mask as mask
-from effx.library.probability.looking import scale as scale
-from effx.library.probability.looking import trace as trace
-from effx.library.probability.sampling import Draws as Draws
-from effx.library.probability.sampling import hmc as hmc
+from effx.library.probability.hmc import Draws as Draws
+from effx.library.probability.hmc import hmc as hmc
+from effx.library.probability.sampling import condition as condition
+from effx.library.probability.sampling import plate as plate
+from effx.library.probability.sampling import replay as replay
+from effx.library.probability.sampling import seed as seed
+from effx.library.probability.sampling import substitute as substitute
 from effx.library.probability.sites import sample as sample

@@ -23,7 +23,7 @@ from effx.handling import (
     vmap_rule,
 )
 from effx.library.probability.distributions import Distribution
-from effx.library.turns import is_name
+from effx.library.visit_counts import is_name
 
 __all__ = ["GIVEN", "SAMPLE", "Given", "Sample", "observe", "sample"]
 

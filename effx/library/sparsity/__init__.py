@@ -163,7 +163,7 @@ def _real(what: str, x: object) -> Array:
 
 @final
 @attrs.frozen(eq=False)
-class Plan:
+class Compression:
     """The plan to compute a sparse matrix from products with sums of basis vectors.
 
     Attributes:
@@ -203,16 +203,16 @@ def _seeds(colours: Colours) -> Pattern:
     return seeds
 
 
-def _jacobian_plan(pattern: Pattern) -> Plan:
+def _jacobian_compression(pattern: Pattern) -> Compression:
     rows, cols = np.nonzero(pattern)
     shape = (pattern.shape[0], pattern.shape[1])
     by_column, by_row = colour_columns(pattern), colour_columns(pattern.T)
     if count_colours(by_column) <= count_colours(by_row):
-        return Plan(rows, cols, shape, _seeds(by_column), by_column[cols], rows)
-    return Plan(rows, cols, shape, _seeds(by_row), by_row[rows], cols, forward=False)
+        return Compression(rows, cols, shape, _seeds(by_column), by_column[cols], rows)
+    return Compression(rows, cols, shape, _seeds(by_row), by_row[rows], cols, forward=False)
 
 
-def _hessian_plan(pattern: Pattern) -> Plan:
+def _hessian_compression(pattern: Pattern) -> Compression:
     rows, cols = np.nonzero(pattern)
     colours = colour_symmetric(pattern)
     seeds = _seeds(colours)
@@ -220,7 +220,7 @@ def _hessian_plan(pattern: Pattern) -> Plan:
     # mirror's.
     alone = (pattern.astype(np.intp) @ seeds.T)[rows, colours[cols]] == 1
     colour = np.where(alone, colours[cols], colours[rows])
-    return Plan(rows, cols, (len(pattern), len(pattern)), seeds, colour, np.where(alone, rows, cols))
+    return Compression(rows, cols, (len(pattern), len(pattern)), seeds, colour, np.where(alone, rows, cols))
 
 
 @final
@@ -239,13 +239,13 @@ class SparseDerivative:
     function: Callable[..., PyTree]
     order: int
     pattern: Pattern | None = None
-    plans: dict[object, Plan] = attrs.field(factory=dict, init=False, repr=False)
+    plans: dict[object, Compression] = attrs.field(factory=dict, init=False, repr=False)
 
     @property
     def _what(self) -> str:
         return "sparse_jacobian" if self.order == 1 else "sparse_hessian"
 
-    def plan(self, *arguments: PyTree) -> Plan:
+    def plan(self, *arguments: PyTree) -> Compression:
         """Returns the pattern's indices and colours for arguments of these shapes."""
         leaves, structure = tree.flatten(arguments)
         values = [_real(self._what, x) for x in leaves]
@@ -261,7 +261,9 @@ class SparseDerivative:
                 raise ShapeError(
                     f"{self._what}: the pattern must have a column for each of {n} elements, got shape {pattern.shape}"
                 )
-            self.plans[key] = _jacobian_plan(pattern) if self.order == 1 else _hessian_plan(pattern)
+            self.plans[key] = (
+                _jacobian_compression(pattern) if self.order == 1 else _hessian_compression(pattern)
+            )
         return self.plans[key]
 
     def __call__(self, *arguments: PyTree) -> SparseMatrix:

@@ -15,9 +15,9 @@ import effx.numpy as enp
 from effx import Array
 from effx.errors import TransformError
 from effx.handling import BoxHandler, Frame
-from effx.ir.ops.custom import Rules
+from effx.ir.ops.custom import CustomRules
 
-__all__ = ["Dependence", "Dependences", "Interactions", "every_one", "spread", "union"]
+__all__ = ["Dependence", "Dependences", "Interactions", "broadcast_set", "every_one", "union"]
 
 
 @final
@@ -86,12 +86,12 @@ class Dependences(BoxHandler[Dependence, Array]):
         """The interactions of both."""
         return a | b
 
-    def uses(self, rules: Rules) -> bool:
+    def uses(self, rules: CustomRules) -> bool:
         """A user's derivative of a function replaces the function's own."""
         return self.ruled and (rules.jvp is not None or rules.vjp is not None)
 
     def apply_custom(
-        self, frame: Frame, rules: Rules, constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Takes the sets of the user's tangent; with a rule for reverse mode alone, all inputs."""
         plain = attrs.evolve(self, ruled=False)
@@ -110,7 +110,7 @@ class Dependences(BoxHandler[Dependence, Array]):
                 ys = rules.vjp(known, xs, [x is not None for x in moved])[0]
                 every = every_one([self.sets(plain.payload(inner, x)) for x in (*known, *xs)])
                 inner.state = self.meeting(cast("Array", inner.state), every, every)
-                sets = [spread(every, y.shape) for y in ys]
+                sets = [broadcast_set(every, y.shape) for y in ys]
             frame.state = inner.state
         return tuple(
             [
@@ -151,16 +151,16 @@ def every_one(sets: Sequence[Array]) -> Array:
     return enp.any(enp.concatenate([on.reshape((-1, on.shape[-1])) for on in sets]), axis=0)
 
 
-def spread(on: Array, shape: tuple[int, ...]) -> Array:
+def broadcast_set(on: Array, shape: tuple[int, ...]) -> Array:
     """Repeats the set of a scalar for all elements of a shape."""
     return on if on.shape[:-1] == shape else enp.broadcast_to(on, (*shape, on.shape[-1]))
 
 
 def union(sets: Sequence[Array], shape: tuple[int, ...]) -> Array:
     """Returns the union element by element; scalars broadcast."""
-    result = spread(sets[0], shape)
+    result = broadcast_set(sets[0], shape)
     for on in sets[1:]:
-        result = result | spread(on, shape)
+        result = result | broadcast_set(on, shape)
     return result
 
 

@@ -18,7 +18,7 @@ from effx.ir.ops.convert import Convert, StopGradient
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
-from effx.library.sparsity.dependence import Dependence, Dependences, every_one, refuse, spread, union
+from effx.library.sparsity.dependence import Dependence, Dependences, broadcast_set, every_one, refuse, union
 
 __all__ = ["interact"]
 
@@ -56,7 +56,7 @@ def any_operation(site: Here, op: ArrayOperation, *xs: Dependence) -> Dependence
         return _nothing(site)[0]
     every = every_one([site.handler.sets(x) for x in xs])
     interact(site, every, every)
-    return Dependence(None, spread(every, site.result_types[0].shape))
+    return Dependence(None, broadcast_set(every, site.result_types[0].shape))
 
 
 @Dependences.site_rule(Elementwise)
@@ -71,7 +71,7 @@ def elementwise(site: Here, op: Elementwise, *xs: Dependence) -> Dependence:
 
 def _where_nonzero(x: Dependence, on: Array, shape: tuple[int, ...]) -> Array:
     """Returns the sets of a factor of x: empty where x is known to be zero."""
-    on = spread(on, shape)
+    on = broadcast_set(on, shape)
     return on if x.value is None else on & (enp.broadcast_to(x.value, shape) != 0)[..., None]
 
 
@@ -91,7 +91,7 @@ def quotient(site: Here, op: e.Div, x: Dependence, y: Dependence) -> Dependence:
     if _is_flat(site):
         return _nothing(site)[0]
     below = _where_nonzero(x, sets(y), shape)
-    whole = spread(sets(x), shape) | below
+    whole = broadcast_set(sets(x), shape) | below
     interact(site, whole, below)
     return Dependence(None, whole)
 
@@ -101,7 +101,7 @@ def select(site: Here, op: e.Select, which: Dependence, *cases: Dependence) -> D
     if _is_flat(site):
         return _nothing(site)[0]
     shape = site.result_types[0].shape
-    sets = [spread(site.handler.sets(x), shape) for x in cases]
+    sets = [broadcast_set(site.handler.sets(x), shape) for x in cases]
     if which.value is None:
         return Dependence(None, union(sets, shape))
     chosen = enp.broadcast_to(enp.expand_dims(enp.broadcast_to(which.value, shape), -1), sets[0].shape)

@@ -55,7 +55,7 @@ def test_bounded_loops_stop(most: int) -> None:
 
 
 def test_vmap_of_while() -> None:
-    """Members end at different times; nested loops; a mapped limit, a mapped carry, and both."""
+    """Replicas end at different times; nested loops; a mapped limit, a mapped carry, and both."""
     ns = np.array([1, 27, 3, 9])
     want = [plain_collatz(int(n)) for n in ns]
     assert effx.vmap(collatz)(ns).tolist() == want
@@ -256,7 +256,7 @@ def _twice(v: Any) -> Any:
 
 
 def test_collectives_in_loops() -> None:
-    """Members of an axis turn together."""
+    """Replicas of an axis turn together."""
 
     def f(x: Any) -> Any:
         return lax.while_loop(lambda v: lax.psum(v, "i") < 100.0, lambda v: v + lax.pmax(v, "i"), x)

@@ -5,9 +5,9 @@ from typing import Any, Literal, final
 import attrs
 
 from effx.errors import TransformError
+from effx.handlers.authoring.rule_handler import RuledHandler
 from effx.handlers.recursion import staging
 from effx.handlers.recursion.marks import MARKS
-from effx.handlers.ruled import RuledHandler
 from effx.ir.catalogue import Kind, operation_classes
 
 __all__ = ["Coverage", "Treatment", "coverage"]
@@ -78,7 +78,7 @@ def coverage(handler: "RuledHandler[Any] | type[RuledHandler[Any]]") -> Coverage
         TransformError: it is something else.
 
     >>> import attrs, effx
-    >>> from effx.handlers.boxing import BoxHandler
+    >>> from effx.handlers.authoring.boxing import BoxHandler
     >>> from effx.ir.ops.base import Linear
     >>> from effx.ir.ops.elementwise import Add, Exp, Mul
     >>> from effx.ir.ops.control import Scan

@@ -14,7 +14,7 @@ import numpy as np
 from effx.array import Array
 from effx.effects import Operation, scope_within
 from effx.errors import NoRuleError, TransformError, source_of
-from effx.handlers.ruled import Rules, check_classes
+from effx.handlers.authoring.rule_handler import HandlerRules, check_classes
 from effx.ir.flow import Flow
 from effx.ir.ops.control import Cond, HigherOrder, Region, Scan, While
 from effx.ir.ops.parallel import ParallelMap
@@ -133,12 +133,12 @@ def _listed(around: Place, program: Program) -> list[Place]:
 class Analysis(Flow[V]):
     """What forward and backward analyses share: rules, facts of constants, and how facts meet."""
 
-    rules: ClassVar["Rules[Callable[..., Any]]"] = Rules("analysis")
+    rules: ClassVar["HandlerRules[Callable[..., Any]]"] = HandlerRules("analysis")
 
     def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)
         base = next(k for k in cls.__mro__[1:] if issubclass(k, Analysis))
-        cls.rules = Rules(cls.__name__, base.rules)
+        cls.rules = HandlerRules(cls.__name__, base.rules)
 
     @classmethod
     def rule(cls, *kinds: type[O]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -15,12 +15,12 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import Frame, Operation, Value
 from effx.errors import TransformError, TreeError, current_source, source_in_force
-from effx.handlers.batches import identity, over_batches
-from effx.handlers.ruled import Default, RuledHandler
-from effx.handlers.signatures import Answers
-from effx.handlers.sites import Site
+from effx.handlers.authoring.rule_handler import Default, RuledHandler
+from effx.handlers.authoring.rule_types import Answers
+from effx.handlers.authoring.site import Site
+from effx.handlers.vmap.handler import identity, over_batches
 from effx.ir.ops.base import TupleOperation
-from effx.ir.ops.custom import Named
+from effx.ir.ops.custom import NamedCall
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["InterceptHandler"]
@@ -143,7 +143,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         return self.returns(result, frame)
 
     def apply_function(
-        self, frame: Frame, function: Named, rule: Callable[..., Any], primals: Sequence[Array]
+        self, frame: Frame, function: NamedCall, rule: Callable[..., Any], primals: Sequence[Array]
     ) -> tuple[Array, ...]:
         """Calls a rule instead of a named function."""
         out_tree, types = function.result()

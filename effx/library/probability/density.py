@@ -159,7 +159,7 @@ def log_density(fun: Callable[P, R]) -> Callable[P, tuple[Array, R]]:
     >>> from effx.library.probability.distributions import Normal
     >>> from effx.library.probability.sites import sample
     >>> model = lambda: sample("y", Normal(sample("x", Normal(0.0, 1.0)), 1.0), obs=2.0)
-    >>> from effx.library.probability.choosing import substitute
+    >>> from effx.library.probability.sampling import substitute
     >>> total, _ = log_density(substitute(model, {"x": 1.0}))()
     >>> print(f"{total:.4f}")
     -2.8379

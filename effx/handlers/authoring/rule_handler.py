@@ -12,13 +12,12 @@ from typing_extensions import TypeVar
 from effx.array import Array
 from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle, no_rule, resumed
 from effx.errors import TransformError
+from effx.handlers.authoring.step_through import step_through
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.handlers.recursion.marks import MARKS, marked
-from effx.handlers.stepping import step_through
 from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, TupleOperation, Unary
 from effx.ir.ops.control import HigherOrder
-from effx.ir.ops.custom import Named
-from effx.ir.ops.custom import Rules as CustomRules
+from effx.ir.ops.custom import CustomRules, NamedCall
 from effx.tree.registry import PyTree, register_declared
 
 __all__ = ["Default", "NamedFunction", "RuledHandler", "check_classes"]
@@ -38,7 +37,7 @@ GENERAL: frozenset[type] = frozenset(
 )
 
 
-class Rules(RuleTable[F]):
+class HandlerRules(RuleTable[F]):
     """A table for rules of users': by class, family and trait before what says only how results look.
 
     What holds programs is served by rules for such operations alone, so that a rule for all operations leaves
@@ -89,7 +88,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
     handles: ClassVar[frozenset[Label]] = frozenset()
     steps: ClassVar[bool] = False
     # The rule, and whether it is given the site.
-    rules: ClassVar["Rules[tuple[Callable[..., Any], bool]]"] = Rules("rules")
+    rules: ClassVar["HandlerRules[tuple[Callable[..., Any], bool]]"] = HandlerRules("rules")
     function_rules: ClassVar["dict[object, Callable[..., Any]]"] = {}
 
     def __init_subclass__(cls, **arguments: object) -> None:
@@ -98,7 +97,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
             register_declared(form)
         # A table of its own for each handler class, on top of its base's.
         base = next(k for k in cls.__mro__[1:] if issubclass(k, RuledHandler))
-        cls.rules = Rules(cls.name, base.rules)
+        cls.rules = HandlerRules(cls.name, base.rules)
         cls.function_rules = {}
         if cls.default not in get_args(Default):
             raise TransformError(
@@ -242,7 +241,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
         return self.apply_function(frame, function, rule, primals)
 
     def apply_function(
-        self, frame: Frame, function: Named, rule: Callable[..., Any], primals: Sequence[Array]
+        self, frame: Frame, function: NamedCall, rule: Callable[..., Any], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Applies a rule for a named function to flat operands."""
         raise TransformError(f"{self.name}: this kind of handler has no rules for named functions")

@@ -21,7 +21,7 @@ from effx.handlers.recursion.layout import (
     types_of,
 )
 from effx.handlers.recursion.loops import fixed, initial, moved
-from effx.handlers.recursion.staging import State, aligned, put_state, state_of, under
+from effx.handlers.recursion.staging import State, aligned, put_state, stage_under, state_of
 from effx.handlers.stage import stage
 from effx.ir.ops.control import Call, While
 from effx.ir.ops.reduce import ReduceOr
@@ -41,7 +41,7 @@ def any_number_of_turns(frame: Frame, op: While, operands: Sequence[Array]) -> t
     start = tuple([layout_of(payload_of(frame, x), t) for x, t in zip(operands[c:], types, strict=True)])
     before, state = state_of(frame)
     handled, carry = fixed(op.body, frame.handler, constant_layouts, start, (), state, grows=True)
-    condition = under(op.condition, frame.handler, (*constant_layouts, *carry), state)
+    condition = stage_under(op.condition, frame.handler, (*constant_layouts, *carry), state)
     collected = (*handled.collected.names, *condition.collected.names)
     if collected:
         raise TransformError(

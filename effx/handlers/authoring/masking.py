@@ -162,7 +162,7 @@ def mask(*kinds: type[Handler]) -> handle:
         TransformError: no classes, or something else; inside, an operand that is a box of the masked handler.
 
     >>> import attrs, effx, effx.numpy as enp
-    >>> from effx.handlers.intercepting import InterceptHandler
+    >>> from effx.handlers.authoring.intercepting import InterceptHandler
     >>> from effx.ir.ops.elementwise import Sin
     >>> @attrs.frozen
     ... class Negate(InterceptHandler): ...

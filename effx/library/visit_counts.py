@@ -10,15 +10,15 @@ from effx import Array
 from effx.array.values import Operand
 from effx.errors import DTypeError, ShapeError, TransformError
 from effx.handling import ArrayType
-from effx.ir.ops.base import Named
+from effx.ir.ops.base import NamedAttribute
 from effx.library.checks import check
 
-__all__ = ["Turns", "is_name"]
+__all__ = ["VisitCounts", "is_name"]
 
 LOSSLESS = {"b": "biufc", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}  # the kinds to which a kind converts
 
 
-def is_name(operation: object, attribute: Named, value: str) -> None:
+def is_name(operation: object, attribute: NamedAttribute, value: str) -> None:
     """An attrs validator for names, which are strings.
 
     Raises:
@@ -32,14 +32,14 @@ def is_name(operation: object, attribute: Named, value: str) -> None:
 
 @final
 @attrs.frozen
-class Turns:
+class VisitCounts:
     """The number of visits of each name: a handler's state.
 
     Attributes:
         counts: i32 scalars by name.
 
-    >>> turns, t, rows = Turns.of({"x": 0}), enp.zeros(()).type, enp.array([5.0, 6.0])
-    >>> print(turns.row("f", "x", rows, t), turns.after("x").row("f", "x", rows, t))
+    >>> visits, t, rows = VisitCounts.of({"x": 0}), enp.zeros(()).type, enp.array([5.0, 6.0])
+    >>> print(visits.row("f", "x", rows, t), visits.after("x").row("f", "x", rows, t))
     5.0 6.0
     """
 

@@ -9,7 +9,7 @@ import attrs
 from effx.array import Array
 from effx.effects import Frame, Operation, Value, resumed
 from effx.errors import NoRuleError, TransformError, check_function
-from effx.handlers.intercepting import InterceptHandler
+from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.recursion import recur
 
 __all__ = ["Decompose", "decompose"]

@@ -18,12 +18,12 @@ from effx.array.promotion import as_operand
 from effx.array.values import Operand
 from effx.effects import Frame, Operation, Value
 from effx.errors import EscapedBoxError, TransformError, TreeError, current_source, source_in_force
-from effx.handlers.batches import identity, over_batches
-from effx.handlers.ruled import Default, RuledHandler
-from effx.handlers.signatures import Computes, ComputesAt
-from effx.handlers.sites import Site
+from effx.handlers.authoring.rule_handler import Default, RuledHandler
+from effx.handlers.authoring.rule_types import Computes, ComputesAt
+from effx.handlers.authoring.site import Site
+from effx.handlers.vmap.handler import identity, over_batches
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.ops.custom import Named
+from effx.ir.ops.custom import NamedCall
 from effx.ir.types import ArrayType
 from effx.tree import flatten as flatten_until
 from effx.tree import flatten_up_to
@@ -289,7 +289,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         )
 
     def apply_function(
-        self, frame: Frame, function: Named, rule: Callable[..., Any], primals: Sequence[Array]
+        self, frame: Frame, function: NamedCall, rule: Callable[..., Any], primals: Sequence[Array]
     ) -> tuple[Array, ...]:
         """Applies a rule for a named function to payloads."""
         boxed = [x.frame is frame for x in primals]

@@ -1,0 +1,1 @@
+"""What authors of handlers use; `effx.handling` gives its names."""
