@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast, final
 
+import attrs
 import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
@@ -26,15 +27,23 @@ from effx.errors import BackendError, DonatedArrayError, DTypeError
 from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.types import ArrayType, array_type
 from effx.lower.backends import client, default_device
-from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, single
+from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, device_of, placement, single
+from effx.lower.shards import on_devices, parts_of, start_copies
 from effx.tree.registry import PyTree, PyTreeDef, dispatch, register_leaf
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
 
-    from effx.lower.shards import Shard
-
-__all__ = ["ConcreteArray", "as_concrete", "device_get", "device_put", "from_dlpack", "on_device", "put"]
+__all__ = [
+    "ConcreteArray",
+    "Shard",
+    "as_concrete",
+    "device_get",
+    "device_put",
+    "from_dlpack",
+    "on_device",
+    "put",
+]
 
 
 @final
@@ -67,6 +76,24 @@ class Gone:
 # Buffers that executables have as constants, by id, with their number; and what is called when one of them is gone.
 constants: Counter[int] = Counter()
 losses: list[Callable[[], None]] = []
+
+
+@final
+@attrs.frozen(eq=False)
+class Shard:
+    """The part of an array that lies on one device.
+
+    Attributes:
+        data: the part, as an array of its own.
+        device: where it lies.
+        index: which part of the whole it is.
+        replica_id: how many devices before this one hold the same part.
+    """
+
+    data: Array
+    device: Device
+    index: tuple[slice, ...]
+    replica_id: int
 
 
 @final
@@ -129,12 +156,14 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         return sharding.sharding if type(sharding) is Placement else SingleDeviceSharding(self.device)
 
     @property
-    def addressable_shards(self) -> "list[Shard]":
+    def addressable_shards(self) -> list[Shard]:
         """The parts that lie on the devices of this process, which are all."""
         self._check_alive("x.addressable_shards")
-        from effx.lower.shards import shards_of
-
-        return shards_of(self)
+        whole = self.buffer
+        return [
+            Shard(self if p.buffer is whole else ConcreteArray(p.buffer), p.device, p.index, p.replica_id)
+            for p in parts_of(whole, self.type)
+        ]
 
     @property
     def committed(self) -> bool:
@@ -156,9 +185,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         self._check_alive("x.copy_to_host_async()")
         if self.buffer._npy_value is not None:
             return
-        from effx.lower.shards import start_copies
-
-        start_copies(self)
+        start_copies(self.buffer, self.type)
 
     def is_deleted(self) -> bool:
         """Says whether the memory was given away or freed."""
@@ -265,9 +292,7 @@ def _fetch(x: ConcreteArray) -> HostData:
     """Copies elements to the host; on a CPU the result is a read-only view of the array's memory."""
     buffer, t = x.buffer, x.type
     if type(buffer._sharding) is Placement:
-        from effx.lower.shards import assembled
-
-        return assembled(x)
+        return _assembled(x)
     # jaxlib's own conversion imports jax where it is installed; the buffer protocol does not, but
     # it exists on CPUs only and knows no ml_dtypes, whose bits go through integers.
     if x.device.platform != "cpu":
@@ -286,6 +311,20 @@ def _fetch(x: ConcreteArray) -> HostData:
     with isolated():
         bits = cast("ConcreteArray", perform(Bitcast(raw), (x,)))
     return np.asarray(memoryview(bits.buffer)).view(t.dtype)
+
+
+def _assembled(x: ConcreteArray) -> HostData:
+    """Puts the parts of an array on several devices together on the host."""
+    parts = x.addressable_shards
+    if x.buffer._sharding.is_fully_replicated:  # type: ignore[attr-defined]  # a Placement
+        return parts[0].data.host("numpy.asarray(x)")
+    whole = np.empty(x.type.shape, x.type.dtype)
+    start_copies(x.buffer, x.type)
+    for part in parts:
+        if part.replica_id == 0:
+            whole[part.index] = part.data.host("numpy.asarray(x)")
+    whole.flags.writeable = False
+    return whole
 
 
 def bound_device(x: ConcreteArray) -> Device | None:
@@ -351,12 +390,28 @@ def buffer_on(x: ConcreteArray, device: Device) -> ArrayImpl:
     sharding = x.buffer._sharding
     if type(sharding) is Placement:
         if sharding.is_fully_replicated and device in sharding.sharding.devices:
-            from effx.lower.shards import shards_of
-
-            return cast("ConcreteArray", shards_of(x)[sharding.sharding.devices.index(device)].data).buffer
+            return parts_of(x.buffer, x.type)[sharding.sharding.devices.index(device)].buffer
     elif x.device == device:
         return x.buffer
     return put(x.host("move"), x.type, device).buffer
+
+
+def buffer_for(x: ConcreteArray, sharding: Device | TiledSharding) -> ArrayImpl:
+    """Returns the array's buffer as a computation wants it, copying one that lies elsewhere."""
+    if isinstance(sharding, TiledSharding):
+        return on_devices(x.buffer, x.type, lambda: x.host("move"), sharding)
+    return buffer_on(x, sharding)
+
+
+def joined(t: ArrayType, sharding: TiledSharding, parts: Sequence[ConcreteArray]) -> ConcreteArray:
+    """Makes one array of parts, one for each device, that lie there or are moved."""
+    devices = list(sharding.devices)
+    part = t.with_shape(sharding.shard_shape(t.shape))
+    if sharding.num_devices == 1:
+        return put(parts[0].host("move").reshape(t.shape), t, devices[0])
+    buffers = [p.host("move").reshape(part.shape) for p in parts]
+    wanted = placement(sharding, t.ndim)
+    return ConcreteArray(_jax.batched_device_put(t, wanted, buffers, devices, True, enable_x64=True))
 
 
 _scalars: dict[tuple[Number | str, ArrayType], ConcreteArray] = {}
@@ -398,17 +453,13 @@ def on_device(x: Array) -> ConcreteArray:
 
 def device_put(x: Operand, device: object = None) -> Array:
     """Moves one array or number to a device; boxes stay what they are."""
-    from effx.lower.sharding import device_of
-
     array = as_operand(x, "device_put")
     if isinstance(device, TiledSharding):
         if isinstance(array, Box):
             return array
         array = as_concrete(array)
         array._check_alive("device_put")
-        from effx.lower.shards import on_devices
-
-        return ConcreteArray(on_devices(array, device))
+        return ConcreteArray(buffer_for(array, device))
     target = device_of(device)
     if isinstance(array, Box):
         return array

@@ -21,12 +21,11 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.backends import platform_of
-from effx.lower.concrete import ConcreteArray, is_spread
+from effx.lower.concrete import ConcreteArray, buffer_for, is_spread
 from effx.lower.concrete import constants as constant_buffers
-from effx.lower.emit import module_text
+from effx.lower.module import module_text
 from effx.lower.parallel import devices_for, partitioning_of
 from effx.lower.sharding import TiledSharding, placement, single
-from effx.lower.shards import buffer_for
 
 __all__ = ["Executable", "compile_program"]
 

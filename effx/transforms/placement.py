@@ -10,8 +10,8 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.errors import BackendError, ShapeError, TreeError
 from effx.lower import backends, concrete
+from effx.lower.concrete import joined
 from effx.lower.sharding import Device, TiledSharding, device_name
-from effx.lower.shards import joined
 from effx.tree import map as tree_map
 from effx.tree.registry import PyTree, flatten
 

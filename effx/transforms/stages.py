@@ -15,7 +15,7 @@ from effx.ir.program import Program
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.backends import default_device, platform_of
 from effx.lower.concrete import as_concrete
-from effx.lower.emit import module_text
+from effx.lower.module import module_text
 from effx.lower.sharding import Device
 from effx.lower.xla import Executable
 from effx.transforms.arguments import as_arrays

@@ -1,0 +1,74 @@
+"""A program as the text of a whole StableHLO module, with a public `main`."""
+
+from collections.abc import Sequence
+
+import effx.lower.stablehlo  # noqa: F401  # registers the rules
+from effx.effects import are_optional
+from effx.errors import BackendError
+from effx.ir.program import Program
+from effx.ir.types import ArrayType
+from effx.lower.emit import Module, function_text, sharding_text
+from effx.lower.parallel import Cut, partitioning_of
+
+__all__ = ["module_text"]
+
+
+def _shardings(module: Module, cuts: Sequence[Cut], types: Sequence[ArrayType]) -> list[list[str]]:
+    """Returns for arguments or results of `main` the attribute that says how they lie."""
+    return [
+        [f"sdy.sharding = #sdy.sharding{sharding_text(module.mesh(cut.grid), t, cut.axes)}"]
+        for cut, t in zip(cuts, types, strict=True)
+    ]
+
+
+def module_text(
+    program: Program, platform: str, donated: Sequence[bool] = (), debug_info: bool = True
+) -> str:
+    """Returns the StableHLO text of a program as a module with a public `main`.
+
+    Args:
+        program: closed: its effect row is empty.
+        platform: "cpu", "cuda", "rocm" or "tpu".
+        donated: for each input whether its memory may be reused for a result.
+        debug_info: True to keep locations.
+    """
+    if not are_optional(program.effects):
+        raise BackendError(f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}")
+    partitioning = partitioning_of(program)
+    module = Module(platform, 1 if partitioning is None else partitioning.count, debug_info)
+    attributes = (
+        [[] for _ in program.inputs]
+        if partitioning is None
+        else _shardings(module, partitioning.inputs, program.in_types)
+    )
+    results = [] if partitioning is None else _shardings(module, partitioning.outputs, program.out_types)
+    if any(donated):
+        taken: set[int] = set()
+        for i, var in enumerate(program.inputs):
+            if not donated[i]:
+                continue
+            for j, t in enumerate(program.out_types):
+                fits = t.matches(var.type) and (
+                    partitioning is None or partitioning.inputs[i] == partitioning.outputs[j]
+                )
+                if j not in taken and fits:
+                    taken.add(j)
+                    attributes[i].append(f"tf.aliasing_output = {j} : i32")
+                    break
+            else:
+                attributes[i].append("jax.buffer_donor = true")
+    main = function_text(
+        module, program, "main", "public", [", ".join(a) for a in attributes], [", ".join(a) for a in results]
+    )
+    name = "".join(c if c.isalnum() or c == "_" else "_" for c in program.name)
+    partitions = f"mhlo.num_partitions = {module.devices} : i32"
+    parts = [
+        f"module @jit_{name} attributes {{{partitions}, mhlo.num_replicas = 1 : i32}} {{",
+        *module.mesh_lines(),
+        main,
+        *module.functions,
+        "}",
+        *module.location_lines(),
+        "",
+    ]
+    return "\n".join(parts)
