@@ -1,10 +1,12 @@
-"""Programs: the typed IR that staging makes and every handler can interpret."""
+"""Programs, the typed IR that staging makes and every handler can interpret, and their printed form."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, final
 
 import attrs
+import numpy as np
 
+from effx import dtypes
 from effx.effects import Effect, Operation
 from effx.errors import ProgramError, Source
 from effx.ir.types import ArrayType
@@ -12,7 +14,7 @@ from effx.ir.types import ArrayType
 if TYPE_CHECKING:
     from effx.array import Array
 
-__all__ = ["Atom", "Equation", "Literal", "Program", "Var"]
+__all__ = ["Atom", "Equation", "Literal", "Program", "Var", "print_program"]
 
 Scalar = bool | int | float | complex
 
@@ -126,8 +128,6 @@ class Program:
         return tuple([x.type for x in self.outputs])
 
     def __str__(self) -> str:
-        from effx.ir.text import print_program
-
         return print_program(self)
 
     def __repr__(self) -> str:
@@ -149,3 +149,102 @@ class Staged:
 
     program: Program
     captured: "tuple[Array, ...]"
+
+
+def variable_name(n: int) -> str:
+    """Returns a, b, …, z, ba, bb, …: the n-th variable's name.
+
+    >>> variable_name(0), variable_name(25), variable_name(26)
+    ('a', 'z', 'ba')
+    """
+    digits = ""
+    while True:
+        digits = chr(ord("a") + n % 26) + digits
+        n //= 26
+        if n == 0:
+            return f"{digits}_" if digits in RESERVED else digits
+
+
+# Names that would read as a number or as the end of a program.
+RESERVED = ("inf", "nan", "return")
+
+
+@final
+class _Printer:
+    """Collects the texts of a program and of those that it holds, each once."""
+
+    def __init__(self) -> None:
+        self.names: dict[Program, str] = {}
+        self.functions: list[str] = []
+
+    def function(self, program: Program) -> str:
+        """Returns the program's name, writing its text the first time."""
+        found = self.names.get(program)
+        if found is not None:
+            return found
+        name, n = program.name, 1
+        while name in self.names.values():
+            n += 1
+            name = f"{program.name}.{n}"
+        self.names[program] = name
+        self.functions.append(self._body(program, name))
+        return name
+
+    def _body(self, program: Program, name: str) -> str:
+        env: dict[Var, str] = {}
+
+        def define(var: Var) -> str:
+            env[var] = variable_name(len(env))
+            return f"{env[var]}: {var.type!r}"
+
+        def read(atom: Atom) -> str:
+            if type(atom) is Var:
+                return env[atom]
+            return _literal(atom)
+
+        lines = [f"{name}({', '.join(map(define, program.inputs))}){row_text(program.effects)} {{"]
+        for e in program.equations:
+            operands = "".join([f" {read(x)}" for x in e.inputs])
+            outputs = ", ".join(map(define, e.outputs))
+            lines.append(
+                f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self._parameters(e.op)}{operands}"
+                f"{f' {e.scope!r}' if e.scope else ''}"
+            )
+        lines += [f"  return {', '.join(map(read, program.outputs))}".rstrip(), "}"]
+        return "\n".join(lines)
+
+    def _parameters(self, op: Operation[object]) -> str:
+        parts = []
+        for field in getattr(type(op), "__attrs_attrs__", ()):
+            value = getattr(op, field.name)
+            if field.default is attrs.NOTHING or value != field.default:
+                parts.append(f"{field.name}={self._value(value)}")
+        return f"[{' '.join(parts)}]" if parts else ""
+
+    def _value(self, value: object) -> str:
+        if isinstance(value, Program):
+            return f"@{self.function(value)}"
+        if isinstance(value, ArrayType):
+            return repr(value)
+        if isinstance(value, np.dtype):
+            return dtypes.short_name(value)
+        if type(value) is tuple:
+            inner = ", ".join(map(self._value, value))
+            return f"({inner},)" if len(value) == 1 else f"({inner})"
+        return repr(value)
+
+
+def row_text(effects: frozenset[Effect]) -> str:
+    return f" ! {', '.join(sorted(map(repr, effects)))}" if effects else ""
+
+
+def _literal(literal: Literal) -> str:
+    t = literal.type
+    return f"{literal.value!r}:{dtypes.short_name(t.dtype)}{'~' if t.weak else ''}"
+
+
+def print_program(program: Program) -> str:
+    """Returns the text of a program, the programs that it holds first."""
+    printer = _Printer()
+    printer.function(program)
+    return "\n\n".join(printer.functions)

@@ -1,4 +1,4 @@
-"""The printed form of programs, and the parser that reads it back.
+"""The printed form of programs, and the parser that reads it.
 
 ::
 
@@ -19,118 +19,18 @@ import re
 from typing import Any, TypeVar, cast, final
 
 import attrs
-import numpy as np
 
 from effx import dtypes
-from effx.effects import Effect, Operation
+from effx.effects import Operation
 from effx.errors import DTypeError, ProgramError
 from effx.ir.catalogue import load_all
 from effx.ir.checker import check_types
-from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row
+from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row, print_program, row_text
 from effx.ir.types import ArrayType, array_type
 
 __all__ = ["parse_program", "print_program"]
 
 T = TypeVar("T")
-
-
-def variable_name(n: int) -> str:
-    """Returns a, b, …, z, ba, bb, …: the n-th variable's name.
-
-    >>> variable_name(0), variable_name(25), variable_name(26)
-    ('a', 'z', 'ba')
-    """
-    digits = ""
-    while True:
-        digits = chr(ord("a") + n % 26) + digits
-        n //= 26
-        if n == 0:
-            return f"{digits}_" if digits in RESERVED else digits
-
-
-# Names that would read as a number or as the end of a program.
-RESERVED = ("inf", "nan", "return")
-
-
-@final
-class _Printer:
-    """Collects the texts of a program and of those that it holds, each once."""
-
-    def __init__(self) -> None:
-        self.names: dict[Program, str] = {}
-        self.functions: list[str] = []
-
-    def function(self, program: Program) -> str:
-        """Returns the program's name, writing its text the first time."""
-        found = self.names.get(program)
-        if found is not None:
-            return found
-        name, n = program.name, 1
-        while name in self.names.values():
-            n += 1
-            name = f"{program.name}.{n}"
-        self.names[program] = name
-        self.functions.append(self._body(program, name))
-        return name
-
-    def _body(self, program: Program, name: str) -> str:
-        env: dict[Var, str] = {}
-
-        def define(var: Var) -> str:
-            env[var] = variable_name(len(env))
-            return f"{env[var]}: {var.type!r}"
-
-        def read(atom: Atom) -> str:
-            if type(atom) is Var:
-                return env[atom]
-            return _literal(atom)
-
-        lines = [f"{name}({', '.join(map(define, program.inputs))}){_row_text(program.effects)} {{"]
-        for e in program.equations:
-            operands = "".join([f" {read(x)}" for x in e.inputs])
-            outputs = ", ".join(map(define, e.outputs))
-            lines.append(
-                f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self._parameters(e.op)}{operands}"
-                f"{f' {e.scope!r}' if e.scope else ''}"
-            )
-        lines += [f"  return {', '.join(map(read, program.outputs))}".rstrip(), "}"]
-        return "\n".join(lines)
-
-    def _parameters(self, op: Operation[object]) -> str:
-        parts = []
-        for field in getattr(type(op), "__attrs_attrs__", ()):
-            value = getattr(op, field.name)
-            if field.default is attrs.NOTHING or value != field.default:
-                parts.append(f"{field.name}={self._value(value)}")
-        return f"[{' '.join(parts)}]" if parts else ""
-
-    def _value(self, value: object) -> str:
-        if isinstance(value, Program):
-            return f"@{self.function(value)}"
-        if isinstance(value, ArrayType):
-            return repr(value)
-        if isinstance(value, np.dtype):
-            return dtypes.short_name(value)
-        if type(value) is tuple:
-            inner = ", ".join(map(self._value, value))
-            return f"({inner},)" if len(value) == 1 else f"({inner})"
-        return repr(value)
-
-
-def _row_text(effects: frozenset[Effect]) -> str:
-    return f" ! {', '.join(sorted(map(repr, effects)))}" if effects else ""
-
-
-def _literal(literal: Literal) -> str:
-    t = literal.type
-    return f"{literal.value!r}:{dtypes.short_name(t.dtype)}{'~' if t.weak else ''}"
-
-
-def print_program(program: Program) -> str:
-    """Returns the text of a program, the programs that it holds first."""
-    printer = _Printer()
-    printer.function(program)
-    return "\n\n".join(printer.functions)
 
 
 _TOKEN = re.compile(
@@ -279,10 +179,10 @@ class _Parser:
         row = effect_row(equations)
         written = "".join([t.text for t in self.tokens[start:end]])
         if written and written != "".join(
-            _row_text(row).split()
+            row_text(row).split()
         ):  # without a row, it is computed from the equations
             self.place = start
-            raise self.error(written, f"the effect row{_row_text(row) or ' to be empty'}")
+            raise self.error(written, f"the effect row{row_text(row) or ' to be empty'}")
         result = Program(tuple([v for _, v in inputs]), tuple(equations), tuple(outputs), name, row)
         self.programs[name] = result
         return result
