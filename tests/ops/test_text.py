@@ -19,8 +19,8 @@ import effx.numpy as enp
 from effx.errors import ProgramError
 from effx.handlers.stage import stage
 from effx.ir.checker import check
-from effx.ir.program import Program
-from effx.ir.text import RESERVED, parse_program, print_program, variable_name
+from effx.ir.program import RESERVED, Program, variable_name
+from effx.ir.text import parse_program, print_program
 
 GOOD = """
 body(a: f32[]~, b: f32[]) {
