@@ -20,8 +20,8 @@ from . import (
     tree,
     tree_util,
 )
-from effx.array.parameters import Size as Size
-from effx.array.values import Array as Array, Scalar as Scalar
+from effx.ir.values.parameters import Size as Size
+from effx.ir.values.array import Array as Array, Scalar as Scalar
 from effx.flags import (
     config as config,
     debug_infs as debug_infs,

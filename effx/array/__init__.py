@@ -3,7 +3,7 @@
 Never: import jaxlib or a handler.
 """
 
-from effx.array.values import Array, Number, Operand, Scalar  # isort: skip - first: the siblings need it
-from effx.array.boxes import Box, HostArray
+from effx.ir.values.array import Array, Number, Operand, Scalar
+from effx.ir.values.boxes import Box, HostArray
 
 __all__ = ["Array", "Box", "HostArray", "Number", "Operand", "Scalar"]

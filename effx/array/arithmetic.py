@@ -1,12 +1,11 @@
 """Arithmetic with NumPy's semantics, for the operators of `Array` and for `effx.numpy`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from effx import dtypes
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
-from effx.array.values import Array
 from effx.dtypes import DType
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
@@ -17,9 +16,7 @@ from effx.ir.ops.convert import Bitcast, Copy
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
-
-if TYPE_CHECKING:
-    from effx.array.values import Operand
+from effx.ir.values.array import Array, Operand
 
 ADD, SUB, MUL, DIV, REM = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Rem()
 AND, OR, XOR, NOT = e.And(), e.Or(), e.Xor(), e.Not()
@@ -40,14 +37,14 @@ def inexact_dtype(dtype: DType) -> DType:
     return dtypes.canonicalize(dtypes.float64 if dtype.itemsize == 8 else dtypes.float32)
 
 
-def to_inexact(x: "Operand") -> "Array":
+def to_inexact(x: Operand) -> Array:
     """Returns the operand as an array of floating or complex dtype."""
     x = as_operand(x)
     t = x.type
     return x if t.kind in "fc" else convert(x, inexact_dtype(t.dtype), t.weak)
 
 
-def promote_inexact(*operands: "Operand") -> "list[Array]":
+def promote_inexact(*operands: Operand) -> list[Array]:
     """Promotes operands to one floating or complex dtype and one shape."""
     arrays = promote_dtypes(*operands)
     if arrays[0].type.kind not in "fc":
@@ -56,14 +53,24 @@ def promote_inexact(*operands: "Operand") -> "list[Array]":
     return broadcast_arrays(arrays)
 
 
-def unary(op: Unary, x: "Operand") -> "Array":
+def unary(op: Unary, x: Operand) -> Array:
     """Performs a function of real or complex numbers; integers are converted first."""
     if not isinstance(x, Array):
         x = as_operand(x, op.name)
     return perform(op, (x if x.type.kind in "fc" else to_inexact(x),))
 
 
-def negative(x: "Operand") -> "Array":
+def invert(x: Array) -> Array:
+    """Inverts bits, or truth values."""
+    return perform(NOT, (x,))
+
+
+def copy(x: Array) -> Array:
+    """Copies an array to memory of its own."""
+    return perform(COPY, (x,))
+
+
+def negative(x: Operand) -> Array:
     """Returns `-x`."""
     x = as_operand(x)
     if x.type.kind == "b":
@@ -71,18 +78,18 @@ def negative(x: "Operand") -> "Array":
     return perform(NEG, (x,))
 
 
-def absolute(x: "Operand") -> "Array":
+def absolute(x: Operand) -> Array:
     """Returns `|x|`; booleans and unsigned integers are unchanged."""
     x = as_operand(x)
     return x if x.type.kind in "bu" else perform(ABS, (x,))
 
 
-def true_divide(x: "Operand", y: "Operand") -> "Array":
+def true_divide(x: Operand, y: Operand) -> Array:
     """Returns `x / y` as floating or complex numbers."""
     return perform(DIV, tuple(promote_inexact(x, y)))
 
 
-def floor_divide(x: "Operand", y: "Operand") -> "Array":
+def floor_divide(x: Operand, y: Operand) -> Array:
     """Returns the quotient rounded toward minus infinity."""
     a, b = promote(x, y)
     kind = a.type.kind
@@ -106,7 +113,7 @@ def floor_divide(x: "Operand", y: "Operand") -> "Array":
     return where(b == 0, perform(DIV, (a, b)), where(above, quotient - 1, quotient))
 
 
-def _float_remainder(a: "Array", b: "Array") -> "Array":
+def _float_remainder(a: Array, b: Array) -> Array:
     rest = perform(REM, (a, b))
     zero = scalar(0.0, rest.type.dtype)
     # The remainder of REM has a's sign; Python's has b's. A remainder of 0 is unchanged.
@@ -114,17 +121,17 @@ def _float_remainder(a: "Array", b: "Array") -> "Array":
     return where(other_sign, perform(ADD, (rest, b)), rest)
 
 
-def remaining(a: "Array", b: "Array") -> "Array":
+def remaining(a: Array, b: Array) -> Array:
     """Returns the remainder of integers with the dividend's sign; of a division by 0 it is 0."""
     rest = perform(REM, (a, b))
-    from effx.array.boxes import HostArray
+    from effx.ir.values.boxes import HostArray
 
     if type(b) is HostArray and np.all(b.value):
         return rest
     return where(b == 0, scalar(0, a.type.dtype), rest)
 
 
-def remainder(x: "Operand", y: "Operand") -> "Array":
+def remainder(x: Operand, y: Operand) -> Array:
     """Returns the remainder with the divisor's sign, as Python's `%`."""
     a, b = promote(x, y)
     kind = a.type.kind
@@ -141,7 +148,7 @@ def remainder(x: "Operand", y: "Operand") -> "Array":
     return where(other_sign, perform(ADD, (rest, b)), rest)
 
 
-def power(x: "Operand", y: "Operand") -> "Array":
+def power(x: Operand, y: Operand) -> Array:
     """Returns `x ** y`. An int exponent is exact repeated multiplication, and differentiable at 0."""
     if type(y) is int:
         base = as_operand(x)
@@ -162,7 +169,7 @@ def power(x: "Operand", y: "Operand") -> "Array":
     return perform(POW, (a, b))
 
 
-def integer_power(x: "Array", n: int) -> "Array":
+def integer_power(x: Array, n: int) -> Array:
     """Returns the power of x to a constant integer."""
     if n == 2:
         return perform(MUL, (x, x))
@@ -171,7 +178,7 @@ def integer_power(x: "Array", n: int) -> "Array":
     return perform(e.IntegerPow(n), (x,))
 
 
-def _integer_power_array(a: "Array", b: "Array") -> "Array":
+def _integer_power_array(a: Array, b: Array) -> Array:
     # Square and multiply over the bits of the exponent; a negative exponent gives 0 or ±1.
     if a.type.kind == "b":
         a, b = convert(a, dtypes.int32), convert(b, dtypes.int32)
@@ -189,13 +196,13 @@ def _integer_power_array(a: "Array", b: "Array") -> "Array":
     return result
 
 
-def right_shift(x: "Operand", y: "Operand") -> "Array":
+def right_shift(x: Operand, y: Operand) -> Array:
     """Returns `x >> y`: arithmetic for signed, logical for unsigned integers."""
     a, b = promote(x, y)
     return perform(SHIFT_RIGHT_LOGICAL if a.type.kind == "u" else SHIFT_RIGHT, (a, b))
 
 
-def where(condition: "Operand", x: "Operand", y: "Operand") -> "Array":
+def where(condition: Operand, x: Operand, y: Operand) -> Array:
     """Returns x where the condition holds, else y; promoted and broadcast against each other."""
     test = as_operand(condition)
     if test.type.kind != "b":
@@ -208,7 +215,7 @@ def where(condition: "Operand", x: "Operand", y: "Operand") -> "Array":
     return perform(SELECT, (test, b, a))
 
 
-def clip(x: "Operand", low: "Operand | None" = None, high: "Operand | None" = None) -> "Array":
+def clip(x: Operand, low: Operand | None = None, high: Operand | None = None) -> Array:
     """Returns x bounded to [low, high]; None leaves a side open."""
     result = as_operand(x)
     if result.type.kind == "c":
@@ -220,7 +227,7 @@ def clip(x: "Operand", low: "Operand | None" = None, high: "Operand | None" = No
     return result
 
 
-def round_(x: "Operand", decimals: int = 0) -> "Array":
+def round_(x: Operand, decimals: int = 0) -> Array:
     """Rounds x to a number of decimals, halves to even."""
     x = as_operand(x)
     kind = x.type.kind
@@ -241,13 +248,13 @@ def round_(x: "Operand", decimals: int = 0) -> "Array":
     return rounded / factor if decimals > 0 else rounded * factor
 
 
-def real(x: "Operand") -> "Array":
+def real(x: Operand) -> Array:
     """Returns the real part."""
     x = as_operand(x)
     return perform(REAL, (x,)) if x.type.kind == "c" else x
 
 
-def imag(x: "Operand") -> "Array":
+def imag(x: Operand) -> Array:
     """Returns the imaginary part; zeros for real numbers."""
     x = as_operand(x)
     return (
@@ -257,13 +264,13 @@ def imag(x: "Operand") -> "Array":
     )
 
 
-def conj(x: "Operand") -> "Array":
+def conj(x: Operand) -> Array:
     """Returns the complex conjugate."""
     x = as_operand(x)
     return perform(CONJ, (x,)) if x.type.kind == "c" else x
 
 
-def astype(x: "Operand", dtype: Any) -> "Array":
+def astype(x: Operand, dtype: Any) -> Array:
     """Converts elements to a dtype; complex numbers lose their imaginary part."""
     x = as_operand(x)
     target = dtypes.requested(dtype)
@@ -272,7 +279,7 @@ def astype(x: "Operand", dtype: Any) -> "Array":
     return convert(x, target)
 
 
-def view(x: "Operand", dtype: Any) -> "Array":
+def view(x: Operand, dtype: Any) -> Array:
     """Reads the bits as another dtype; the last axis grows or shrinks with the width."""
     x = as_operand(x)
     target = dtypes.requested(dtype)
@@ -293,7 +300,7 @@ def view(x: "Operand", dtype: Any) -> "Array":
     return Bitcast(target)(reshape(x, (*x.type.shape[:-1], x.type.shape[-1] // ratio, ratio)))
 
 
-def dot(x: "Operand", y: "Operand", precision: Any = None, preferred: Any = None) -> "Array":
+def dot(x: Operand, y: Operand, precision: Any = None, preferred: Any = None) -> Array:
     """NumPy's dot: sums over the last axis of x and the second to last (or only) axis of y."""
     a, b = promote_dtypes(x, y)
     if not a.type.shape or not b.type.shape:
@@ -309,7 +316,7 @@ def dot(x: "Operand", y: "Operand", precision: Any = None, preferred: Any = None
     )(a, b)
 
 
-def matmul(x: "Operand", y: "Operand", precision: Any = None, preferred: Any = None) -> "Array":
+def matmul(x: Operand, y: Operand, precision: Any = None, preferred: Any = None) -> Array:
     """The matrix product over the last two axes; further axes broadcast, vectors become row or column."""
     from effx.array.promotion import broadcast_shapes, broadcast_to
     from effx.array.shaping import transpose
@@ -373,16 +380,16 @@ def preferred_of(preferred: Any) -> DType | None:
     return None if preferred is None else dtypes.requested(preferred)
 
 
-def maximum(x: "Operand", y: "Operand") -> "Array":
+def maximum(x: Operand, y: Operand) -> Array:
     """Returns the larger of both, NaN if one is NaN."""
     return perform(MAX, tuple(promote(x, y)))
 
 
-def minimum(x: "Operand", y: "Operand") -> "Array":
+def minimum(x: Operand, y: Operand) -> Array:
     """Returns the smaller of both, NaN if one is NaN."""
     return perform(MIN, tuple(promote(x, y)))
 
 
-def sum_to(x: "Array", axes: tuple[int, ...]) -> "Array":
+def sum_to(x: Array, axes: tuple[int, ...]) -> Array:
     """Sums over axes."""
     return ReduceSum(axes)(x) if axes else x

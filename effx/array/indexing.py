@@ -11,14 +11,13 @@ Never: wait for a device, except for boolean masks, whose number of true element
 import importlib
 from collections.abc import Callable, Sequence
 from operator import index as as_int
-from typing import TYPE_CHECKING, Any, Generic, final
+from typing import Any, final
 
 import attrs
 import numpy as np
 
 from effx import dtypes
 from effx.array import arithmetic
-from effx.array.parameters import DT, Dims
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, host_array
 
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
@@ -27,9 +26,7 @@ from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIn
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
 from effx.ir.types import ArrayType, Shape, array_type
-
-if TYPE_CHECKING:
-    from effx.array.values import Array, Number, Operand
+from effx.ir.values.array import Array, Number, Operand
 
 MODES = ("promise_in_bounds", "clip", "fill", "drop", "wrap")
 
@@ -91,12 +88,12 @@ class Chosen:
         size: of the axis; None for the axis that a scalar mask adds.
     """
 
-    indices: "Array"
+    indices: Array
     mask: ArrayType
     size: int | None
 
 
-def normalize(x: "Array", index: Any, mode: str | None = None) -> IndexPlan:
+def normalize(x: Array, index: Any, mode: str | None = None) -> IndexPlan:
     """Resolves an index to one entry for each axis.
 
     Args:
@@ -108,8 +105,6 @@ def normalize(x: "Array", index: Any, mode: str | None = None) -> IndexPlan:
         IndexingError: too many entries, an int out of range, a mask of another shape, or something that is no
             index.
     """
-    from effx.array.values import Array
-
     t = x.type
     expanded: list[Any] = []
     for part in index if isinstance(index, tuple) else [index]:
@@ -160,9 +155,7 @@ def normalize(x: "Array", index: Any, mode: str | None = None) -> IndexPlan:
     return IndexPlan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
 
 
-def _entry(part: Any, n: int, axis: int, x: "Array", mode: str | None) -> Entry:
-    from effx.array.values import Array
-
+def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None) -> Entry:
     if isinstance(part, Chosen):
         if part.size != n:
             raise IndexingError(
@@ -199,7 +192,7 @@ def _entry(part: Any, n: int, axis: int, x: "Array", mode: str | None) -> Entry:
     )  # out of range like the int, and no larger than n
 
 
-def _nonzero(mask: "Array") -> list[Chosen]:
+def _nonzero(mask: Array) -> list[Chosen]:
     try:
         data = mask.host("x[mask]")
     except ConcretizationError as error:
@@ -213,7 +206,7 @@ def _nonzero(mask: "Array") -> list[Chosen]:
     return [Chosen(i, mask.type, n) for i, n in zip(found, mask.type.shape, strict=True)]
 
 
-def getitem(x: "Array", index: Any) -> "Array":
+def getitem(x: Array, index: Any) -> Array:
     """Reads `x[index]`."""
     t = x.type
     if type(index) is int and t.shape:  # a fast path for iteration and x[i]
@@ -227,7 +220,7 @@ def getitem(x: "Array", index: Any) -> "Array":
     return read(x, normalize(x, index), "promise_in_bounds", None)
 
 
-def read(x: "Array", plan: IndexPlan, mode: str, fill_value: "Number | None") -> "Array":
+def read(x: Array, plan: IndexPlan, mode: str, fill_value: Number | None) -> Array:
     """Reads the elements of a plan."""
     advanced = plan.arrays()
     x = _read_slices(reshape(x, plan.shape), plan, advanced)
@@ -257,19 +250,19 @@ def read(x: "Array", plan: IndexPlan, mode: str, fill_value: "Number | None") ->
     return arithmetic.where(broadcast_to(inside, result.type.shape), result, _fill(x, fill_value))
 
 
-def _nothing(x: "Array", shape: Shape, mode: str, fill_value: "Number | None") -> "Array":
+def _nothing(x: Array, shape: Shape, mode: str, fill_value: Number | None) -> Array:
     """Returns the result for an axis of size 0, where every index is out of bounds."""
     if mode != "fill" and 0 not in shape:
         raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
     return broadcast_to(_fill(x, fill_value), shape)
 
 
-def _fill(x: "Array", value: "Number | None") -> "Array":
+def _fill(x: Array, value: Number | None) -> Array:
     t = x.type
     return scalar(_default_fill(x) if value is None else value, t.dtype, t.weak)
 
 
-def _default_fill(x: "Array") -> "Number":
+def _default_fill(x: Array) -> "Number":
     kind, dtype = x.type.kind, x.type.dtype
     if kind in "fc":
         return float("nan")
@@ -279,7 +272,7 @@ def _default_fill(x: "Array") -> "Number":
     return int(info.min) if kind == "i" else int(info.max)
 
 
-def _read_slices(x: "Array", plan: IndexPlan, advanced: list[int]) -> "Array":
+def _read_slices(x: Array, plan: IndexPlan, advanced: list[int]) -> Array:
     start, limit, strides, flips = [], [], [], []
     for axis, (n, e) in enumerate(zip(plan.shape, plan.entries, strict=True)):
         if axis in advanced:
@@ -301,7 +294,7 @@ def _read_slices(x: "Array", plan: IndexPlan, advanced: list[int]) -> "Array":
     return Reverse(tuple(flips))(x) if flips else x
 
 
-def _read_block(x: "Array", advanced: list[int], arrays: "list[Array]") -> "Array":
+def _read_block(x: Array, advanced: list[int], arrays: "list[Array]") -> Array:
     # All index arrays are scalars: one block at computed starts.
     dtype = promote_dtypes(*arrays)[0].type.dtype
     zero = scalar(0, dtype)
@@ -316,9 +309,9 @@ def _read_block(x: "Array", advanced: list[int], arrays: "list[Array]") -> "Arra
     return reshape(block, tuple([n for i, n in enumerate(sizes) if i not in advanced]))
 
 
-def _index_array(entry: Any, n: int, mode: str) -> "Array":
+def _index_array(entry: Any, n: int, mode: str) -> Array:
     """Returns an index as a signed array, negative ones counted from the end."""
-    from effx.array.boxes import HostArray
+    from effx.ir.values.boxes import HostArray
 
     array: Array = as_operand(entry)
     t = array.type
@@ -346,7 +339,7 @@ def _index_array(entry: Any, n: int, mode: str) -> "Array":
     return array if t.kind == "u" else arithmetic.where(array < 0, array + n, array)
 
 
-def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> "Array":
+def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> Array:
     inside: Array | None = None
     for a, n in zip(arrays, sizes, strict=True):
         test = (a >= 0) & (a < n)
@@ -356,8 +349,8 @@ def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> "A
 
 
 def write(
-    x: "Array", index: Any, value: "Operand", combiner: str, mode: str | None, unique: bool, ordered: bool
-) -> "Array":
+    x: Array, index: Any, value: Operand, combiner: str, mode: str | None, unique: bool, ordered: bool
+) -> Array:
     """Returns x with `value` combined at `index`."""
     if mode not in (None, *MODES):
         raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
@@ -446,7 +439,7 @@ def write(
     return reshape(op(target, starts, update), t.shape)
 
 
-def _drop_leading_ones(update: "Array", ndim: int) -> "Array":
+def _drop_leading_ones(update: Array, ndim: int) -> Array:
     shape = update.type.shape
     while len(shape) > ndim and shape[0] == 1:
         shape = shape[1:]
@@ -462,10 +455,8 @@ _COMBINE: "dict[str, Callable[[Array, Array], Array]]" = {
 }
 
 
-def _write_mask(x: "Array", index: Any, update: "Array", combiner: str) -> "Array | None":
+def _write_mask(x: Array, index: Any, update: Array, combiner: str) -> Array | None:
     # x.at[mask].set(scalar) needs no shape that depends on values: it is a select.
-    from effx.array.values import Array
-
     if not isinstance(index, Array | np.ndarray) or index.dtype != np.dtype(bool):
         return None
     mask = as_operand(index)
@@ -479,154 +470,57 @@ def _write_mask(x: "Array", index: Any, update: "Array", combiner: str) -> "Arra
     return arithmetic.where(broadcast_to(mask, t.shape), _COMBINE[combiner](x, update), x)
 
 
-class IndexUpdater(Generic[DT, *Dims]):
-    """`x.at`: index it, then call a method."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: "Array[DT, *Dims]") -> None:
-        self.array = array
-
-    def __getitem__(self, index: Any) -> "IndexUpdate[DT, *Dims]":
-        return IndexUpdate(self.array, index)
-
-    def __repr__(self) -> str:
-        return f"{self.array!r}.at"
+def divide_at(x: Array, index: Any, value: Operand, mode: str | None) -> Array:
+    """Divides the indexed elements by values, as often as they are indexed."""
+    ones = broadcast_to(scalar(1, x.type.dtype), x.type.shape)
+    return arithmetic.true_divide(x, write(ones, index, value, "mul", mode, False, False))
 
 
-class IndexUpdate(Generic[DT, *Dims]):
-    """`x.at[i]`: each method returns a new array.
+def power_at(x: Array, index: Any, value: Operand, mode: str | None) -> Array:
+    """Raises the indexed elements to values, as often as they are indexed."""
+    exponent = as_operand(value)
+    dtype = promote_dtypes(x, exponent)[0].type.dtype
+    ones = broadcast_to(scalar(1, dtype), x.type.shape)
+    exponents = write(ones, index, exponent, "mul", mode, False, False)
+    return convert(arithmetic.power(x, exponents), x.type.dtype, x.type.weak)
 
-    Every method takes `mode` ("drop", "clip", "wrap", "fill", "promise_in_bounds"; for indices out of
-    bounds), and the promises `indices_are_sorted` and `unique_indices`.
-    """
 
-    __slots__ = ("array", "index")
+def apply_at(
+    x: Array, index: Any, function: Callable[[Array], Array], mode: str | None, unique: bool
+) -> Array:
+    """Applies an elementwise function to the indexed elements, to each as often as it is indexed."""
+    if unique or not normalize(x, index, mode).arrays():
+        return write(x, index, function(get_at(x, index, mode, None)), "set", mode, False, False)
+    zero = scalar(0, dtypes.int32)
+    counts = write(broadcast_to(zero, x.type.shape), index, 1, "add", mode, False, False)
+    # Loops are in a layer above.
+    loops = importlib.import_module("effx.lax.control.loops")
+    result: Array = loops.while_loop(
+        lambda carry: (counts > carry[0]).any(),
+        lambda carry: (
+            carry[0] + 1,
+            arithmetic.where(counts > carry[0], convert(function(carry[1]), x.type.dtype), carry[1]),
+        ),
+        (zero, x),
+    )[1]
+    return result
 
-    def __init__(self, array: "Array[DT, *Dims]", index: Any) -> None:
-        self.array = array
-        self.index = index
 
-    def _write(
-        self, value: "Operand", combiner: str, mode: str | None, ordered: bool, unique: bool
-    ) -> "Array":
-        return write(self.array, self.index, value, combiner, mode, unique, ordered)
-
-    def set(
-        self,
-        value: "Operand",
-        *,
-        mode: str | None = None,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-    ) -> "Array[DT, *Dims]":
-        """Returns x with the elements replaced; of equal indices an unspecified one wins."""
-        return self._write(value, "set", mode, indices_are_sorted, unique_indices)
-
-    def add(
-        self,
-        value: "Operand",
-        *,
-        mode: str | None = None,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-    ) -> "Array[DT, *Dims]":
-        """Returns x with the values added; values at equal indices are summed."""
-        return self._write(value, "add", mode, indices_are_sorted, unique_indices)
-
-    def subtract(self, value: "Operand", *, mode: str | None = None) -> "Array":
-        """Returns x with the values subtracted."""
-        return self._write(arithmetic.negative(value), "add", mode, False, False)
-
-    def multiply(
-        self,
-        value: "Operand",
-        *,
-        mode: str | None = None,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-    ) -> "Array[DT, *Dims]":
-        """Returns x with the values multiplied in."""
-        return self._write(value, "mul", mode, indices_are_sorted, unique_indices)
-
-    mul = multiply
-
-    def divide(self, value: "Operand", *, mode: str | None = None) -> "Array":
-        """Returns x divided by the values; equal indices divide one after the other."""
-        ones = broadcast_to(scalar(1, self.array.type.dtype), self.array.type.shape)
-        return arithmetic.true_divide(self.array, write(ones, self.index, value, "mul", mode, False, False))
-
-    def power(self, value: "Operand", *, mode: str | None = None) -> "Array":
-        """Returns x with the elements raised to the values; equal indices raise one after the other."""
-        x, exponent = self.array, as_operand(value)
-        dtype = promote_dtypes(x, exponent)[0].type.dtype
-        ones = broadcast_to(scalar(1, dtype), x.type.shape)
-        exponents = write(ones, self.index, exponent, "mul", mode, False, False)
-        return convert(arithmetic.power(x, exponents), x.type.dtype, x.type.weak)
-
-    def min(
-        self,
-        value: "Operand",
-        *,
-        mode: str | None = None,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-    ) -> "Array[DT, *Dims]":
-        """Returns x with the smaller of element and value."""
-        return self._write(value, "min", mode, indices_are_sorted, unique_indices)
-
-    def max(
-        self,
-        value: "Operand",
-        *,
-        mode: str | None = None,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-    ) -> "Array[DT, *Dims]":
-        """Returns x with the larger of element and value."""
-        return self._write(value, "max", mode, indices_are_sorted, unique_indices)
-
-    def apply(
-        self, function: "Callable[[Array], Array]", *, mode: str | None = None, unique_indices: bool = False
-    ) -> "Array[DT, *Dims]":
-        """Returns x with an elementwise function applied to the elements, to each as often as it is indexed.
-
-        Reverse mode needs an index without arrays, or the promise `unique_indices`; else the count is found
-        by a loop.
-        """
-        x = self.array
-        if unique_indices or not normalize(x, self.index, mode).arrays():
-            return self.set(function(self.get(mode=mode)), mode=mode)
-        counts = write(
-            broadcast_to(scalar(0, dtypes.int32), x.type.shape), self.index, 1, "add", mode, False, False
-        )
-        # Loops are in a layer above.
-        loops = importlib.import_module("effx.lax.control.loops")
-        result: Array = loops.while_loop(
-            lambda carry: (counts > carry[0]).any(),
-            lambda carry: (
-                carry[0] + 1,
-                arithmetic.where(counts > carry[0], convert(function(carry[1]), x.type.dtype), carry[1]),
-            ),
-            (scalar(0, dtypes.int32), x),
-        )[1]
-        return result
-
-    def get(self, *, mode: str | None = None, fill_value: "Number | None" = None) -> "Array":
-        """Reads `x[i]`; out of bounds the nearest element, or with mode "fill" `fill_value` or NaN."""
-        if mode not in (None, *MODES):
-            raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
-        chosen = "fill" if mode in ("drop", "fill") else mode or "promise_in_bounds"
-        return read(self.array, normalize(self.array, self.index, mode and chosen), chosen, fill_value)
+def get_at(x: Array, index: Any, mode: str | None, fill_value: Number | None) -> Array:
+    """Reads `x[index]` with a mode for what is out of bounds."""
+    if mode not in (None, *MODES):
+        raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
+    chosen = "fill" if mode in ("drop", "fill") else mode or "promise_in_bounds"
+    return read(x, normalize(x, index, mode and chosen), chosen, fill_value)
 
 
 def take(
-    x: "Array",
-    indices: "Operand",
+    x: Array,
+    indices: Operand,
     axis: int | None = None,
     mode: str | None = None,
-    fill_value: "Number | None" = None,
-) -> "Array":
+    fill_value: Number | None = None,
+) -> Array:
     """Reads elements along an axis by index; `mode` is "fill" (the default), "clip" or "wrap"."""
     if mode not in (None, *MODES):
         raise IndexingError(f"take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
@@ -641,7 +535,7 @@ def take(
     return read(x, plan, mode or "fill", fill_value)
 
 
-def take_along_axis(x: "Array", indices: "Operand", axis: int | None, mode: str | None = None) -> "Array":
+def take_along_axis(x: Array, indices: Operand, axis: int | None, mode: str | None = None) -> Array:
     """Reads `x[..., indices[..., k], ...]` along one axis, aligned in the others."""
     which = as_operand(indices)
     if which.type.kind not in "iu":
@@ -671,7 +565,7 @@ def take_along_axis(x: "Array", indices: "Operand", axis: int | None, mode: str 
     return moveaxis(result, -1, place)
 
 
-def along_axis(x: "Array", index: "Array", axis: int) -> "Array":
+def along_axis(x: Array, index: Array, axis: int) -> Array:
     """Reads x at computed indices along one axis, the other axes side by side."""
     if not x.type.size:
         return x  # a gather takes one element at least, which there is none of
@@ -680,7 +574,7 @@ def along_axis(x: "Array", index: "Array", axis: int) -> "Array":
     return Gather((), (axis,), (axis,), (1,) * x.type.ndim, axes, axes)(x, starts)
 
 
-def diagonal(x: "Array", offset: int = 0, axis1: int = 0, axis2: int = 1) -> "Array":
+def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of two axes, as a new last axis."""
     t = x.type
     a, b = normalize_axis("diagonal", axis1, t.ndim, t), normalize_axis("diagonal", axis2, t.ndim, t)
@@ -694,6 +588,6 @@ def diagonal(x: "Array", offset: int = 0, axis1: int = 0, axis2: int = 1) -> "Ar
     return getitem(moved, (Ellipsis, i, j))
 
 
-def positions(shape: Shape, axis: int) -> "Array":
+def positions(shape: Shape, axis: int) -> Array:
     """Counts along an axis, in the default integer dtype."""
     return Iota(array_type(dtypes.canonicalize(dtypes.int64), shape), axis)()

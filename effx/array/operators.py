@@ -6,11 +6,11 @@ from typing import Any, cast
 import numpy as np
 
 from effx.array import ordering, promotion
-from effx.array.boxes import HostArray
-from effx.array.values import Array, Operand
 from effx.effects import perform
 from effx.ir.ops.base import Elementwise
 from effx.ir.types import array_type
+from effx.ir.values.array import Array, Operand
+from effx.ir.values.boxes import HostArray
 
 __all__ = ["binary", "is_complex", "operator", "ordered"]
 

@@ -6,7 +6,6 @@ Never: order real numbers.
 """
 
 import math
-from typing import TYPE_CHECKING
 
 from effx import dtypes
 from effx.array.promotion import broadcast_arrays, scalar
@@ -18,9 +17,7 @@ from effx.ir.ops import reduce as r
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import BroadcastInDim, Concatenate, Reverse, Slice
-
-if TYPE_CHECKING:
-    from effx.array.values import Array
+from effx.ir.values.array import Array
 
 __all__ = ["arg_extreme", "by_parts", "extreme", "running"]
 
@@ -30,7 +27,7 @@ AND, OR, NOT, SELECT = e.And(), e.Or(), e.Not(), e.Select()
 _STRICT: dict[type[Elementwise], Elementwise] = {c.Lt: c.Lt(), c.Le: c.Lt(), c.Gt: c.Gt(), c.Ge: c.Gt()}
 
 
-def by_parts(op: Elementwise, x: "Array", y: "Array") -> "Array":
+def by_parts(op: Elementwise, x: Array, y: Array) -> Array:
     """Performs a comparison, `Max` or `Min` on complex numbers of one dtype."""
     if isinstance(op, (e.Max, e.Min)):
         # At a tie x passes its tangent on; a NaN is taken as it is.
@@ -42,11 +39,11 @@ def by_parts(op: Elementwise, x: "Array", y: "Array") -> "Array":
     return perform(OR, (decided, perform(AND, (perform(EQ, (a, b)), perform(op, (i, j))))))
 
 
-def _parts(x: "Array") -> "tuple[Array, Array]":
+def _parts(x: Array) -> tuple[Array, Array]:
     return perform(e.Real(), (x,)), perform(e.Imag(), (x,))
 
 
-def arg_extreme(op: r.ArgReduction, x: "Array") -> "Array":
+def arg_extreme(op: r.ArgReduction, x: Array) -> Array:
     """The index along an axis of the first NaN, or else of the first largest (smallest) complex number."""
     largest = type(op) is r.ArgMax
     reduce = r.ReduceMax((op.axis,)) if largest else r.ReduceMin((op.axis,))
@@ -54,7 +51,7 @@ def arg_extreme(op: r.ArgReduction, x: "Array") -> "Array":
     re, im = _parts(x)
     nan = perform(NE, (x, x))
 
-    def best(among: "Array", part: "Array", other: float) -> "Array":
+    def best(among: Array, part: Array, other: float) -> Array:
         """Says which elements have the best part among some."""
         chosen = perform(SELECT, (among, scalar(other, part.type.dtype), part))
         return perform(EQ, (part, BroadcastInDim(x.type.shape, kept)(reduce(chosen))))
@@ -66,7 +63,7 @@ def arg_extreme(op: r.ArgReduction, x: "Array") -> "Array":
     return r.ArgMax(op.axis, op.index_dtype)(hit)
 
 
-def extreme(op: "r.ReduceMax | r.ReduceMin", x: "Array") -> "Array":
+def extreme(op: "r.ReduceMax | r.ReduceMin", x: Array) -> Array:
     """The largest (smallest) complex number over axes; NaN if there is one. Its tangent is the first such element's."""
     t = x.type
     if not op.axes:
@@ -84,7 +81,7 @@ def extreme(op: "r.ReduceMax | r.ReduceMin", x: "Array") -> "Array":
     return reshape(Gather((), (1,), (1,), (1, 1), (0,), (0,))(rows, starts), shape)
 
 
-def running(op: "r.CumMax | r.CumMin", x: "Array") -> "Array":
+def running(op: "r.CumMax | r.CumMin", x: Array) -> Array:
     """The largest (smallest) complex numbers so far along an axis; NaN stays."""
     combine = e.Max() if type(op) is r.CumMax else e.Min()
     if op.reverse:
@@ -92,7 +89,7 @@ def running(op: "r.CumMax | r.CumMin", x: "Array") -> "Array":
         return turn(running(type(op)(op.axis), turn(x)))
     n, by = x.type.shape[op.axis], 1
 
-    def cut(start: int, limit: int) -> "Array":
+    def cut(start: int, limit: int) -> Array:
         low, high = [0] * x.type.ndim, list(x.type.shape)
         low[op.axis], high[op.axis] = start, limit
         return Slice(tuple(low), tuple(high), (1,) * x.type.ndim)(x)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from effx import dtypes
-from effx.array.boxes import HostArray
-from effx.array.values import Array, Number, Operand
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError, source_in_force
 from effx.flags import numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import ArrayType, Shape, array_type
+from effx.ir.values.array import Array, Number, Operand
+from effx.ir.values.boxes import HostArray
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -3,7 +3,7 @@
 # The public names are NumPy's; inside this module they shadow the builtins on purpose.
 import builtins
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from effx import dtypes
 from effx.array import ordering
@@ -17,20 +17,18 @@ from effx.errors import ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.types import ArrayType
-
-if TYPE_CHECKING:
-    from effx.array.values import Array, Number, Operand
+from effx.ir.values.array import Array, Number, Operand
 
 Axis = int | Sequence[int] | None
 
 
-def _keep(result: "Array", t: ArrayType, axes: tuple[int, ...], keepdims: bool) -> "Array":
+def _keep(result: Array, t: ArrayType, axes: tuple[int, ...], keepdims: bool) -> Array:
     return (
         reshape(result, tuple([1 if i in axes else n for i, n in enumerate(t.shape)])) if keepdims else result
     )
 
 
-def _masked(x: "Array", where: "Operand | None", fill: "Number | None", what: str) -> "Array":
+def _masked(x: Array, where: Operand | None, fill: Number | None, what: str) -> Array:
     if where is None:
         return x
     if fill is None:
@@ -56,13 +54,13 @@ def sum_dtype(dtype: DType) -> DType:
 
 
 def sum(
-    x: "Array",
+    x: Array,
     axis: Axis = None,
     dtype: Any = None,
     keepdims: bool = False,
-    initial: "Operand | None" = None,
-    where: "Operand | None" = None,
-) -> "Array":
+    initial: Operand | None = None,
+    where: Operand | None = None,
+) -> Array:
     """The sum over axes; 16-bit floats are summed in f32."""
     x = _masked(x, where, 0, "sum")
     t = x.type
@@ -74,13 +72,13 @@ def sum(
 
 
 def prod(
-    x: "Array",
+    x: Array,
     axis: Axis = None,
     dtype: Any = None,
     keepdims: bool = False,
-    initial: "Operand | None" = None,
-    where: "Operand | None" = None,
-) -> "Array":
+    initial: Operand | None = None,
+    where: Operand | None = None,
+) -> Array:
     """The product over axes."""
     x = _masked(x, where, 1, "prod")
     t = x.type
@@ -93,12 +91,12 @@ def prod(
 
 def _extreme(
     op: "type[r.ReduceMax | r.ReduceMin]",
-    x: "Array",
+    x: Array,
     axis: Axis,
     keepdims: bool,
-    initial: "Number | None",
-    where: "Operand | None",
-) -> "Array":
+    initial: Number | None,
+    where: Operand | None,
+) -> Array:
     what = "max" if op is r.ReduceMax else "min"
     x = _masked(x, where, initial, what)
     t = x.type
@@ -114,46 +112,46 @@ def _extreme(
 
 
 def max(
-    x: "Array",
+    x: Array,
     axis: Axis = None,
     keepdims: bool = False,
-    initial: "Number | None" = None,
-    where: "Operand | None" = None,
-) -> "Array":
+    initial: Number | None = None,
+    where: Operand | None = None,
+) -> Array:
     """The largest element over axes; NaN if there is one."""
     return _extreme(r.ReduceMax, x, axis, keepdims, initial, where)
 
 
 def min(
-    x: "Array",
+    x: Array,
     axis: Axis = None,
     keepdims: bool = False,
-    initial: "Number | None" = None,
-    where: "Operand | None" = None,
-) -> "Array":
+    initial: Number | None = None,
+    where: Operand | None = None,
+) -> Array:
     """The smallest element over axes; NaN if there is one."""
     return _extreme(r.ReduceMin, x, axis, keepdims, initial, where)
 
 
-def _truth(x: "Array") -> "Array":
+def _truth(x: Array) -> Array:
     return x if x.type.kind == "b" else x != 0
 
 
-def all(x: "Array", axis: Axis = None, keepdims: bool = False, where: "Operand | None" = None) -> "Array":
+def all(x: Array, axis: Axis = None, keepdims: bool = False, where: Operand | None = None) -> Array:
     """Whether all elements are true."""
     x = _masked(_truth(x), where, True, "all")
     axes = normalize_axes("all", axis, x.type)
     return _keep(r.ReduceAnd(axes)(x), x.type, axes, keepdims)
 
 
-def any(x: "Array", axis: Axis = None, keepdims: bool = False, where: "Operand | None" = None) -> "Array":
+def any(x: Array, axis: Axis = None, keepdims: bool = False, where: Operand | None = None) -> Array:
     """Whether any element is true."""
     x = _masked(_truth(x), where, False, "any")
     axes = normalize_axes("any", axis, x.type)
     return _keep(r.ReduceOr(axes)(x), x.type, axes, keepdims)
 
 
-def _count(x: "Array", axes: tuple[int, ...], where: "Operand | None", keepdims: bool) -> "Array | int":
+def _count(x: Array, axes: tuple[int, ...], where: Operand | None, keepdims: bool) -> Array | int:
     if where is None:
         count = 1
         for a in axes:
@@ -163,8 +161,8 @@ def _count(x: "Array", axes: tuple[int, ...], where: "Operand | None", keepdims:
 
 
 def mean(
-    x: "Array", axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: "Operand | None" = None
-) -> "Array":
+    x: Array, axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: Operand | None = None
+) -> Array:
     """The mean over axes; integers give floats, 16-bit floats are summed in f32."""
     result = inexact_dtype(x.type.dtype) if dtype is None else dtypes.requested(dtype)
     if where is not None:
@@ -177,13 +175,13 @@ def mean(
 
 
 def var(
-    x: "Array",
+    x: Array,
     axis: Axis = None,
     dtype: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
-    where: "Operand | None" = None,
-) -> "Array":
+    where: Operand | None = None,
+) -> Array:
     """The variance over axes, divided by the count less `ddof`; real for complex numbers."""
     computed = inexact_dtype(x.type.dtype)
     result = dtypes.real_dtype(computed) if dtype is None else dtypes.requested(dtype)
@@ -205,20 +203,18 @@ def var(
 
 
 def std(
-    x: "Array",
+    x: Array,
     axis: Axis = None,
     dtype: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
-    where: "Operand | None" = None,
-) -> "Array":
+    where: Operand | None = None,
+) -> Array:
     """The standard deviation over axes."""
     return perform(e.Sqrt(), (var(x, axis, dtype, ddof, keepdims, where),))
 
 
-def _arg(
-    op: "type[r.ArgMax | r.ArgMin]", x: "Array", axis: int | None, keepdims: bool, dtype: Any
-) -> "Array":
+def _arg(op: "type[r.ArgMax | r.ArgMin]", x: Array, axis: int | None, keepdims: bool, dtype: Any) -> Array:
     what = "argmax" if op is r.ArgMax else "argmin"
     index_dtype = dtypes.canonicalize(dtypes.int64 if dtype is None else dtype)
     t = x.type
@@ -232,19 +228,19 @@ def _arg(
     return _keep(found(x), t, (place,), keepdims)
 
 
-def argmax(x: "Array", axis: int | None = None, keepdims: bool = False, dtype: Any = None) -> "Array":
+def argmax(x: Array, axis: int | None = None, keepdims: bool = False, dtype: Any = None) -> Array:
     """The index of the first largest element; NaN counts as largest."""
     return _arg(r.ArgMax, x, axis, keepdims, dtype)
 
 
-def argmin(x: "Array", axis: int | None = None, keepdims: bool = False, dtype: Any = None) -> "Array":
+def argmin(x: Array, axis: int | None = None, keepdims: bool = False, dtype: Any = None) -> Array:
     """The index of the first smallest element; NaN counts as smallest."""
     return _arg(r.ArgMin, x, axis, keepdims, dtype)
 
 
 def _cumulative(
-    op: "type[r.Cumulative]", x: "Array", axis: int | None, dtype: Any, reverse: bool, what: str
-) -> "Array":
+    op: "type[r.Cumulative]", x: Array, axis: int | None, dtype: Any, reverse: bool, what: str
+) -> Array:
     if axis is None:
         x, axis = reshape(x, -1), 0
     place = normalize_axis(what, axis, x.type.ndim, x.type)
@@ -255,21 +251,21 @@ def _cumulative(
     return op(place, reverse)(convert(x, found))
 
 
-def cumsum(x: "Array", axis: int | None = None, dtype: Any = None, reverse: bool = False) -> "Array":
+def cumsum(x: Array, axis: int | None = None, dtype: Any = None, reverse: bool = False) -> Array:
     """Cumulative sums along an axis."""
     return _cumulative(r.CumSum, x, axis, dtype, reverse, "cumsum")
 
 
-def cumprod(x: "Array", axis: int | None = None, dtype: Any = None, reverse: bool = False) -> "Array":
+def cumprod(x: Array, axis: int | None = None, dtype: Any = None, reverse: bool = False) -> Array:
     """Cumulative products along an axis."""
     return _cumulative(r.CumProd, x, axis, dtype, reverse, "cumprod")
 
 
-def cummax(x: "Array", axis: int | None = None, reverse: bool = False) -> "Array":
+def cummax(x: Array, axis: int | None = None, reverse: bool = False) -> Array:
     """Cumulative maxima along an axis."""
     return _cumulative(r.CumMax, x, axis, None, reverse, "cummax")
 
 
-def cummin(x: "Array", axis: int | None = None, reverse: bool = False) -> "Array":
+def cummin(x: Array, axis: int | None = None, reverse: bool = False) -> Array:
     """Cumulative minima along an axis."""
     return _cumulative(r.CumMin, x, axis, None, reverse, "cummin")

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from effx.array.promotion import broadcast_to, promote_dtypes
 from effx.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
 from effx.ir.ops.shape import BroadcastInDim, Concatenate, Reshape, Transpose
 from effx.ir.types import ArrayType, Shape
-
-if TYPE_CHECKING:
-    from effx.array.values import Array, Operand
+from effx.ir.values.array import Array, Operand
 
 
 def normalize_axis(what: str, axis: int, ndim: int, of: ArrayType | None = None) -> int:
@@ -65,7 +63,7 @@ def _unknown_shape(what: str, shape: object, error: ConcretizationError) -> Conc
     return found
 
 
-def reshape(x: "Array", shape: Any, order: str = "C") -> "Array":
+def reshape(x: Array, shape: Any, order: str = "C") -> Array:
     """The same elements under another shape; one size may be -1."""
     t = x.type
     sizes = as_shape("reshape", shape)
@@ -87,7 +85,7 @@ def reshape(x: "Array", shape: Any, order: str = "C") -> "Array":
     return x if sizes == t.shape else Reshape(sizes)(x)
 
 
-def transpose(x: "Array", axes: "Sequence[int] | None") -> "Array":
+def transpose(x: Array, axes: "Sequence[int] | None") -> Array:
     """Permutes the axes; None reverses them."""
     t = x.type
     if axes is None:
@@ -101,14 +99,14 @@ def transpose(x: "Array", axes: "Sequence[int] | None") -> "Array":
     return x if perm == tuple(range(t.ndim)) else Transpose(perm)(x)
 
 
-def matrix_transpose(x: "Array") -> "Array":
+def matrix_transpose(x: Array) -> Array:
     """Exchanges the last two axes."""
     if x.type.ndim < 2:
         raise ShapeError(f"matrix_transpose: needs at least two axes, got {x.type!r}")
     return swapaxes(x, -1, -2)
 
 
-def swapaxes(x: "Array", axis1: int, axis2: int) -> "Array":
+def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
     """Exchanges two axes."""
     t = x.type
     a, b = normalize_axis("swapaxes", axis1, t.ndim, t), normalize_axis("swapaxes", axis2, t.ndim, t)
@@ -117,7 +115,7 @@ def swapaxes(x: "Array", axis1: int, axis2: int) -> "Array":
     return x if a == b else Transpose(tuple(perm))(x)
 
 
-def moveaxis(x: "Array", source: "int | Sequence[int]", destination: "int | Sequence[int]") -> "Array":
+def moveaxis(x: Array, source: "int | Sequence[int]", destination: "int | Sequence[int]") -> Array:
     """Moves axes to other indices; the rest keep their order."""
     t = x.type
     sources = [source] if isinstance(source, int) else list(source)
@@ -134,7 +132,7 @@ def moveaxis(x: "Array", source: "int | Sequence[int]", destination: "int | Sequ
     return transpose(x, perm)
 
 
-def squeeze(x: "Array", axis: "int | Sequence[int] | None" = None) -> "Array":
+def squeeze(x: Array, axis: "int | Sequence[int] | None" = None) -> Array:
     """Drops axes of size 1; all of them for None."""
     t = x.type
     if axis is None:
@@ -147,7 +145,7 @@ def squeeze(x: "Array", axis: "int | Sequence[int] | None" = None) -> "Array":
     return reshape(x, tuple([n for i, n in enumerate(t.shape) if i not in axes]))
 
 
-def expand_dims(x: "Array", axis: "int | Sequence[int]") -> "Array":
+def expand_dims(x: Array, axis: "int | Sequence[int]") -> Array:
     """Inserts axes of size 1 at indices of the result."""
     axes = list(axis) if isinstance(axis, Sequence) else [axis]
     ndim = x.type.ndim + len(axes)
@@ -160,7 +158,7 @@ def expand_dims(x: "Array", axis: "int | Sequence[int]") -> "Array":
     return reshape(x, shape)
 
 
-def repeat(x: "Array", repeats: int, axis: int | None = None) -> "Array":
+def repeat(x: Array, repeats: int, axis: int | None = None) -> Array:
     """Repeats each element a fixed number of times along an axis, or along all of them as one."""
     if axis is None:
         x, axis = reshape(x, -1), 0
@@ -179,7 +177,7 @@ def repeat(x: "Array", repeats: int, axis: int | None = None) -> "Array":
 GROUP = 128
 
 
-def concatenate(arrays: "Sequence[Operand]", axis: int | None = 0) -> "Array":
+def concatenate(arrays: Sequence[Operand], axis: int | None = 0) -> Array:
     """Joins arrays along an axis after promotion of their dtypes."""
     if not arrays:
         raise ShapeError("concatenate: needs at least one array")
@@ -197,7 +195,7 @@ def concatenate(arrays: "Sequence[Operand]", axis: int | None = 0) -> "Array":
     return parts[0] if len(parts) == 1 else join(*parts)
 
 
-def stack(arrays: "Sequence[Operand]", axis: int = 0) -> "Array":
+def stack(arrays: Sequence[Operand], axis: int = 0) -> Array:
     """Joins arrays of one shape along a new axis."""
     if not arrays:
         raise ShapeError("stack: needs at least one array")
@@ -209,7 +207,7 @@ def stack(arrays: "Sequence[Operand]", axis: int = 0) -> "Array":
     return concatenate([expand_dims(p, place) for p in parts], place)
 
 
-def broadcast_arrays(*arrays: "Array") -> "list[Array]":
+def broadcast_arrays(*arrays: Array) -> list[Array]:
     """Broadcasts arrays against each other, scalars too."""
     from effx.array.promotion import broadcast_shapes
 

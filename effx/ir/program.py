@@ -12,7 +12,7 @@ from effx.errors import ProgramError, Source
 from effx.ir.types import ArrayType
 
 if TYPE_CHECKING:
-    from effx.array import Array
+    from effx.ir.values.array import Array
 
 __all__ = ["Atom", "Equation", "Literal", "Program", "Var", "print_program"]
 

@@ -6,14 +6,14 @@ from typing import Protocol, cast, overload
 
 from effx import dtypes
 from effx.array import Array, Operand, ordering
-from effx.array.holding import A, OfOperand
 from effx.array.operators import is_complex
 from effx.array.promotion import as_operand, broadcast_to, scalar
-from effx.array.values import Number, Numeric
 from effx.effects import perform
 from effx.errors import ShapeError
 from effx.ir.ops.base import ArrayOperation, Elementwise
 from effx.ir.types import ArrayType, Shape
+from effx.ir.values.array import Number, Numeric
+from effx.ir.values.holding import A, OfOperand
 
 # What a number may become: an int any number, a float only a floating or complex one.
 _NUMBERS: dict[type[object], int] = {bool: 0, int: 1, float: 2, complex: 3}

@@ -7,11 +7,11 @@ from typing import Protocol, runtime_checkable
 from effx import dtypes
 from effx.array import Array, Operand, shaping
 from effx.array.promotion import as_operand, convert
-from effx.array.values import HostData
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import shape as s
 from effx.ir.types import Shape, array_type
+from effx.ir.values.array import HostData
 from effx.lax.operands import adapt, ints, size_of
 
 __all__ = [

@@ -7,9 +7,9 @@ import numpy as np
 
 import effx.numpy as enp
 from effx import Array, lax
-from effx.array.values import Operand
 from effx.errors import TransformError
 from effx.handling import ArrayOperation, ArrayType, Label, jvp_rule, materialize, vmap_rule
+from effx.ir.values.array import Operand
 
 __all__ = ["Check", "as_bits", "check", "from_bits"]
 

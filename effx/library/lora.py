@@ -14,13 +14,13 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array, lax, random, tree
-from effx.array.values import Operand
 from effx.errors import DTypeError, ShapeError
 from effx.handling import BoxHandler, Default, Site
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.index import Gather
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import DynamicSlice, Slice, Transpose
+from effx.ir.values.array import Operand
 from effx.library.wrapping import under
 from effx.tree import PyTree
 

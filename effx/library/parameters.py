@@ -15,9 +15,9 @@ import attrs
 import effx
 import effx.numpy as enp
 from effx import Array, random
-from effx.array.values import Operand
 from effx.errors import ShapeError, TransformError, check_function
 from effx.handling import ArrayOperation, ArrayType, Frame, InterceptHandler, Label, Site, array_type
+from effx.ir.values.array import Operand
 from effx.library.visit_counts import VisitCounts
 from effx.library.wrapping import under
 from effx.tree import PyTree

@@ -7,10 +7,10 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array
-from effx.array.values import Operand
 from effx.errors import DTypeError, ShapeError, TransformError
 from effx.handling import ArrayType
 from effx.ir.ops.base import NamedAttribute
+from effx.ir.values.array import Operand
 from effx.library.checks import check
 
 __all__ = ["VisitCounts", "is_name"]

@@ -18,14 +18,14 @@ from typing_extensions import Unpack
 
 from effx import dtypes
 from effx.array import Array, Box, HostArray, Operand
-from effx.array.parameters import DT, Dims
-from effx.array.printing import array_repr, host_text
 from effx.array.promotion import as_operand
-from effx.array.values import HostData, Number
 from effx.effects import isolated, perform
 from effx.errors import BackendError, DonatedArrayError, DTypeError
 from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.types import ArrayType, array_type
+from effx.ir.values.array import HostData, Number
+from effx.ir.values.parameters import DT, Dims
+from effx.ir.values.printing import array_repr, host_text
 from effx.lower.backends import client, default_device
 from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, device_of, placement, single
 from effx.lower.shards import on_devices, parts_of, start_copies

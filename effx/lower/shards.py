@@ -12,9 +12,9 @@ import attrs
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
-from effx.array.values import HostData
 from effx.errors import ShapeError
 from effx.ir.types import ArrayType
+from effx.ir.values.array import HostData
 from effx.lower.sharding import Placement, TiledSharding, placement, single
 
 __all__ = ["Part", "on_devices", "parts_of", "start_copies"]

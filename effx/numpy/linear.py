@@ -9,12 +9,12 @@ import numpy as np
 
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.arithmetic import precision_of, preferred_of
-from effx.array.parameters import DT, K, M, N
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.ir.ops.linalg import DotGeneral
+from effx.ir.values.parameters import DT, K, M, N
 
 if TYPE_CHECKING:
     from effx.array import Operand, Scalar

@@ -21,7 +21,7 @@ from effx.numpy.signatures import predicate
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
-    from effx.array.scalars import bool_
+    from effx.ir.values.scalars import bool_
 
 __all__ = [
     "allclose", "array_equal", "array_equiv", "equal", "greater", "greater_equal", "isclose", "iscomplex",

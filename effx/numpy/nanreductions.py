@@ -16,7 +16,7 @@ from effx.numpy.logic import isnan
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
-    from effx.array.values import Axis
+    from effx.ir.values.array import Axis
 
 __all__ = [
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd",

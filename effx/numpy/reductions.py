@@ -8,17 +8,17 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, reducing, shaping
-from effx.array.parameters import DT, Dims, F
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
 from effx.array.reducing import no_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
+from effx.ir.values.parameters import DT, Dims, F
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
-    from effx.array.scalars import bool_
-    from effx.array.values import Axis, Numeric, Scalar
+    from effx.ir.values.array import Axis, Numeric, Scalar
+    from effx.ir.values.scalars import bool_
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum",

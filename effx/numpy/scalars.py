@@ -1,4 +1,4 @@
-"""Dtypes such as `float32`, which `effx.array.scalars` defines, constants, and questions about dtypes."""
+"""Dtypes such as `float32`, which `effx.ir.values.scalars` defines, constants, and questions about dtypes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from effx.array import Array
 # Each of these names would get lines of its own.
 # fmt: off
 # isort: off
-from effx.array.scalars import (
+from effx.ir.values.scalars import (
     bool_ as bool_, int2 as int2, int4 as int4, int8 as int8, int16 as int16, int32 as int32,
     int64 as int64, uint2 as uint2, uint4 as uint4, uint8 as uint8, uint16 as uint16, uint32 as uint32,
     uint64 as uint64, float8_e3m4 as float8_e3m4, float8_e4m3 as float8_e4m3,

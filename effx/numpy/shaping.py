@@ -19,7 +19,7 @@ from effx.numpy.creation import operand
 
 if TYPE_CHECKING:
     from effx.array import Operand
-    from effx.array.values import Axis
+    from effx.ir.values.array import Axis
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to",

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast, overload
 
 from effx.array import Array, Scalar
-from effx.array.holding import AF, AN, AR, A, OfOperand
-from effx.array.parameters import S1, S2, S3, D, Dims
-from effx.array.scalars import bool_
-from effx.array.values import Numeric, Operand
 from effx.dtypes import DTypeLike
+from effx.ir.values.array import Numeric, Operand
+from effx.ir.values.holding import AF, AN, AR, A, OfOperand
+from effx.ir.values.parameters import S1, S2, S3, D, Dims
+from effx.ir.values.scalars import bool_
 
 __all__ = ["creates", "keeps_type", "of_inexact", "of_numbers", "of_real", "predicate", "resembles"]
 

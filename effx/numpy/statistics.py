@@ -19,7 +19,7 @@ from effx.transforms.jit import jit
 
 if TYPE_CHECKING:
     from effx.array import Operand
-    from effx.array.values import Axis
+    from effx.ir.values.array import Axis
 
 __all__ = [
     "average", "corrcoef", "cov", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile",

@@ -15,13 +15,13 @@ from typing_extensions import TypeVarTuple, Unpack
 from effx import dtypes, handlers
 from effx.array import Array
 from effx.array.promotion import as_operand, convert, zeros
-from effx.array.values import AnyRank, Numeric
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError, check_function
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
 from effx.ir.ops.collective import PSumShared
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
+from effx.ir.values.array import AnyRank, Numeric
 from effx.transforms.arguments import (
     abstract,
     as_arrays,

@@ -15,9 +15,9 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, final, overlo
 from typing_extensions import TypeVar, TypeVarTuple, Unpack
 
 from effx.array import Array, Operand, Scalar
-from effx.array.holding import OfOperand as OfOperand
-from effx.array.parameters import F, M, N
-from effx.array.values import HostData, Numeric
+from effx.ir.values.array import HostData, Numeric
+from effx.ir.values.holding import OfOperand as OfOperand
+from effx.ir.values.parameters import F, M, N
 from effx.tree.registry import PyTree
 
 __all__ = [

@@ -27,7 +27,7 @@ PUBLIC = frozenset(
     {"effx", "effx.handling", "effx.numpy", "effx.lax", "effx.errors", "effx.tree", "effx.random", "effx.nn"}
     | {"effx.dtypes", "effx.ad_checkpoint", "effx.checkpoint_policies"}
 )
-NAMES = frozenset({"effx.array.values.Operand"})  # what counts as an array where users write one
+NAMES = frozenset({"effx.ir.values.array.Operand"})  # what counts as an array where users write one
 HOOKS = frozenset({"run_branches", "run_undecided", "collect_branches"})
 
 

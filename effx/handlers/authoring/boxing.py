@@ -15,7 +15,6 @@ from typing_extensions import TypeVar
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
-from effx.array.values import Operand
 from effx.effects import Frame, Operation, Value
 from effx.errors import EscapedBoxError, TransformError, TreeError, current_source, source_in_force
 from effx.handlers.authoring.rule_handler import Default, RuledHandler
@@ -25,6 +24,7 @@ from effx.handlers.vmap.handler import identity, over_batches
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.custom import NamedCall
 from effx.ir.types import ArrayType
+from effx.ir.values.array import Operand
 from effx.tree import flatten as flatten_until
 from effx.tree import flatten_up_to
 from effx.tree.registry import PyTree, flatten

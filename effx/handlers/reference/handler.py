@@ -14,7 +14,6 @@ import numpy as np
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
-from effx.array.values import Operand
 from effx.dtypes import DType
 from effx.effects import Frame, Handler, Operation, RuleTable, Value, handle, no_rule, resumed
 from effx.errors import source_of
@@ -22,6 +21,7 @@ from effx.handlers.interpret import Interpreter
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.types import ArrayType
+from effx.ir.values.array import Operand
 
 __all__ = ["Data", "Reference", "evaluate", "narrow", "rule", "tuple_rule", "wide"]
 

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 from effx.effects import Operation
 from effx.errors import DTypeError, ProgramError, ShapeError
 from effx.ir.types import ArrayType, Shape, array_type
-
-if TYPE_CHECKING:
-    from effx.array import Array  # noqa: F401 - in the bases below, as a string
+from effx.ir.values.array import Array
 
 __all__ = [
     "ArrayOperation",
@@ -23,7 +21,7 @@ __all__ = [
 ]
 
 
-class ArrayOperation(Operation["Array"]):
+class ArrayOperation(Operation[Array]):
     """An operation with one array as its result."""
 
     __slots__ = ()
@@ -37,7 +35,7 @@ class ArrayOperation(Operation["Array"]):
         raise ProgramError(f"{self.name}: the operation has no typing rule; override infer")
 
 
-class TupleOperation(Operation["tuple[Array, ...]"]):
+class TupleOperation(Operation[tuple[Array, ...]]):
     """An operation with a tuple of arrays as its result."""
 
     __slots__ = ()
@@ -75,19 +73,19 @@ class Singleton:
         return f"{type(self).__name__}()"
 
 
-class Linear(Operation["Array"]):
+class Linear(Operation[Array]):
     """Trait: linear in all operands together, so the tangent is the operation on the tangents."""
 
     __slots__ = ()
 
 
-class Structural(Operation["Array"]):
+class Structural(Operation[Array]):
     """Trait: moves or repeats elements without computing with them."""
 
     __slots__ = ()
 
 
-class Monotone(Operation["Array"]):
+class Monotone(Operation[Array]):
     """Trait: one operand, non-decreasing over the whole real line."""
 
     __slots__ = ()

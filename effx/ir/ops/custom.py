@@ -18,7 +18,7 @@ from effx.ir.types import ArrayType
 from effx.tree.registry import PyTreeDef
 
 if TYPE_CHECKING:
-    from effx.array import Array
+    from effx.ir.values.array import Array
 
 __all__ = ["CustomBackward", "CustomCall", "CustomRules", "CustomTangent"]
 

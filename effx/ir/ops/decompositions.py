@@ -17,7 +17,7 @@ from effx.ir.ops.reduce import ReduceOr, ReduceSum
 from effx.ir.ops.shape import BroadcastInDim, Transpose
 
 if TYPE_CHECKING:
-    from effx.array import Array
+    from effx.ir.values.array import Array
 
 EXP, LOG, SIN, COS, SELECT = e.Exp(), e.Log(), e.Sin(), e.Cos(), e.Select()
 

@@ -8,13 +8,13 @@ import attrs
 from effx import dtypes
 from effx.array import Array, Box, Scalar
 from effx.array.promotion import as_operand, convert
-from effx.array.values import Numeric
 from effx.caching import WeakStore
 from effx.effects import Frame, axes_in_scope, is_in_scope
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.handlers.stage import stage
 from effx.ir.program import Program, Staged
 from effx.ir.types import ArrayType, array_type
+from effx.ir.values.array import Numeric
 from effx.transforms.arguments import as_results, name_of, origin_of
 from effx.transforms.jit import trace_settings
 from effx.tree import flatten_with_path

@@ -9,11 +9,11 @@ from typing_extensions import TypeVarTuple
 
 from effx import flags
 from effx.array import Array
-from effx.array.parameters import DT, Dims, N
 from effx.array.shaping import concatenate, reshape, stack
 from effx.errors import ShapeError, TransformError, TreeError
 from effx.handlers.interpret import iterate
 from effx.ir.ops.control import Scan
+from effx.ir.values.parameters import DT, Dims, N
 from effx.lax.control.closures import (
     Loose,
     Types,

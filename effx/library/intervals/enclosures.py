@@ -14,10 +14,10 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array, lax
-from effx.array.values import Operand
 from effx.dtypes import DType
 from effx.errors import DTypeError
 from effx.handling import ArrayOperation, ArrayType, BoxHandler, Operation, Site
+from effx.ir.values.array import Operand
 
 __all__ = ["Here", "Interval", "Intervals", "exactly", "hull", "is_plain", "magnitude", "outward", "top"]
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import effx.numpy as enp
 from effx import Array, tree
-from effx.array.values import Operand
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError, check_function
+from effx.ir.values.array import Operand
 from effx.library.jets import recurrences, series
 from effx.library.jets.series import Jet, Jets, padded
 from effx.tree import PyTree

@@ -12,9 +12,9 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array
-from effx.array.values import Operand
 from effx.errors import DTypeError, check_function
 from effx.handling import Frame, InterceptHandler, Site
+from effx.ir.values.array import Operand
 from effx.library.probability.sites import GIVEN, Given, distribution
 from effx.library.wrapping import under
 

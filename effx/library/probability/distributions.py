@@ -8,8 +8,8 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array, nn, random, tree
-from effx.array.values import Operand
 from effx.errors import ShapeError
+from effx.ir.values.array import Operand
 
 __all__ = [
     "Bernoulli",

@@ -17,9 +17,9 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array, random
-from effx.array.values import Operand
 from effx.errors import ShapeError, TransformError, check_function
 from effx.handling import ArrayType, InterceptHandler, Site
+from effx.ir.values.array import Operand
 from effx.library.probability.density import SiteRecord
 from effx.library.probability.sites import GIVEN, SAMPLE, Given, Sample, distribution, given, sample
 from effx.library.visit_counts import VisitCounts

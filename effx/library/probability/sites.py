@@ -11,7 +11,6 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array, tree
-from effx.array.values import Operand
 from effx.errors import ShapeError, TransformError
 from effx.handling import (
     ArrayOperation,
@@ -22,6 +21,7 @@ from effx.handling import (
     materialize,
     vmap_rule,
 )
+from effx.ir.values.array import Operand
 from effx.library.probability.distributions import Distribution
 from effx.library.visit_counts import is_name
 

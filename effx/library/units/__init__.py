@@ -15,7 +15,6 @@ import numpy as np
 
 import effx.numpy as enp
 from effx import Array
-from effx.array.values import Operand
 from effx.errors import check_function
 from effx.families.sort import Sort
 from effx.handling import BoxHandler, Elementwise, Operation, Site, Structural
@@ -29,6 +28,7 @@ from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Concatenate, DynamicSlice, DynamicUpdateSlice, Iota, Pad
+from effx.ir.values.array import Operand
 from effx.library.units.unit import ANY, ONE, Unit, UnitError
 from effx.library.wrapping import under
 from effx.tree import PyTree

@@ -1,6 +1,6 @@
 """Type variables for dtypes and sizes, which annotations of arrays share, and the base class of named sizes.
 
-Those of a kind stand for the classes of `effx.array.scalars`. All default to Any: unknown is unchecked. It is
+Those of a kind stand for the classes of `effx.ir.values.scalars`. All default to Any: unknown is unchecked. It is
 `Any` itself everywhere, never an alias of it: mypy sees no ambiguity in an alias, and takes the first
 overload that an unknown array matches.
 """

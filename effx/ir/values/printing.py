@@ -1,16 +1,13 @@
 """Arrays print as NumPy's do, with dtype and weakness."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from effx.array.values import Array
+from effx.ir.values.array import Array
 
 __all__ = ["array_repr", "host_text"]
 
 
-def array_repr(x: "Array") -> str:
+def array_repr(x: Array) -> str:
     """Returns `Array([1., 2.], dtype=float32)`, as NumPy prints arrays."""
     data = x.host("repr(x)")
     suffix = f"dtype={x.type.dtype.name}{', weak_type=True' if x.type.weak else ''})"
@@ -26,7 +23,7 @@ def array_repr(x: "Array") -> str:
     return f"Array({text}{joint}{suffix}"
 
 
-def host_text(x: "Array") -> str:
+def host_text(x: Array) -> str:
     """Returns the elements as NumPy prints them."""
     data = x.host("str(x)")
     return str(data.astype(np.float32)) if data.dtype.isbuiltin != 1 else str(data)

@@ -11,7 +11,7 @@ from typing import Protocol
 from typing_extensions import TypeVar
 
 from effx import dtypes
-from effx.array.values import Array, Operand
+from effx.ir.values.array import Array, Operand
 
 __all__ = ["AF", "AN", "AR", "A", "Holds", "OfOperand"]
 

@@ -5,10 +5,6 @@ from typing import Any, ClassVar, final
 import numpy as np
 from typing_extensions import Unpack
 
-from effx.array.described import HostData, Number
-from effx.array.parameters import DT, Dims
-from effx.array.printing import array_repr, host_text
-from effx.array.values import Array
 from effx.effects import Frame, current_frame, is_in_scope, stack_of
 from effx.errors import (
     ConcretizationError,
@@ -19,6 +15,10 @@ from effx.errors import (
     source_of,
 )
 from effx.ir.types import ArrayType
+from effx.ir.values.array import Array
+from effx.ir.values.described import HostData, Number
+from effx.ir.values.parameters import DT, Dims
+from effx.ir.values.printing import array_repr, host_text
 
 __all__ = ["Box", "HostArray"]
 

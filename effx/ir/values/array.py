@@ -1,0 +1,1014 @@
+"""`Array`, the nominal class of every value, generic in dtype and sizes, and what its annotations name.
+
+Methods and operators are one-liners. What they call performs operations, whose results are arrays: so these
+modules stand above and are bound late.
+
+Overloads distinguish `self` by type variables only: a bare `Array` always matches the first one. All of them are in the one
+class: in a base class mypy takes an overload for the dtypes of a kind for every dtype.
+
+Never: import an operation, or what performs one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
+
+import numpy as np
+from typing_extensions import Unpack
+
+from effx.dtypes import ComplexFloating, DType, Floating, Integer, Narrow, Real
+from effx.errors import ConversionError, TransformError
+from effx.ir.values.described import Described, HostData, Number, SupportsArray
+from effx.ir.values.parameters import DT, D, Dims, F, Fl, I, K, M, N, R, Rest
+
+__all__ = [
+    "AnyRank", "Array", "Axis", "HostData", "IndexUpdate", "IndexUpdater", "MatrixTransposable", "Number",
+    "Numeric", "Operand", "Other", "Scalar", "ScalarType", "SupportsArray", "Transposable",
+]  # fmt: skip
+
+
+A = TypeVar("A")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Late:
+    """A module that stands above this one, imported when something of it is first called."""
+
+    def __init__(self, place: str, module: str) -> None:
+        self.place, self.module = place, module
+
+    def __getattr__(self, name: str) -> Callable[..., Array]:
+        found = globals()[self.place] = importlib.import_module(self.module)
+        value: Callable[..., Array] = getattr(found, name)
+        return value
+
+
+arithmetic = _Late("arithmetic", "effx.array.arithmetic")
+indexing = _Late("indexing", "effx.array.indexing")
+operators = _Late("operators", "effx.array.operators")
+reducing = _Late("reducing", "effx.array.reducing")
+shaping = _Late("shaping", "effx.array.shaping")
+sorting = _Late("sorting", "effx.numpy.sorting")
+
+
+class Array(Described, Generic[DT, Unpack[Dims]]):
+    """An n-dimensional array: concrete, or a box that stands for one under a transformation.
+
+    The class is generic in its element type and sizes; bare `Array` means any. Values are immutable;
+    `x.at[i].set(y)` returns a changed copy.
+    """
+
+    __slots__ = ()
+    __array_priority__ = 100
+
+    # Operators
+    def __neg__(self) -> Array[DT, *Dims]:
+        return arithmetic.negative(self)
+
+    def __pos__(self) -> Array[DT, *Dims]:
+        return self
+
+    @overload
+    def __abs__(self: Array[R, *Dims]) -> Array[R, *Dims]: ...
+    @overload
+    def __abs__(self) -> Array[Any, *Dims]: ...
+    def __abs__(self) -> Array:
+        return arithmetic.absolute(self)
+
+    def __invert__(self) -> Array[DT, *Dims]:
+        return arithmetic.invert(self)
+
+    @overload
+    def __add__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
+    @overload
+    def __add__(self: Array[I, *Dims], other: Array[I, *Dims] | Scalar[I] | int) -> Array[I, *Dims]: ...
+    @overload
+    def __add__(self, other: Operand) -> Array: ...
+    def __add__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.ADD, self, other)
+
+    @overload
+    def __radd__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
+    @overload
+    def __radd__(self: Array[I, *Dims], other: int) -> Array[I, *Dims]: ...
+    @overload
+    def __radd__(self, other: Operand) -> Array: ...
+    def __radd__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.ADD, other, self)
+
+    @overload
+    def __sub__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
+    @overload
+    def __sub__(self: Array[I, *Dims], other: Array[I, *Dims] | Scalar[I] | int) -> Array[I, *Dims]: ...
+    @overload
+    def __sub__(self, other: Operand) -> Array: ...
+    def __sub__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.SUB, self, other)
+
+    @overload
+    def __rsub__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
+    @overload
+    def __rsub__(self: Array[I, *Dims], other: int) -> Array[I, *Dims]: ...
+    @overload
+    def __rsub__(self, other: Operand) -> Array: ...
+    def __rsub__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.SUB, other, self)
+
+    @overload
+    def __mul__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
+    @overload
+    def __mul__(self: Array[I, *Dims], other: Array[I, *Dims] | Scalar[I] | int) -> Array[I, *Dims]: ...
+    @overload
+    def __mul__(self, other: Operand) -> Array: ...
+    def __mul__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.MUL, self, other)
+
+    @overload
+    def __rmul__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
+    @overload
+    def __rmul__(self: Array[I, *Dims], other: int) -> Array[I, *Dims]: ...
+    @overload
+    def __rmul__(self, other: Operand) -> Array: ...
+    def __rmul__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.MUL, other, self)
+
+    @overload
+    def __truediv__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
+    @overload
+    def __truediv__(self, other: Operand) -> Array: ...
+    def __truediv__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.true_divide, self, other)
+
+    @overload
+    def __rtruediv__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
+    @overload
+    def __rtruediv__(self, other: Operand) -> Array: ...
+    def __rtruediv__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.true_divide, other, self)
+
+    @overload
+    def __floordiv__(
+        self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float
+    ) -> Array[F, *Dims]: ...
+    @overload
+    def __floordiv__(self: Array[I, *Dims], other: Array[I, *Dims] | Scalar[I] | int) -> Array[I, *Dims]: ...
+    @overload
+    def __floordiv__(self, other: Operand) -> Array: ...
+    def __floordiv__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.floor_divide, self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.floor_divide, other, self)
+
+    @overload
+    def __mod__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
+    @overload
+    def __mod__(self: Array[I, *Dims], other: Array[I, *Dims] | Scalar[I] | int) -> Array[I, *Dims]: ...
+    @overload
+    def __mod__(self, other: Operand) -> Array: ...
+    def __mod__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.remainder, self, other)
+
+    def __rmod__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.remainder, other, self)
+
+    @overload
+    def __pow__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
+    @overload
+    def __pow__(self: Array[I, *Dims], other: Array[I, *Dims] | Scalar[I] | int) -> Array[I, *Dims]: ...
+    @overload
+    def __pow__(self, other: Operand) -> Array: ...
+    def __pow__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.power, self, other)
+
+    def __rpow__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.power, other, self)
+
+    def __divmod__(self, other: Operand) -> tuple[Array, Array]:
+        return arithmetic.floor_divide(self, other), arithmetic.remainder(self, other)
+
+    def __rdivmod__(self, other: Operand) -> tuple[Array, Array]:
+        return arithmetic.floor_divide(other, self), arithmetic.remainder(other, self)
+
+    @overload
+    def __matmul__(self: AnyRank, other: Operand) -> Array: ...
+    @overload
+    def __matmul__(self: Array[DT, N, K], other: Array[DT, K, M]) -> Array[DT, N, M]: ...
+    @overload
+    def __matmul__(self: Array[DT, N, K], other: Array[DT, K]) -> Array[DT, N]: ...
+    @overload
+    def __matmul__(self: Array[DT, K], other: Array[DT, K, M]) -> Array[DT, M]: ...
+    @overload
+    def __matmul__(self: Array[DT, K], other: Array[DT, K]) -> Scalar[DT]: ...
+    @overload
+    def __matmul__(self, other: AnyRank | HostData) -> Array: ...
+    def __matmul__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.matmul, self, other)
+
+    def __rmatmul__(self, other: Numeric) -> Array:
+        return operators.operator(arithmetic.matmul, other, self)
+
+    @overload
+    def __and__(self, other: Array[DT, *Dims] | Scalar[DT]) -> Array[DT, *Dims]: ...
+    @overload
+    def __and__(self, other: Operand) -> Array: ...
+    def __and__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.AND, self, other)
+
+    def __rand__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.AND, other, self)
+
+    @overload
+    def __or__(self, other: Array[DT, *Dims] | Scalar[DT]) -> Array[DT, *Dims]: ...
+    @overload
+    def __or__(self, other: Operand) -> Array: ...
+    def __or__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.OR, self, other)
+
+    def __ror__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.OR, other, self)
+
+    @overload
+    def __xor__(self, other: Array[DT, *Dims] | Scalar[DT]) -> Array[DT, *Dims]: ...
+    @overload
+    def __xor__(self, other: Operand) -> Array: ...
+    def __xor__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.XOR, self, other)
+
+    def __rxor__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.XOR, other, self)
+
+    def __lshift__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.SHIFT_LEFT, self, other)
+
+    def __rlshift__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.SHIFT_LEFT, other, self)
+
+    def __rshift__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.right_shift, self, other)
+
+    def __rrshift__(self, other: Operand) -> Array:
+        return operators.operator(arithmetic.right_shift, other, self)
+
+    @overload  # type: ignore[override]  # elementwise, as in NumPy
+    def __eq__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
+    @overload
+    def __eq__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
+    def __eq__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.EQ, self, other)
+
+    @overload  # type: ignore[override]  # elementwise, as in NumPy
+    def __ne__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
+    @overload
+    def __ne__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
+    def __ne__(self, other: Operand) -> Array:
+        return operators.binary(arithmetic.NE, self, other)
+
+    @overload
+    def __lt__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
+    @overload
+    def __lt__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
+    def __lt__(self, other: Operand) -> Array:
+        return operators.ordered(arithmetic.LT, self, other)
+
+    @overload
+    def __le__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
+    @overload
+    def __le__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
+    def __le__(self, other: Operand) -> Array:
+        return operators.ordered(arithmetic.LE, self, other)
+
+    @overload
+    def __gt__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
+    @overload
+    def __gt__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
+    def __gt__(self, other: Operand) -> Array:
+        return operators.ordered(arithmetic.GT, self, other)
+
+    @overload
+    def __ge__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
+    @overload
+    def __ge__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
+    def __ge__(self, other: Operand) -> Array:
+        return operators.ordered(arithmetic.GE, self, other)
+
+    def __round__(self, ndigits: int | None = None) -> Array[DT, *Dims]:
+        return arithmetic.round_(self, ndigits or 0)
+
+    # Indexing
+    @overload
+    def __getitem__(self, index: bool) -> Array[DT, *tuple[Any, ...]]: ...
+    @overload
+    def __getitem__(self: Array[DT, N, *Rest], index: int) -> Array[DT, *Rest]: ...
+    @overload
+    def __getitem__(self, index: Any) -> Array[DT, *tuple[Any, ...]]: ...
+    def __getitem__(self, index: Any) -> Array:
+        return indexing.getitem(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        update = "use x = x.at[i].set(y), which updates in place inside jit"
+        raise TypeError(f"x[i] = y: arrays are immutable, got {self.type!r}; {update}")
+
+    def __iter__(self: Array[DT, N, *Rest]) -> Iterator[Array[DT, *Rest]]:
+        if not self.type.shape:
+            raise ConversionError(f"iter(x): a scalar cannot be iterated over, got {self.type!r}")
+        return (indexing.getitem(self, i) for i in range(self.type.shape[0]))
+
+    @property
+    def at(self) -> IndexUpdater[DT, *Dims]:
+        """`x.at[i].set(y)`, `.add`, `.multiply`, `.min`, `.max`, `.get`: updates that return a new array."""
+        return IndexUpdater(self)
+
+    # Shape
+    if TYPE_CHECKING:  # for effx.ir.values.holding, and for the properties below, which cannot be overloaded
+
+        def _element(self) -> DT: ...
+        @overload
+        def _turned(self: AnyRank) -> Array: ...
+        @overload
+        def _turned(self: Array[DT, N]) -> Array[DT, N]: ...
+        @overload
+        def _turned(self: Array[DT, N, M]) -> Array[DT, M, N]: ...
+        @overload
+        def _turned(self: Array[DT, *tuple[Any, ...]]) -> Array[DT, *tuple[Any, ...]]: ...
+        def _turned(self) -> Array: ...
+        @overload
+        def _matrix_turned(self: AnyRank) -> Array: ...
+        @overload
+        def _matrix_turned(self: Array[DT, N, M]) -> Array[DT, M, N]: ...
+        @overload
+        def _matrix_turned(self: Array[DT, *tuple[Any, ...]]) -> Array[DT, *tuple[Any, ...]]: ...
+        def _matrix_turned(self) -> Array: ...
+
+    @property
+    def T(self: Transposable[A]) -> A:
+        """The array with its axes reversed."""
+        return shaping.transpose(self, None)  # type: ignore[return-value]  # `self` is an array
+
+    @property
+    def mT(self: MatrixTransposable[A]) -> A:
+        """The array with its last two axes exchanged."""
+        return shaping.matrix_transpose(self)  # type: ignore[return-value]  # as above
+
+    @property
+    def real(self: Array[DT, *Dims]) -> Array[Any, *Dims]:
+        """The real part."""
+        return arithmetic.real(self)
+
+    @property
+    def imag(self) -> Array[Any, *Dims]:
+        """The imaginary part."""
+        return arithmetic.imag(self)
+
+    def conj(self) -> Array[DT, *Dims]:
+        """The complex conjugate."""
+        return arithmetic.conj(self)
+
+    conjugate = conj
+
+    @overload
+    def astype(self, dtype: type[D], copy: bool = False) -> Array[D, *Dims]: ...
+    @overload
+    def astype(self, dtype: Any, copy: bool = False) -> Array[Any, *Dims]: ...
+    def astype(self, dtype: Any, copy: bool = False) -> Array:
+        """Converts the elements to a dtype; complex numbers lose their imaginary part."""
+        return arithmetic.astype(self, dtype)
+
+    def view(self, dtype: Any) -> Array:
+        """Reads the bits of the elements as another dtype."""
+        return arithmetic.view(self, dtype)
+
+    def reshape(self, *shape: Any, order: str = "C") -> Array[DT, *tuple[Any, ...]]:
+        """The same elements under another shape; one size may be -1."""
+        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+
+    def ravel(self, order: str = "C") -> Array[DT, Any]:
+        """The elements as one axis."""
+        return shaping.reshape(self, -1, order)
+
+    flatten = ravel
+
+    def transpose(self, *axes: Any) -> Array[DT, *tuple[Any, ...]]:
+        """Permutes the axes; reverses them without arguments."""
+        return shaping.transpose(self, None if not axes else axes[0] if len(axes) == 1 else axes)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Array[DT, *tuple[Any, ...]]:
+        """Exchanges two axes."""
+        return shaping.swapaxes(self, axis1, axis2)
+
+    def squeeze(self, axis: Axis = None) -> Array[DT, *tuple[Any, ...]]:
+        """Drops axes of size 1."""
+        return shaping.squeeze(self, axis)
+
+    def repeat(self, repeats: int, axis: int | None = None) -> Array[DT, *tuple[Any, ...]]:
+        """Repeats each element along an axis."""
+        return shaping.repeat(self, repeats, axis)
+
+    def copy(self) -> Array[DT, *Dims]:
+        """A copy in memory of its own."""
+        return arithmetic.copy(self)
+
+    # Reductions
+    @overload
+    def sum(
+        self: Array[F, *Dims],
+        axis: None = None,
+        dtype: None = None,
+        *,
+        keepdims: Literal[False] = False,
+        where: Operand | None = None,
+    ) -> Scalar[F]: ...
+    @overload
+    def sum(
+        self,
+        axis: None = None,
+        dtype: None = None,
+        *,
+        keepdims: Literal[False] = False,
+        where: Operand | None = None,
+    ) -> Scalar[Any]: ...
+    @overload
+    def sum(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Array: ...
+    def sum(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Array:
+        """The sum over axes."""
+        reducing.no_out("sum", out)
+        return reducing.sum(self, axis, dtype, keepdims, initial, where)
+
+    @overload
+    def prod(
+        self: Array[F, *Dims],
+        axis: None = None,
+        dtype: None = None,
+        *,
+        keepdims: Literal[False] = False,
+        where: Operand | None = None,
+    ) -> Scalar[F]: ...
+    @overload
+    def prod(
+        self,
+        axis: None = None,
+        dtype: None = None,
+        *,
+        keepdims: Literal[False] = False,
+        where: Operand | None = None,
+    ) -> Scalar[Any]: ...
+    @overload
+    def prod(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Array: ...
+    def prod(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Array:
+        """The product over axes."""
+        reducing.no_out("prod", out)
+        return reducing.prod(self, axis, dtype, keepdims, initial, where)
+
+    @overload
+    def mean(
+        self: Array[F, *Dims],
+        axis: None = None,
+        dtype: None = None,
+        *,
+        keepdims: Literal[False] = False,
+        where: Operand | None = None,
+    ) -> Scalar[F]: ...
+    @overload
+    def mean(
+        self,
+        axis: None = None,
+        dtype: None = None,
+        *,
+        keepdims: Literal[False] = False,
+        where: Operand | None = None,
+    ) -> Scalar[Any]: ...
+    @overload
+    def mean(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array: ...
+    def mean(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array:
+        """The mean over axes."""
+        reducing.no_out("mean", out)
+        return reducing.mean(self, axis, dtype, keepdims, where)
+
+    @overload
+    def var(
+        self: Array[Fl, *Dims],
+        axis: None = None,
+        dtype: None = None,
+        *,
+        ddof: float = 0,
+        keepdims: Literal[False] = False,
+        where: Operand | None = None,
+    ) -> Scalar[Fl]: ...
+    @overload
+    def var(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array: ...
+    def var(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array:
+        """The variance over axes."""
+        reducing.no_out("var", out)
+        return reducing.var(self, axis, dtype, ddof, keepdims, where)
+
+    @overload
+    def std(
+        self: Array[Fl, *Dims],
+        axis: None = None,
+        dtype: None = None,
+        *,
+        ddof: float = 0,
+        keepdims: Literal[False] = False,
+        where: Operand | None = None,
+    ) -> Scalar[Fl]: ...
+    @overload
+    def std(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array: ...
+    def std(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        where: Operand | None = None,
+    ) -> Array:
+        """The standard deviation over axes."""
+        reducing.no_out("std", out)
+        return reducing.std(self, axis, dtype, ddof, keepdims, where)
+
+    @overload
+    def max(
+        self, axis: None = None, *, keepdims: Literal[False] = False, where: Operand | None = None
+    ) -> Scalar[DT]: ...
+    @overload
+    def max(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Number | None = None,
+        where: Operand | None = None,
+    ) -> Array[DT, *tuple[Any, ...]]: ...
+    def max(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Number | None = None,
+        where: Operand | None = None,
+    ) -> Array:
+        """The largest element over axes; NaN if there is one."""
+        reducing.no_out("max", out)
+        return reducing.max(self, axis, keepdims, initial, where)
+
+    @overload
+    def min(
+        self, axis: None = None, *, keepdims: Literal[False] = False, where: Operand | None = None
+    ) -> Scalar[DT]: ...
+    @overload
+    def min(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Number | None = None,
+        where: Operand | None = None,
+    ) -> Array[DT, *tuple[Any, ...]]: ...
+    def min(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Number | None = None,
+        where: Operand | None = None,
+    ) -> Array:
+        """The smallest element over axes; NaN if there is one."""
+        reducing.no_out("min", out)
+        return reducing.min(self, axis, keepdims, initial, where)
+
+    @overload
+    def all(
+        self, axis: None = None, *, keepdims: Literal[False] = False, where: Operand | None = None
+    ) -> Scalar[bool_]: ...
+    @overload
+    def all(
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, where: Operand | None = None
+    ) -> Array[bool_, *tuple[Any, ...]]: ...
+    def all(
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, where: Operand | None = None
+    ) -> Array:
+        """Whether all elements are true."""
+        reducing.no_out("all", out)
+        return reducing.all(self, axis, keepdims, where)
+
+    @overload
+    def any(
+        self, axis: None = None, *, keepdims: Literal[False] = False, where: Operand | None = None
+    ) -> Scalar[bool_]: ...
+    @overload
+    def any(
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, where: Operand | None = None
+    ) -> Array[bool_, *tuple[Any, ...]]: ...
+    def any(
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, where: Operand | None = None
+    ) -> Array:
+        """Whether any element is true."""
+        reducing.no_out("any", out)
+        return reducing.any(self, axis, keepdims, where)
+
+    @overload
+    def argmax(self, axis: None = None, *, keepdims: Literal[False] = False) -> Scalar[Any]: ...
+    @overload
+    def argmax(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array: ...
+    def argmax(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
+        """The index of the largest element."""
+        reducing.no_out("argmax", out)
+        return reducing.argmax(self, axis, keepdims)
+
+    @overload
+    def argmin(self, axis: None = None, *, keepdims: Literal[False] = False) -> Scalar[Any]: ...
+    @overload
+    def argmin(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array: ...
+    def argmin(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
+        """The index of the smallest element."""
+        reducing.no_out("argmin", out)
+        return reducing.argmin(self, axis, keepdims)
+
+    @overload
+    def sort(self, axis: int = -1, stable: bool = True, descending: bool = False) -> Array[DT, *Dims]: ...
+    @overload
+    def sort(self, axis: None, stable: bool = True, descending: bool = False) -> Array[DT, Any]: ...
+    def sort(self, axis: int | None = -1, stable: bool = True, descending: bool = False) -> Array:
+        """Sorted along an axis."""
+        return sorting.sort(self, axis, stable=stable, descending=descending)
+
+    def argsort(self, axis: int | None = -1, stable: bool = True, descending: bool = False) -> Array:
+        """The indices that sort along an axis."""
+        return sorting.argsort(self, axis, stable=stable, descending=descending)
+
+    def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+        """Cumulative sums along an axis."""
+        reducing.no_out("cumsum", out)
+        return reducing.cumsum(self, axis, dtype)
+
+    def cumprod(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+        """Cumulative products along an axis."""
+        reducing.no_out("cumprod", out)
+        return reducing.cumprod(self, axis, dtype)
+
+    def dot(self, other: Operand) -> Array:
+        """NumPy's dot product."""
+        return arithmetic.dot(self, other)
+
+    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Array:
+        """Bounded to [min, max]."""
+        return arithmetic.clip(self, min, max)
+
+    def round(self, decimals: int = 0) -> Array[DT, *Dims]:
+        """Rounded to a number of decimals, halves to even."""
+        return arithmetic.round_(self, decimals)
+
+    def take(
+        self, indices: Operand, axis: int | None = None, mode: str | None = None
+    ) -> Array[DT, *tuple[Any, ...]]:
+        """Elements along an axis by index."""
+        return indexing.take(self, indices, axis, mode)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array[DT, *tuple[Any, ...]]:
+        """The diagonal of two axes."""
+        return indexing.diagonal(self, offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+        """The sum of the diagonal of two axes."""
+        return reducing.sum(indexing.diagonal(self, offset, axis1, axis2), -1)
+
+    def to_device(self, device: object, *, stream: object = None) -> Array[DT, *Dims]:
+        """Copies the array to another device."""
+        raise self._abstract("x.to_device()")
+
+
+class IndexUpdater(Generic[DT, *Dims]):
+    """`x.at`: index it, then call a method."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array[DT, *Dims]) -> None:
+        self.array = array
+
+    def __getitem__(self, index: Any) -> IndexUpdate[DT, *Dims]:
+        return IndexUpdate(self.array, index)
+
+    def __repr__(self) -> str:
+        return f"{self.array!r}.at"
+
+
+class IndexUpdate(Generic[DT, *Dims]):
+    """`x.at[i]`: each method returns a new array.
+
+    Every method takes `mode` ("drop", "clip", "wrap", "fill", "promise_in_bounds"; for indices out of
+    bounds), and the promises `indices_are_sorted` and `unique_indices`.
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: Array[DT, *Dims], index: Any) -> None:
+        self.array = array
+        self.index = index
+
+    def _write(self, value: Operand, combiner: str, mode: str | None, ordered: bool, unique: bool) -> Array:
+        return indexing.write(self.array, self.index, value, combiner, mode, unique, ordered)
+
+    def set(
+        self,
+        value: Operand,
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+    ) -> Array[DT, *Dims]:
+        """Returns x with the elements replaced; of equal indices an unspecified one wins."""
+        return self._write(value, "set", mode, indices_are_sorted, unique_indices)
+
+    def add(
+        self,
+        value: Operand,
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+    ) -> Array[DT, *Dims]:
+        """Returns x with the values added; values at equal indices are summed."""
+        return self._write(value, "add", mode, indices_are_sorted, unique_indices)
+
+    def subtract(self, value: Operand, *, mode: str | None = None) -> Array:
+        """Returns x with the values subtracted."""
+        return self._write(arithmetic.negative(value), "add", mode, False, False)
+
+    def multiply(
+        self,
+        value: Operand,
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+    ) -> Array[DT, *Dims]:
+        """Returns x with the values multiplied in."""
+        return self._write(value, "mul", mode, indices_are_sorted, unique_indices)
+
+    mul = multiply
+
+    def divide(self, value: Operand, *, mode: str | None = None) -> Array:
+        """Returns x divided by the values; equal indices divide one after the other."""
+        return indexing.divide_at(self.array, self.index, value, mode)
+
+    def power(self, value: Operand, *, mode: str | None = None) -> Array:
+        """Returns x with the elements raised to the values; equal indices raise one after the other."""
+        return indexing.power_at(self.array, self.index, value, mode)
+
+    def min(
+        self,
+        value: Operand,
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+    ) -> Array[DT, *Dims]:
+        """Returns x with the smaller of element and value."""
+        return self._write(value, "min", mode, indices_are_sorted, unique_indices)
+
+    def max(
+        self,
+        value: Operand,
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+    ) -> Array[DT, *Dims]:
+        """Returns x with the larger of element and value."""
+        return self._write(value, "max", mode, indices_are_sorted, unique_indices)
+
+    def apply(
+        self, function: Callable[[Array], Array], *, mode: str | None = None, unique_indices: bool = False
+    ) -> Array[DT, *Dims]:
+        """Returns x with an elementwise function applied to the elements, to each as often as it is indexed.
+
+        Reverse mode needs an index without arrays, or the promise `unique_indices`; else the count is found
+        by a loop.
+        """
+        return indexing.apply_at(self.array, self.index, function, mode, unique_indices)
+
+    def get(self, *, mode: str | None = None, fill_value: Number | None = None) -> Array:
+        """Reads `x[i]`; out of bounds the nearest element, or with mode "fill" `fill_value` or NaN."""
+        return indexing.get_at(self.array, self.index, mode, fill_value)
+
+
+class _Unknown:
+    """A size that no array has: only arrays of unknown rank match `AnyRank`."""
+
+
+Scalar: TypeAlias = Array[DT, Unpack[tuple[()]]]
+"""An array of rank 0."""
+
+AnyRank: TypeAlias = Array[
+    Any, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown
+]
+"""Arrays of unknown rank. An overload for it stands before those for ranks, all of which a bare `Array` matches."""
+
+Numeric: TypeAlias = Number | HostData | np.generic
+"""Numbers and NumPy data. Not what only has `__array__`: to type checkers arrays are among that."""
+
+Other: TypeAlias = Numeric | SupportsArray
+Operand: TypeAlias = Array | Other
+Axis: TypeAlias = int | Sequence[int] | None
+
+
+class Transposable(Protocol[R_co]):
+    """The type of `x.T`: a property cannot be overloaded, but this method can."""
+
+    if TYPE_CHECKING:  # at run time arrays have no such method
+
+        def _turned(self) -> R_co: ...
+
+
+class MatrixTransposable(Protocol[R_co]):
+    """The type of `x.mT`."""
+
+    if TYPE_CHECKING:
+
+        def _matrix_turned(self) -> R_co: ...
+
+
+# Scalar classes
+def _unset(x: Operand, dtype: DType) -> Array:
+    raise TransformError("scalars: nothing makes arrays yet; import effx.numpy first")
+
+
+class ScalarType(type):
+    """The metaclass of the dtype classes, which are callable like NumPy's scalar types and equal to the
+    dtype.
+
+    Attributes:
+        dtype: the NumPy dtype.
+
+    >>> import numpy as np
+    >>> from effx.numpy import float32
+    >>> float32(3), float32 == np.dtype("float32"), isinstance(float32(3), float32)
+    (Array(3., dtype=float32), True, True)
+    """
+
+    dtype: DType
+    # effx.numpy.creation.array, which is above this layer and registers itself here.
+    make: Callable[[Operand, DType], Array] = staticmethod(_unset)
+
+    @classmethod
+    def of(cls, dtype: DType, *kinds: type[Scalar]) -> ScalarType:
+        """Returns the class for a dtype."""
+        name = "bool_" if dtype.kind == "b" else dtype.name
+        return cls(name, kinds, {"dtype": dtype, "__module__": "effx.ir.values.scalars", "__slots__": ()})
+
+    if not TYPE_CHECKING:  # checkers read the classes below instead
+
+        def __call__(cls, x=0):
+            """Converts a number or an array to this dtype."""
+            return ScalarType.make(x, cls.dtype)
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Array) and not x.type.shape and x.type.dtype == cls.dtype
+
+    def __eq__(cls, other: object) -> bool:
+        if isinstance(other, ScalarType):
+            return cls is other
+        try:
+            return bool(cls.dtype == other)
+        except TypeError:
+            return False
+
+    def __hash__(cls) -> int:
+        return hash(cls.dtype)
+
+    def __repr__(cls) -> str:
+        return f"effx.numpy.{cls.__name__}"
+
+
+if TYPE_CHECKING:
+
+    class _Scalar(Array[DT, *tuple[()]], metaclass=ScalarType):
+        dtype: DType  # for the metaclass too
+
+        def __init__(self, x: Operand = 0) -> None: ...
+
+    class bool_(_Scalar["bool_"], Real, Narrow): ...
+
+    class int2(_Scalar["int2"], Integer, Narrow): ...
+
+    class int4(_Scalar["int4"], Integer, Narrow): ...
+
+    class int8(_Scalar["int8"], Integer, Narrow): ...
+
+    class int16(_Scalar["int16"], Integer, Narrow): ...
+
+    class int32(_Scalar["int32"], Integer, Narrow): ...
+
+    class int64(_Scalar["int64"], Integer): ...
+
+    class uint2(_Scalar["uint2"], Integer, Narrow): ...
+
+    class uint4(_Scalar["uint4"], Integer, Narrow): ...
+
+    class uint8(_Scalar["uint8"], Integer, Narrow): ...
+
+    class uint16(_Scalar["uint16"], Integer, Narrow): ...
+
+    class uint32(_Scalar["uint32"], Integer, Narrow): ...
+
+    class uint64(_Scalar["uint64"], Integer): ...
+
+    class float8_e3m4(_Scalar["float8_e3m4"], Floating, Narrow): ...
+
+    class float8_e4m3(_Scalar["float8_e4m3"], Floating, Narrow): ...
+
+    class float8_e4m3b11fnuz(_Scalar["float8_e4m3b11fnuz"], Floating, Narrow): ...
+
+    class float8_e4m3fn(_Scalar["float8_e4m3fn"], Floating, Narrow): ...
+
+    class float8_e4m3fnuz(_Scalar["float8_e4m3fnuz"], Floating, Narrow): ...
+
+    class float8_e5m2(_Scalar["float8_e5m2"], Floating, Narrow): ...
+
+    class float8_e5m2fnuz(_Scalar["float8_e5m2fnuz"], Floating, Narrow): ...
+
+    class float8_e8m0fnu(_Scalar["float8_e8m0fnu"], Floating, Narrow): ...
+
+    class bfloat16(_Scalar["bfloat16"], Floating, Narrow): ...
+
+    class float16(_Scalar["float16"], Floating, Narrow): ...
+
+    class float32(_Scalar["float32"], Floating, Narrow): ...
+
+    class float64(_Scalar["float64"], Floating): ...
+
+    class complex64(_Scalar["complex64"], ComplexFloating, Narrow): ...
+
+    class complex128(_Scalar["complex128"], ComplexFloating): ...
