@@ -26,7 +26,7 @@ from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIn
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
 from effx.ir.types import ArrayType, Shape, array_type
-from effx.ir.values.array import Array, Number, Operand
+from effx.ir.values.array import Array, Index, Number, Operand
 
 MODES = ("promise_in_bounds", "clip", "fill", "drop", "wrap")
 
@@ -93,7 +93,7 @@ class Chosen:
     size: int | None
 
 
-def normalize(x: Array, index: Any, mode: str | None = None) -> IndexPlan:
+def normalize(x: Array, index: Index, mode: str | None = None) -> IndexPlan:
     """Resolves an index to one entry for each axis.
 
     Args:
@@ -206,7 +206,7 @@ def _nonzero(mask: Array) -> list[Chosen]:
     return [Chosen(i, mask.type, n) for i, n in zip(found, mask.type.shape, strict=True)]
 
 
-def getitem(x: Array, index: Any) -> Array:
+def getitem(x: Array, index: Index) -> Array:
     """Reads `x[index]`."""
     t = x.type
     if type(index) is int and t.shape:  # a fast path for iteration and x[i]
@@ -349,7 +349,7 @@ def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> Ar
 
 
 def write(
-    x: Array, index: Any, value: Operand, combiner: str, mode: str | None, unique: bool, ordered: bool
+    x: Array, index: Index, value: Operand, combiner: str, mode: str | None, unique: bool, ordered: bool
 ) -> Array:
     """Returns x with `value` combined at `index`."""
     if mode not in (None, *MODES):
@@ -455,7 +455,7 @@ _COMBINE: "dict[str, Callable[[Array, Array], Array]]" = {
 }
 
 
-def _write_mask(x: Array, index: Any, update: Array, combiner: str) -> Array | None:
+def _write_mask(x: Array, index: Index, update: Array, combiner: str) -> Array | None:
     # x.at[mask].set(scalar) needs no shape that depends on values: it is a select.
     if not isinstance(index, Array | np.ndarray) or index.dtype != np.dtype(bool):
         return None
@@ -470,13 +470,13 @@ def _write_mask(x: Array, index: Any, update: Array, combiner: str) -> Array | N
     return arithmetic.where(broadcast_to(mask, t.shape), _COMBINE[combiner](x, update), x)
 
 
-def divide_at(x: Array, index: Any, value: Operand, mode: str | None) -> Array:
+def divide_at(x: Array, index: Index, value: Operand, mode: str | None) -> Array:
     """Divides the indexed elements by values, as often as they are indexed."""
     ones = broadcast_to(scalar(1, x.type.dtype), x.type.shape)
     return arithmetic.true_divide(x, write(ones, index, value, "mul", mode, False, False))
 
 
-def power_at(x: Array, index: Any, value: Operand, mode: str | None) -> Array:
+def power_at(x: Array, index: Index, value: Operand, mode: str | None) -> Array:
     """Raises the indexed elements to values, as often as they are indexed."""
     exponent = as_operand(value)
     dtype = promote_dtypes(x, exponent)[0].type.dtype
@@ -486,7 +486,7 @@ def power_at(x: Array, index: Any, value: Operand, mode: str | None) -> Array:
 
 
 def apply_at(
-    x: Array, index: Any, function: Callable[[Array], Array], mode: str | None, unique: bool
+    x: Array, index: Index, function: Callable[[Array], Array], mode: str | None, unique: bool
 ) -> Array:
     """Applies an elementwise function to the indexed elements, to each as often as it is indexed."""
     if unique or not normalize(x, index, mode).arrays():
@@ -506,7 +506,7 @@ def apply_at(
     return result
 
 
-def get_at(x: Array, index: Any, mode: str | None, fill_value: Number | None) -> Array:
+def get_at(x: Array, index: Index, mode: str | None, fill_value: Number | None) -> Array:
     """Reads `x[index]` with a mode for what is out of bounds."""
     if mode not in (None, *MODES):
         raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")

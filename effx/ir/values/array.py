@@ -24,13 +24,16 @@ from effx.ir.values.described import Described, HostData, Number, SupportsArray
 from effx.ir.values.parameters import DT, D, Dims, F, Fl, I, K, M, N, R, Rest
 
 __all__ = [
-    "AnyRank", "Array", "Axis", "HostData", "IndexUpdate", "IndexUpdater", "MatrixTransposable", "Number",
+    "AnyRank", "Array", "Axis", "HostData", "Index", "IndexUpdate", "IndexUpdater", "MatrixTransposable", "Number",
     "Numeric", "Operand", "Other", "Scalar", "ScalarType", "SupportsArray", "Transposable",
 ]  # fmt: skip
 
 
 A = TypeVar("A")
 R_co = TypeVar("R_co", covariant=True)
+
+Index: TypeAlias = Any
+"""What NumPy takes between brackets: ints, slices, None, Ellipsis, masks, integer arrays, and tuples of these."""
 
 
 class _Late:
@@ -303,11 +306,11 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __getitem__(self: Array[DT, N, *Rest], index: int) -> Array[DT, *Rest]: ...
     @overload
-    def __getitem__(self, index: Any) -> Array[DT, *tuple[Any, ...]]: ...
-    def __getitem__(self, index: Any) -> Array:
+    def __getitem__(self, index: Index) -> Array[DT, *tuple[Any, ...]]: ...
+    def __getitem__(self, index: Index) -> Array:
         return indexing.getitem(self, index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Index, value: Any) -> None:
         update = "use x = x.at[i].set(y), which updates in place inside jit"
         raise TypeError(f"x[i] = y: arrays are immutable, got {self.type!r}; {update}")
 
@@ -757,7 +760,7 @@ class IndexUpdater(Generic[DT, *Dims]):
     def __init__(self, array: Array[DT, *Dims]) -> None:
         self.array = array
 
-    def __getitem__(self, index: Any) -> IndexUpdate[DT, *Dims]:
+    def __getitem__(self, index: Index) -> IndexUpdate[DT, *Dims]:
         return IndexUpdate(self.array, index)
 
     def __repr__(self) -> str:
@@ -773,7 +776,7 @@ class IndexUpdate(Generic[DT, *Dims]):
 
     __slots__ = ("array", "index")
 
-    def __init__(self, array: Array[DT, *Dims], index: Any) -> None:
+    def __init__(self, array: Array[DT, *Dims], index: Index) -> None:
         self.array = array
         self.index = index
 
