@@ -25,16 +25,16 @@ class WeakStore(Generic[K, V]):
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         """Returns the value for an object, made the first time; each time where nothing can refer to it weakly."""
-        place = id(key)
-        entry = self._entries.get(place)
+        key_id = id(key)
+        entry = self._entries.get(key_id)
         if entry is not None and entry[0]() is key:
             return entry[1]
         value, entries = make(), self._entries
         try:
-            owner = ref(key, partial(entries.pop, place))  # in C: an interrupt in a callback would be lost
+            owner = ref(key, partial(entries.pop, key_id))  # in C: an interrupt in a callback would be lost
         except TypeError:
             return value
-        entries[place] = (owner, value)
+        entries[key_id] = (owner, value)
         return value
 
     def __len__(self) -> int:

@@ -90,7 +90,7 @@ def warn_user(text: str) -> None:
 Source = tuple[CodeType, int] | None
 
 
-# What handlers perform for one operation of the user's stands at that operation's place; a
+# What handlers perform for one operation of the user's has that operation's position; a
 # handler that performs several sets it, so that the stack is searched once.
 source_in_force: ContextVar[Source] = ContextVar("effx_source", default=None)
 
@@ -263,7 +263,7 @@ JaxRuntimeError = BackendError
 
 
 class DeviceCountError(BackendError, ValueError):
-    """A parallel map has more members than there are devices."""
+    """A parallel map has more replicas than there are devices."""
 
 
 def check_function(what: str, fun: object) -> None:

@@ -36,6 +36,7 @@ __all__ = ["Evaluate"]
 R = TypeVar("R")
 
 Kernel = Callable[..., object]
+ProgramKernel = Callable[..., tuple[ConcreteArray, ...]]
 
 CAPACITY = 8192  # of kernels that are kept: those used last
 
@@ -102,7 +103,13 @@ def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
             raise op.backward.no_forward_mode()
         first = op.residuals if type(op) is CustomTangent else 0
         return tuple([as_concrete(y) for y in run_program(op.program, arrays[first:])])
-    return tuple(run_closed(alone(op), arrays))
+    program = alone(op)
+    if spans_devices(program):
+        return tuple(run_closed(program, arrays))
+    kernel = program.derived.get("kernel")
+    if kernel is None:
+        kernel = program.derived["kernel"] = kernel_of(program)
+    return cast("ProgramKernel", kernel)(*[on_device(x) for x in arrays])
 
 
 @lru_cache(maxsize=CAPACITY)
@@ -113,21 +120,38 @@ def _kernel(op: Operation[object]) -> Kernel:
         return _cut(op)
 
     def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
-        device, committed = device_for(op.name, arrays)
-        for x in arrays:
-            x._check_alive(op.name)
         inputs = tuple([Var(x.type) for x in arrays])
         if op.multiple:
             outputs = tuple([Var(t) for t in cast("TupleOperation", op).infer(*[x.type for x in arrays])])
         else:
             outputs = (Var(cast("ArrayOperation", op).infer(*[x.type for x in arrays])),)
-        program = Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
-        executable = compile_program(program, (), device, keep_unused=True, committed=committed)
-        results = executable.run(arrays)
-        result = tuple(results) if op.multiple else results[0]
-        return result, fast_path(executable, result) if executable.takes_as_is(arrays) else None, False
+        return _first_run(
+            Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name), arrays, op.multiple
+        )
 
     return fast_function(op.name, miss, miss)
+
+
+def kernel_of(program: Program) -> ProgramKernel:
+    """Returns the function of arrays on a device that runs a program; it gives a tuple."""
+
+    def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
+        return _first_run(program, arrays, True)
+
+    return fast_function(program.name, miss, miss)
+
+
+def _first_run(
+    program: Program, arrays: tuple[ConcreteArray, ...], multiple: bool
+) -> tuple[object, FastPath | None, bool]:
+    """Compiles a program and runs it; returns the result, and how C++ runs it the next time."""
+    device, committed = device_for(program.name, arrays)
+    for x in arrays:
+        x._check_alive(program.name)
+    executable = compile_program(program, (), device, keep_unused=True, committed=committed)
+    results = executable.run(arrays)
+    result = tuple(results) if multiple else results[0]
+    return result, fast_path(executable, result) if executable.takes_as_is(arrays) else None, False
 
 
 def _cut(op: Slice) -> Kernel:

@@ -80,7 +80,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         text = text.rstrip()
         self.tokens: list[_Token] = []
-        self.place = position = 0
+        self.index = position = 0
         line = 1
         while position < len(text):
             match = _TOKEN.match(text, position)
@@ -97,35 +97,35 @@ class _Parser:
 
     def error(self, got: str, expected: str = "") -> ProgramError:
         """Returns the error for the next token."""
-        line = self.tokens[min(self.place, len(self.tokens) - 1)].line
+        line = self.tokens[min(self.index, len(self.tokens) - 1)].line
         wanted = f"expected {expected}, " if expected else ""
         return ProgramError(f"parse: line {line}: {wanted}got {got}")
 
     def peek(self) -> str:
         """Returns the next token's text, "" at the end."""
-        return self.tokens[self.place].text if self.place < len(self.tokens) else ""
+        return self.tokens[self.index].text if self.index < len(self.tokens) else ""
 
     def skip(self, text: str) -> bool:
         """Consumes the next token if it has this text; says whether it had."""
         found = self.peek() == text
-        self.place += found
+        self.index += found
         return found
 
     def take(self, expected: str | None = None) -> _Token:
         """Consumes the next token, which must have the expected text if one is given."""
-        if self.place >= len(self.tokens):
+        if self.index >= len(self.tokens):
             raise self.error("the end of the text", repr(expected) if expected else "more")
-        token = self.tokens[self.place]
+        token = self.tokens[self.index]
         if expected is not None and token.text != expected:
             raise self.error(repr(token.text), repr(expected))
-        self.place += 1
+        self.index += 1
         return token
 
     def name(self, what: str) -> str:
         """Reads a name."""
         token = self.take()
         if token.kind != "word" or token.text[0] == "@" or token.text in KEYWORDS:
-            self.place -= 1
+            self.index -= 1
             raise self.error(repr(token.text), what)
         return token.text
 
@@ -135,7 +135,7 @@ class _Parser:
         try:
             return dtypes.from_short_name(token.text)
         except DTypeError:
-            self.place -= 1
+            self.index -= 1
             raise self.error(repr(token.text), "a dtype") from None
 
     def type(self) -> ArrayType:
@@ -148,24 +148,24 @@ class _Parser:
             shape = tuple([int(n) for n in match[2].split(",") if n])
             return array_type(dtypes.from_short_name(match[1]), shape, bool(match[3]))
         except (DTypeError, ValueError):
-            self.place -= 1
+            self.index -= 1
             raise self.error(repr(token.text), "a type") from None
 
     def program(self) -> Program:
         """Reads one function."""
         name = self.name("the name of a program")
         if name in self.programs:
-            self.place -= 1
+            self.index -= 1
             raise self.error(f"a second definition of the program {name}")
         env: dict[str, Var] = {}
         self.take("(")
         inputs = self.definitions(")")
         self.define(env, inputs)
         self.take(")")
-        start = self.place
+        start = self.index
         while self.peek() != "{":
             self.take()
-        end = self.place
+        end = self.index
         self.take("{")
         equations: list[Equation] = []
         while self.peek() != "return":
@@ -181,7 +181,7 @@ class _Parser:
         if written and written != "".join(
             row_text(row).split()
         ):  # without a row, it is computed from the equations
-            self.place = start
+            self.index = start
             raise self.error(written, f"the effect row{row_text(row) or ' to be empty'}")
         result = Program(tuple([v for _, v in inputs]), tuple(equations), tuple(outputs), name, row)
         self.programs[name] = result
@@ -201,21 +201,21 @@ class _Parser:
         """Adds variables to those that are defined."""
         for name, var in found:
             if name in env:
-                self.place -= 1
+                self.index -= 1
                 raise self.error(f"a second definition of {name}")
             env[name] = var
 
     def equation(self, env: dict[str, Var]) -> Equation:
         """Reads one line."""
         outputs: list[tuple[str, Var]] = []
-        if self.place + 1 < len(self.tokens) and self.tokens[self.place + 1].text == ":":
+        if self.index + 1 < len(self.tokens) and self.tokens[self.index + 1].text == ":":
             outputs = self.definitions("=")
             self.take("=")
-        start = self.place
+        start = self.index
         name = self.name("an operation")
         kind = self.operations.get(name)
         if kind is None:
-            self.place = start
+            self.index = start
             raise self.error(f"no operation {name!r}", expected="an operation")
         arguments: dict[str, object] = {}
         if self.skip("["):
@@ -225,13 +225,13 @@ class _Parser:
                 arguments[key] = self.value()
         inputs: list[Atom] = []
         scope = ""
-        line = self.tokens[self.place - 1].line
-        while self.place < len(self.tokens) and self.tokens[self.place].line == line:
-            if self.tokens[self.place].kind == "string":
+        line = self.tokens[self.index - 1].line
+        while self.index < len(self.tokens) and self.tokens[self.index].line == line:
+            if self.tokens[self.index].kind == "string":
                 scope = cast("str", self.value())
                 break
             inputs.append(self.atom(env))
-        end, self.place = self.place, start  # errors from here on are about this line
+        end, self.index = self.index, start  # errors from here on are about this line
         try:
             op = cast("Any", kind)(**arguments)
         except (TypeError, ValueError) as error:
@@ -241,7 +241,7 @@ class _Parser:
         )
         check_types(result, f"parse: line {line}")
         self.define(env, outputs)
-        self.place = end
+        self.index = end
         return result
 
     def atom(self, env: dict[str, Var]) -> Atom:
@@ -249,14 +249,14 @@ class _Parser:
         token = self.take()
         if token.kind == "word" and token.text not in KEYWORDS:
             if token.text not in env:
-                self.place -= 1
+                self.index -= 1
                 raise self.error(f"the undefined variable {token.text}")
             return env[token.text]
         value = self.scalar(token)
         self.take(":")
         t = array_type(self.dtype(), (), self.skip("~"))
         if not _holds(t, value):
-            self.place -= 1
+            self.index -= 1
             raise self.error(f"{token.text}:{dtypes.short_name(t.dtype)}", "a value of the dtype")
         return Literal(value, t)
 
@@ -270,7 +270,7 @@ class _Parser:
                 return complex(text.strip("()"))
             return int(text) if text.lstrip("-").isdigit() else float(text)
         except ValueError:
-            self.place -= 1
+            self.index -= 1
             shown = repr(text) if len(text) < 40 else f"{text[:20]!r}… of {len(text)} characters"
             raise self.error(shown, expected="a number") from None
 
@@ -278,7 +278,7 @@ class _Parser:
         """Reads a parameter's value."""
         if self.peek() in ("", "]", ")"):
             raise self.error(repr(self.peek()) if self.peek() else "the end of the text", "a value")
-        if self.tokens[self.place].kind == "type":
+        if self.tokens[self.index].kind == "type":
             return self.type()
         token = self.take()
         kind, text = token.kind, token.text
@@ -292,18 +292,18 @@ class _Parser:
             return tuple(items)
         if text.startswith("@"):
             if text[1:] not in self.programs:
-                self.place -= 1
+                self.index -= 1
                 raise self.error(f"the undefined program {text}")
             return self.programs[text[1:]]
         if text.startswith("<"):
-            self.place -= 1
+            self.index -= 1
             raise self.error(f"{text}, which stands for functions of Python's that no text holds")
         if text in KEYWORDS:
             return KEYWORDS[text]
         if kind == "string":
             return ast.literal_eval(text)
         if kind == "word":
-            self.place -= 1
+            self.index -= 1
             return self.dtype()
         return self.scalar(token)
 
@@ -336,6 +336,6 @@ def parse_program(text: str) -> Program:
     if not parser.tokens:
         raise ProgramError("parse: line 1: expected a program, got the end of the text")
     result = parser.program()
-    while parser.place < len(parser.tokens):
+    while parser.index < len(parser.tokens):
         result = parser.program()
     return result

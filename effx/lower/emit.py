@@ -99,7 +99,7 @@ def ints(values: Sequence[int]) -> str:
 @final
 @attrs.frozen
 class Axis:
-    """An axis that a parallel map around binds: its member's place is (device // stride) % size."""
+    """An axis that a parallel map around binds: its replica's index is (device // stride) % size."""
 
     name: object
     size: int

@@ -1,8 +1,8 @@
 """Which devices a program with parallel maps runs on, and how its operands and results lie there.
 
 Such a program becomes one module for all its devices (SPMD). The devices are counted through the axes of the
-parallel maps around one another, the outermost slowest, so that the members of an axis stand in blocks: with
-n devices, member i of an outermost axis of k has the devices i * n/k to (i + 1) * n/k - 1. Where parallel maps
+parallel maps around one another, the outermost slowest, so that the replicas of an axis stand in blocks: with
+n devices, replica i of an outermost axis of k has the devices i * n/k to (i + 1) * n/k - 1. Where parallel maps
 of different sizes stand beside one another, n is their least common multiple, and each repeats its work.
 
 Never: write StableHLO.
@@ -127,10 +127,10 @@ class Nest:
 
     Attributes:
         ops: the maps, the outermost first.
-        body: what the innermost one's members do.
+        body: what the innermost one's replicas do.
         cuts_in, cuts_out: for each operand and result of the outermost which of the axes its leading
             ones are.
-        operands, results: for each input of the innermost body the place of the operand that it is, and
+        operands, results: for each input of the innermost body the index of the operand that it is, and
             for each result of the outermost that of the innermost's that it is.
     """
 
@@ -142,7 +142,7 @@ class Nest:
 
     @property
     def body(self) -> Program:
-        """What a member of the innermost map does."""
+        """What a replica of the innermost map does."""
         return self.ops[-1].body
 
     @property
@@ -157,10 +157,10 @@ def _only(program: Program) -> tuple[ParallelMap, tuple[Atom, ...], tuple[int, .
         return None
     (e,) = program.equations
     inputs: tuple[Atom, ...] = e.inputs
-    places = {v: i for i, v in enumerate(e.outputs)}
-    if not all([type(x) is Var and x in places for x in program.outputs]):
+    indices = {v: i for i, v in enumerate(e.outputs)}
+    if not all([type(x) is Var and x in indices for x in program.outputs]):
         return None
-    returned = tuple([places[cast("Var", x)] for x in program.outputs])
+    returned = tuple([indices[cast("Var", x)] for x in program.outputs])
     if type(e.op) is ParallelMap:
         return e.op, inputs, returned
     if type(e.op) is Call:
@@ -203,9 +203,9 @@ def _nest(op: ParallelMap) -> Nest:
     if not all([type(x) is Var for x in taken]):
         return alone
     below = nest(op_inside)
-    places = [inputs[cast("Var", x)] for x in taken]
+    indices = [inputs[cast("Var", x)] for x in taken]
     cuts: dict[int, tuple[int, ...]] = {}
-    for i, cut in zip(places, below.cuts_in, strict=True):
+    for i, cut in zip(indices, below.cuts_in, strict=True):
         whole = (*((0,) if op.mapped_in[i] else ()), *[a + 1 for a in cut])
         if cuts.setdefault(i, whole) != whole:  # one operand that is cut in two ways
             return alone
@@ -218,7 +218,7 @@ def _nest(op: ParallelMap) -> Nest:
                 for m, i in zip(op.mapped_out, returned, strict=True)
             ]
         ),
-        tuple([places[i] for i in below.operands]),
+        tuple([indices[i] for i in below.operands]),
         tuple([below.results[i] for i in returned]),
     )
 

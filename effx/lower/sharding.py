@@ -136,8 +136,8 @@ class TiledSharding:
         """The shape of the part on each device."""
         return (*[shape[i] // self.grid[a] for i, a in enumerate(self.cuts)], *shape[len(self.cuts) :])
 
-    def place(self, k: int) -> tuple[int, ...]:
-        """Returns the k-th device's place in the grid."""
+    def coordinates(self, k: int) -> tuple[int, ...]:
+        """Returns the k-th device's coordinates in the grid."""
         found: list[int] = []
         for n in reversed(self.grid):
             found.append(k % n)
@@ -146,14 +146,14 @@ class TiledSharding:
 
     def index(self, k: int, shape: Shape) -> tuple[slice, ...]:
         """Returns which part of an array of this shape the k-th device holds."""
-        at, part = self.place(k), self.shard_shape(shape)
+        at, part = self.coordinates(k), self.shard_shape(shape)
         cut = [slice(at[a] * part[i], (at[a] + 1) * part[i]) for i, a in enumerate(self.cuts)]
         return (*cut, *[slice(None)] * (len(shape) - len(cut)))
 
     def replica(self, k: int) -> int:
         """Counts the devices before the k-th that hold the same part."""
         count = 0
-        for axis, i in enumerate(self.place(k)):
+        for axis, i in enumerate(self.coordinates(k)):
             if axis not in self.cuts:
                 count = count * self.grid[axis] + i
         return count

@@ -40,7 +40,7 @@ class Executable:
     Attributes:
         loaded: XLA's executable; it takes the constants, then the kept inputs.
         devices: where it runs.
-        places: where each input lies, the constants left out.
+        locations: where each input lies, the constants left out.
         in_shardings, out_shardings: jaxlib's form of where what it takes and gives lies, constants included.
         in_types, out_types: of all inputs, the constants left out, and of the outputs.
         constants: hidden leading arguments.
@@ -52,7 +52,7 @@ class Executable:
 
     loaded: _jax.LoadedExecutable
     devices: tuple[Device, ...]
-    places: tuple[Device | TiledSharding, ...]
+    locations: tuple[Device | TiledSharding, ...]
     in_shardings: tuple[_jax.Sharding, ...]
     out_shardings: tuple[_jax.Sharding, ...]
     in_types: tuple[ArrayType, ...]
@@ -79,16 +79,16 @@ class Executable:
             return not any([is_spread(x) for x in arrays])
         return all(
             [
-                isinstance(place, TiledSharding) and x.buffer._sharding is placement(place, x.type.ndim)
-                for x, place, keep in zip(arrays, self.places, self.kept, strict=True)
+                isinstance(location, TiledSharding) and x.buffer._sharding is placement(location, x.type.ndim)
+                for x, location, keep in zip(arrays, self.locations, self.kept, strict=True)
                 if keep
             ]
         )
 
     def run(self, arrays: Sequence[ConcreteArray]) -> list[ConcreteArray]:
         """Runs on arrays for all inputs, moved where they must be; gives one array for each output."""
-        given = zip(arrays, self.places, self.kept, strict=True)
-        arguments = [buffer_for(x, place) for x, place, keep in given if keep]
+        given = zip(arrays, self.locations, self.kept, strict=True)
+        arguments = [buffer_for(x, location) for x, location, keep in given if keep]
         try:
             results = self.loaded.execute_sharded([*self.constants, *arguments])
         except _jax.JaxRuntimeError as error:
@@ -182,25 +182,25 @@ def compile_program(
     out_types = program.out_types
     partitioning = partitioning_of(kept_program)
     bound = committed or devices != (device,)
-    places: list[Device | TiledSharding] = [devices[0]] * len(used)
+    locations: list[Device | TiledSharding] = [devices[0]] * len(used)
     in_shardings: list[_jax.Sharding] = [single(devices[0])] * sum(kept)
     out_shardings: list[_jax.Sharding] = [single(devices[0])] * len(out_types)
     if partitioning is not None:
         inputs, outputs = partitioning.shardings(devices)
         taken = iter(inputs)
         # An input that is not read is not moved either: `run` leaves it out.
-        places = [next(taken) if keep else devices[0] for keep in kept]
+        locations = [next(taken) if keep else devices[0] for keep in kept]
         in_shardings = [placement(s, t.ndim) for s, t in zip(inputs, kept_program.in_types, strict=True)]
         out_shardings = [placement(s, t.ndim) for s, t in zip(outputs, out_types, strict=True)]
     return Executable(
         loaded=loaded,
         devices=devices,
-        places=tuple(places[n:]),
+        locations=tuple(locations[n:]),
         in_shardings=tuple(in_shardings),
         out_shardings=tuple(out_shardings),
         in_types=program.in_types[n:],
         out_types=out_types,
-        constants=tuple([buffer_for(c, place) for c, place in zip(constants, places, strict=False)]),
+        constants=tuple([buffer_for(c, location) for c, location in zip(constants, locations, strict=False)]),
         kept=kept[n:],
         committed=bound,
         text=text,

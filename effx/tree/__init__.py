@@ -144,7 +144,7 @@ def map(f: Callable[..., R], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None
     """Apply a function to the leaves of one or more trees.
 
     Args:
-        f: takes a leaf of `tree`, and what stands in its place in each of `rest`.
+        f: takes a leaf of `tree`, and the corresponding part of each of `rest`.
         tree: its structure is the result's.
         rest: trees of which `tree` is a prefix.
         is_leaf: where it is true of a subtree of `tree`, the subtree is a leaf.

@@ -19,6 +19,7 @@ from effx.handlers.stage import stage
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, tuple_rule
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
 from effx.ir.program import Program, Staged
+from effx.ir.types import ArrayType
 
 
 @final
@@ -40,6 +41,7 @@ def transposed(
     known_in: tuple[bool, ...],
     present: tuple[bool, ...],
     wanted: tuple[bool, ...] | None = None,
+    types: tuple[ArrayType, ...] | None = None,
 ) -> Transposed:
     """Stages the transpose of a program; cached in it.
 
@@ -49,9 +51,12 @@ def transposed(
         present: for each output whether its cotangent is given; the others are zero.
         wanted: for each linear input whether the cotangent must be there, as zeros if need be; None for those
             that are not zero.
+        types: of the given cotangents; None for those of the outputs, which may differ in weakness.
     """
-    key = ("transpose", known_in, present, wanted)
-    return cached(program, key, lambda: _transposed(program, known_in, present, wanted))
+    if types is None:
+        types = tuple([t for t, p in zip(program.out_types, present, strict=True) if p])
+    key = ("transpose", known_in, present, wanted, types)
+    return cached(program, key, lambda: _transposed(program, known_in, present, wanted, types))
 
 
 def _transposed(
@@ -59,6 +64,7 @@ def _transposed(
     known_in: tuple[bool, ...],
     present: tuple[bool, ...],
     wanted: tuple[bool, ...] | None,
+    ct_types: tuple[ArrayType, ...],
 ) -> Transposed:
     known_inputs = [x for x, known in zip(program.inputs, known_in, strict=True) if known]
     linear_inputs = [x for x, known in zip(program.inputs, known_in, strict=True) if not known]
@@ -74,13 +80,15 @@ def _transposed(
         nonzero = tuple([ct is not None for ct in cts]) if wanted is None else wanted
         results: list[Array] = []
         for ct, x, keep in zip(cts, linear_inputs, nonzero, strict=True):
-            if keep:
+            if ct is not None and wanted is None:
+                results.append(ct)
+            elif keep:  # a loop's carry keeps its type
                 t = x.type
                 results.append(zeros(t) if ct is None else convert(ct, t.dtype, t.weak))
         return results
 
-    types = [x.type for x in known_inputs] + [t for t, p in zip(program.out_types, present, strict=True) if p]
-    staged = stage(body, types, f"transpose_{program.name}", "transpose")
+    types = [x.type for x in known_inputs]
+    staged = stage(body, [*types, *ct_types], f"transpose_{program.name}", "transpose")
     return Transposed(staged, nonzero)
 
 
@@ -98,9 +106,10 @@ def in_places(known_in: Sequence[bool], nonzero: Sequence[bool], results: Sequen
 @tuple_rule(Call)
 def call(op: Call, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     known_in = known_of(operands)
-    found = transposed(op.program, known_in, tuple([ct is not None for ct in cts]))
     known = [x for x in operands if not isinstance(x, LinearOperand)]
     given = [ct for ct in cts if ct is not None]
+    present = tuple([ct is not None for ct in cts])
+    found = transposed(op.program, known_in, present, types=tuple([ct.type for ct in given]))
     results = Call(found.staged.program, op.inline)(*found.staged.captured, *known, *given)
     return in_places(known_in, found.nonzero, results)
 

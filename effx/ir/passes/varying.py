@@ -41,7 +41,7 @@ def varying(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
 
 @attrs.frozen
 class _Varying(Flow[bool]):
-    """The facts of values are whether they differ between the members of an axis."""
+    """The facts of values are whether they differ between the replicas of an axis."""
 
     axis: AxisName
 

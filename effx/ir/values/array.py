@@ -39,11 +39,11 @@ Index: TypeAlias = Any
 class _Late:
     """A module that stands above this one, imported when something of it is first called."""
 
-    def __init__(self, place: str, module: str) -> None:
-        self.place, self.module = place, module
+    def __init__(self, name: str, module: str) -> None:
+        self.name, self.module = name, module
 
     def __getattr__(self, name: str) -> Callable[..., Array]:
-        found = globals()[self.place] = importlib.import_module(self.module)
+        found = globals()[self.name] = importlib.import_module(self.module)
         value: Callable[..., Array] = getattr(found, name)
         return value
 

@@ -1,4 +1,4 @@
-"""StableHLO text of rematerialised calls and of values with a name or a place.
+"""StableHLO text of rematerialised calls and of values with a name or a memory kind.
 
 Never: save anything; splitting has done that.
 """

@@ -1,7 +1,7 @@
 """StableHLO text of collectives inside a parallel map: which devices talk to one another.
 
-Devices are numbered through the axes of the parallel maps around, so a member's place on an axis is
-(device / stride) % size, and the members of one axis differ in that digit only.
+Devices are numbered through the axes of the parallel maps around, so a replica's index on an axis is
+(device / stride) % size, and the replicas of one axis differ in that digit only.
 
 Never: meet a collective of vmap's; these have become operations on arrays before.
 """
@@ -44,8 +44,8 @@ def axis_of(body: Body, name: AxisName) -> Axis:
     raise BackendError(f"lower: the axis {name!r} is not bound by a parallel map")
 
 
-def axis_place(body: Body, axis: Axis) -> str:
-    """Writes the member's own place on an axis."""
+def replica_index(body: Body, axis: Axis) -> str:
+    """Writes the replica's own index on an axis."""
     if axis.size == 1:
         return body.constant(0, INDEX)
     u32 = array_type(dtypes.uint32)
@@ -58,7 +58,7 @@ def axis_place(body: Body, axis: Axis) -> str:
 
 
 def _bases(body: Body, axis: Axis) -> list[int]:
-    """Returns the devices of the axis's first member."""
+    """Returns the devices of the axis's first replica."""
     return [d for d in range(body.module.devices) if d // axis.stride % axis.size == 0]
 
 
@@ -118,7 +118,7 @@ def _flip(body: Body, bits: str, it: ArrayType, width: int) -> str:
 
 
 def gathered(body: Body, x: str, t: ArrayType, dim: int, axis: Axis, groups: Groups) -> str:
-    """Writes the values of all members joined along an axis of theirs."""
+    """Writes the values of all replicas joined along an axis of theirs."""
     if axis.size == 1:
         return x
     size = len(groups[0]) if groups else axis.size
@@ -179,4 +179,4 @@ def _pairs(body: Body, axis: Axis, perm: Sequence[tuple[int, int]]) -> list[list
 
 @emits(AxisIndex)
 def axis_index(body: Body, op: AxisIndex, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    return axis_place(body, axis_of(body, op.axis_name))
+    return replica_index(body, axis_of(body, op.axis_name))

@@ -59,11 +59,11 @@ def loop(
     """
     names = [f"%w{body.fresh()}" for _ in start]
     test = body.region(lambda: (condition(names),), (BOOL,))
-    turn = body.region(lambda: step(names), types)
+    iteration = body.region(lambda: step(names), types)
     bound = ", ".join([f"{n} = {s}" for n, s in zip(names, start, strict=True)])
     kinds = ", ".join([t.mlir for t in types])
     text = "\n".join(
-        (f"stablehlo.while({bound}) : {kinds}", "    cond {", *test, "    } do {", *turn, "    }")
+        (f"stablehlo.while({bound}) : {kinds}", "    cond {", *test, "    } do {", *iteration, "    }")
     )
     return body.block(text, len(types))
 
@@ -91,12 +91,12 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     stacked = [v.type for v in outputs[op.carries :]]
     fixed, moving = names[:c], (*names[c:n], *[body.constant(0, t) for t in stacked])
 
-    def turn(place: str, now: Names, constants: Names, xs: Names) -> tuple[str, ...]:
+    def iteration(index: str, now: Names, constants: Names, xs: Names) -> tuple[str, ...]:
         """Writes one step: slices in, body, slices out."""
-        rows = [_row(body, x, t, s, place) for x, t, s in zip(xs, in_types[n:], slices, strict=True)]
+        rows = [_row(body, x, t, s, index) for x, t, s in zip(xs, in_types[n:], slices, strict=True)]
         results = body.call(op.body, (*constants, *now[: op.carries], *rows))
         ys = [
-            _put(body, y, t, part, r, place)
+            _put(body, y, t, part, r, index)
             for y, t, part, r in zip(now[op.carries :], stacked, results[op.carries :], parts, strict=True)
         ]
         return (*results[: op.carries], *ys)
@@ -105,7 +105,7 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
         return body.constant(op.length - 1 - i if op.reverse else i, INDEX)
 
     def shifted(i: str, by: int) -> str:
-        """Writes the place of step i + by."""
+        """Writes the index of step i + by."""
         if op.reverse:
             return body.line(
                 f"stablehlo.subtract {body.constant(op.length - 1 - by, INDEX)}, {i} : {INDEX.mlir}"
@@ -113,18 +113,18 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
         return body.line(f"stablehlo.add {i}, {body.constant(by, INDEX)} : {INDEX.mlir}") if by else i
 
     unroll = max(1, min(op.unroll, op.length))
-    turns = op.length // unroll
+    iterations = op.length // unroll
     now: tuple[str, ...] = tuple(moving)
     done = 0
-    if turns > 1:
-        done = turns * unroll
+    if iterations > 1:
+        done = iterations * unroll
         m = len(moving)
 
         def step(values: Names) -> Names:
             i, current = values[0], tuple(values[1 : 1 + m])
             constants, xs = values[1 + m : 1 + m + c], values[1 + m + c :]
             for k in range(unroll):
-                current = turn(shifted(i, k), current, constants, xs)
+                current = iteration(shifted(i, k), current, constants, xs)
             following = body.line(f"stablehlo.add {i}, {body.constant(unroll, INDEX)} : {INDEX.mlir}")
             return (following, *current, *constants, *xs)
 
@@ -138,15 +138,15 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
         start = (body.constant(0, INDEX), *moving, *fixed, *names[n:])
         now = loop(body, start, types, more, step)[1 : 1 + m]
     for i in range(done, op.length):
-        now = turn(at(i), now, fixed, names[n:])
+        now = iteration(at(i), now, fixed, names[n:])
     return now
 
 
-def _row(body: Body, x: str, t: ArrayType, s: ArrayType, place: str) -> str:
-    """Writes x[place]."""
+def _row(body: Body, x: str, t: ArrayType, s: ArrayType, index: str) -> str:
+    """Writes x[index]."""
     one = t.with_shape((1, *s.shape))
     zero = body.constant(0, INDEX) if s.shape else ""
-    starts = ", ".join([place, *[zero] * s.ndim])
+    starts = ", ".join([index, *[zero] * s.ndim])
     kinds = ", ".join([INDEX.mlir] * t.ndim)
     row = body.line(
         f"stablehlo.dynamic_slice {x}, {starts}, sizes = {ints(one.shape)} : ({t.mlir}, {kinds}) -> {one.mlir}"
@@ -154,12 +154,12 @@ def _row(body: Body, x: str, t: ArrayType, s: ArrayType, place: str) -> str:
     return body.line(f"stablehlo.reshape {row} : ({one.mlir}) -> {s.mlir}")
 
 
-def _put(body: Body, y: str, t: ArrayType, part: str, s: ArrayType, place: str) -> str:
-    """Writes y with y[place] = part; XLA updates it in place."""
+def _put(body: Body, y: str, t: ArrayType, part: str, s: ArrayType, index: str) -> str:
+    """Writes y with y[index] = part; XLA updates it in place."""
     one = t.with_shape((1, *s.shape))
     row = body.line(f"stablehlo.reshape {part} : ({s.mlir}) -> {one.mlir}")
     zero = body.constant(0, INDEX) if s.shape else ""
-    starts = ", ".join([place, *[zero] * s.ndim])
+    starts = ", ".join([index, *[zero] * s.ndim])
     kinds = ", ".join([INDEX.mlir] * t.ndim)
     return body.line(
         f"stablehlo.dynamic_update_slice {y}, {row}, {starts} : ({t.mlir}, {one.mlir}, {kinds}) -> {t.mlir}"

@@ -1,7 +1,7 @@
 """StableHLO text of parallel maps: a manual computation of Shardy's over all devices of the module.
 
-Inside, each device runs the member's program on its own slices. A parallel map inside another is written by
-hand there: a device takes its member's slice of what the outer member has, and the results are gathered.
+Inside, each device runs the replica's program on its own slices. A parallel map inside another is written by
+hand there: a device takes its replica's slice of what the outer replica has, and the results are gathered.
 
 Never: leave an axis to the partitioner inside a manual computation.
 """
@@ -14,12 +14,12 @@ from effx.ir.program import Atom, Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.emit import Axis, Body, Module, emits, sharding_text
 from effx.lower.parallel import Cut, grid_of, nest
-from effx.lower.stablehlo.collective import axis_place, gathered
+from effx.lower.stablehlo.collective import gathered, replica_index
 from effx.lower.stablehlo.control import INDEX
 
 
 @contextmanager
-def members(module: Module, op: ParallelMap) -> Iterator[Axis]:
+def replicas(module: Module, op: ParallelMap) -> Iterator[Axis]:
     """Binds a parallel map's axis while its body is written."""
     outer = module.axes
     stride = (outer[-1].stride if outer else module.devices) // op.size
@@ -97,19 +97,19 @@ def _local(t: ArrayType, cut: Cut) -> ArrayType:
 def _call(body: Body, ops: Sequence[ParallelMap], names: Sequence[str]) -> tuple[str, ...]:
     """Calls the innermost of several maps' bodies with all their axes bound."""
     if not ops[1:]:
-        with members(body.module, ops[0]):
+        with replicas(body.module, ops[0]):
             return body.call(ops[0].body, names)
-    with members(body.module, ops[0]):
+    with replicas(body.module, ops[0]):
         return _call(body, ops[1:], names)
 
 
 def _inside(body: Body, op: ParallelMap, names: Sequence[str]) -> tuple[str, ...]:
     """Writes a parallel map where each device is at work on its own already."""
     program: Program = op.body
-    with members(body.module, op) as axis:
-        place = axis_place(body, axis) if any(op.mapped_in) and op.size > 1 else ""
+    with replicas(body.module, op) as axis:
+        index = replica_index(body, axis) if any(op.mapped_in) and op.size > 1 else ""
         slices = [
-            _slice(body, x, t, part, place) if m else x
+            _slice(body, x, t, part, index) if m else x
             for x, t, part, m in zip(names, op.in_types, program.in_types, op.mapped_in, strict=True)
         ]
         results = body.call(program, slices)
@@ -122,13 +122,13 @@ def _inside(body: Body, op: ParallelMap, names: Sequence[str]) -> tuple[str, ...
     return tuple(given)
 
 
-def _slice(body: Body, x: str, t: ArrayType, part: ArrayType, place: str) -> str:
-    """Writes x[place], where the leading axis is the members'."""
+def _slice(body: Body, x: str, t: ArrayType, part: ArrayType, index: str) -> str:
+    """Writes x[index], where the leading axis is the replicas'."""
     one = t.with_shape((1, *part.shape))
     if t.shape[0] == 1:
         return _resized(body, x, t, part.shape)
     zero = body.constant(0, INDEX) if part.shape else ""
-    starts = ", ".join([place, *[zero] * part.ndim])
+    starts = ", ".join([index, *[zero] * part.ndim])
     kinds = ", ".join([INDEX.mlir] * t.ndim)
     sizes = f"[{', '.join(map(str, one.shape))}]"
     row = body.line(

@@ -116,7 +116,7 @@ def _cut(
 
 
 def _spread(body: Body, x: str, t: ArrayType, axis: int, low: int, n: int, init: str) -> str:
-    """Writes every second place of an axis of size n, from `low` on, and the neutral element between."""
+    """Writes every second element of an axis of size n, from `low` on, and the neutral element between."""
     out = t.with_shape((*t.shape[:axis], n, *t.shape[axis + 1 :]))
     m = t.shape[axis]
     edges = [[0] * t.ndim for _ in range(3)]
@@ -133,7 +133,7 @@ WINDOWED = 4096
 
 
 def _window(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
-    """Writes for each place the combination of all places before it, itself included."""
+    """Writes for each element the combination of all elements before it, itself included."""
     n, scalar = t.shape[axis], array_type(t.dtype).mlir
     window = [1] * t.ndim
     window[axis] = n
