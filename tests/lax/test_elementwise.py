@@ -194,6 +194,11 @@ def test_selection() -> None:
     assert lax.select_n(x > 1.5, x, -x).tolist() == [1, -2, -3]
     assert lax.clamp(1.5, x, 2.5).tolist() == [1.5, 2, 2.5]
     assert lax.clamp(x, x + 5, x + 1).tolist() == [2, 3, 4]
+    z = [1 + 2j, 3 - 1j, 2 + 0j, complex(np.nan, 0)]
+    low, high = np.complex64(1 + 3j), np.complex64(2 + 1j)
+    found = lax.clamp(low, np.array(z, np.complex64), high)
+    # NumPy's order of complex numbers, the real part first.
+    np.testing.assert_array_equal(found, np.minimum(np.maximum(np.array(z, np.complex64), low), high))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Choosing between operands element by element, and bounding them."""
 
-from effx.array import Array, Operand
+from effx.array import Array, Operand, ordering
 from effx.array.promotion import as_operand, convert
 from effx.dtypes import int32
 from effx.effects import perform
@@ -10,7 +10,7 @@ from effx.lax.operands import adapt
 
 __all__ = ["clamp", "select", "select_n"]
 
-CLAMP, SELECT = e.Clamp(), e.Select()
+CLAMP, MAX, MIN, SELECT = e.Clamp(), e.Max(), e.Min(), e.Select()
 
 
 def select(pred: Operand, on_true: Operand, on_false: Operand) -> Array:
@@ -66,16 +66,21 @@ def clamp(min: Operand, x: Operand, max: Operand) -> Array:
 
     Args:
         min, max: bounds of x's dtype, of x's shape or scalars. Where they cross, `max` wins.
-        x: boolean, integer or floating, of any shape; NaN for NaN.
+        x: of any dtype and shape; NaN for NaN. Complex numbers have NumPy's order.
 
     Returns:
         An array of x's dtype and shape.
 
     Raises:
-        DTypeError: dtypes differ, or x is complex.
+        DTypeError: dtypes differ.
         ShapeError: a bound has neither x's shape nor rank 0.
 
     >>> clamp(0.0, 1.5, 1.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return perform(CLAMP, tuple(adapt("clamp", min, x, max)))
+    low, value, high = arrays = adapt("clamp", min, x, max)
+    t = value.type
+    same = all([a.type.dtype == t.dtype and a.type.shape in ((), t.shape) for a in (low, high)])
+    if t.kind == "c" and same:
+        return ordering.by_parts(MIN, ordering.by_parts(MAX, low, value), high)
+    return perform(CLAMP, tuple(arrays))
