@@ -147,7 +147,7 @@ def cases() -> list[Case]:
         rows += [
             Case(program.name, "trace", trace(program), 0.2),
             Case(program.name, "trace and lower", lower(program), 0.2),
-            Case(program.name, "first call", first_call(program), 1.0, slow=True),
+            Case(program.name, "first call", first_call(program), 0.75, slow=True),
             Case(program.name, "run", run(program), 1.0),
         ]
     return rows

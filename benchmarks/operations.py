@@ -86,13 +86,13 @@ def cases(quick: bool) -> list[Case]:
         return lambda: peer.api.vmap(chain(peer, few))(x)
 
     return [
-        Case("1,000 operations", "stage", stage(plain, vector), 0.15, many),
-        Case("1,000 operations", "stage of grad", stage(gradient, vector), 0.15, many),
-        Case("1,000 operations", "stage of vmap", stage(batched, matrix), 0.15, many),
-        Case("1,000 operations", "stage and lower", lower(plain, vector), 0.15, many),
-        Case("1,000 operations", "grad, stage and lower", lower(gradient, vector), 0.15, many),
-        Case("eager", "grad", eager_gradient, 0.15, few),
-        Case("eager", "vmap", eager_batched, 0.15, few),
+        Case("1,000 operations", "stage", stage(plain, vector), 0.12, many),
+        Case("1,000 operations", "stage of grad", stage(gradient, vector), 0.12, many),
+        Case("1,000 operations", "stage of vmap", stage(batched, matrix), 0.12, many),
+        Case("1,000 operations", "stage and lower", lower(plain, vector), 0.12, many),
+        Case("1,000 operations", "grad, stage and lower", lower(gradient, vector), 0.12, many),
+        Case("eager", "grad", eager_gradient, 0.12, few),
+        Case("eager", "vmap", eager_batched, 0.12, few),
         Case("eager", "x * y", eager_product, 1.0),
         Case("eager", "x + 1.0", eager_sum, 1.0),
         Case("eager", "sin(x)", eager_sine, 1.0),

@@ -211,9 +211,9 @@ def cases() -> list[Case]:
     rows: list[Case] = []
     for program in PROGRAMS:
         rows += [
-            Case(program.name, "trace", trace(program), 0.15),
-            Case(program.name, "trace and lower", lower(program), 0.15),
-            Case(program.name, "first call", first_call(program), 1.0, slow=True),
+            Case(program.name, "trace", trace(program), 0.12),
+            Case(program.name, "trace and lower", lower(program), 0.12),
+            Case(program.name, "first call", first_call(program), 0.75, slow=True),
             Case(program.name, "run", run(program), 1.0),
             Case(program.name, "eager", eager(program), 1.0),
         ]
