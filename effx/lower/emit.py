@@ -168,7 +168,7 @@ class Module:
         name = self._programs.get(key)
         if name is None:
             name = self._programs[key] = self.fresh(program.name)
-            self.functions.append(function_text(self, program, name, "private"))
+            self.functions += function_lines(self, program, name, "private")
         return name
 
     def shared_function(self, key: object, name: str, write: Callable[[str], str]) -> str:
@@ -406,15 +406,15 @@ def _decomposed(
     return body.inline(program, [body.name(x) for x in inputs])
 
 
-def function_text(
+def function_lines(
     module: Module,
     program: Program,
     name: str,
     visibility: str,
     attributes: Sequence[str] = (),
     result_attributes: Sequence[str] = (),
-) -> str:
-    """Returns the text of one function; `attributes` are those of the arguments, "" for none."""
+) -> list[str]:
+    """Returns the lines of one function; `attributes` are those of the arguments, "" for none."""
     body = Body(module)
     arguments = []
     for i, var in enumerate(program.inputs):
@@ -433,14 +433,8 @@ def function_text(
             ]
         )
     tail = f"return {', '.join(results)} : {types}" if results else "return"
-    return "\n".join(
-        (
-            f"  func.func {visibility} @{name}({', '.join(arguments)}) -> ({declared}) {{",
-            *body.lines,
-            f"    {tail}",
-            "  }",
-        )
-    )
+    head = f"  func.func {visibility} @{name}({', '.join(arguments)}) -> ({declared}) {{"
+    return [head, *body.lines, f"    {tail}", "  }"]
 
 
 @functools.cache

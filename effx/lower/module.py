@@ -7,7 +7,7 @@ from effx.effects import are_optional
 from effx.errors import BackendError
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
-from effx.lower.emit import Module, function_text, sharding_text
+from effx.lower.emit import Module, function_lines, sharding_text
 from effx.lower.parallel import Cut, partitioning_of
 
 __all__ = ["module_text"]
@@ -57,7 +57,7 @@ def module_text(
                     break
             else:
                 attributes[i].append("jax.buffer_donor = true")
-    main = function_text(
+    main = function_lines(
         module, program, "main", "public", [", ".join(a) for a in attributes], [", ".join(a) for a in results]
     )
     name = "".join(c if c.isalnum() or c == "_" else "_" for c in program.name)
@@ -65,7 +65,7 @@ def module_text(
     parts = [
         f"module @jit_{name} attributes {{{partitions}, mhlo.num_replicas = 1 : i32}} {{",
         *module.mesh_lines(),
-        main,
+        *main,
         *module.functions,
         "}",
         *module.location_lines(),
