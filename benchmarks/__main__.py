@@ -1,7 +1,4 @@
-"""Command line of the benchmarks: `python -m benchmarks [--quick] [--only NAME] [--filter REGEX] [--check]`.
-
-Never: lets a library that fails on one row keep the others from being measured.
-"""
+"""Command line of the benchmarks: `python -m benchmarks [--quick] [--only NAME] [--filter REGEX] [--check]`."""
 
 from __future__ import annotations
 

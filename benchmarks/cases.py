@@ -1,7 +1,4 @@
-"""What is measured: a name, a budget and, for each library, a call to time.
-
-Never: measures; it only says what a call is.
-"""
+"""What is measured: a name, a budget and, for each library, a call to time."""
 
 from __future__ import annotations
 

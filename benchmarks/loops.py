@@ -1,7 +1,4 @@
-"""Table 3: programs with loops and rematerialisation, traced, lowered, compiled and run; and their memory.
-
-Never: mentions a library; a program is written over a `Peer`.
-"""
+"""Table 3: programs with loops and rematerialisation, traced, lowered, compiled and run; and their memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Table 2: whole programs, each traced, lowered, compiled, run and evaluated without jit.
-
-Never: mentions a library; a program is written over a `Peer`.
-"""
+"""Table 2: whole programs, each traced, lowered, compiled, run and evaluated without jit."""
 
 from __future__ import annotations
 

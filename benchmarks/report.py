@@ -1,7 +1,4 @@
-"""Rows of results, as a table to read and as JSON for machines.
-
-Never: hides a row; what failed to run is shown, and counts as a failure.
-"""
+"""Rows of results, as a table to read and as JSON for machines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Interleaved timing: the libraries take turns round by round, so that drift hits both alike.
-
-Never: compares numbers of different runs.
-"""
+"""Interleaved timing: the libraries take turns round by round, so that drift hits both alike."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`checkpoint` and what belongs to it, under the name that JAX users know.
-
-Never: define anything.
-"""
+"""`checkpoint` and what belongs to it, under the name that JAX users know."""
 
 from effx.transforms.checkpoint import checkpoint, checkpoint_name, print_saved_residuals
 from effx.transforms.checkpoint import checkpoint as remat

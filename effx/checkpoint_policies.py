@@ -2,8 +2,6 @@
 
 A policy is called with an operation and its operands' types, and says whether the results are kept. Those
 of this module are values, equal if they say the same, so that what is derived for one serves for all.
-
-Never: look at a value.
 """
 
 from typing import Protocol, final

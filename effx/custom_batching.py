@@ -1,7 +1,4 @@
-"""Functions with batching of their own.
-
-Never: hold any code of its own.
-"""
+"""Functions with batching of their own."""
 
 from effx.transforms.custom_batching import custom_vmap, sequential_vmap
 

@@ -1,7 +1,4 @@
-"""Functions with derivatives of their own, and what their rules see.
-
-Never: hold any code of its own.
-"""
+"""Functions with derivatives of their own, and what their rules see."""
 
 from effx.transforms.closures import closure_convert
 from effx.transforms.custom_derivatives import custom_gradient, custom_jvp, custom_vjp

@@ -1,7 +1,4 @@
-"""Sharing arrays with other libraries through DLPack, without copying.
-
-Never: import another library.
-"""
+"""Sharing arrays with other libraries through DLPack, without copying."""
 
 from effx.lower.concrete import from_dlpack
 

@@ -1,7 +1,4 @@
-"""Dtypes: canonical forms, names, queries, and the promotion lattice with weak types.
-
-Never: look at an array's values, or keep a 64-bit dtype that the `enable_x64` flag forbids.
-"""
+"""Dtypes: canonical forms, names, queries, and the promotion lattice with weak types."""
 
 from __future__ import annotations
 

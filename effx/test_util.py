@@ -1,7 +1,4 @@
-"""Checks of derivatives against finite differences, for the tests of users.
-
-Never: be exact: a central difference of step h has an error of order h squared, and one of rounding.
-"""
+"""Checks of derivatives against finite differences, for the tests of users."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

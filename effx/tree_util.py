@@ -1,7 +1,4 @@
-"""The names of `effx.tree` as `jax.tree_util` has them, and the functions that register node types.
-
-Never: hold any logic of its own about trees; that is in `effx.tree`.
-"""
+"""The names of `effx.tree` as `jax.tree_util` has them, and the functions that register node types."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ Run it with `make demo`, or `python examples/digits.py`. It trains a multi-layer
 scikit-learn's digits (1,797 pictures of 8 by 8), finds the example that pulls hardest at the
 weights, measures the curvature of the loss, proves with a handler of its own which pictures no small
 noise can make it misread, and saves a picture.
-
-Never: uses anything of effx that is not public.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@
 The data are those of Rubin (1981), as in Gelman et al., Bayesian Data Analysis, section 5.5: in each school an
 estimate of the effect and its standard error. The effects are unknown and so is how much schools differ, which
 is where a posterior by simulation helps. The answer is checked against an integral over a grid.
-
-Never: needs anything but effx and NumPy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Count explicit uses of `Any` in each module of effx and refuse growth over the committed baseline.
 
 An unknown dtype or size of an array, `Array[Any, N]`, is no missing type, and not counted.
-
-Never: counts what mypy infers; only what somebody wrote.
 """
 
 from __future__ import annotations

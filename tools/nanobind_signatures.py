@@ -2,8 +2,6 @@
 
 stubtest can't read those, so that a wrong parameter name would pass it. A stub may leave out
 parameters that have defaults; what it has must be there, in that order and of that kind.
-
-Never: compares annotations; the stubs are the more exact ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Renders the matrix operations x handlers, `docs/operations.md`, from the handlers' rule tables.
 
-    python -m tools.operation_matrix        writes the page
-
-Never: guess: a cell without rule, trait, decomposition, recursion or reason stays empty, and a test fails.
+python -m tools.operation_matrix        writes the page
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from typing import Any
 import effx.lower.stablehlo  # noqa: F401  # registers the rules
 from effx.effects import RuleTable
 from effx.handlers import transpose
-from effx.handlers.linear.partial_eval import splitters
 from effx.handlers.jvp import JVP
+from effx.handlers.linear.partial_eval import splitters
 from effx.handlers.recursion import staging
 from effx.handlers.reference import Reference
 from effx.handlers.vmap import Vmap
@@ -91,11 +89,7 @@ def render() -> str:
         cells = " | ".join([cell(column, kind) for column in TABLES])
         sections.setdefault(kind.__module__.rpartition(".")[2], []).append(f"| `{kind.name}` | {cells} |")
     head = f"| operation | {' | '.join(TABLES)} |\n|---|{'---|' * len(TABLES)}"
-    split = [
-        k.name
-        for k in operation_classes()
-        if issubclass(k, HigherOrder) and splitters.find(k)
-    ]
+    split = [k.name for k in operation_classes() if issubclass(k, HigherOrder) and splitters.find(k)]
     return (
         HEAD.replace("SPLIT", ", ".join(split))
         + "\n\n".join([f"## {family}\n\n{head}\n" + "\n".join(rows) for family, rows in sections.items()])

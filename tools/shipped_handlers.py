@@ -1,8 +1,6 @@
 """Writes the table of shipped handlers into `docs/handlers.md`: what each module does, and its lines of code.
 
-    python -m tools.shipped_handlers        rewrites that part of the page
-
-Never: import what it counts.
+python -m tools.shipped_handlers        rewrites that part of the page
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The order of complex numbers, which is NumPy's: by the real parts, and where they are equal by the imaginary ones.
 
 Operations order real numbers only; here they are applied to the parts. A number is NaN where a part of it is.
-
-Never: order real numbers.
 """
 
 import math

@@ -2,8 +2,6 @@
 
 The guide is docs/handlers.md. Everything else in effx that has no underscore may change between versions; what stands
 here may not.
-
-Never: define anything; these are names of things that live elsewhere.
 """
 
 from effx.lazy import lazy

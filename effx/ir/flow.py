@@ -2,8 +2,6 @@
 
 Loops are walked until the facts of what they carry no longer change: `join` must then only go up, and `height`
 bounds the number of rounds.
-
-Never: know what a fact says.
 """
 
 from collections.abc import Callable, Sequence

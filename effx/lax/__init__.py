@@ -2,8 +2,6 @@
 
 They are strict: arrays of different dtypes are refused, and so are shapes that differ by more than axes of
 size 1. Python numbers take the dtype of the other operands. `effx.numpy` is the lenient form.
-
-Never: promote one array's dtype to another's.
 """
 
 from effx.lazy import lazy

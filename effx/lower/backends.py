@@ -1,8 +1,6 @@
 """Platforms: clients, devices, and PJRT plugins for GPU and TPU.
 
 A plugin is found by its shared library, never by importing jax's plugin modules, which import jax.
-
-Never: compile, or hold arrays.
 """
 
 import functools

@@ -2,8 +2,6 @@
 
 jaxlib's array class is left as it is; `ConcreteArray` wraps it. In the private dispatch pytree
 registry the wrapper is a node, so that jaxlib's C++ takes and returns it without Python.
-
-Never: compile.
 """
 
 from collections import Counter

@@ -4,8 +4,6 @@ LLVM's vectoriser (of jaxlib 0.12) asks of each conversion in a loop, and of eac
 lane of it is enough, and follows all paths of uses to find out (`vputils::onlyFirstLaneUsed`). Where values
 are shared along a chain, as in a cipher or in `x = x * a + y; y = y * x`, there are exponentially many paths, and
 compiling takes minutes to years. With a barrier behind the conversion, its result comes from memory.
-
-Never: change what is computed.
 """
 
 from collections.abc import Sequence

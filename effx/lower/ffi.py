@@ -1,7 +1,4 @@
-"""Foreign functions: C and C++ code that XLA calls, and how a call of one looks in StableHLO.
-
-Never: know what a foreign function computes.
-"""
+"""Foreign functions: C and C++ code that XLA calls, and how a call of one looks in StableHLO."""
 
 import ctypes
 import json

@@ -4,8 +4,6 @@ Such a program becomes one module for all its devices (SPMD). The devices are co
 parallel maps around one another, the outermost slowest, so that the replicas of an axis stand in blocks: with
 n devices, replica i of an outermost axis of k has the devices i * n/k to (i + 1) * n/k - 1. Where parallel maps
 of different sizes stand beside one another, n is their least common multiple, and each repeats its work.
-
-Never: write StableHLO.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""Where arrays lie: shardings as users see them, and the objects that jaxlib's C++ keeps in buffers.
-
-Never: move data.
-"""
+"""Where arrays lie: shardings as users see them, and the objects that jaxlib's C++ keeps in buffers."""
 
 import math
 from collections.abc import Sequence

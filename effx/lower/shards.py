@@ -1,7 +1,4 @@
-"""Buffers on several devices: their parts, and putting data on several devices.
-
-Never: compile.
-"""
+"""Buffers on several devices: their parts, and putting data on several devices."""
 
 import sys
 import threading

@@ -1,8 +1,6 @@
 """Random numbers from keys, with the bits of JAX's threefry2x32.
 
 A key determines the numbers: the same key gives the same ones. To draw again, split the key.
-
-Never: hold a state.
 """
 
 from effx.lazy import lazy

@@ -1,7 +1,4 @@
-"""`Partial`: a function with some arguments bound, as a tree whose leaves are those arguments.
-
-Never: look into an ordinary `functools.partial` given as the function; its arguments stay hidden.
-"""
+"""`Partial`: a function with some arguments bound, as a tree whose leaves are those arguments."""
 
 from __future__ import annotations
 

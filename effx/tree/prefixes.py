@@ -1,7 +1,4 @@
-"""Trees as prefixes of other trees: flatten up to one, broadcast one, and say why it is none.
-
-Never: raise for a mismatch without the key path at which the trees part.
-"""
+"""Trees as prefixes of other trees: flatten up to one, broadcast one, and say why it is none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Elementwise operations: arithmetic, powers, trigonometry, rounding, bits, selection, complex parts.
-
-Never: hold a handler's rule.
-"""
+"""Elementwise operations: arithmetic, powers, trigonometry, rounding, bits, selection, complex parts."""
 
 from typing import ClassVar, final
 

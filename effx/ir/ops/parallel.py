@@ -1,7 +1,4 @@
-"""The parallel map: one program run by many replicas at once, each on its own device.
-
-Never: name devices by anything but their ids, so that programs can be printed and compared.
-"""
+"""The parallel map: one program run by many replicas at once, each on its own device."""
 
 from typing import final
 

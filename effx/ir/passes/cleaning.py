@@ -1,7 +1,4 @@
-"""Dead code and common subexpressions.
-
-Never: remove an operation whose occurrences count.
-"""
+"""Dead code and common subexpressions."""
 
 import attrs
 

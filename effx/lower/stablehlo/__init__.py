@@ -1,7 +1,4 @@
-"""How each operation looks in StableHLO text; importing this package registers all rules.
-
-Never: compile or run.
-"""
+"""How each operation looks in StableHLO text; importing this package registers all rules."""
 
 from effx.lower.stablehlo import (
     checkpoint,

@@ -1,7 +1,4 @@
-"""StableHLO text of elementwise operations, comparisons and conversions.
-
-Never: broadcast anything but rank-0 operands.
-"""
+"""StableHLO text of elementwise operations, comparisons and conversions."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""StableHLO text of gather and scatter.
-
-Never: clamp or wrap indices; the operations' own meaning does.
-"""
+"""StableHLO text of gather and scatter."""
 
 import attrs
 

@@ -1,7 +1,4 @@
-"""StableHLO text of matrix products.
-
-Never: change the order of axes.
-"""
+"""StableHLO text of matrix products."""
 
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.program import Atom, Var

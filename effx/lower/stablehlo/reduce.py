@@ -1,7 +1,4 @@
-"""StableHLO text of reductions and cumulative reductions.
-
-Never: choose the dtype to add up in; effx.array.reducing does.
-"""
+"""StableHLO text of reductions and cumulative reductions."""
 
 from effx import dtypes
 from effx.ir.ops import reduce as r

@@ -1,7 +1,4 @@
-"""StableHLO text of operations that move, repeat or cut out elements.
-
-Never: compute with elements.
-"""
+"""StableHLO text of operations that move, repeat or cut out elements."""
 
 from effx import dtypes
 from effx.ir.ops import shape as s

@@ -1,7 +1,4 @@
-"""StableHLO text of solutions of equations: calls of the solvers.
-
-Never: write what only derivatives need.
-"""
+"""StableHLO text of solutions of equations: calls of the solvers."""
 
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Atom, Var
