@@ -25,6 +25,7 @@ class Erf(Unary, Monotone):
 
     __slots__ = ()
     kinds = "f"
+    domain = (-3.0, 3.0)
 
 
 @final
@@ -33,6 +34,7 @@ class Erfc(Unary):
 
     __slots__ = ()
     kinds = "f"
+    domain = (-3.0, 9.0)
 
 
 @final
@@ -41,7 +43,7 @@ class ErfInv(Unary):
 
     __slots__ = ()
     kinds = "f"
-    domain = (-0.85, 0.85)
+    domain = (-0.99, 0.99)
 
 
 @emits(Erf, Erfc, ErfInv)

@@ -18,13 +18,14 @@ from effx.flags import enable_x64
 from effx.handlers.authoring.boxing import BoxHandler
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.reference import Reference
+from effx.ir.ops.base import Elementwise
 from effx.ir.types import ArrayType, Shape
 from effx.laws import areas
 from effx.laws.areas.operation import inferred
-from effx.laws.arrays import array_of
-from effx.laws.operations import AnyOperation, domain_of, operands_of
+from effx.laws.operations import AnyOperation, domains_of, operands_of
 from effx.laws.programs import CONSTRUCTS, SHAPES, programs
 from effx.laws.registry import LAWS, Case, Law, Outcome
+from effx.laws.samples import Domain
 from effx.laws.subjects import (
     HandlerSubject,
     InterceptSubject,
@@ -122,7 +123,7 @@ def check_operation(
         operands: for each operand an array, or the type of arrays to draw.
         reference: from NumPy arrays to the result, or a tuple of results; needed where neither effx's reference
             handler has a rule for the operation nor the operation a decomposition.
-        low: the least element of drawn operands; -2 by default.
+        low: the least element of drawn operands; by default as the operation's class says, or -2.
         high: the largest.
         smooth: False for an operation without derivatives.
         skip: names of laws of the area "operations" to leave out.
@@ -143,15 +144,17 @@ def check_operation(
             f"check_operation: {op.name}: the reference handler has no rule for it; give reference=, a NumPy function"
         )
     laws = laws_of(areas.operation.AREA, {*skip, "identities_are_identities"})
-    domain = domain_of(op)
-    domain = (domain[0] if low is None else low, domain[1] if high is None else high)
+    domains = domains_of(op)
+    if low is not None or high is not None:
+        least, most = domains[0] if isinstance(domains[0], tuple) else Elementwise.domain
+        domains = ((least if low is None else low, most if high is None else high),)
 
     def cases(widen: Callable[[ArrayType], ArrayType]) -> st.SearchStrategy[Case]:
         if all([isinstance(x, ArrayType) for x in operands]):
             types = [widen(x) for x in operands if isinstance(x, ArrayType)]
-            drawn = st.integers(0, 99).map(lambda seed: operands_of(types, (domain,), seed))
+            drawn = st.integers(0, 99).map(lambda seed: operands_of(types, domains, seed))
         else:
-            parts = [_operand(x, widen, domain) for x in operands]
+            parts = [_operand(x, widen, domains[min(i, len(domains) - 1)]) for i, x in enumerate(operands)]
             drawn = st.tuples(*parts)
         return drawn.map(lambda xs: (op, xs))
 
@@ -178,10 +181,11 @@ def _takes(op: AnyOperation, types: list[ArrayType]) -> bool:
 
 
 def _operand(
-    x: Array | ArrayType | float, widen: Callable[[ArrayType], ArrayType], domain: tuple[float, float]
+    x: Array | ArrayType | float, widen: Callable[[ArrayType], ArrayType], domain: Domain
 ) -> st.SearchStrategy[Array]:
     if isinstance(x, ArrayType):
-        return array_of(widen(x), *domain)
+        t = widen(x)
+        return st.integers(0, 99).map(lambda seed: operands_of((t,), (domain,), seed)[0])
     with enable_x64(True):
         given = as_operand(x, "check_operation")
         data, t = np.asarray(given), widen(given.type)

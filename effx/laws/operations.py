@@ -19,7 +19,7 @@ from effx.families.sort import Sort
 from effx.flags import enable_x64
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops import convert, elementwise, reduce, shape
-from effx.ir.ops.base import Elementwise, Singleton
+from effx.ir.ops.base import Elementwise
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload
 from effx.ir.ops.control import Call, Cond, Scan, While
 from effx.ir.ops.custom import CustomCall
@@ -30,20 +30,17 @@ from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.text import parse_program
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.laws.arrays import DTYPES, array_shapes
+from effx.laws.samples import Domain, data_of, plain_operations, sample_of
 
 __all__ = ["AnyOperation", "operands_of", "operation_kinds", "operations", "register"]
 
 AnyOperation = Operation[object]
-Domain = tuple[float, float]
 Drawn = tuple[AnyOperation, tuple[ArrayType, ...], tuple[Domain, ...]]
 Builder = Callable[[st.DrawFn, Sequence[DType]], Drawn]
 """From a draw function and the dtypes that are wanted to an operation, types and domains of its operands."""
 
 WIDE = (dtypes.float64, dtypes.complex128)
 i32 = dtypes.int32
-
-# Without a tangent, or with one that is not the slope.
-UNSMOOTH = frozenset({"StopGradient", "ReducePrecision", "NextAfter", "Bitcast"})
 
 BUILDERS: dict[type[AnyOperation], Builder] = {}
 
@@ -52,8 +49,8 @@ def register(kind: type[AnyOperation]) -> Callable[[Builder], Builder]:
     """Registers how instances of an operation class are drawn, for `operations` and the laws of operations.
 
     The decorated function gets hypothesis' `draw` and the dtypes asked for, and returns an instance, the
-    types of its operands, and an interval for each to draw the elements from; the last interval serves for
-    the rest.
+    types of its operands, and a domain for each to draw the elements from: an interval, or a function from
+    NumPy's generator and a type to data. The last domain serves for the rest.
 
     Args:
         kind: the operation class.
@@ -71,29 +68,24 @@ def operation_kinds() -> list[type[AnyOperation]]:
     return list(BUILDERS)
 
 
-def domain_of(op: AnyOperation) -> Domain:
-    """Returns the interval that operands of an operation are drawn from: `domain` of its class, if it has one."""
-    found: Domain = getattr(op, "domain", (-2.0, 2.0))
-    return found
+def domains_of(op: AnyOperation) -> tuple[Domain, ...]:
+    """Returns where operands of an operation are drawn from: what its sample says, or its class's `domain`."""
+    if isinstance(op, Elementwise):
+        return sample_of(type(op)).domains
+    return (getattr(op, "domain", Elementwise.domain),)
+
+
+def is_smooth(kind: type[AnyOperation]) -> bool:
+    """Says whether the tangent of a class of operations is the slope."""
+    return sample_of(kind).smooth if issubclass(kind, Elementwise) else kind is not convert.Bitcast
 
 
 def operands_of(types: Sequence[ArrayType], domains: Sequence[Domain], seed: int) -> tuple[Array, ...]:
     """Draws generic operands: with few digits, and rarely equal."""
-    rng = np.random.default_rng(seed)
     found: list[Array] = []
-    for i, t in enumerate(types):
-        low, high = domains[min(i, len(domains) - 1)]
-        if t.kind == "b":
-            data = np.asarray(rng.integers(0, 2, t.shape))
-        elif t.kind in "iu":
-            bottom = max(int(np.ceil(low)), 0) if t.kind == "u" else int(np.ceil(low))
-            data = np.asarray(rng.integers(min(bottom, int(high)), int(high), t.shape, endpoint=True))
-        else:
-            data = np.asarray(np.round(rng.uniform(low, high, t.shape), 5))
-            if t.kind == "c":
-                data = data + 1j * np.round(rng.uniform(low, high, t.shape), 5)
-        with enable_x64(True):
-            x = enp.asarray(data.astype(t.dtype), t.dtype)
+    with enable_x64(True):
+        for t, data in zip(types, data_of(domains, types, np.random.default_rng(seed)), strict=True):
+            x = enp.asarray(data, t.dtype)
             found.append(convert.Convert(t.dtype, True)(x) if t.weak else x)
     return tuple(found)
 
@@ -116,13 +108,11 @@ def _elementwise(op: AnyOperation, kinds: str, arity: int) -> None:
         t = typed(draw, kinds, wanted)
         scalar = t.with_shape(())
         types = [t, *[t if draw(st.booleans()) else scalar for _ in range(arity - 1)]]
-        return op, tuple(types), (domain_of(op),)
+        return op, tuple(types), domains_of(op)
 
 
-for _kind in operation_classes():
-    if issubclass(_kind, Elementwise) and issubclass(_kind, Singleton) and _kind.arity in (1, 2):
-        _op = _kind()
-        _elementwise(_op, _op.kinds, _op.arity)
+for _op in (*plain_operations(1), *plain_operations(2)):
+    _elementwise(_op, _op.kinds, _op.arity)
 
 
 def _parametric(
@@ -137,7 +127,7 @@ def _parametric(
     def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
         t = typed(draw, kinds, wanted, form)
         op = make(draw, t)
-        return op, (t,), (domain_of(op),)
+        return op, (t,), domains_of(op)
 
 
 def _axis(draw: st.DrawFn, t: ArrayType) -> int:
@@ -479,5 +469,5 @@ def operations(
             raise TransformError(
                 f"operations: nothing says how to draw {kind.__name__}; see effx.laws.register"
             )
-    chosen = tuple(kinds) or tuple([k for k in BUILDERS if not (smooth and k.__name__ in UNSMOOTH)])
+    chosen = tuple(kinds) or tuple([k for k in BUILDERS if is_smooth(k) or not smooth])
     return _operations(chosen, tuple(dtypes) if dtypes is not None else WIDE if smooth else EVERY)

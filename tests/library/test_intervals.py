@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,8 +19,11 @@ import effx
 import effx.numpy as enp
 from effx import errors, lax
 from effx.handling import Reference, handle
+from effx.ir.ops.base import Elementwise
+from effx.laws.samples import values
 from effx.library import intervals
 from effx.library.intervals import Interval, Intervals, bounds, combining, hull
+from tests.library.functions import real_operations
 
 Data = np.ndarray[Any, Any]
 
@@ -65,103 +67,55 @@ def drawn(rng: np.random.Generator, low: Data, high: Data, count: int) -> Data:
     return points
 
 
-# Elementary functions: name, truth in double precision, where to look
-
-UNARY: list[tuple[str, Callable[..., Any], float, float]] = [
-    ("neg", operator.neg, -5, 5),
-    ("abs", np.abs, -5, 5),
-    ("sign", np.sign, -2, 2),
-    ("floor", np.floor, -5, 5),
-    ("ceil", np.ceil, -5, 5),
-    ("round", np.round, -5, 5),
-    ("exp", np.exp, -20, 20),
-    ("exp2", np.exp2, -20, 20),
-    ("expm1", np.expm1, -5, 5),
-    ("log", np.log, 0, 8),
-    ("log1p", np.log1p, -1, 8),
-    ("sqrt", np.sqrt, 0, 9),
-    ("rsqrt", lambda x: 1 / np.sqrt(x), 0, 9),
-    ("cbrt", np.cbrt, -9, 9),
-    ("square", np.square, -5, 5),
-    ("sin", np.sin, -30, 30),
-    ("cos", np.cos, -30, 30),
-    ("tan", np.tan, -3, 3),
-    ("asin", np.arcsin, -1, 1),
-    ("acos", np.arccos, -1, 1),
-    ("atan", np.arctan, -9, 9),
-    ("sinh", np.sinh, -8, 8),
-    ("cosh", np.cosh, -8, 8),
-    ("tanh", np.tanh, -9, 9),
-    ("asinh", np.arcsinh, -9, 9),
-    ("acosh", np.arccosh, 1, 9),
-    ("atanh", np.arctanh, -1, 1),
-    ("logistic", scipy.special.expit, -20, 20),
-    ("erf", scipy.special.erf, -4, 4),
-    ("erfc", scipy.special.erfc, -4, 4),
-    ("erf_inv", scipy.special.erfinv, -1, 1),
-]
+def defined(op: Elementwise, rng: np.random.Generator, count: int) -> Data:
+    """Numbers of all sizes and both signs at which an operation of one operand is defined."""
+    points = f4(10 ** rng.uniform(-2, 1.3, 40 * count) * rng.choice([-1, 1], 40 * count))
+    with np.errstate(all="ignore"):
+        return points[np.isfinite(values(op, points))][:count]
 
 
-@pytest.mark.parametrize(("name", "truth", "least", "most"), UNARY, ids=[row[0] for row in UNARY])
-def test_elementary_functions(name: str, truth: Callable[..., Any], least: float, most: float) -> None:
+@pytest.mark.parametrize("op", real_operations(1), ids=lambda op: str(op.name))
+def test_elementary_functions(op: Elementwise) -> None:
     """Bounds hold for the true values and for XLA's, and are those of the true values up to rounding."""
-    function = (
-        (lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN))
-        if name == "round"
-        else getattr(lax, name)
-    )
-    rng = np.random.default_rng(len(name))
-    a, b = np.sort(rng.uniform(least, most, (2, 60)), axis=0).astype("f4")
+    rng = np.random.default_rng(len(op.name))
+    a, b = np.sort(defined(op, rng, 120).reshape(2, 60), axis=0)
     b[::3] = np.minimum(b[::3], a[::3] + np.float32(0.3))
     b[:2] = a[:2]  # single points
-    found = bounds(function, interval(a, b))
+    found = bounds(op, interval(a, b))
     points = drawn(rng, a, b, 400)
-    with np.errstate(all="ignore"):
-        true = truth(points.astype("f8"))
+    with effx.enable_x64(True), np.errstate(all="ignore"):
+        true = values(op, points.astype("f8"))
     assert inside(found, true)
-    assert inside(found, function(enp.asarray(points)))
+    assert inside(found, op(enp.asarray(points)))
     low, high = ends(found)
     known = np.isfinite(low) & np.isfinite(high)
     slack = 2e-5 + 2e-5 * np.maximum(np.abs(low), np.abs(high)) + 0.03 * (high - low)
     assert np.all((np.nanmin(true, axis=0) - low <= slack)[known])
     assert np.all((high - np.nanmax(true, axis=0) <= slack)[known])
-    assert np.count_nonzero(known) >= (20 if name == "tan" else 58)
+    assert np.count_nonzero(known) >= (20 if op.name == "tan" else 58)
 
 
-BINARY: list[tuple[str, Callable[..., Any], float, float]] = [
-    ("add", np.add, -5, 5),
-    ("sub", np.subtract, -5, 5),
-    ("mul", np.multiply, -5, 5),
-    ("div", np.divide, -5, 5),
-    ("max", np.maximum, -5, 5),
-    ("min", np.minimum, -5, 5),
-    ("pow", np.power, 0, 3),
-    ("atan2", np.arctan2, -5, 5),
-    ("rem", np.fmod, -5, 5),
-]
-
-
-@pytest.mark.parametrize(("name", "truth", "least", "most"), BINARY, ids=[row[0] for row in BINARY])
-def test_functions_of_two(name: str, truth: Callable[..., Any], least: float, most: float) -> None:
+@pytest.mark.parametrize("op", real_operations(2), ids=lambda op: str(op.name))
+def test_functions_of_two(op: Elementwise) -> None:
     """As above, with both operands in intervals, and with one of them known."""
-    function = getattr(lax, name)
     rng = np.random.default_rng(7)
-    (a, b), (c, d) = np.sort(rng.uniform(least, most, (2, 2, 60)), axis=1).astype("f4")
+    a, b, c, d = f4(rng.uniform(0, 3, (4, 60)) if op.name == "pow" else rng.uniform(-5, 5, (4, 60)))
+    a, b, c, d = np.minimum(a, b), np.maximum(a, b), np.minimum(c, d), np.maximum(c, d)
     for x, y in (
         (interval(a, b), interval(c, d)),
         (interval(a, b), interval(c, c)),
         (interval(a, a), interval(c, d)),
     ):
         plain = enp.asarray(x.low) if bool(enp.all(x.low == x.high)) else x
-        found = bounds(function, plain, y)
+        found = bounds(op, plain, y)
         p, q = drawn(rng, *ends(x), 600), drawn(rng, *ends(y), 600)
-        with np.errstate(all="ignore"):
-            true = truth(p.astype("f8"), q.astype("f8"))
+        with effx.enable_x64(True), np.errstate(all="ignore"):
+            true = values(op, p.astype("f8"), q.astype("f8"))
         assert inside(found, true)
-        assert inside(found, function(enp.asarray(p), enp.asarray(q)))
+        assert inside(found, op(enp.asarray(p), enp.asarray(q)))
         low, high = ends(found)
         known = np.isfinite(low) & np.isfinite(high)
-        if name not in ("rem", "atan2"):  # whose branch cuts are not looked into
+        if op.name not in ("rem", "atan2"):  # whose branch cuts are not looked into
             slack = 1e-4 + 1e-4 * np.maximum(np.abs(low), np.abs(high)) + 0.1 * (high - low)
             assert np.all((np.nanmin(true, axis=0) - low <= slack)[known])
             assert np.all((high - np.nanmax(true, axis=0) <= slack)[known])

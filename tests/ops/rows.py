@@ -25,10 +25,8 @@ from effx.handlers.vmap import batch
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import Collective
 from effx.ir.types import ArrayType, Shape, array_type
+from effx.laws.samples import Data, Domain, anything, bits, data_of
 from effx.lower.concrete import put
-
-Data = np.ndarray[Any, Any]
-Sampler = Callable[[np.random.Generator, ArrayType], Data]
 
 b1, i8, i16, i32, i64 = dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
 u8, u16, u32, u64 = dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64
@@ -57,62 +55,6 @@ def of_kinds(kinds: str) -> tuple[DType, ...]:
 
 def t(dtype: DType, *shape: int, weak: bool = False) -> ArrayType:
     return array_type(dtype, shape, weak)
-
-
-def interval(low: float, high: float, imaginary: tuple[float, float] | None = None) -> Sampler:
-    """Draws evenly from an interval; complex numbers from a rectangle, integers from what lies inside."""
-
-    def draw(rng: np.random.Generator, type: ArrayType) -> Data:
-        if type.kind == "b":
-            return rng.integers(0, 2, type.shape).astype(type.dtype)
-        if type.kind in "iu":
-            bottom = max(int(np.ceil(low)), 0) if type.kind == "u" else int(np.ceil(low))
-            return rng.integers(bottom, max(int(high), bottom), type.shape, endpoint=True).astype(type.dtype)
-        data = rng.uniform(low, high, type.shape)
-        if type.kind == "c":
-            return (data + 1j * rng.uniform(*(imaginary or (low, high)), type.shape)).astype(type.dtype)
-        return np.asarray(data).astype(type.dtype)
-
-    return draw
-
-
-anything = interval(-3, 3)
-
-
-def kinds_apart(**by_kind: Sampler) -> Sampler:
-    """Draws by the kind of the dtype: `f` and `c` say, `rest` for the others."""
-    return lambda rng, type: by_kind.get(type.kind, by_kind.get("rest", anything))(rng, type)
-
-
-def nonzero(low: float = 0.4, high: float = 2.5) -> Sampler:
-    """Draws a size between `low` and `high` and a sign (a direction for complex numbers)."""
-
-    def draw(rng: np.random.Generator, type: ArrayType) -> Data:
-        if type.kind in "biu":
-            return interval(-9, 9)(rng, type)
-        size = rng.uniform(low, high, type.shape)
-        if type.kind == "c":
-            return np.asarray(size * np.exp(1j * rng.uniform(-3, 3, type.shape))).astype(type.dtype)
-        return np.asarray(size * rng.choice([-1, 1], type.shape)).astype(type.dtype)
-
-    return draw
-
-
-def steps(rng: np.random.Generator, type: ArrayType) -> Data:
-    """Draws floats away from integers and from the halves between them."""
-    if type.kind == "c":
-        return nonzero()(rng, type)
-    if type.kind != "f":
-        return interval(-5, 5)(rng, type)
-    return np.asarray(rng.integers(-4, 4, type.shape) + rng.uniform(0.1, 0.4, type.shape)).astype(type.dtype)
-
-
-def bits(rng: np.random.Generator, type: ArrayType) -> Data:
-    """Draws all bit patterns of integers and booleans."""
-    if type.kind == "b":
-        return rng.integers(0, 2, type.shape).astype(type.dtype)
-    info = np.iinfo(type.dtype)
-    return rng.integers(info.min, info.max, type.shape, type.dtype, endpoint=True)
 
 
 def spaced(rng: np.random.Generator, type: ArrayType) -> Data:
@@ -147,7 +89,7 @@ class Sample:
 
     op: Operation[Any]
     types: tuple[ArrayType, ...]
-    domains: tuple[Sampler, ...] = (anything,)
+    domains: tuple[Domain, ...] = (anything,)
 
     def __str__(self) -> str:
         fields = getattr(type(self.op), "__attrs_attrs__", ())
@@ -171,12 +113,8 @@ class Sample:
             return [x.with_shape((MEMBERS, *x.shape)) for x in self.types]
         return list(self.types)
 
-    def domain(self, i: int) -> Sampler:
-        return self.domains[min(i, len(self.domains) - 1)]
-
     def draw(self, seed: int = 0) -> list[Data]:
-        rng = np.random.default_rng(seed)
-        return [np.asarray(self.domain(i)(rng, x), x.dtype) for i, x in enumerate(self.operand_types())]
+        return data_of(self.domains, self.operand_types(), np.random.default_rng(seed))
 
     def arrays(self, data: Sequence[Data]) -> list[Array]:
         return [on_device(d, x) for d, x in zip(data, self.operand_types(), strict=True)]
@@ -258,7 +196,7 @@ def over(
     op: Operation[Any],
     *shapes: Shape,
     of: Sequence[DType] = FEW,
-    domains: Sequence[Sampler] = (anything,),
+    domains: Sequence[Domain] = (anything,),
     rest: Sequence[ArrayType] = (),
 ) -> tuple[Sample, ...]:
     """Samples with all operands of one dtype, for each dtype; `rest` are operand types that stay."""

@@ -19,7 +19,7 @@ from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
 from effx.ir.text import parse_program
-from tests.ops.rows import FEW, Row, Sample, bf16, f32, f64, i32, interval, of_kinds, over, refuses, t
+from tests.ops.rows import FEW, Row, Sample, bf16, f32, f64, i32, of_kinds, over, refuses, t
 
 PAIRS = (("f32", f32), ("f64", f64), ("bf16", bf16))
 
@@ -31,7 +31,7 @@ def program(text: str, name: str) -> Program:
 SINE = "sine(a: {0}[3], b: {0}[]) {{\n  c: {0}[3] = sin a\n  d: {0}[3] = mul c b\n  return d, b\n}}"
 SQUARE = "square(a: {0}[3], b: {0}[]) {{\n  c: {0}[3] = mul a a\n  d: {0}[] = mul b b\n  return c, d\n}}"
 CONDS = {n: Cond((program(SINE, n), program(SQUARE, n))) for n, _ in PAIRS}
-INDEX = interval(-1, 3)
+INDEX = (-1, 3)
 
 SMALL = "small(a: {0}[], b: {0}[]) {{\n  c: bool[] = lt b a\n  return c\n}}"
 DOUBLE = (
@@ -83,12 +83,12 @@ def rooted(a: Any) -> Any:
     )
 
 
-POSITIVE = interval(1, 2)
+POSITIVE = (1, 2)
 
 ROWS = [
     Row(
         Cond,
-        tuple([Sample(CONDS[n], (t(i32), t(d, 3), t(d)), (INDEX, interval(-2, 2))) for n, d in PAIRS]),
+        tuple([Sample(CONDS[n], (t(i32), t(d, 3), t(d)), (INDEX, (-2, 2))) for n, d in PAIRS]),
         tolerance=4.0,
         invalid=(
             refuses(CONDS["f32"], t(f32), error=DTypeError, text="cond: the index must be i32[], got f32[]"),
@@ -111,7 +111,7 @@ ROWS = [
     ),
     Row(
         While,
-        tuple([Sample(WHILES[n], (t(d), t(d)), (interval(5, 9), interval(0, 1))) for n, d in PAIRS]),
+        tuple([Sample(WHILES[n], (t(d), t(d)), ((5, 9), (0, 1))) for n, d in PAIRS]),
         smooth=(),
         tolerance=4.0,
         invalid=(
@@ -140,10 +140,8 @@ ROWS = [
     Row(
         Scan,
         (
-            *[Sample(SCANS[n], (t(d), t(d, 2), t(d, 3)), (interval(-1, 1),)) for n, d in PAIRS],
-            Sample(
-                Scan(SCANS["f64"].body, 3, 1, 1, True, 2), (t(f64), t(f64, 2), t(f64, 3)), (interval(-1, 1),)
-            ),
+            *[Sample(SCANS[n], (t(d), t(d, 2), t(d, 3)), ((-1, 1),)) for n, d in PAIRS],
+            Sample(Scan(SCANS["f64"].body, 3, 1, 1, True, 2), (t(f64), t(f64, 2), t(f64, 3)), ((-1, 1),)),
             Sample(Scan(SCANS["f32"].body, 0, 1, 1), (t(f32), t(f32, 2), t(f32, 0))),
         ),
         tolerance=8.0,

@@ -10,23 +10,19 @@ from typing import Any
 
 from effx.effects import Operation
 from effx.errors import DTypeError, ShapeError
-from effx.families.special import Erf, Erfc, ErfInv
-from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import KIND_NAMES, Elementwise
 from effx.ir.ops.random import Threefry2x32
+from effx.laws.samples import anything, bits, by_kind, interval, plain_operations, sample_of
 from tests.ops.rows import (
     BY_KIND,
     FEW,
     Invalid,
     Row,
     Sample,
-    Sampler,
-    anything,
     b1,
     bf16,
-    bits,
     c64,
     c128,
     f16,
@@ -35,13 +31,9 @@ from tests.ops.rows import (
     i8,
     i32,
     i64,
-    interval,
-    kinds_apart,
-    nonzero,
     of_kinds,
     over,
     refuses,
-    steps,
     t,
     u8,
     u32,
@@ -82,21 +74,31 @@ def refused_kinds(op: Elementwise) -> list[Invalid]:
     return found
 
 
-def unary(
-    kind: type[Elementwise], domain: Sampler = anything, op: Elementwise | None = None, **rest: Any
-) -> Row:
-    op = kind() if op is None else op
-    main = MAIN[first_of(op.kinds)]
-    samples = [*over(op, (3,), of=of_kinds(op.kinds), domains=[domain])]
-    samples += [Sample(op, (t(main, *shape),), (domain,)) for shape in UNARY_SHAPES]
-    samples.append(Sample(op, (t(main, weak=True),), (domain,)))
-    return Row(kind, tuple(samples), invalid=tuple(refused_kinds(op)), **{"special": "f" in op.kinds, **rest})
+def row(op: Elementwise, samples: Sequence[Sample], more: Sequence[Invalid] = ()) -> Row:
+    """What the sample of the class says, for an operation with operand types."""
+    said = sample_of(type(op))
+    return Row(
+        type(op),
+        tuple(samples),
+        smooth=None if said.smooth else (),
+        linear=said.linear,
+        exact=said.exact,
+        tolerance=said.tolerance,
+        special="f" in op.kinds,
+        invalid=(*refused_kinds(op), *more),
+    )
 
 
-def binary(kind: type[Elementwise], *domains: Sampler, **rest: Any) -> Row:
-    op = kind()
-    main = MAIN[first_of(op.kinds)]
-    domains = domains or (anything,)
+def unary(op: Elementwise) -> Row:
+    main, domains = MAIN[first_of(op.kinds)], sample_of(type(op)).domains
+    samples = [*over(op, (3,), of=of_kinds(op.kinds), domains=domains)]
+    samples += [Sample(op, (t(main, *shape),), domains) for shape in UNARY_SHAPES]
+    samples.append(Sample(op, (t(main, weak=True),), domains))
+    return row(op, samples)
+
+
+def binary(op: Elementwise) -> Row:
+    main, domains = MAIN[first_of(op.kinds)], sample_of(type(op)).domains
     samples = [*over(op, (3,), (3,), of=of_kinds(op.kinds), domains=domains)]
     samples += [Sample(op, (t(main, *x), t(main, *y)), domains) for x, y in BINARY_SHAPES]
     samples.append(Sample(op, (t(main, 2), t(main, weak=True)), domains))
@@ -104,7 +106,6 @@ def binary(kind: type[Elementwise], *domains: Sampler, **rest: Any) -> Row:
     if "f" in op.kinds:
         samples += [Sample(op, (t(f64, *x), t(f64, *y)), domains) for x, y in (((3,), ()), ((), (2, 3)))]
     invalid = [
-        *refused_kinds(op),
         refuses(
             op,
             t(main, 2),
@@ -120,72 +121,25 @@ def binary(kind: type[Elementwise], *domains: Sampler, **rest: Any) -> Row:
             text=f"{op.name}: operand dtypes differ: operand 0 is {t(main, 2)}, operand 1 is {t(i8, 2)}",
         ),
     ]
-    return Row(kind, tuple(samples), invalid=tuple(invalid), **{"special": "f" in op.kinds, **rest})
-
-
-def rectangle(re: tuple[float, float], im: tuple[float, float], real: tuple[float, float]) -> Sampler:
-    """Draws real numbers from an interval and complex ones from a rectangle off the branch cuts."""
-    return kinds_apart(f=interval(*real), c=interval(*re, imaginary=im))
+    return row(op, samples, invalid)
 
 
 ONE: tuple[tuple[int, ...], ...] = ((0,),)
 JOINT: tuple[tuple[int, ...], ...] = ((),)
-OFF_CUT = rectangle((0.2, 2), (-2, 2), (0.2, 3))
 
-UNARY = [
-    unary(e.Neg, exact=True, linear=ONE),
-    unary(e.Sign, steps),
-    unary(e.Floor, steps, exact=True),
-    unary(e.Ceil, steps, exact=True),
-    unary(e.RoundAwayFromZero, steps, exact=True),
-    unary(e.RoundToEven, steps, exact=True),
-    unary(e.Exp, interval(-2, 2)),
-    unary(e.Exp2, interval(-2, 2)),
-    unary(e.Expm1, interval(-1, 1)),
-    unary(e.Log, OFF_CUT),
-    unary(e.Log1p, rectangle((-0.7, 2), (-2, 2), (-0.7, 2))),
-    unary(e.Sqrt, OFF_CUT),
-    unary(e.Rsqrt, OFF_CUT),
-    unary(e.Cbrt, nonzero()),
-    unary(e.Square, interval(-5, 5)),
-    unary(e.Sin),
-    unary(e.Cos),
-    unary(e.Tan, interval(-1.2, 1.2), tolerance=3.0),
-    unary(e.Asin, rectangle((-2, 2), (0.2, 2), (-0.9, 0.9)), tolerance=3.0),
-    unary(e.Acos, rectangle((-2, 2), (0.2, 2), (-0.9, 0.9)), tolerance=3.0),
-    unary(e.Atan, rectangle((-2, 2), (-0.8, 0.8), (-3, 3)), tolerance=3.0),
-    unary(e.Sinh, interval(-2, 2)),
-    unary(e.Cosh, interval(-2, 2)),
-    unary(e.Tanh, rectangle((-2, 2), (-1, 1), (-2, 2))),
-    unary(e.Asinh, rectangle((-2, 2), (-0.8, 0.8), (-3, 3))),
-    unary(e.Acosh, rectangle((-2, 2), (0.2, 2), (1.2, 3)), tolerance=3.0),
-    unary(e.Atanh, rectangle((-0.9, 0.9), (-2, 2), (-0.9, 0.9)), tolerance=3.0),
-    unary(e.Logistic, rectangle((-3, 3), (-1, 1), (-4, 4))),
-    unary(Erf),
-    unary(Erfc, tolerance=3.0),
-    unary(ErfInv, interval(-0.9, 0.9), tolerance=3.0),
-    unary(e.Conj, exact=True, linear=ONE),
-    unary(e.Not, bits, exact=True),
-    unary(e.PopulationCount, bits, exact=True),
-    unary(e.CountLeadingZeros, bits, exact=True),
-    unary(v.StopGradient, exact=True, smooth=()),
-    unary(v.Copy, exact=True, linear=ONE),
-    unary(e.Abs, nonzero()),
-    unary(e.Real, linear=ONE, exact=True),
-    unary(e.Imag, linear=ONE, exact=True),
-    unary(e.IsFinite, steps, exact=True),
-]
+PLAIN = [*map(unary, plain_operations(1)), *map(binary, plain_operations(2))]
 POWERS = (-2, -1, 0, 1, 3, 5)
-UNARY.append(
+POWER_DOMAINS = sample_of(e.IntegerPow).domains
+OTHER = [
     Row(
         e.IntegerPow,
         tuple(
             [
                 s
                 for n in POWERS
-                for s in over(e.IntegerPow(n), (3,), of=[f64, f32, bf16, c128], domains=[nonzero()])
+                for s in over(e.IntegerPow(n), (3,), of=[f64, f32, bf16, c128], domains=POWER_DOMAINS)
             ]
-            + [*over(e.IntegerPow(3), (3,), of=of_kinds("iufc"), domains=[nonzero()])]
+            + [*over(e.IntegerPow(3), (3,), of=of_kinds("iufc"), domains=POWER_DOMAINS)]
             + [*over(e.IntegerPow(0), (2,), of=[i32, u8])]
             + [Sample(e.IntegerPow(2), (t(f32, *shape),)) for shape in UNARY_SHAPES]
         ),
@@ -203,31 +157,7 @@ UNARY.append(
                 text="integer_pow: operand must be signed or unsigned or floating or complex, got bool[]",
             ),
         ),
-    )
-)
-
-divisor = kinds_apart(f=nonzero(), c=nonzero(), rest=interval(-3, 3))
-amount = interval(0, 9)
-BINARY = [
-    binary(e.Add, exact=True, linear=JOINT),
-    binary(e.Sub, exact=True, linear=JOINT),
-    binary(e.Mul, linear=((0,), (1,))),
-    binary(e.Div, interval(-9, 9), divisor, linear=ONE),
-    binary(e.Rem, interval(-9, 9), divisor),
-    binary(e.Pow, rectangle((0.3, 2), (-1, 1), (0.3, 2)), interval(-2, 2)),
-    binary(e.Atan2, nonzero()),
-    binary(e.Max, exact=True),
-    binary(e.Min, exact=True),
-    binary(e.NextAfter, exact=True, smooth=()),
-    binary(e.And, bits, exact=True),
-    binary(e.Or, bits, exact=True),
-    binary(e.Xor, bits, exact=True),
-    binary(e.ShiftLeft, bits, amount, exact=True),
-    binary(e.ShiftRightArithmetic, bits, amount, exact=True),
-    binary(e.ShiftRightLogical, bits, amount, exact=True),
-    *[binary(k, exact=True) for k in (c.Eq, c.Ne, c.Lt, c.Le, c.Gt, c.Ge)],
-]
-BINARY.append(
+    ),
     Row(
         e.Complex,
         tuple([Sample(e.Complex(), (t(d, *x), t(d, *y))) for d in (f32, f64) for x, y in BINARY_SHAPES]),
@@ -249,16 +179,16 @@ BINARY.append(
                 text="complex: operand must be floating, got i32[]",
             ),
         ),
-    )
-)
+    ),
+]
 
 
 def selects(which: Any, cases: Sequence[tuple[int, ...]], of: Sequence[Any]) -> list[Sample]:
-    return [Sample(e.Select(), (which, *[t(d, *s) for s in cases]), (interval(-1, 4), anything)) for d in of]
+    return [Sample(e.Select(), (which, *[t(d, *s) for s in cases]), ((-1, 4), anything)) for d in of]
 
 
 SELECT: Operation[Any] = e.Select()
-OTHER = [
+OTHER += [
     Row(
         e.Select,
         (
@@ -325,7 +255,7 @@ OTHER = [
                 (6,),
                 (),
                 of=of_kinds("biuf"),
-                domains=[interval(-2, -1), anything, interval(1, 2)],
+                domains=[(-2, -1), anything, (1, 2)],
             ),
             *over(
                 e.Clamp(),
@@ -333,12 +263,10 @@ OTHER = [
                 (6,),
                 (6,),
                 of=[f32, f64, i32],
-                domains=[interval(-2, -1), anything, interval(1, 2)],
+                domains=[(-2, -1), anything, (1, 2)],
             ),
-            *over(
-                e.Clamp(), (), (6,), (6,), of=[f32, f64], domains=[interval(-2, -1), anything, interval(1, 2)]
-            ),
-            *over(e.Clamp(), (), (), (), of=[f32, f64], domains=[interval(-2, -1), anything, interval(1, 2)]),
+            *over(e.Clamp(), (), (6,), (6,), of=[f32, f64], domains=[(-2, -1), anything, (1, 2)]),
+            *over(e.Clamp(), (), (), (), of=[f32, f64], domains=[(-2, -1), anything, (1, 2)]),
             *over(e.Clamp(), (), (0,), (), of=[f32]),
             Sample(e.Clamp(), (t(f32), t(f32, 2, weak=True), t(f32))),
         ),
@@ -379,7 +307,7 @@ OTHER = [
                     v.Convert(target),
                     (4,),
                     of=[b1, i8, i32, u8, bf16, f32],
-                    domains=[kinds_apart(f=interval(0, 9), i=interval(0, 9))],
+                    domains=[by_kind(f=interval(0, 9), i=interval(0, 9))],
                 )
             ],
             *[
@@ -389,9 +317,9 @@ OTHER = [
             ],
             *over(v.Convert(f64), (4,), of=[f64, f32]),
             *over(v.Convert(b1), (4,), of=[c64, f64]),
-            *over(v.Convert(i64), (4,), of=[f64, u32], domains=[kinds_apart(f=interval(-9, 9))]),
+            *over(v.Convert(i64), (4,), of=[f64, u32], domains=[by_kind(f=interval(-9, 9))]),
             *over(v.Convert(f32, True), (), of=[i32, f32]),
-            *over(v.Convert(i8), (4,), of=[f32], domains=[interval(-9, 9)]),
+            *over(v.Convert(i8), (4,), of=[f32], domains=[(-9, 9)]),
             *over(v.Convert(f32), (0,), of=[i32]),
         ),
         linear=ONE,
@@ -410,11 +338,11 @@ OTHER = [
         v.Bitcast,
         (
             *over(v.Bitcast(i32), (3,), of=[f32, u32, i32]),
-            *over(v.Bitcast(f32), (3,), of=[i32], domains=[interval(1, 2**30)]),
+            *over(v.Bitcast(f32), (3,), of=[i32], domains=[(1, 2**30)]),
             *over(v.Bitcast(u8), (3,), of=[f32, i32, i8, bf16, f64]),
             *over(v.Bitcast(u8), (), of=[f32]),
             *over(v.Bitcast(u32), (2, 4), of=[u8]),
-            *over(v.Bitcast(f64), (2,), of=[i32], domains=[interval(1, 2**30)]),
+            *over(v.Bitcast(f64), (2,), of=[i32], domains=[(1, 2**30)]),
             *over(v.Bitcast(u8), (0, 4), of=[f32]),
         ),
         exact=True,
@@ -444,7 +372,7 @@ OTHER = [
         (
             *over(v.ReducePrecision(5, 10), (9,), of=of_kinds("f")),
             *over(v.ReducePrecision(8, 7), (9,), of=[f32, f64]),
-            *over(v.ReducePrecision(3, 2), (9,), of=[f32], domains=[interval(-40, 40)]),
+            *over(v.ReducePrecision(3, 2), (9,), of=[f32], domains=[(-40, 40)]),
             *over(v.ReducePrecision(8, 7), (), of=[f32]),
             *over(v.ReducePrecision(8, 7), (0,), of=[f32]),
         ),
@@ -516,4 +444,4 @@ OTHER = [
     ),
 ]
 
-ROWS = [*UNARY, *BINARY, *OTHER]
+ROWS = [*PLAIN, *OTHER]

@@ -12,6 +12,7 @@ from effx.ir.ops import reduce as r
 from effx.ir.ops.control import Call
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.text import parse_program
+from effx.laws.samples import anything, nonzero
 from tests.ops.rows import (
     ALL,
     FEW,
@@ -19,7 +20,6 @@ from tests.ops.rows import (
     Invalid,
     Row,
     Sample,
-    anything,
     b1,
     bf16,
     c64,
@@ -31,8 +31,6 @@ from tests.ops.rows import (
     i16,
     i32,
     i64,
-    interval,
-    nonzero,
     of_kinds,
     over,
     refuses,
@@ -123,7 +121,7 @@ def arg_reduction(kind: type[r.ArgReduction]) -> Row:
     return Row(
         kind,
         (
-            *over(kind(1, i32), (2, 5), of=of_kinds("biuf"), domains=[interval(-2, 2)]),
+            *over(kind(1, i32), (2, 5), of=of_kinds("biuf"), domains=[(-2, 2)]),
             *over(kind(0, i8), (4,), of=[f32, i32]),
             *over(kind(0, i64), (4, 2), of=[f64]),
             *over(kind(0, i32), (1, 2), of=[f32]),
@@ -247,7 +245,7 @@ SORT = [
                 (7, 1),
                 of=[f32, b1, c64, i8],
                 rest=(t(f32, 7, 1),),
-                domains=[interval(-1, 1)],
+                domains=[(-1, 1)],
             ),
             *over(Sort(0), (4,), of=[f64], domains=[spaced]),
             *over(Sort(0), (0,), of=[f32]),

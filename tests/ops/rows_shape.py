@@ -10,12 +10,12 @@ from typing import cast
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import shape as s
 from effx.ir.types import Shape
+from effx.laws.samples import anything
 from tests.ops.rows import (
     ALL,
     Invalid,
     Row,
     Sample,
-    anything,
     b1,
     f16,
     f32,
@@ -23,7 +23,6 @@ from tests.ops.rows import (
     i8,
     i32,
     i64,
-    interval,
     of_kinds,
     over,
     refuses,
@@ -33,7 +32,7 @@ from tests.ops.rows import (
 
 ONE: tuple[tuple[int, ...], ...] = ((0,),)
 JOINT: tuple[tuple[int, ...], ...] = ((),)
-STARTS = interval(-3, 6)
+STARTS = (-3, 6)
 
 SHAPE = [
     Row(
