@@ -217,6 +217,9 @@ def sample_of(kind: type[Elementwise]) -> ElementwiseSample:
     )
 
 
+NARROW: tuple[type[Elementwise], ...] = (e.Complex,)  # of 16-bit floats there are no complex numbers
+
+
 def plain_operations(arity: int) -> list[Elementwise]:
     """Lists effx's elementwise operations of some operands that have no parameters, and take all dtypes of their kinds.
 
@@ -229,10 +232,10 @@ def plain_operations(arity: int) -> list[Elementwise]:
         if issubclass(kind, Elementwise)
         and issubclass(kind, Singleton)
         and kind.arity == arity
-        and kind is not e.Complex  # of narrow floats there are no complex numbers
+        and kind not in NARROW
     ]
 
 
-def values(op: Elementwise, *operands: object) -> Data:
+def values(op: Elementwise, *operands: Data) -> Data:
     """Returns the values that an operation must have: those of the reference handler, with their dtype."""
     return np.asarray(evaluate(op, *operands))

@@ -11,6 +11,7 @@ import effx.numpy as enp
 from effx.array import Array
 from effx.handlers.authoring.boxing import BoxHandler, Default
 from effx.ir.ops.base import Elementwise, Linear, Monotone, Structural
+from effx.ir.ops.collective import PSum
 from effx.ir.ops.elementwise import Add, Cos, Exp, Max, Min, Mul, Neg, Sin, Sub, Tanh
 from effx.ir.ops.reduce import CumSum, ReduceSum
 
@@ -31,7 +32,6 @@ class Bounds:
     high: Array
 
 
-@final
 @attrs.frozen
 class Interval(BoxHandler[Bounds]):
     """Interval arithmetic (Moore, Interval Analysis, 1966), without outward rounding."""
@@ -86,8 +86,8 @@ def _(op: Sin | Cos, x: Bounds) -> Bounds:
     return Bounds(enp.maximum(y - radius, -1.0), enp.minimum(y + radius, 1.0))
 
 
-@Interval.rule(Structural, ReduceSum, CumSum)
-def _(op: Structural | ReduceSum | CumSum, *xs: Bounds) -> Bounds:
+@Interval.rule(Structural, ReduceSum, CumSum, PSum)
+def _(op: Structural | ReduceSum | CumSum | PSum, *xs: Bounds) -> Bounds:
     return Bounds(op(*[x.low for x in xs]), op(*[x.high for x in xs]))
 
 

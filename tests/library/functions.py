@@ -18,7 +18,7 @@ F32 = array_type(dtypes.float32)
 def real_operations(arity: int) -> list[Elementwise]:
     """Operations from floats to floats with a true derivative."""
     found = [op for op in plain_operations(arity) if "f" in op.kinds and sample_of(type(op)).smooth]
-    return [op for op in found if op.infer(*[F32] * arity) is F32]  # type: ignore[attr-defined]
+    return [op for op in found if op.infer(*[F32] * arity) is F32]
 
 
 def defined_at(point: Data) -> dict[str, Callable[[Array], Array]]:

@@ -23,7 +23,7 @@ def _arity(name: str) -> int:
     return len(parameters) if all([p.kind is p.POSITIONAL_ONLY for p in parameters]) else 0
 
 
-UNARY, BINARY = [sorted([name for name in enp.__all__ if _arity(name) == n]) for n in (1, 2)]
+UNARY, BINARY = [sorted([name for name in dir(enp) if _arity(name) == n]) for n in (1, 2)]
 
 
 def result(name: str, *operands: Any) -> Any:
@@ -41,6 +41,11 @@ def result(name: str, *operands: Any) -> Any:
 def taking(names: list[str], *operands: Any) -> list[str]:
     """The functions that are defined for some operands."""
     return [name for name in names if result(name, *operands) is not None]
+
+
+def inexact(name: str, *operands: Any) -> bool:
+    """Says whether NumPy's result has floats."""
+    return np.asarray(result(name, *operands)).dtype.kind in "fc"
 
 
 def once(names: list[str]) -> list[str]:

@@ -13,10 +13,9 @@ from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.index import COMBINERS, Gather, Scatter
 from effx.ir.types import ArrayType, Shape
-from effx.laws.samples import anything, nonzero
+from effx.laws.samples import Data, anything, nonzero
 from tests.ops.rows import (
     ALL,
-    Data,
     Invalid,
     Row,
     Sample,

@@ -18,7 +18,8 @@ from effx.handlers.stage import run_program
 from effx.handlers.transpose import backward
 from effx.ir.checker import check
 from effx.ir.program import Var
-from tests.ops.rows import Data, Row, Sample, assert_close, c128, f64, host, on_device
+from effx.laws.samples import Data
+from tests.ops.rows import Row, Sample, assert_close, c128, f64, host, on_device
 from tests.ops.table import CASES, WIDE, Case, name
 
 Function = Callable[[list[Array]], list[Array]]

@@ -18,8 +18,9 @@ from effx.ir.ops.base import Binary, Unary
 from effx.ir.ops.collective import AllToAll, Collective, PPermute, PSumScatter, PSumShared
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import CustomTangent
+from effx.laws.samples import Data
 from effx.transforms.jit import jit
-from tests.ops.rows import Data, Row, Sample, assert_close, f32, host, on_device, t
+from tests.ops.rows import Row, Sample, assert_close, f32, host, on_device, t
 from tests.ops.table import CASES, ROWS, Case, name
 
 every_case = pytest.mark.parametrize("case", CASES, ids=name)

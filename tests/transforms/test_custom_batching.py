@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 
 import effx
 import effx.numpy as enp
-from effx import Array, grad, jit, jvp, lax, vmap
+from effx import grad, jit, jvp, lax, vmap
 from effx.custom_batching import custom_vmap, sequential_vmap
-from effx.handlers.authoring.boxing import BoxHandler
 from effx.ir.checker import check
-from effx.ir.ops.base import Monotone
 from effx.ir.ops.control import Scan
-from effx.ir.ops.elementwise import Mul
+from effx.laws.zoo import Bounds, Interval
 
 XS = np.array([0.3, 1.0, 2.0], np.float32)
 
@@ -127,32 +124,6 @@ def test_sequential_vmap() -> None:
     close(vmap(vmap(f, (0, None)), (None, 0))(xs, XS)[0], XS[:, None] * xs.sum(1))
     close(grad(lambda x: (vmap(f, (0, None))(x, 2.0)[0] ** 2).sum())(xs), 8.0 * xs.sum(1)[:, None] + 0.0 * xs)
     close(vmap(grad(lambda x, y: f(x, y)[0], 1), (0, None))(xs, 2.0), xs.sum(1))
-
-
-@attrs.frozen
-class Bounds:
-    low: Array
-    high: Array
-
-
-@attrs.frozen
-class Interval(BoxHandler[Bounds]):
-    def lift(self, x: Array) -> Bounds:
-        return Bounds(x, x)
-
-
-@Interval.rule(Mul)
-def _(op: Mul, x: Bounds, y: Bounds) -> Bounds:
-    corners = [x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high]
-    low = high = corners[0]
-    for c in corners[1:]:
-        low, high = enp.minimum(low, c), enp.maximum(high, c)
-    return Bounds(low, high)
-
-
-@Interval.rule(Monotone)
-def _(op: Monotone, x: Bounds) -> Bounds:
-    return Bounds(op(x.low), op(x.high))
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jit])

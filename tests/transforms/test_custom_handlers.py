@@ -19,6 +19,7 @@ from effx.handlers.authoring.boxing import BoxHandler
 from effx.ir.ops.base import Monotone
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.elementwise import Mul
+from effx.laws.zoo import Bounds, Interval
 
 R = TypeVar("R")
 XS = np.array([0.3, 1.0, 2.0], np.float32)
@@ -60,30 +61,6 @@ def _(op: Mul, x: Tag, y: Tag) -> Tag:
 @Tags.rule(Monotone)
 def _(op: Monotone, x: Tag) -> Tag:
     return Tag(op(x.value), x.tag)
-
-
-@attrs.frozen
-class Ends:
-    low: Array
-    high: Array
-
-
-@attrs.frozen
-class Interval(BoxHandler[Ends]):
-    """Bounds of positive numbers."""
-
-    def lift(self, x: Array) -> Ends:
-        return Ends(x, x)
-
-
-@Interval.rule(Mul)
-def _(op: Mul, x: Ends, y: Ends) -> Ends:
-    return Ends(op(x.low, y.low), op(x.high, y.high))
-
-
-@Interval.rule(Monotone)
-def _(op: Monotone, x: Ends) -> Ends:
-    return Ends(op(x.low), op(x.high))
 
 
 def forward_rule() -> Any:
@@ -134,7 +111,7 @@ def test_other_handlers_are_differentiated_as_they_compute(make: Any, wrap: Any)
     f = wrap(make())
 
     def high(low: Any, high: Any) -> Any:
-        return Interval().run(lambda x: f(x, 2.0), Ends(low, high), like=1.0).high
+        return Interval().run(lambda x: f(x, 2.0), Bounds(low, high), like=1.0).high
 
     dl, dh = grad(high, (0, 1))(0.5, 1.0)
     close(dl, 0.0)
@@ -145,7 +122,7 @@ def test_a_handler_outside_sees_the_rule() -> None:
     """What a rule computes is operations like others."""
     f: Any = custom_jvp(lambda x: enp.exp(x))
     f.defjvp(lambda p, t: (f(*p), enp.exp(p[0]) * 7.0 * t[0]))
-    got = Interval().run(lambda x: grad(f)(x), Ends(enp.asarray(0.0), enp.asarray(1.0)), like=1.0)
+    got = Interval().run(lambda x: grad(f)(x), Bounds(enp.asarray(0.0), enp.asarray(1.0)), like=1.0)
     close(got.low, 7.0)
     close(got.high, 7.0 * np.exp(1.0))
 

@@ -19,10 +19,9 @@ from effx import Array, lax
 from effx.array import Box
 from effx.effects import Frame, Operation, Value, handle
 from effx.errors import TransformError
-from effx.handlers.authoring.boxing import BoxHandler
 from effx.handlers.recursion import PayloadHandler, recur
-from effx.ir.ops.collective import PSum
-from effx.ir.ops.elementwise import Add, Mul
+from effx.ir.ops.elementwise import Mul
+from effx.laws.zoo import Bounds, Interval
 
 R = TypeVar("R")
 Map = Callable[..., Any]
@@ -32,40 +31,6 @@ X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 def close(got: Any, want: Any) -> None:
     for g, w in zip(effx.tree.leaves(got), effx.tree.leaves(want), strict=True):
         np.testing.assert_allclose(np.asarray(g), np.asarray(w), rtol=1e-4, atol=1e-5)
-
-
-# A handler of two arrays a value: x in [low, high]
-
-
-@attrs.frozen
-class Bounds:
-    low: Array
-    high: Array
-
-
-@attrs.frozen
-class Interval(BoxHandler[Bounds]):
-    """Rules for three operations, and nothing about parallel maps."""
-
-    def lift(self, x: Any) -> Bounds:
-        return Bounds(x, x)
-
-
-@Interval.rule(Add)
-def _(op: Add, x: Bounds, y: Bounds) -> Bounds:
-    return Bounds(x.low + y.low, x.high + y.high)
-
-
-@Interval.rule(Mul)
-def _(op: Mul, x: Bounds, y: Bounds) -> Bounds:
-    corners = [x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high]
-    stacked = enp.stack(corners)
-    return Bounds(stacked.min(0), stacked.max(0))
-
-
-@Interval.rule(PSum)
-def _(op: PSum, x: Bounds) -> Bounds:
-    return Bounds(op(x.low), op(x.high))
 
 
 def test_payloads_go_into_members() -> None:
