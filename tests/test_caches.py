@@ -87,16 +87,16 @@ def still_computes() -> None:
     assert [float(v) for v in values] == [14.5, 3.0, 0.0, 7.25, 6.0]
 
 
-@pytest.mark.parametrize("place", range(len(RESULTS)))
-def test_results_are_nobody_elses(place: int) -> None:
+@pytest.mark.parametrize("index", range(len(RESULTS)))
+def test_results_are_nobody_elses(index: int) -> None:
     """Deleting or donating what the interface gives leaves every other computation as it is."""
     consume = effx.jit(lambda s: s + 1, donate_argnums=0)
     still_computes()
     removals: list[Callable[[ConcreteArray], Any]] = [lambda y: y.delete(), consume]
     for remove in removals:
         first, again = (
-            arrays_in(RESULTS[place](enp.float32(2.0))),
-            arrays_in(RESULTS[place](enp.float32(2.0))),
+            arrays_in(RESULTS[index](enp.float32(2.0))),
+            arrays_in(RESULTS[index](enp.float32(2.0))),
         )
         want = [np.asarray(y).copy() for y in again]
         assert first
@@ -235,15 +235,15 @@ def test_dropped_functions_free_what_they_held() -> None:
 def test_memory_stays_flat() -> None:
     """Functions made, called and dropped in a loop leave the memory as it was."""
 
-    def turn(i: int) -> None:
+    def step(i: int) -> None:
         big = enp.full(250_000, float(i))  # 1 MB
         effx.jit(lambda x: (x + big).sum())(1.0)
 
     for i in range(30):
-        turn(i)
+        step(i)
     before = resident()
     for i in range(150):
-        turn(i)
+        step(i)
     assert resident() - before < 50.0  # 150 MB where each is kept
 
 
@@ -388,7 +388,7 @@ def seen_as(y: Any) -> float:
     return float([exact(v) for v in STATIC].index(exact(y)))
 
 
-PLACES: dict[str, Callable[[Any], Any]] = {
+KEYED: dict[str, Callable[[Any], Any]] = {
     "operation": lambda y: Over(y)(enp.ones(2)),
     "operation with a dict": lambda y: OverDict(y)(enp.ones(2)),
     "operation in jit": lambda y: effx.jit(lambda x: Over(y)(x))(enp.ones(2)),
@@ -424,12 +424,12 @@ nondiff: Any = effx.custom_vjp(_nondiff, nondiff_argnums=(0,))
 nondiff.defvjp(lambda y, x: (x, None), lambda y, _, ct: (ct * 0.0 + seen_as(y),))
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_caches_tell_values_apart(place: str) -> None:
+@pytest.mark.parametrize("cache", KEYED)
+def test_caches_tell_values_apart(cache: str) -> None:
     """0.0 is not -0.0, and 1, 1.0 and True are three values, in whatever order they come."""
-    rng = random.Random(place)
+    rng = random.Random(cache)
     for y in rng.sample(STATIC, len(STATIC)) + rng.sample(STATIC, len(STATIC)):
-        assert str(PLACES[place](y)) == str(enp.full(2, seen_as(y))), y
+        assert str(KEYED[cache](y)) == str(enp.full(2, seen_as(y))), y
 
 
 def test_map_sees_what_changed() -> None:

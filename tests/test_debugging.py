@@ -341,7 +341,7 @@ def test_contexts_in_tasks() -> None:
     async def task(wide: bool, negated: bool) -> list[tuple[bool, bool]]:
         found: list[tuple[bool, bool]] = []
 
-        async def turn() -> None:
+        async def step() -> None:
             for _ in range(4):
                 found.append(look(x))
                 await asyncio.sleep(0)
@@ -349,10 +349,10 @@ def test_contexts_in_tasks() -> None:
 
         with effx.enable_x64(wide):
             if not negated:
-                await turn()
+                await step()
                 return found
             with handle(Negate()):
-                await turn()
+                await step()
         return found
 
     async def main() -> None:

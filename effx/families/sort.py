@@ -75,8 +75,8 @@ def tangents_alongside(
     op: Sort, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """The tangents sorted as their values were."""
-    places = Iota(array_type(dtypes.int32, primals[0].type.shape), op.axis)()
-    *results, order = op(*primals, places)
+    indices = Iota(array_type(dtypes.int32, primals[0].type.shape), op.axis)()
+    *results, order = op(*primals, indices)
     moved = [None if d is None else along_axis(d, order, op.axis) for d in tangents]
     return tuple(results), tuple(moved)
 
@@ -86,9 +86,9 @@ def beside_the_batch(
     handler: Vmap, op: Sort, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
     """Along the axis of each batch element."""
-    place = next(a for a in axes if a is not None)
-    aligned = [materialize(handler, x, a, place) for x, a in zip(values, axes, strict=True)]
-    return attrs.evolve(op, axis=op.axis + (op.axis >= place))(*aligned), (place,) * len(aligned)
+    front = next(a for a in axes if a is not None)
+    aligned = [materialize(handler, x, a, front) for x, a in zip(values, axes, strict=True)]
+    return attrs.evolve(op, axis=op.axis + (op.axis >= front))(*aligned), (front,) * len(aligned)
 
 
 def _key(value: Any) -> tuple[Any, ...]:
@@ -104,8 +104,8 @@ def in_python(op: Sort, *operands: Data) -> tuple[Data, ...]:
     """Each line along the axis by Python's own stable sort."""
     results = [np.array(x) for x in operands]
     shape = operands[0].shape
-    for place in np.ndindex(*shape[: op.axis], 1, *shape[op.axis + 1 :]):
-        line = tuple([slice(None) if i == op.axis else j for i, j in enumerate(place)])
+    for index in np.ndindex(*shape[: op.axis], 1, *shape[op.axis + 1 :]):
+        line = tuple([slice(None) if i == op.axis else j for i, j in enumerate(index)])
         keys = [x[line] for x in operands[: op.num_keys]]
         ranked = [[_key(k[i]) for k in keys] for i in range(shape[op.axis])]
         order = sorted(range(shape[op.axis]), key=ranked.__getitem__)
@@ -178,18 +178,16 @@ def _sort_line(
         arguments += [f"%a{i}: {s}", f"%b{i}: {s}"]
     lines = []
     result = ""
-    for place, i in reversed(list(enumerate(keys))):
+    for rank, i in reversed(list(enumerate(keys))):
         s, kind = scalars[i], COMPARE_KIND[types[i].kind]
-        lines.append(f"%lt{place} = stablehlo.compare LT, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
+        lines.append(f"%lt{rank} = stablehlo.compare LT, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
         if result:
-            lines.append(
-                f"%eq{place} = stablehlo.compare EQ, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>"
-            )
-            lines.append(f"%and{place} = stablehlo.and %eq{place}, {result} : tensor<i1>")
-            lines.append(f"%or{place} = stablehlo.or %lt{place}, %and{place} : tensor<i1>")
-            result = f"%or{place}"
+            lines.append(f"%eq{rank} = stablehlo.compare EQ, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
+            lines.append(f"%and{rank} = stablehlo.and %eq{rank}, {result} : tensor<i1>")
+            lines.append(f"%or{rank} = stablehlo.or %lt{rank}, %and{rank} : tensor<i1>")
+            result = f"%or{rank}"
         else:
-            result = f"%lt{place}"
+            result = f"%lt{rank}"
     types_text = ", ".join(t.mlir for t in types)
     region = "\n      ".join(
         [f"^bb0({', '.join(arguments)}):", *lines, f"stablehlo.return {result} : tensor<i1>"]
@@ -227,8 +225,8 @@ def text(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     # Keys that are operands themselves are not sorted twice.
     operands = [*keys, *[(n, t) for n, t in zip(names, types, strict=True) if (n, t) not in keys]]
     results = _sort_line(body, op, [n for n, _ in operands], [t for _, t in operands], list(range(len(keys))))
-    place = {pair: i for i, pair in reversed(list(enumerate(operands)))}
-    sorted_ = [results[place[pair]] for pair in pairs]
+    index = {pair: i for i, pair in reversed(list(enumerate(operands)))}
+    sorted_ = [results[index[pair]] for pair in pairs]
     return tuple(
         [
             y if w is a.type else body.line(f"stablehlo.convert {y} : ({w.mlir}) -> {a.type.mlir}")

@@ -39,8 +39,8 @@ def same(got: PyTree, want: PyTree, tolerance: float = 1e-9, note: str = "") -> 
     """
     left, right = leaves(got), leaves(want)
     assert len(left) == len(right), f"{note} {len(left)} arrays against {len(right)}"
-    for place, (a, b) in enumerate(zip(left, right, strict=True)):
-        where = f"{note} array {place}"
+    for index, (a, b) in enumerate(zip(left, right, strict=True)):
+        where = f"{note} array {index}"
         assert a.type.matches(b.type), f"{where}: {a.type!r} against {b.type!r}"
         x, y = numbers(a), numbers(b)
         if tolerance == 0.0 or x.dtype.kind in "biuV":

@@ -45,16 +45,16 @@ def _switch(index: PyTree, branches: Sequence[Function], *operands: PyTree) -> P
     return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
 
 
-def _while(more: Function, turn: Function, state: PyTree, max_steps: int | None = None) -> PyTree:
-    turns = 0
-    while more(state) and (max_steps is None or turns < max_steps):
-        state, turns = turn(state), turns + 1
+def _while(more: Function, body: Function, state: PyTree, max_steps: int | None = None) -> PyTree:
+    iterations = 0
+    while more(state) and (max_steps is None or iterations < max_steps):
+        state, iterations = body(state), iterations + 1
     return state
 
 
-def _fori(low: int, high: int, turn: Function, state: PyTree) -> PyTree:
+def _fori(low: int, high: int, body: Function, state: PyTree) -> PyTree:
     for i in range(low, high):
-        state = turn(effx.numpy.int32(i), state)
+        state = body(effx.numpy.int32(i), state)
     return state
 
 

@@ -333,7 +333,7 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 SINE = "sine(a: {0}[3], b: {0}[]) {{\n  c: {0}[3] = sin a\n  d: {0}[3] = mul c b\n  return d, b\n}}"
 SQUARE = "square(a: {0}[3], b: {0}[]) {{\n  c: {0}[3] = mul a a\n  d: {0}[] = mul b b\n  return c, d\n}}"
 SMALL = "small(a: {0}[], b: {0}[]) {{\n  c: bool[] = lt b a\n  return c\n}}"
-TURN = "turn(a: {0}[], b: {0}[]) {{\n  c: {0}[] = mul b 2.0:{0}\n  d: {0}[] = add c 1.0:{0}\n  return d\n}}"
+BODY = "body(a: {0}[], b: {0}[]) {{\n  c: {0}[] = mul b 2.0:{0}\n  d: {0}[] = add c 1.0:{0}\n  return d\n}}"
 STEP = (
     "step(a: {0}[], b: {0}[2], c: {0}[]) {{\n  d: {0}[2] = sin b\n  e: {0}[2] = mul d a\n"
     "  f: {0}[2] = add e c\n  g: {0}[2] = mul f b\n  return f, g\n}}"
@@ -370,7 +370,7 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     name, t = _name(draw, wanted)
     return (
-        While(parse_program(SMALL.format(name)), parse_program(TURN.format(name)), 1),
+        While(parse_program(SMALL.format(name)), parse_program(BODY.format(name)), 1),
         (t, t),
         ((5, 9), (0, 1)),
     )

@@ -128,8 +128,8 @@ class Printer:
             name = name.split(".")[-1]
             name = name if name.isidentifier() else "your_function"
             code = getattr(value, "__code__", None)
-            place = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else module
-            note = f"# {name} is yours, from {place}: define it here."
+            location = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else module
+            note = f"# {name} is yours, from {location}: define it here."
             if note not in self.notes:
                 self.notes.append(note)
         return name

@@ -336,19 +336,19 @@ def _fits_output(v: Value) -> bool:
 def _while(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
     x = writer.pick(scope, lambda v: v.bound <= CARRIED)
     assert x is not None
-    more, turn, p = writer.name("g"), writer.name("g"), Value(writer.name("p"), x.shape, CARRIED)
+    more, body, p = writer.name("g"), writer.name("g"), Value(writer.name("p"), x.shape, CARRIED)
     limit, bound = writer.draw(st.integers(0, 3)), writer.draw(st.integers(1, 4))
     writer.line(indent, f"def {more}(state):")
     rest = "" if writer.options.decided else " & (enp.sum(state[1]) < 1.1357)"
     writer.line(indent + 1, f"return (state[0] < {limit}){rest}")
-    writer.line(indent, f"def {turn}(state):")
+    writer.line(indent, f"def {body}(state):")
     writer.line(indent + 1, f"i, {p.name} = state")
     y = writer.body(indent + 1, [p], scope, depth, x.shape)
     writer.line(indent + 1, f"return i + 1, {y.name}")
     writer.put(
         indent,
         scope,
-        f"lax.while_loop({more}, {turn}, (enp.int32(0), {x.name}), max_steps={bound})[1]",
+        f"lax.while_loop({more}, {body}, (enp.int32(0), {x.name}), max_steps={bound})[1]",
         x.shape,
         CARRIED,
     )
@@ -357,14 +357,14 @@ def _while(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
 def _fori(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
     x = writer.pick(scope, lambda v: v.bound <= CARRIED)
     assert x is not None
-    turn, p = writer.name("g"), Value(writer.name("p"), x.shape, CARRIED)
+    body, p = writer.name("g"), Value(writer.name("p"), x.shape, CARRIED)
     i = Value(writer.name("i"), (), 1.5)
-    writer.line(indent, f"def {turn}(i, {p.name}):")
+    writer.line(indent, f"def {body}(i, {p.name}):")
     writer.line(indent + 1, f"{i.name} = (i * 0.5).astype('{writer.options.dtype}')")
     y = writer.body(indent + 1, [p], [*scope, i], depth, x.shape)
     writer.line(indent + 1, f"return {y.name}")
     steps = writer.draw(st.integers(0, 3))
-    writer.put(indent, scope, f"lax.fori_loop(0, {steps}, {turn}, {x.name})", x.shape, CARRIED)
+    writer.put(indent, scope, f"lax.fori_loop(0, {steps}, {body}, {x.name})", x.shape, CARRIED)
 
 
 def _map(writer: Writer, indent: int, scope: list[Value], depth: int, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Operations on batches, and what a loop over the members makes of them: shared by the tests of vmap.
+"""Operations on batches, and what a loop over the batch elements makes of them: shared by the tests of vmap.
 
 Never: holds a test.
 """
@@ -41,7 +41,7 @@ def t(dtype: dtypes.DType, *shape: int, weak: bool = False) -> ArrayType:
 
 @attrs.frozen
 class Case:
-    """An operation with the types of one member's operands.
+    """An operation with the types of one batch element's operands.
 
     Attributes:
         bounds: for each operand the integers to draw from, both ends included; by default -3 to 3.
@@ -59,7 +59,7 @@ class Case:
         return "-".join(filter(None, [self.op.name, of, self.note, size]))
 
     def draw(self) -> list[Data]:
-        """Gives each operand different data for each member, small integers, so that sums are exact."""
+        """Gives each operand different data for each batch element, small integers, so that sums are exact."""
         rng = np.random.default_rng(7)
         result = []
         for i, type in enumerate(self.types):
@@ -79,7 +79,7 @@ def case(op: Operation[Any], *types: ArrayType, **rest: Any) -> Case:
 
 
 def placements(case: Case) -> Iterator[tuple[int | None, ...]]:
-    """Every choice of which operands are batched, with every place of each batch axis at least once."""
+    """Every choice of which operands are batched, with every index of each batch axis at least once."""
     for chosen in product([False, True], repeat=len(case.types)):
         ends = [type.ndim for type, is_batched in zip(case.types, chosen, strict=True) if is_batched]
         if not ends:
@@ -103,7 +103,7 @@ def on_device(data: Data, type: ArrayType) -> Array:
 
 
 def boxed(frame: Any, data: Data, type: ArrayType, axis: int | None) -> Array:
-    """Boxes stacked data with the members along `axis`; takes the first member where there is no axis."""
+    """Boxes stacked data with the batch elements along `axis`; takes the first batch element where there is no axis."""
     if axis is None:
         return on_device(np.array(data[0], order="C"), type)
     return Box(frame, Batched(on_device(np.array(np.moveaxis(data, 0, axis), order="C"), type), axis), type)
@@ -121,7 +121,7 @@ def inferred(case: Case) -> list[ArrayType]:
 
 
 def looped(case: Case, data: list[Data], is_batched: Sequence[bool]) -> list[Data]:
-    """Runs the operation on one member after the other."""
+    """Runs the operation on one batch element after the other."""
     members = [
         results_of(
             case.op,
@@ -138,7 +138,7 @@ def looped(case: Case, data: list[Data], is_batched: Sequence[bool]) -> list[Dat
 
 
 def unboxed(frame: Any, y: Array, size: int) -> Data:
-    """Returns a result's data with the members in front, repeating what is the same for all."""
+    """Returns a result's data with the batch elements in front, repeating what is the same for all."""
     if type(y) is Box and y.frame is frame:
         payload: Batched = y.payload
         value = np.asarray(payload.value)
@@ -149,7 +149,7 @@ def unboxed(frame: Any, y: Array, size: int) -> Data:
 
 
 def nested_member(y: Array, frame: Any, outer_frame: Any, i: int, o: int) -> Data:
-    """Takes one member out of a result of two batches."""
+    """Takes one batch element out of a result of two batches."""
     inner_axis = None
     if type(y) is Box and y.frame is frame:
         payload: Batched = y.payload

@@ -124,8 +124,8 @@ def test_state_is_threaded(name: str, jitted: bool) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
-def test_state_of_members() -> None:
-    """Under vmap outside, each member counts for itself."""
+def test_state_of_batch_elements() -> None:
+    """Under vmap outside, each batch element counts for itself."""
 
     def f(x: Any) -> Any:
         return lax.while_loop(lambda c: c > 0.5, enp.sin, x)
@@ -219,7 +219,7 @@ def test_collecting_in_nested_scans(reverse: bool) -> None:
 
 
 def test_collecting_in_branches_and_while() -> None:
-    """What another branch collects reads zero; a while loop keeps its last turn, zeros if there is none."""
+    """What another branch collects reads zero; a while loop keeps its last iteration, zeros if there is none."""
 
     def f(x: Any) -> Any:
         y = lax.cond(x > 0, enp.sin, enp.cos, x)
@@ -232,8 +232,8 @@ def test_collecting_in_branches_and_while() -> None:
     assert float(Collect().run(loop, 5.0)[1]["sin"]["x"]) == 0.0
 
 
-def test_collecting_of_members() -> None:
-    """vmap inside hands the batch to the handler; vmap outside and pmap stack the members'."""
+def test_collecting_of_batch_elements() -> None:
+    """vmap inside hands the batch to the handler; vmap outside and pmap stack theirs."""
     xs = enp.array([0.1, 0.2])
     assert Collect().run(effx.vmap(enp.sin), xs)[1]["sin"]["x"].tolist() == xs.tolist()
     assert effx.vmap(lambda x: Collect().run(enp.sin, x)[1])(xs)["sin"]["x"].tolist() == xs.tolist()
@@ -435,7 +435,7 @@ def test_wrong_registrations() -> None:
 
 @attrs.frozen
 class CountOnce(Count):
-    """Counts sines; members of a pmap start from nothing, but the first."""
+    """Counts sines; replicas of a pmap start from nothing, but the first."""
 
     def split_state(self, state: Array, size: int) -> Array:
         return enp.zeros(size, enp.int32).at[0].set(state)
@@ -448,7 +448,7 @@ class SplitWrongly(Count):
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, effx.jit, effx.vmap], ids=["plain", "jit", "vmap"])
-def test_members_start_from_a_state_of_their_own(wrap: Any) -> None:
+def test_replicas_start_from_a_state_of_their_own(wrap: Any) -> None:
     """What was counted before a parallel map counts once."""
 
     def f(x: Any) -> Any:
@@ -456,12 +456,12 @@ def test_members_start_from_a_state_of_their_own(wrap: Any) -> None:
 
     x = np.zeros((2, 3), np.float32)
     count = wrap(lambda x: CountOnce().run(f, x)[1])(x)
-    # Two rows are two members, or under vmap two runs with three members each.
+    # Two rows are two replicas, or under vmap two runs with three replicas each.
     want = [1 + 3 * 2 + 1] * 2 if wrap is effx.vmap else 1 + 2 * 2 + 1
     assert count.tolist() == want
 
 
-def test_states_must_be_split_for_each_member() -> None:
+def test_states_must_be_split_for_each_replica() -> None:
     """One row for each."""
     with pytest.raises(
         TransformError, match=r"^split_wrongly: split_state must give the state of each of 2 replicas, "

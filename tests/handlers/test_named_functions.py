@@ -174,7 +174,7 @@ def test_only_functions() -> None:
 
 
 def around(f: Any, x: Any) -> Any:
-    """The rule of Tangents for one member."""
+    """The rule of Tangents for one batch element."""
     return Tangents().run(f, Dual(enp.asarray(x), enp.ones_like(x)))
 
 
@@ -196,7 +196,7 @@ MAPS: dict[str, Any] = {
 @pytest.mark.parametrize("wrap", MAPS.values(), ids=MAPS)
 @pytest.mark.parametrize("outside", [lambda f: f, effx.jit], ids=["eager", "jit"])
 def test_batches_further_in_keep_the_rule(wrap: Any, outside: Any) -> None:
-    """The rule is applied to each member, for boxing and for intercepting handlers."""
+    """The rule is applied to each batch element, for boxing and for intercepting handlers."""
     x = enp.asarray(np.linspace(-1.0, 1.0, 6, dtype=np.float32).reshape(2, 3))
 
     def one(v: Any) -> Any:
@@ -209,7 +209,7 @@ def test_batches_further_in_keep_the_rule(wrap: Any, outside: Any) -> None:
 
 
 def test_batches_of_some_arguments() -> None:
-    """What all members share stays one value; a plain result stays plain, a plain argument is lifted by member."""
+    """What all batch elements share stays one value; a plain result stays plain, a plain argument is lifted element by element."""
     lifted: list[tuple[int, ...]] = []
 
     @attrs.frozen
@@ -230,7 +230,7 @@ def test_batches_of_some_arguments() -> None:
     np.testing.assert_array_equal(found["s"].x, [0.0, 2.0, 4.0])
     np.testing.assert_array_equal(found["s"].dx, [1.0, 1.0, 1.0])
     np.testing.assert_array_equal(found["c"].x, [2.0, 2.0, 2.0])
-    assert lifted == [(), (3,)]  # inside the rule one member's; the plain result at the end, of all
+    assert lifted == [(), (3,)]  # inside the rule one batch element's; the plain result at the end, of all
 
     none = Shapes().run(
         lambda x: effx.vmap(lambda y: pair(x, y)["s"])(enp.zeros(0)), Dual(*[enp.float32(2.0)] * 2)

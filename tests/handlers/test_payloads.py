@@ -292,7 +292,7 @@ def _(op: Mul, x: Bounds, y: Bounds) -> Bounds:
 
 
 def halving(x: Any) -> Any:
-    """Ends after a number of turns that depends on x."""
+    """Ends after a number of iterations that depends on x."""
     return lax.while_loop(lambda c: c[0] > 0.1, lambda c: (c[0] * 0.5, enp.tanh(c[1] + c[0])), (x, x * 0.0))
 
 
@@ -308,14 +308,14 @@ def test_loops_that_nothing_decides(low: float, high: float, jitted: bool) -> No
     for x in np.linspace(low, high, 7):
         for y, box in zip(halving(np.float32(x)), found, strict=True):
             assert float(box.low) <= float(y) <= float(box.high)
-    # Halving leaves a box around zero in its place.
+    # Halving leaves a box around zero as it is.
     if low <= 0:
         assert [float(found[0].low), float(found[0].high)] == pytest.approx([low, high])
     assert all([box.low.dtype == np.float32 for box in found])
 
 
 def test_loops_that_nothing_decides_in_batches() -> None:
-    """Each member grows until it has settled, whatever the others need."""
+    """Each batch element grows until it has settled, whatever the others need."""
     ends = enp.array([[-0.5, 0.9], [0.2, 0.9]])
     both = effx.vmap(lambda e: Interval().run(halving, Bounds(e[0], e[1]))[0])(ends)
     one = [Interval().run(halving, Bounds(e[0], e[1]))[0] for e in ends]
@@ -344,7 +344,7 @@ def _(site: Any, op: Mul, x: Bounds, y: Bounds) -> Bounds:
 
 
 def test_state_of_loops_that_nothing_decides() -> None:
-    """It is merged with what it was before each turn."""
+    """It is merged with what it was before each iteration."""
     boxed = Bounds(enp.float32(0.2), enp.float32(0.9))
     assert bool(Counting().run(halving, boxed)[1])
     tame = lambda x: lax.while_loop(lambda c: c > 0.1, enp.tanh, x)  # noqa: E731 - no product

@@ -437,7 +437,7 @@ def _some_product(x: Any) -> Any:
     ids=["while", "scan", "cond"],
 )
 def test_state_goes_through_loops_and_branches(function: Model, count: int) -> None:
-    """The count is that of the steps that ran; a while loop asks its condition once more than it turns."""
+    """The count is that of the steps that ran; a while loop asks its condition once more than its body runs."""
     x = np.float32(3)
     want = function(enp.asarray(x))
     compiled = effx.jit(lambda v: tally(function, v))

@@ -71,7 +71,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_stepping_is_staging(name: str) -> None:
-    """Scans stack, a while loop keeps its last turn and what its condition left last, for both."""
+    """Scans stack, a while loop keeps its last iteration and what its condition left last, for both."""
     f = PROGRAMS[name]
     want, got = Record().run(f, 0.5), SteppedRecord().run(f, 0.5)
     assert effx.tree.structure(got) == effx.tree.structure(want)

@@ -39,7 +39,7 @@ DATA = np.random.default_rng(0).integers(-5, 6, (SIZE, 2, 4)).astype(np.float32)
 def test_collectives_reduce_the_batch_axis(
     op: type[Collective], reference: Callable[..., Data], axis: int
 ) -> None:
-    """The result is the same for all members, so it is no longer batched."""
+    """The result is the same for all replicas, so it is no longer batched."""
     y, _ = collect(op("i"), DATA, axis)
     assert y.type is t(f32, 2, 4)
     np.testing.assert_array_equal(np.asarray(y), reference(DATA, axis=0))
@@ -48,7 +48,7 @@ def test_collectives_reduce_the_batch_axis(
 @pytest.mark.parametrize(
     ("dtype", "size"), [(f32, 3), (bf16, 3), (c64, 3), (i32, 3), (i8, 300), (u8, 300), (i32, 0)], ids=str
 )
-def test_sum_of_an_unbatched_value_counts_members(dtype: dtypes.DType, size: int) -> None:
+def test_sum_of_an_unbatched_value_counts_replicas(dtype: dtypes.DType, size: int) -> None:
     """Integers wrap around, as adding them up does."""
     value = np.asarray([1, 2, 3], dtype)
     y, _ = collect(PSum("i"), value[None], None, size=size)
@@ -58,7 +58,7 @@ def test_sum_of_an_unbatched_value_counts_members(dtype: dtypes.DType, size: int
 
 
 def test_weak_values_stay_weak_in_sums() -> None:
-    """A bare number summed over the members is still a bare number."""
+    """A bare number summed over the replicas is still a bare number."""
     with handle(Vmap(4, "i")):
         y = PSum("i")(put(2.0, t(f32, weak=True)))
     assert y.type is t(f32, weak=True)
@@ -67,14 +67,14 @@ def test_weak_values_stay_weak_in_sums() -> None:
 
 @pytest.mark.parametrize("op", [PMax, PMin])
 def test_extremes_of_an_unbatched_value_are_itself(op: type[Collective]) -> None:
-    """All members hold the same."""
+    """All replicas hold the same."""
     y, _ = collect(op("i"), DATA, None)
     np.testing.assert_array_equal(np.asarray(y), DATA[0])
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, 2])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_all_gather_stacks_the_members(axis: int | None, place: int) -> None:
+def test_all_gather_stacks_the_replicas(axis: int | None, place: int) -> None:
     """Along a new axis, or joined along an old one."""
     members = DATA if axis is not None else np.broadcast_to(DATA[0], DATA.shape)
     y, _ = collect(AllGather("i", place, SIZE), DATA, axis)
@@ -91,8 +91,8 @@ def test_all_gather_checks_the_size() -> None:
     assert str(caught.value).startswith("all_gather: size is 4, but the axis 'i' has size 3")
 
 
-def test_axis_index_counts_members() -> None:
-    """Each member sees its own place."""
+def test_axis_index_counts_replicas() -> None:
+    """Each replica sees its own index."""
     with handle(Vmap(4, "i")) as frame:
         y = AxisIndex("i")()
     assert y.type is t(i32)

@@ -1,4 +1,4 @@
-"""Loops that members of a batch leave at different times, whatever their conditions are made of."""
+"""Loops that the elements of a batch leave at different times, whatever their conditions are made of."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from effx.ir.program import Program
 
 XS = np.abs(np.random.default_rng(0).normal(size=(5, 3))).astype(np.float32) + 0.1
 
-# The first is fused and asked twice a turn; the answers to the others are carried along.
+# The first is fused and asked twice in each iteration; the answers to the others are carried along.
 CONDITIONS: dict[str, Callable[[Any], Any]] = {
     "elementwise": lambda v: v[0][0] * 2.0 < 9.0,
     "a sum": lambda v: v[0].sum() < 20.0,

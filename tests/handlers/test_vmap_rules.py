@@ -1,6 +1,6 @@
-"""Batching gives what a loop over the members gives, for every operation family but the elementwise one.
+"""Batching gives what a loop over the batch elements gives, for every operation family but the elementwise one.
 
-Never: compares with anything but the loop, which runs the operation itself on one member at a time.
+Never: compares with anything but the loop, which runs the operation itself on one batch element at a time.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ SORT = [
     case(Sort(0, num_keys=2), t(i8, 4, 1), t(b1, 4, 1), t(f32, 4, 1)),
     case(Sort(0), t(bf16, 0, 2, weak=True)),
 ]
-# One member, and none: axis arithmetic that sizes must not decide.
+# One batch element, and none: axis arithmetic that sizes must not decide.
 SIZES = [
     case(op, *types, size=size, bounds=bounds)
     for size in (1, 0)
@@ -308,7 +308,7 @@ def test_batch_axes_stay_where_they_are(case: Case) -> None:
 
 
 def test_slices_at_one_start_stay_slices() -> None:
-    """Starts that are the same for all members, or that clamping makes 0, need no gather."""
+    """Starts that are the same for all batch elements, or that clamping makes 0, need no gather."""
     rows = case(DynamicSlice((1, 4)), t(f32, 5, 4), t(i32), t(i32))
     assert [type(op) for op in staged_operations(rows, (1, None, 0))] == [DynamicSlice]
     block = case(DynamicUpdateSlice(), t(f32, 5, 4), t(f32, 2, 4), t(i32), t(i32))
@@ -316,7 +316,7 @@ def test_slices_at_one_start_stay_slices() -> None:
 
 
 def test_promises_are_kept_only_where_they_hold() -> None:
-    """Start vectors of several members are no longer sorted, and unique only beside a batched x."""
+    """Start vectors of several batch elements are no longer sorted, and unique only beside a batched x."""
     read = case(Gather((1,), (0,), (0,), (1, 4), sorted=True, unique=True), t(f32, 5, 4), t(i32, 2, 1))
     for axes, promised in [((0, None), (True, True)), ((None, 0), (False, False)), ((0, 0), (False, True))]:
         (op,) = staged_operations(read, axes)
@@ -331,7 +331,7 @@ def test_promises_are_kept_only_where_they_hold() -> None:
         assert (op.sorted, op.unique) == promised
 
 
-def test_iota_is_the_same_for_all_members() -> None:
+def test_iota_is_the_same_for_all_batch_elements() -> None:
     """A resumed frame may meet an operation without operands."""
     handler, op = Vmap(3), Iota(t(i32, 2, 4), 1)
     rule = cast("Callable[..., tuple[Array, int | None]]", Vmap.rules.find(Iota))

@@ -128,14 +128,15 @@ def test_a_wrong_transpose() -> None:
 
 
 def test_a_wrong_batch() -> None:
-    """A cumulative sum along the members' axis mixes members."""
+    """A cumulative sum along the batch elements' axis mixes batch elements."""
 
     def wrong(handler: Any, op: CumSum, values: Sequence[Array], axes: Sequence[int]) -> Any:
         return CumSum(axes[0])(values[0]), axes[0]
 
     with replaced(vmap.Vmap.rules, CumSum, wrong):
         error = caught(
-            lambda: LAWS["members_do_not_see_one_another"].run(300, FLAT), "members_do_not_see_one_another"
+            lambda: LAWS["batch_elements_do_not_see_one_another"].run(300, FLAT),
+            "batch_elements_do_not_see_one_another",
         )
         assert "cumsum" in error.reproduction
         caught(lambda: LAWS["operations_batch"].run(30, operations(CumSum)), "operations_batch")
@@ -198,7 +199,7 @@ def test_a_wrong_recursion_into_branches() -> None:
 
 
 def test_a_wrong_collective() -> None:
-    """A sum over members that is their mean."""
+    """A sum over batch elements that is their mean."""
 
     def wrong(handler: Any, op: PSum, values: Any, axes: Any) -> Any:
         y, axis = original(handler, op, values, axes)

@@ -101,7 +101,7 @@ def test_running_logsumexp() -> None:
     np.testing.assert_allclose(effx.grad(lambda y: lax.cumlogsumexp(y)[2])(y), [*s, 0], rtol=1e-5)
 
 
-def test_places_of_extremes() -> None:
+def test_indices_of_extremes() -> None:
     x = np.array([[1.0, np.nan, 3.0], [2.0, 2.0, 0.0]], np.float32)
     assert lax.argmax(x, 1, "int8").tolist() == [1, 0]
     assert lax.argmax(x, 1, "int8").dtype == np.int8
@@ -159,11 +159,11 @@ def test_sort_of_special_floats() -> None:
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_top_k(axis: int) -> None:
     x = RNG.integers(0, 5, (6, 7)).astype(np.float32)
-    values, places = lax.top_k(x, 3, axis=axis)
+    values, indices = lax.top_k(x, 3, axis=axis)
     order = np.argsort(-x, axis, kind="stable").take(range(3), axis)
-    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(indices, order)
     np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis))
-    assert places.dtype == np.int32
+    assert indices.dtype == np.int32
     special = np.array([1.0, np.nan, np.inf, 1.0], np.float32)
     assert lax.top_k(special, 4)[1].tolist() == [1, 2, 0, 3]
     assert lax.top_k(special, 0)[0].shape == (0,)
@@ -173,10 +173,10 @@ def test_top_k(axis: int) -> None:
     assert ct.tolist() == [1.0, 0.0, 10.0]
 
 
-def test_sums_over_members() -> None:
+def test_sums_over_replicas() -> None:
     x: Any = np.arange(3.0, dtype=np.float32)
 
-    def member(x: Array) -> dict[str, Any]:
+    def replica(x: Array) -> dict[str, Any]:
         return {
             "sum": lax.psum(x, "i"),
             "tree": lax.psum((x, {"a": x > 0}), "i"),
@@ -184,19 +184,19 @@ def test_sums_over_members() -> None:
             "mean": lax.pmean(x, "i"),
             "whole": lax.pmean(lax.convert_element_type(x, int), "i"),
             "extremes": (lax.pmax(x, "i"), lax.pmin(x, "i")),
-            "place": lax.axis_index("i"),
+            "index": lax.axis_index("i"),
             "size": lax.axis_size("i"),
             "all": lax.all_gather(x, "i"),
         }
 
-    found = effx.vmap(member, axis_name="i")(x)
+    found = effx.vmap(replica, axis_name="i")(x)
     assert found["sum"].tolist() == [3, 3, 3]
     assert found["tree"][1]["a"].tolist() == [2, 2, 2]
     assert found["constant"].tolist() == [6, 6, 6]
     assert found["mean"].tolist() == found["whole"].tolist() == [1, 1, 1]
     assert found["whole"].dtype == np.float32
     assert [y.tolist() for y in found["extremes"]] == [[2, 2, 2], [0, 0, 0]]
-    assert found["place"].tolist() == [0, 1, 2]
+    assert found["index"].tolist() == [0, 1, 2]
     assert found["size"].tolist() == [3, 3, 3]
     assert found["all"].tolist() == [[0, 1, 2]] * 3
 
@@ -219,7 +219,7 @@ def test_several_axes() -> None:
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("tiled", [False, True])
 def test_all_gather(axis: int, tiled: bool) -> None:
-    x = X[:, :2]  # two members of shape (2, 4)
+    x = X[:, :2]  # two replicas of shape (2, 4)
     found = effx.vmap(lambda x: lax.all_gather(x, "i", axis=axis, tiled=tiled), axis_name="i")(x)
     want = np.concatenate(list(x), axis) if tiled else np.stack(list(x), axis)
     np.testing.assert_array_equal(found, np.stack([want] * 2))

@@ -18,11 +18,11 @@ from effx.dtypes import bfloat16
 N = 4
 GROUPS = [[0, 2], [3, 1]]
 Data = np.ndarray[Any, Any]
-Member = Callable[[Any], Any]
+Replica = Callable[[Any], Any]
 
 
 def by_group(reduce: Callable[[Data], Data]) -> Callable[[Data], Data]:
-    """Applies a reference to each group's members."""
+    """Applies a reference to each group's replicas."""
 
     def whole(x: Data) -> Data:
         parts = {i: part for g in GROUPS for i, part in zip(g, reduce(x[np.array(g)]), strict=True)}
@@ -41,8 +41,8 @@ def everywhere(y: Data) -> Data:
     return np.stack([y] * N)
 
 
-# (name, what a member does, what all members do on [member, 4, 8], whether it is linear)
-CASES: list[tuple[str, Member, Callable[[Data], Data], bool]] = [
+# (name, what a replica does, what all replicas do on [replica, 4, 8], whether it is linear)
+CASES: list[tuple[str, Replica, Callable[[Data], Data], bool]] = [
     ("psum", lambda x: lax.psum(x, "i"), lambda x: everywhere(x.sum(0)), True),
     ("pmean", lambda x: lax.pmean(x, "i"), lambda x: everywhere(x.mean(0)), True),
     ("pmax", lambda x: lax.pmax(x, "i"), lambda x: everywhere(x.max(0)), False),
@@ -132,45 +132,45 @@ RNG = np.random.default_rng(0)
 WHOLE = RNG.integers(-5, 6, (N, N, 8)).astype(np.float32)
 
 
-@pytest.mark.parametrize(("name", "member", "reference", "linear"), CASES, ids=IDS)
+@pytest.mark.parametrize(("name", "replica", "reference", "linear"), CASES, ids=IDS)
 def test_vmap_does_what_numpy_says(
-    name: str, member: Member, reference: Callable[[Data], Data], linear: bool
+    name: str, replica: Replica, reference: Callable[[Data], Data], linear: bool
 ) -> None:
-    """Each member gets what the definition gives it."""
-    y = effx.vmap(member, axis_name="i")(WHOLE)
+    """Each replica gets what the definition gives it."""
+    y = effx.vmap(replica, axis_name="i")(WHOLE)
     np.testing.assert_allclose(np.asarray(y), reference(WHOLE), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "member", "reference", "linear"), CASES, ids=IDS)
+@pytest.mark.parametrize(("name", "replica", "reference", "linear"), CASES, ids=IDS)
 def test_pmap_does_what_vmap_does(
-    name: str, member: Member, reference: Callable[[Data], Data], linear: bool
+    name: str, replica: Replica, reference: Callable[[Data], Data], linear: bool
 ) -> None:
     """Replicas on devices of their own get the same, with a batch axis inside as well."""
-    y = effx.pmap(member, axis_name="i")(WHOLE)
+    y = effx.pmap(replica, axis_name="i")(WHOLE)
     assert len(y.devices()) == N
     np.testing.assert_allclose(np.asarray(y), reference(WHOLE), rtol=1e-6)
     batch = np.stack([WHOLE, WHOLE[::-1], 2 * WHOLE])
-    both = effx.vmap(effx.pmap(member, axis_name="i"), in_axes=1, out_axes=2)(np.moveaxis(batch, 0, 1))
+    both = effx.vmap(effx.pmap(replica, axis_name="i"), in_axes=1, out_axes=2)(np.moveaxis(batch, 0, 1))
     np.testing.assert_allclose(np.moveaxis(np.asarray(both), 2, 0), [reference(b) for b in batch], rtol=1e-6)
 
 
 @pytest.mark.parametrize("transform", [effx.vmap, effx.pmap], ids=["vmap", "pmap"])
 @pytest.mark.parametrize(
-    ("name", "member", "reference", "linear"), [c for c in CASES if c[3]], ids=[c[0] for c in CASES if c[3]]
+    ("name", "replica", "reference", "linear"), [c for c in CASES if c[3]], ids=[c[0] for c in CASES if c[3]]
 )
 def test_transposes_are_adjoint(
-    name: str, member: Member, reference: Callable[[Data], Data], linear: bool, transform: Any
+    name: str, replica: Replica, reference: Callable[[Data], Data], linear: bool, transform: Any
 ) -> None:
-    """<C x, y> = <x, C^T y>, where the products are summed over the members; on either side of the map."""
+    """<C x, y> = <x, C^T y>, where the products are summed over the replicas; on either side of the map."""
     y = RNG.integers(-5, 6, reference(WHOLE).shape).astype(np.float32)
     want = np.vdot(reference(WHOLE), y)
 
     def back(x: Any, ct: Any) -> Any:
-        return effx.vjp(member, x)[1](ct)[0]
+        return effx.vjp(replica, x)[1](ct)[0]
 
     inside = transform(back, axis_name="i")(WHOLE, y)
     np.testing.assert_allclose(np.vdot(WHOLE, np.asarray(inside)), want, rtol=1e-5)
-    (outside,) = effx.vjp(transform(member, axis_name="i"), WHOLE)[1](y)
+    (outside,) = effx.vjp(transform(replica, axis_name="i"), WHOLE)[1](y)
     np.testing.assert_allclose(np.asarray(outside), np.asarray(inside), rtol=1e-5)
 
 
@@ -181,15 +181,15 @@ def test_dtypes(dtype: Any) -> None:
     """Collectives keep dtypes, and pmap computes what vmap does in each of them."""
     x = np.abs(WHOLE).astype(dtype)
 
-    def member(a: Any) -> Any:
+    def replica(a: Any) -> Any:
         moved = (lax.ppermute(a, "i", [(0, 1)]), lax.all_gather(a, "i"), lax.all_to_all(a, "i", 0, 0))
         added = (lax.psum(a, "i"), lax.psum_scatter(a, "i"))
         if np.dtype(dtype).kind == "c":
             return moved, added
         return moved, added, (lax.pmax(a, "i"), lax.pmin(a, "i"))
 
-    got = effx.pmap(member, axis_name="i")(x)
-    want = effx.vmap(member, axis_name="i")(x)
+    got = effx.pmap(replica, axis_name="i")(x)
+    want = effx.vmap(replica, axis_name="i")(x)
     for g, w in zip(effx.tree.leaves(got), effx.tree.leaves(want), strict=True):
         assert g.dtype == w.dtype
         np.testing.assert_allclose(np.asarray(g, np.complex64), np.asarray(w, np.complex64), rtol=1e-2)
@@ -197,7 +197,7 @@ def test_dtypes(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, bfloat16], ids=str)
 def test_extremes_keep_nan(dtype: Any) -> None:
-    """One member's NaN is everyone's, and infinities and zeros of either sign are compared as numbers."""
+    """One replica's NaN is everyone's, and infinities and zeros of either sign are compared as numbers."""
     x = np.array([[1, np.nan, np.inf, -0.0], [2, 0, -np.inf, -1], [np.nan, 1, 5, -2], [0, 2, 3, -3]]).astype(
         dtype
     )
@@ -207,7 +207,7 @@ def test_extremes_keep_nan(dtype: Any) -> None:
         np.testing.assert_array_equal(np.asarray(got, np.float32), np.asarray(want, np.float32))
 
 
-SEVERAL: list[tuple[str, Member]] = [
+SEVERAL: list[tuple[str, Replica]] = [
     ("psum", lambda x: lax.psum(x, ("r", "c"))),
     ("pmean", lambda x: lax.pmean(x, ("c", "r"))),
     ("pmax", lambda x: lax.pmax(x, ("r", "c"))),
@@ -224,22 +224,22 @@ SEVERAL: list[tuple[str, Member]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "member"), SEVERAL, ids=[c[0] for c in SEVERAL])
-def test_several_names_are_one_axis(name: str, member: Member) -> None:
-    """Two nested axes, the last name fastest, do what one axis of as many members does."""
+@pytest.mark.parametrize(("name", "replica"), SEVERAL, ids=[c[0] for c in SEVERAL])
+def test_several_names_are_one_axis(name: str, replica: Replica) -> None:
+    """Two nested axes, the last name fastest, do what one axis of as many replicas does."""
     x = RNG.integers(-5, 6, (8, 8, 3)).astype(np.float32)
     grid = x.reshape(4, 2, 8, 3)
-    nested = effx.vmap(effx.vmap(member, axis_name="c"), axis_name="r")(grid)
-    parallel = effx.pmap(effx.pmap(member, axis_name="c"), axis_name="r")(grid)
-    mixed = effx.pmap(effx.vmap(member, axis_name="c"), axis_name="r")(grid)
+    nested = effx.vmap(effx.vmap(replica, axis_name="c"), axis_name="r")(grid)
+    parallel = effx.pmap(effx.pmap(replica, axis_name="c"), axis_name="r")(grid)
+    mixed = effx.pmap(effx.vmap(replica, axis_name="c"), axis_name="r")(grid)
     np.testing.assert_allclose(np.asarray(parallel), np.asarray(nested), rtol=1e-6)
     np.testing.assert_allclose(np.asarray(mixed), np.asarray(nested), rtol=1e-6)
 
 
 def test_order_of_names() -> None:
     """The last name runs fastest."""
-    member = lambda x: lax.axis_index(("r", "c"))  # noqa: E731
-    got = effx.vmap(effx.vmap(member, axis_name="c"), axis_name="r")(np.zeros((3, 2)))
+    replica = lambda x: lax.axis_index(("r", "c"))  # noqa: E731
+    got = effx.vmap(effx.vmap(replica, axis_name="c"), axis_name="r")(np.zeros((3, 2)))
     np.testing.assert_array_equal(np.asarray(got), np.arange(6).reshape(3, 2))
 
 
@@ -247,20 +247,20 @@ def test_order_of_names() -> None:
 def test_numbers_are_the_same_for_all(transform: Any) -> None:
     """A bare number gives a number at once, so that the axis size is known to Python."""
 
-    def member(x: Any) -> Any:
+    def replica(x: Any) -> Any:
         assert lax.psum(1, "i") == N
         assert type(lax.psum(1, "i")) is int
         assert lax.psum(1, "i", axis_index_groups=GROUPS) == 2
         assert lax.axis_size("i") == N
         return lax.psum((x, {"b": x > 2}, 2.0), "i")
 
-    total, counted, number = transform(member, axis_name="i", out_axes=(0, 0, None))(np.arange(4))
+    total, counted, number = transform(replica, axis_name="i", out_axes=(0, 0, None))(np.arange(4))
     np.testing.assert_array_equal(np.asarray(total), [6] * N)
     np.testing.assert_array_equal(np.asarray(counted["b"]), [1] * N)
     assert float(number) == 8.0
 
 
-ERRORS: list[tuple[Member, type[Exception], str]] = [
+ERRORS: list[tuple[Replica, type[Exception], str]] = [
     (
         lambda x: lax.psum(x, "j"),
         effx.errors.AxisNameError,
@@ -313,10 +313,10 @@ ERRORS: list[tuple[Member, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("member", "kind", "text"), ERRORS, ids=[e[2][:30] for e in ERRORS])
+@pytest.mark.parametrize(("replica", "kind", "text"), ERRORS, ids=[e[2][:30] for e in ERRORS])
 @pytest.mark.parametrize("transform", [effx.vmap, effx.pmap], ids=["vmap", "pmap"])
-def test_errors(member: Member, kind: type[Exception], text: str, transform: Any) -> None:
+def test_errors(replica: Replica, kind: type[Exception], text: str, transform: Any) -> None:
     """What is wrong is said in the same words under either map."""
     with pytest.raises(kind) as caught:
-        transform(member, axis_name="i")(WHOLE)
+        transform(replica, axis_name="i")(WHOLE)
     assert str(caught.value).splitlines()[0] == text

@@ -85,34 +85,34 @@ def test_pad(config: list[tuple[int, int, int]], reference: list[int]) -> None:
 def test_blocks_at_computed_starts(start: int) -> None:
     """A negative start counts from the end, then the start is bounded so that the block fits."""
     x = X[0]
-    place = min(max(start + 4 if start < 0 else start, 0), 2)
+    clamped = min(max(start + 4 if start < 0 else start, 0), 2)
     for given in (start, np.int8(start), effx.device_put(np.int32(start))):
-        same(lax.dynamic_slice_in_dim(x, given, 2, 1), x[:, place : place + 2])
-        same(lax.dynamic_slice(x, (0, given), (3, 2)), x[:, place : place + 2])
-    same(lax.dynamic_slice(x, effx.device_put(np.array([0, start])), (3, 2)), x[:, place : place + 2])
-    same(effx.jit(lambda i: lax.dynamic_slice_in_dim(x, i, 2, -1))(start), x[:, place : place + 2])
+        same(lax.dynamic_slice_in_dim(x, given, 2, 1), x[:, clamped : clamped + 2])
+        same(lax.dynamic_slice(x, (0, given), (3, 2)), x[:, clamped : clamped + 2])
+    same(lax.dynamic_slice(x, effx.device_put(np.array([0, start])), (3, 2)), x[:, clamped : clamped + 2])
+    same(effx.jit(lambda i: lax.dynamic_slice_in_dim(x, i, 2, -1))(start), x[:, clamped : clamped + 2])
     plain = min(max(start, 0), 2)
     same(lax.dynamic_slice_in_dim(x, start, 2, 1, allow_negative_indices=False), x[:, plain : plain + 2])
     want = x.copy()
-    want[:, place : place + 2] = 7
+    want[:, clamped : clamped + 2] = 7
     same(lax.dynamic_update_slice_in_dim(x, np.full((3, 2), 7, np.float32), start, 1), want)
     same(lax.dynamic_update_slice(x, np.full((3, 2), 7, np.float32), (0, start)), want)
 
 
 @pytest.mark.parametrize("index", [0, 3, -1, 5])
 def test_single_places(index: int) -> None:
-    x, place = X[0], min(index % 4 if index < 0 else index, 3)
-    same(lax.dynamic_index_in_dim(x, index, 1), x[:, place : place + 1])
-    same(lax.dynamic_index_in_dim(x, np.uint8(index % 256), 1, keepdims=False), x[:, place])
+    x, clamped = X[0], min(index % 4 if index < 0 else index, 3)
+    same(lax.dynamic_index_in_dim(x, index, 1), x[:, clamped : clamped + 1])
+    same(lax.dynamic_index_in_dim(x, np.uint8(index % 256), 1, keepdims=False), x[:, clamped])
     want = x.copy()
-    want[:, place] = [1, 2, 3]
+    want[:, clamped] = [1, 2, 3]
     row = np.array([1, 2, 3], np.float32)
     same(lax.dynamic_update_index_in_dim(x, row, index, 1), want)
     same(lax.dynamic_update_index_in_dim(x, row[:, None], index, -1), want)
-    want[:, place] = 5
+    want[:, clamped] = 5
     same(
         lax.dynamic_update_index_in_dim(np.arange(4), 9, index, 0),
-        np.where(np.arange(4) == place, 9, np.arange(4)),
+        np.where(np.arange(4) == clamped, 9, np.arange(4)),
     )
 
 
@@ -149,12 +149,12 @@ def test_gather_of_rows_and_windows() -> None:
 
 
 def test_gather_with_batches() -> None:
-    places = np.array([[[1], [3]], [[0], [2]], [[3], [3]]])
+    indices = np.array([[[1], [3]], [[0], [2]], [[3], [3]]])
     numbers = lax.GatherDimensionNumbers((), (1,), (1,), (0,), (0,))
-    found = lax.gather(X[0], places, numbers, (1, 1), mode="fill")
-    same(found, np.take_along_axis(X[0], places[..., 0], 1))
-    batched = effx.vmap(lambda x, i: lax.gather(x, i, POINT, (1,)))(X[0], places)
-    same(batched, np.take_along_axis(X[0], places[..., 0], 1))
+    found = lax.gather(X[0], indices, numbers, (1, 1), mode="fill")
+    same(found, np.take_along_axis(X[0], indices[..., 0], 1))
+    batched = effx.vmap(lambda x, i: lax.gather(x, i, POINT, (1,)))(X[0], indices)
+    same(batched, np.take_along_axis(X[0], indices[..., 0], 1))
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_gather_with_batches() -> None:
     ],
 )
 def test_scatter(name: str, at: list[int], want: list[float]) -> None:
-    """Updates out of range are dropped, or with "clip" put at the nearest place."""
+    """Updates out of range are dropped, or with "clip" put at the nearest index."""
     f = getattr(lax, name)
     x, updates = np.array([1.0, 2.0, 3.0], np.float32), np.array([9.0, 8.0], np.float32)
     numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
-    places = np.array(at)[:, None]
-    same(f(x, places, updates, numbers), want)
-    same(f(x, places.astype(np.uint8), updates, numbers, mode="drop"), want)
-    same(effx.jit(lambda x, u: f(x, places, u, numbers))(x, updates), want)
+    indices = np.array(at)[:, None]
+    same(f(x, indices, updates, numbers), want)
+    same(f(x, indices.astype(np.uint8), updates, numbers, mode="drop"), want)
+    same(effx.jit(lambda x, u: f(x, indices, u, numbers))(x, updates), want)
     outside = np.array([[5], [-1]])
     same(f(x, outside, updates, numbers), x)
     near = f(x, np.array([[2], [0]]), updates, numbers)
@@ -196,13 +196,13 @@ def test_scatter_of_windows() -> None:
 
 def test_derivatives_of_gather_and_scatter() -> None:
     """Each is the other's transpose."""
-    x, places = np.arange(4.0, dtype=np.float32), np.array([[1], [1], [3]])
+    x, indices = np.arange(4.0, dtype=np.float32), np.array([[1], [1], [3]])
     weights = np.array([1.0, 10.0, 100.0], np.float32)
-    ct = effx.grad(lambda x: (lax.gather(x, places, POINT, (1,)) * weights).sum())(x)
+    ct = effx.grad(lambda x: (lax.gather(x, indices, POINT, (1,)) * weights).sum())(x)
     same(ct, [0, 11, 0, 100])
     numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
     coefficients = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
-    ct = effx.grad(lambda u: (lax.scatter_add(x, places, u, numbers) * coefficients).sum())(weights)
+    ct = effx.grad(lambda u: (lax.scatter_add(x, indices, u, numbers) * coefficients).sum())(weights)
     same(ct, [2, 2, 4])
 
 

@@ -217,7 +217,7 @@ def test_powers_of_zero() -> None:
 
 
 def test_the_first_of_many() -> None:
-    """In a long loop, forward or backward, the first turn that fails counts; so does the first member of a batch outside."""
+    """In a long loop, forward or backward, the first iteration that fails counts, as the first element of a batch does."""
 
     def step(c: Any, v: Any) -> Any:
         check(v < 2.5, "{} is too much", v)
@@ -228,10 +228,10 @@ def test_the_first_of_many() -> None:
         assert (f(enp.arange(1000.0))[0].get() or "").startswith(f"{first} is too much at")
     rows = effx.vmap(effx.vmap(checkify(log)))(enp.array([[1.0, 2.0], [-1.0, 3.0]]))[0]
     assert (rows.get() or "").endswith("(batch element 2)")
-    members = effx.vmap(checkify(lambda x: lax.cond(x > 2, log, lambda y: y, x - 2.0)))(
+    elements = effx.vmap(checkify(lambda x: lax.cond(x > 2, log, lambda y: y, x - 2.0)))(
         enp.array([1.0, 3.0])
     )[0]
-    assert members.get() is None
+    assert elements.get() is None
 
 
 def test_handlers_of_handlers() -> None:

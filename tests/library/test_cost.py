@@ -70,8 +70,8 @@ def test_trip_counts() -> None:
     loop = lambda x: lax.while_loop(lambda c: c[0] < 1.0, lambda c: c * 2.0, x)  # noqa: E731
     assert cost(loop, iterations=7)(x).flops - cost(loop, iterations=6)(x).flops == 10 + 1
     assert cost(loop)(x).unbounded
-    members = cost(effx.pmap(enp.sin))(spec(8, 10))
-    assert members.flops == 80
+    replicas = cost(effx.pmap(enp.sin))(spec(8, 10))
+    assert replicas.flops == 80
 
 
 def test_gradients_cost() -> None:

@@ -286,7 +286,7 @@ def test_conversions() -> None:
     assert ends(bounds(lambda x: (x > 0).astype(float), interval(-1.0, 1.0))) == (0.0, 1.0)
 
 
-# Matrix products, reductions, places
+# Matrix products, reductions, indices
 
 X = (f4([[-1, 0.5, 1], [0, -2, 1]]), f4([[2, 1, 1], [1, -1, 3]]))
 
@@ -369,10 +369,10 @@ def test_sums_know_their_rounding() -> None:
 
 @pytest.mark.usefixtures("on_numpy")
 def test_places() -> None:
-    """Where a place is not known, any element may stand there."""
+    """Where an index is not known, any element may stand there."""
     x = interval([0.0, 2.0, 5.0], [1.0, 6.0, 5.5])
-    place = bounds(enp.argmax, x)
-    assert ends(place) == (1, 2)
+    index = bounds(enp.argmax, x)
+    assert ends(index) == (1, 2)
     assert ends(bounds(enp.argmin, x)) == (0, 0)
     picked = bounds(lambda x: x[enp.argmax(x)], x)
     assert ends(picked) == (0.0, 6.0)
@@ -392,15 +392,15 @@ def test_places() -> None:
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.usefixtures("on_numpy")
 def test_updates(method: str, known: bool) -> None:
-    """Scattered updates at places that are known, twice the same, and that are not known."""
+    """Scattered updates at indices that are known, twice the same, and that are not known."""
     a, b = f4([-1, 2, 5, 1]), f4([1, 6, 5.5, 1])
     u, v = f4([-1, 3]), f4([2, 4])
-    places = interval([1, 1], [1, 1] if known else [2, 3], np.int32)
+    indices = interval([1, 1], [1, 1] if known else [2, 3], np.int32)
 
     def function(x: Any, i: Any, u: Any) -> Any:
         return getattr(x.at[i], method)(u)
 
-    index = places.low if known else places
+    index = indices.low if known else indices
     found = bounds(function, interval(a, b), index, interval(u, v))
     rng = np.random.default_rng(1)
     for _ in range(40):
@@ -412,7 +412,7 @@ def test_updates(method: str, known: bool) -> None:
 
 @pytest.mark.usefixtures("on_numpy")
 def test_block_updates() -> None:
-    """A block whose place is not known may stand anywhere."""
+    """A block whose start is not known may be anywhere."""
     x, block = interval([0.0, 1.0, 2.0], [0.5, 1.0, 2.0]), interval([7.0], [8.0])
     known = bounds(lambda x, u: lax.dynamic_update_slice(x, u, (1,)), x, block)
     assert [v.tolist() for v in ends(known)] == [[0.0, 7.0, 2.0], [0.5, 8.0, 2.0]]
@@ -500,13 +500,13 @@ def test_batches_of_bounds() -> None:
         np.testing.assert_allclose(np.asarray(batch.high[i]), np.asarray(one.high), rtol=1e-5)
 
 
-@pytest.mark.parametrize("place", ["low", "high"])
-def test_derivatives_of_bounds(place: str) -> None:
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_derivatives_of_bounds(end: str) -> None:
     """The gradient of a bound by the ends of the interval is its slope."""
 
     def bound(ends: Any) -> Any:
         found = bounds(lambda x: scanned(x * 1.5, 0.7)[0] * enp.exp(x[0]), Interval(ends[0], ends[1]))
-        return getattr(found, place)
+        return getattr(found, end)
 
     with effx.enable_x64(True):
         at = np.stack([LOW, HIGH]).astype("f8")
@@ -567,7 +567,7 @@ UNDECIDED: dict[str, tuple[Any, Any, Any, tuple[float, float]]] = {
 
 @pytest.mark.parametrize("name", UNDECIDED)
 def test_undecided_loops(name: str) -> None:
-    """A loop that goes on for some points and ends for others gives what any number of turns gives."""
+    """A loop that goes on for some points and ends for others gives what any number of iterations gives."""
     f, low, high, widest = UNDECIDED[name]
     dtype = np.int32 if isinstance(low, int) else np.float32
     found = bounds(f, interval(low, high, dtype))
@@ -587,14 +587,14 @@ def test_rules_of_users_stay_with_the_function() -> None:
     assert ends(bounds(_doubled, interval(1.0, 2.0)))[1] == pytest.approx(4.0)
 
 
-def test_parallel_members() -> None:
-    """Collectives: sums and extremes over members."""
+def test_parallel_replicas() -> None:
+    """Collectives: sums and extremes over replicas."""
     lows, highs = f4([0.0, 1.0]), f4([0.5, 3.0])
 
-    def member(a: Any, b: Any) -> Any:
+    def replica(a: Any, b: Any) -> Any:
         return bounds(lambda x: (lax.psum(x, "i"), lax.pmax(x, "i")), Interval(a, b))
 
-    total, most = effx.pmap(member, axis_name="i")(lows, highs)
+    total, most = effx.pmap(replica, axis_name="i")(lows, highs)
     np.testing.assert_allclose([float(total.low[0]), float(total.high[1])], [1.0, 3.5], rtol=1e-5)
     assert (float(most.low[0]), float(most.high[0])) == (1.0, 3.0)
     outside = bounds(
@@ -685,7 +685,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "root": lambda x, y: enp.sqrt(enp.abs(x) + 0.1) * enp.cos(y),
     "max": lambda x, y: enp.maximum(x, y) - enp.minimum(y, 0.3),
     "where": lambda x, y: enp.where(x > y, x * 0.5, y - 1.0),
-    "turn": lambda x, y: enp.arctan2(x, y),
+    "angle": lambda x, y: enp.arctan2(x, y),
     "sum": lambda x, y: enp.sum(x) + y * 0.1,
     "prod": lambda x, y: enp.prod(enp.tanh(x)) + y,
     "sort": lambda x, y: enp.sort(x)[::-1] + enp.roll(y, 1),

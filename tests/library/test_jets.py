@@ -198,18 +198,18 @@ def test_transformations_outside(program: Function) -> None:
             np.testing.assert_allclose(float(slope[i]), difference, rtol=1e-6, atol=1e-8)
 
 
-def test_parallel_members() -> None:
-    """Inside of pmap and around it, sums over members included."""
+def test_parallel_replicas() -> None:
+    """Inside of pmap and around it, sums over replicas included."""
 
     def shared(x: Any) -> Any:
         return enp.sin(x) * lax.psum(x, "i")
 
-    def member(x: Any) -> Any:
+    def replica(x: Any) -> Any:
         return jet(shared, (x,), ([enp.ones_like(x)],))[1][0]
 
     x = f4([0.5, 1.5])
     want = np.cos(x) * 2.0 + np.sin(x) * 2.0  # cos(x) (x1 + x2) + sin(x) (1 + 1)
-    np.testing.assert_allclose(np.asarray(effx.pmap(member, axis_name="i")(x)), want, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(effx.pmap(replica, axis_name="i")(x)), want, rtol=1e-5)
     outside = jet(effx.pmap(shared, axis_name="i"), (x,), ([enp.ones(2)],))
     np.testing.assert_allclose(np.asarray(outside[1][0]), want, rtol=1e-5)
 

@@ -191,12 +191,12 @@ def test_harmonic_functions() -> None:
         assert float(laplacian(lambda p: enp.sum(p * p))(space)[1]) == 6.0
 
 
-def test_parallel_members() -> None:
-    """Inside of pmap and around it, sums over members included."""
+def test_parallel_replicas() -> None:
+    """Inside of pmap and around it, sums over replicas included."""
     x = f4([0.5, 1.5])
     f = lambda v: enp.sin(v) * lax.psum(v, "i")  # noqa: E731
     inside = effx.pmap(lambda v: laplacian(f)(v)[1], axis_name="i")(x)
-    # A member's derivatives are by its own element, but the sum counts each: -sin(x) (x1 + x2) + 2 cos(x) 2.
+    # A replica's derivatives are by its own element, but the sum counts each: -sin(x) (x1 + x2) + 2 cos(x) 2.
     np.testing.assert_allclose(np.asarray(inside), -np.sin(x) * 2.0 + 4.0 * np.cos(x), rtol=1e-5)
     outside = laplacian(effx.pmap(f, axis_name="i"))(x)[1]
     np.testing.assert_allclose(np.asarray(outside), -np.sin(x) * 2.0 + 2.0 * np.cos(x), rtol=1e-5)

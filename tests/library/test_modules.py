@@ -42,7 +42,7 @@ def parse(path: Path) -> ast.Module:
 
 
 def named(tree: ast.Module) -> Iterator[str]:
-    """Names that a module uses or defines in any place."""
+    """Names that a module uses or defines anywhere."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):

@@ -83,7 +83,7 @@ def test_gradients() -> None:
 
 
 def test_sharing() -> None:
-    """A name asked for twice in one program is one parameter; under vmap members share it."""
+    """A name asked for twice in one program is one parameter; under vmap batch elements share it."""
 
     def f(x: Any) -> Any:
         return linear(linear(x, 2), 2)
@@ -121,7 +121,7 @@ def one(x: Any) -> Any:
 
 
 def test_under_everything() -> None:
-    """Parameters are asked for in a checkpoint, nested loops, a gradient and, when applied, by members of a pmap."""
+    """Parameters are asked for in a checkpoint, nested loops, a gradient and, when applied, by replicas of a pmap."""
     w = {"w": enp.array([1.0, 2.0])}
     assert float(effx.grad(transform(effx.checkpoint(one)).apply, argnums=1)(w, 2.0)) == 3.0
     assert float(transform(effx.grad(one)).apply(w, 2.0)) == 3.0

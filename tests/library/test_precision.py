@@ -336,7 +336,7 @@ def test_autocast_leaves_what_is_narrow_or_computes_nothing() -> None:
 
 
 def test_ranges_of_all_turns() -> None:
-    """While loops, functions called twice, members in and around: ranges are those of everything that was seen."""
+    """While loops, functions called twice, batches in and around: ranges are those of everything that was seen."""
     shrink: Model = lambda x: x @ (enp.eye(8) * 0.1)  # noqa: E731
     loop: Model = lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, shrink(c[1])), (0, x))[1]  # noqa: E731
     jitted = effx.jit(shrink)
@@ -351,7 +351,7 @@ def test_ranges_of_all_turns() -> None:
     rows = effx.vmap(calibrate(loop))(enp.asarray(X[:, None]))[0]
     low = rows[min(rows)].low
     np.testing.assert_allclose(low, [min(r.min(), (0.01 * r).min()) for r in X], rtol=1e-5)
-    quantized = fake_quantize(loop, rows, 16)(enp.asarray(X))  # of all members together
+    quantized = fake_quantize(loop, rows, 16)(enp.asarray(X))  # of all batch elements together
     np.testing.assert_allclose(quantized, loop(enp.asarray(X)), atol=1e-4)
 
 
@@ -377,7 +377,7 @@ def test_empty_and_unseen_ranges() -> None:
 
 
 def test_remat_saves_memory() -> None:
-    """In a loop whose body is rematerialised, what a turn keeps is what was asked for."""
+    """In a loop whose body is rematerialised, what an iteration keeps is what was asked for."""
     x, w = enp.ones((256, 16)), enp.eye(16)
 
     def used(wrap: Any) -> int:

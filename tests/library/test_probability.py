@@ -346,8 +346,8 @@ def test_given_values_come_before_draws() -> None:
     assert effx.jit(substitute(loop, {"x": enp.arange(3.0)}))().tolist() == [0.0, 1.0, 2.0]
 
 
-def test_members_of_pmap() -> None:
-    """Inside of a pmap each member is a run of its own; outside of one, members draw apart and their densities add up."""
+def test_replicas_of_pmap() -> None:
+    """Inside of a pmap each replica is a run of its own; outside of one, replicas draw apart and their densities add up."""
     draw = lambda k: seed(lambda: sample("x", Normal()), k)()  # noqa: E731
     keys = effx.random.split(KEY, 4)
     np.testing.assert_allclose(effx.pmap(draw)(keys), effx.vmap(draw)(keys), rtol=1e-6)

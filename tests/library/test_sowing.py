@@ -89,8 +89,8 @@ def test_trees_dtypes_and_tags() -> None:
     assert (float(inner), set(b), set(a)) == (4.0, {"other"}, {"tree"})
 
 
-def test_members() -> None:
-    """vmap inside and outside, and pmap: one row for each member."""
+def test_batch_elements() -> None:
+    """vmap inside and outside, and pmap: one row for each element."""
     xs = enp.array([0.5, 0.7])
     rows = np.array([by_hand(0.5), by_hand(0.7)])
     np.testing.assert_allclose(effx.vmap(reap(scanned, "t"))(xs)[1]["c"], rows, rtol=1e-5)
@@ -100,7 +100,7 @@ def test_members() -> None:
 
 
 def test_while_and_branches() -> None:
-    """A while loop gives its last turn, a branch not taken zeros."""
+    """A while loop gives its last iteration, a branch not taken zeros."""
 
     def f(x: Any) -> Any:
         y = lax.while_loop(lambda c: c < 10, lambda c: sow(c * 2, tag="t", name="w"), x)
@@ -179,15 +179,15 @@ def test_errors() -> None:
         plant(three, "t", {"c": (1.0, 2.0)})(1.0)
 
 
-def member(x: Any) -> Any:
+def element(x: Any) -> Any:
     return sow(x * 2, tag="t", name="x") + 1
 
 
-def test_plant_in_members() -> None:
+def test_plant_in_batch_elements() -> None:
     """Replicas of a vmap inside take their rows; those of a pmap are all given the same."""
     xs = enp.arange(3.0)
-    assert plant(effx.vmap(member), "t", {"x": enp.array([5.0, 6.0, 7.0])})(xs).tolist() == [6.0, 7.0, 8.0]
-    assert plant(effx.pmap(member), "t", {"x": 5.0})(xs).tolist() == [6.0, 6.0, 6.0]
+    assert plant(effx.vmap(element), "t", {"x": enp.array([5.0, 6.0, 7.0])})(xs).tolist() == [6.0, 7.0, 8.0]
+    assert plant(effx.pmap(element), "t", {"x": 5.0})(xs).tolist() == [6.0, 6.0, 6.0]
 
 
 def test_loops_of_any_kind() -> None:
@@ -226,7 +226,7 @@ def test_wrong_arguments() -> None:
         (1j, 2.0, r"c64\[\]~, which"),
     ):
         with pytest.raises(DTypeError, match=r"^plant: the value for 'x' is " + text):
-            plant(member, "t", {"x": value})(x)
+            plant(element, "t", {"x": value})(x)
     short = checkify(plant(scanned, "t", {"c": enp.array([1.0, 2.0])}), errors="user")(0.5)[0].get()
     assert (short or "").startswith("plant: visit 3 of 'c', which has 2 rows at test_sowing.py:")
     assert checkify(plant(scanned, "t", {"c": enp.ones(3)}), errors="user")(0.5)[0].get() is None

@@ -188,7 +188,7 @@ def test_programs(program: Function) -> None:
 
 
 def test_a_loop_that_values_end() -> None:
-    """Any number of turns: each element depends on all before it, by a fix-point."""
+    """Any number of iterations: each element depends on all before it, by a fix-point."""
     assert np.array_equal(jacobian_sparsity(looped, np.ones(5, "f4")), np.tril(np.ones((5, 5), bool)))
 
 

@@ -1,4 +1,4 @@
-"""Stepping: every operation runs on NumPy in turn, and a debugger can stop at it.
+"""Stepping: every operation runs on NumPy by itself, and a debugger can stop at it.
 
 Never: opens a real debugger.
 """

@@ -82,7 +82,7 @@ RESULTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float | list[float
     "product of nothing": (lambda a: enp.prod(a[:0]), (ROW,), 1.0, "1"),
     "whole part": (lambda a: a // a[0] + a % a[0] / a[0], (ROW,), [1.0, 2.0, 4.0], "1"),
     "angle": (lambda a: enp.arctan2(a, a), (M,), np.pi / 4, "1"),
-    "place of the largest": (lambda a: enp.argmax(a), (ROW,), 2, "1"),
+    "index of the largest": (lambda a: enp.argmax(a), (ROW,), 2, "1"),
     "median": (lambda a: enp.median(a), (ROW,), 2.0, "m"),
     "einsum": (lambda a, b: enp.einsum("i,j->j", a, a) / b, (ROW, S), [3.5, 7.0, 14.0], "m^2/s"),
     "factors of rows": (lambda a: a.at[1].multiply(2.0), (ROW,), [1.0, 4.0, 4.0], "m"),

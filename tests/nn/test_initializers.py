@@ -46,7 +46,7 @@ def test_variances(initializer: init.Initializer, variance: float) -> None:
 
 
 def test_receptive_fields_and_batches() -> None:
-    """Inputs and outputs of a convolution count each place of the kernel; batch axes do not count."""
+    """Inputs and outputs of a convolution count each position of the kernel; batch axes do not count."""
     he = init.he_normal(in_axis=2, out_axis=3, batch_axis=4)
     drawn = np.asarray(he(KEY, (3, 3, 20, 30, 10)))
     assert drawn.var() == pytest.approx(2 / (3 * 3 * 20), rel=0.04)

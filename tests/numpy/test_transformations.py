@@ -126,7 +126,7 @@ def test_eager_grad_and_vmap_need_no_jit() -> None:
 
 
 def test_size_makes_shapes_known_under_jit() -> None:
-    """With size= the places of elements can be asked for while tracing."""
+    """With size= the indices of elements can be asked for while tracing."""
     f = effx.jit(lambda x: enp.nonzero(x, size=4, fill_value=-1))
     agree(f(np.array([[0, 5], [6, 0]])), (np.array([0, 1, -1, -1]), np.array([1, 0, -1, -1])))
     agree(effx.jit(lambda x: enp.flatnonzero(x, size=2))(np.array([0, 1, 1, 1])), np.array([1, 2]))

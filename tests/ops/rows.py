@@ -46,7 +46,7 @@ FEW = (b1, i32, u8, bf16, f32, f64, c128)
 
 # Relative to the largest element of a result, in units of the result's dtype.
 TOLERANCE = {f16: 4e-3, bf16: 3e-2, f32: 4e-6, f64: 1e-13, c64: 6e-6, c128: 1e-12}
-MEMBERS = 3  # of the axis that collectives are tested along
+REPLICAS = 3  # of the axis that collectives are tested along
 
 
 def of_kinds(kinds: str) -> tuple[DType, ...]:
@@ -108,9 +108,9 @@ class Sample:
         return [cast("ArrayOperation", self.op).infer(*self.types)]
 
     def operand_types(self) -> list[ArrayType]:
-        """The types of what `apply` takes: those of all members for a collective."""
+        """The types of what `apply` takes: those of all replicas for a collective."""
         if isinstance(self.op, Collective):
-            return [x.with_shape((MEMBERS, *x.shape)) for x in self.types]
+            return [x.with_shape((REPLICAS, *x.shape)) for x in self.types]
         return list(self.types)
 
     def draw(self, seed: int = 0) -> list[Data]:
@@ -123,8 +123,8 @@ class Sample:
         """Performs the operation; a collective in a batch that binds its axis."""
         if isinstance(self.op, Collective):
             axes = [0] * len(operands)
-            results, places = batch(lambda xs: [self.op(*xs)], list(operands), axes, MEMBERS, "i")
-            return [moveaxis(y, axis, 0) if axis else y for y, axis in zip(results, places, strict=True)]
+            results, out_axes = batch(lambda xs: [self.op(*xs)], list(operands), axes, REPLICAS, "i")
+            return [moveaxis(y, axis, 0) if axis else y for y, axis in zip(results, out_axes, strict=True)]
         result = self.op(*operands)
         return list(result) if self.op.multiple else [result]
 
@@ -163,8 +163,8 @@ class Row:
         return self.kind.name
 
     def active(self, sample: Sample) -> list[int]:
-        places = range(len(sample.types)) if self.smooth is None else self.smooth
-        return [i for i in places if sample.types[i].kind in "fc"]
+        indices = range(len(sample.types)) if self.smooth is None else self.smooth
+        return [i for i in indices if sample.types[i].kind in "fc"]
 
     def allowed(self, dtype: DType) -> float:
         return 0.0 if self.exact else TOLERANCE.get(dtype, 0.0) * self.tolerance

@@ -1,4 +1,4 @@
-"""Rows of the parallel map and of the collectives that move values between members.
+"""Rows of the parallel map and of the collectives that move values between replicas.
 
 Never: holds a test.
 """
@@ -9,17 +9,17 @@ from effx.errors import DTypeError, ProgramError, ShapeError
 from effx.ir.ops import collective as k
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.text import parse_program
-from tests.ops.rows import FEW, MEMBERS, Row, Sample, b1, bf16, f32, f64, i8, of_kinds, over, refuses, t
+from tests.ops.rows import FEW, REPLICAS, Row, Sample, b1, bf16, f32, f64, i8, of_kinds, over, refuses, t
 
 ONE = ((),)
-RING = tuple([(i, (i + 1) % MEMBERS) for i in range(MEMBERS)])
+RING = tuple([(i, (i + 1) % REPLICAS) for i in range(REPLICAS)])
 
 COLLECTIVE = [
     Row(
         k.PSumScatter,
         (
-            *over(k.PSumScatter("i", 0, MEMBERS), (MEMBERS,), of=of_kinds("iufc")),
-            *over(k.PSumScatter("i", 1, MEMBERS), (2, 2 * MEMBERS), of=[f32, f64]),
+            *over(k.PSumScatter("i", 0, REPLICAS), (REPLICAS,), of=of_kinds("iufc")),
+            *over(k.PSumScatter("i", 1, REPLICAS), (2, 2 * REPLICAS), of=[f32, f64]),
         ),
         linear=ONE,
         invalid=(
@@ -40,9 +40,9 @@ COLLECTIVE = [
     Row(
         k.AllToAll,
         (
-            *over(k.AllToAll("i", 0, 0, MEMBERS), (2 * MEMBERS,), of=FEW),
-            *over(k.AllToAll("i", 1, 0, MEMBERS), (2, MEMBERS, 2), of=[f32, f64]),
-            *over(k.AllToAll("i", 0, 2, MEMBERS), (MEMBERS, 1, 2), of=[f32, bf16]),
+            *over(k.AllToAll("i", 0, 0, REPLICAS), (2 * REPLICAS,), of=FEW),
+            *over(k.AllToAll("i", 1, 0, REPLICAS), (2, REPLICAS, 2), of=[f32, f64]),
+            *over(k.AllToAll("i", 0, 2, REPLICAS), (REPLICAS, 1, 2), of=[f32, bf16]),
         ),
         linear=ONE,
         exact=True,

@@ -16,7 +16,7 @@ from effx.laws.samples import anything, nonzero
 from tests.ops.rows import (
     ALL,
     FEW,
-    MEMBERS,
+    REPLICAS,
     Invalid,
     Row,
     Sample,
@@ -323,9 +323,9 @@ COLLECTIVE = [
     Row(
         k.AllGather,
         (
-            *over(k.AllGather("i", 0, MEMBERS), (2,), of=FEW),
-            *over(k.AllGather("i", 1, MEMBERS), (2,), of=[f32, f64]),
-            *over(k.AllGather("i", 0, MEMBERS, True), (2, 2), of=[f32, f64]),
+            *over(k.AllGather("i", 0, REPLICAS), (2,), of=FEW),
+            *over(k.AllGather("i", 1, REPLICAS), (2,), of=[f32, f64]),
+            *over(k.AllGather("i", 0, REPLICAS, True), (2, 2), of=[f32, f64]),
         ),
         linear=ONE,
         exact=True,

@@ -1,6 +1,6 @@
-"""Batching is a loop over the members, for every row of the table and every choice of batched operands.
+"""Batching is a loop over the batch elements, for every row of the table and every choice of batched operands.
 
-Never: tries all places of batch axes; tests/handlers does.
+Never: tries all indices of batch axes; tests/handlers does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from effx.ir.ops.collective import Collective
 from tests.ops.rows import assert_close, host, on_device
 from tests.ops.table import ROWS, Case, name
 
-MEMBERS = 2
+ELEMENTS = 2
 
 
 def chosen_samples() -> list[Case]:
@@ -35,10 +35,10 @@ def chosen_samples() -> list[Case]:
 
 @pytest.mark.parametrize("case", chosen_samples(), ids=name)
 def test_batch_is_a_loop(case: Case) -> None:
-    """With batch axes in front and at the end by turns."""
+    """With batch axes in front and at the end alternately."""
     row, sample = case
     with sample.settings():
-        draws = [sample.draw(seed) for seed in range(MEMBERS)]
+        draws = [sample.draw(seed) for seed in range(ELEMENTS)]
         for chosen in product([False, True], repeat=len(sample.types)):
             if not any(chosen):
                 continue
@@ -50,12 +50,12 @@ def test_batch_is_a_loop(case: Case) -> None:
                 on_device(draws[0][i] if a is None else np.stack([d[i] for d in draws], a), x)
                 for i, (a, x) in enumerate(zip(axes, sample.types, strict=True))
             ]
-            results, places = batch(sample.apply, operands, axes, MEMBERS)
-            for m in range(MEMBERS):
-                member = [
+            results, out_axes = batch(sample.apply, operands, axes, ELEMENTS)
+            for m in range(ELEMENTS):
+                element = [
                     on_device(draws[m if b else 0][i], x)
                     for i, (b, x) in enumerate(zip(chosen, sample.types, strict=True))
                 ]
-                for y, place, want in zip(results, places, sample.apply(member), strict=True):
-                    got = host(y) if place is None else np.take(host(y), m, place)
+                for y, out_axis, want in zip(results, out_axes, sample.apply(element), strict=True):
+                    got = host(y) if out_axis is None else np.take(host(y), m, out_axis)
                     assert_close(got, host(want), row.allowed(want.dtype), f"axes {axes}")

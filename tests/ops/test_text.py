@@ -81,8 +81,8 @@ def test_random_edits_are_refused_or_make_another_correct_program(data: st.DataO
     """Never another error than one with a line."""
     pieces = GOOD.replace("\n", " \n ").split(" ")
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(pieces) - 1))
-        pieces[place] = data.draw(
+        index = data.draw(st.integers(0, len(pieces) - 1))
+        pieces[index] = data.draw(
             st.sampled_from(["", *pieces, "i32[]", "((", "nan:f32", "-inf:f32", "'", "@f", "<"])
         )
     try:

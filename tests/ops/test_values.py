@@ -90,8 +90,8 @@ def test_special_values(row: Row) -> None:
     (got,), (want,) = run(sample, data), reference(sample, data)
     result = host(got)
     if result.dtype.kind != "b":
-        np.testing.assert_array_equal(np.isnan(result), np.isnan(want), err_msg="places of NaN")
-        np.testing.assert_array_equal(np.isinf(result), np.isinf(want), err_msg="places of infinities")
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(want), err_msg="where NaN is")
+        np.testing.assert_array_equal(np.isinf(result), np.isinf(want), err_msg="where infinities are")
         zero = (want == 0) & (result == 0)
         np.testing.assert_array_equal(
             np.signbit(result[zero]), np.signbit(want[zero]), err_msg="signs of zeros"

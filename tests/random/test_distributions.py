@@ -162,8 +162,8 @@ def test_choice_by_bisection_of_many_chances() -> None:
 def test_permutations_are_uniform() -> None:
     drawn = np.asarray(effx.jit(effx.vmap(lambda k: random.permutation(k, 4)))(random.split(KEY, 4800)))
     assert (np.sort(drawn, 1) == np.arange(4)).all()
-    places = drawn @ np.array([64, 16, 4, 1])
-    counts = np.unique(places, return_counts=True)[1]
+    codes = drawn @ np.array([64, 16, 4, 1])
+    counts = np.unique(codes, return_counts=True)[1]
     assert counts.size == 24
     assert stats.chisquare(counts).pvalue > 1e-3
 

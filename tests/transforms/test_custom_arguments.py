@@ -113,7 +113,7 @@ def test_integers(wrap: Any) -> None:
 
 
 def test_nondiff_arguments_may_be_anything() -> None:
-    """Functions and strings pass by; rules get them first, fwd in their places."""
+    """Functions and strings pass by; rules get them first, fwd as the function does."""
 
     @partial(custom_jvp, nondiff_argnums=(0, 2))
     def app(fun: Any, x: Any, mode: str) -> Any:

@@ -250,7 +250,7 @@ def test_rules_with_collectives(rule: str) -> None:
 
 
 def test_a_batched_value_meets_a_shared_one() -> None:
-    """The cotangent of an argument that all members share is the sum; that of a batched one is each member's."""
+    """The cotangent of an argument that all batch elements share is the sum; a batched one has one for each."""
     f = custom_vjp(lambda x, w: x * w)
     f.defvjp(lambda x, w: (x * w, (x, w)), lambda r, ct: (2.0 * ct * r[1], 3.0 * ct * r[0]))
     for g in (f, jit(f)):
@@ -260,7 +260,7 @@ def test_a_batched_value_meets_a_shared_one() -> None:
 
 
 def test_results_of_another_batching_than_the_functions() -> None:
-    """A tangent may differ between members where the result does not."""
+    """A tangent may differ between batch elements where the result does not."""
     f: Any = custom_jvp(lambda x: enp.zeros(()))
     f.defjvp(lambda p, t: (f(*p), p[0] * t[0]))
     close(jvp(vmap(f), (XS,), (np.ones_like(XS),))[1], XS)

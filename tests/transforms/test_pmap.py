@@ -131,7 +131,7 @@ def looped(x: Any) -> Any:
 
 
 def branched(x: Any) -> Any:
-    """A branch that all members take alike, and a loop."""
+    """A branch that all replicas take alike, and a loop."""
     y = effx.lax.cond(lax.psum(x.sum(), "i") > 0, lambda v: v * 2 + lax.psum(v, "i"), lambda v: v, x)
     return effx.lax.fori_loop(0, 3, lambda k, v: v * 1.5 + k, y)
 
@@ -190,7 +190,7 @@ def test_axes() -> None:
 
 
 def test_closed_over_arrays_are_shared() -> None:
-    """What the function closes over is the same for all members, and is differentiated as such."""
+    """What the function closes over is the same for all replicas, and is differentiated as such."""
     w = enp.arange(3.0)
 
     def loss(m: Any, w: Any) -> Any:
@@ -200,7 +200,7 @@ def test_closed_over_arrays_are_shared() -> None:
 
 
 def test_shared_results_and_operands_transpose() -> None:
-    """A shared operand's cotangents add up; a shared result's goes to one member."""
+    """A shared operand's cotangents add up; a shared result's goes to one replica."""
 
     def f(m: Any, w: Any) -> Any:
         g = m(lambda x, w: lax.psum(x * w, "i"), in_axes=(0, None), out_axes=None, axis_name="i")
@@ -251,7 +251,7 @@ def test_axis_of_vmap_inside() -> None:
 
 
 def test_different_sizes_in_one_program() -> None:
-    """Parallel maps of 2, 3 and nested 2 x 3 members in one program share its devices."""
+    """Parallel maps of 2, 3 and nested 2 x 3 replicas in one program share its devices."""
     f: Any = effx.pmap(lambda v: lax.psum(v, "i"), axis_name="i")
     nested = effx.pmap(effx.pmap(lambda v: v - lax.pmean(v, ("a", "b")), axis_name="b"), axis_name="a")
     x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
@@ -306,7 +306,7 @@ f(a: f32[4,3]) {
     assert str(check(parse_program(str(program)))) == str(program)
 
 
-def test_reference_handler_runs_members_side_by_side() -> None:
+def test_reference_handler_runs_replicas_side_by_side() -> None:
     """The oracle of the tests knows the operation."""
     f = effx.pmap(member, axis_name="i")
     close(evaluate(f, X), f(X))

@@ -33,7 +33,7 @@ def close(got: Any, want: Any) -> None:
         np.testing.assert_allclose(np.asarray(g), np.asarray(w), rtol=1e-4, atol=1e-5)
 
 
-def test_payloads_go_into_members() -> None:
+def test_payloads_go_into_replicas() -> None:
     """A box of two arrays becomes two mapped operands; plain and shared operands stay what they are."""
 
     def f(m: Map, x: Any) -> Any:
@@ -95,8 +95,8 @@ def count(handler: Tally) -> int:
         return int(state)
 
 
-def test_states_of_the_members_are_merged() -> None:
-    """Each member goes on from the state before; the handler says what stands for all of theirs."""
+def test_states_of_the_replicas_are_merged() -> None:
+    """Each replica goes on from the state before; the handler says what stands for all of theirs."""
     assert count(Merging()) == 7
     with pytest.raises(TransformError, match=r"define merge_states\(a, b\)"):
         count(Tally())
@@ -131,7 +131,7 @@ def pushed(x: Any) -> Any:
 
 
 def total(x: Any) -> Any:
-    """A member's loss."""
+    """A replica's loss."""
     return with_vjp(x).sum()
 
 
@@ -204,7 +204,7 @@ def test_control_flow(composed: Callable[[Map], Any]) -> None:
     close(composed(partial(effx.pmap, axis_name="i")), composed(partial(effx.vmap, axis_name="i")))
 
 
-def test_what_differs_between_members() -> None:
+def test_what_differs_between_replicas() -> None:
     """A result without an axis must be the same for all; loops and branches are looked into."""
     ok = partial(effx.pmap, axis_name="i", out_axes=None)
     for f in (

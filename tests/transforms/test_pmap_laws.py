@@ -78,7 +78,7 @@ def test_gradients_agree(names: list[str], size: int) -> None:
 
     got, want = outside(effx.pmap), outside(effx.vmap)
     np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-3, atol=1e-4)
-    # The transposes of collectives make a member's gradient that of the sum of all members' losses.
+    # The transposes of collectives make a replica's gradient that of the sum of all replicas' losses.
     inside = effx.pmap(effx.grad(lambda x: (f(x) ** 2).sum()), axis_name="i")(x)
     np.testing.assert_allclose(np.asarray(inside), np.asarray(want), rtol=1e-3, atol=1e-4)
 

@@ -1,4 +1,4 @@
-"""Gradients by what all members of an axis share: their sum where reduce_axes asks for it."""
+"""Gradients by what all replicas of an axis share: their sum where reduce_axes asks for it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_second_derivatives() -> None:
     np.testing.assert_allclose(effx.grad(total)(W), effx.grad(plain)(W), rtol=1e-4, atol=1e-5)
 
 
-def test_parallel_members() -> None:
+def test_parallel_replicas() -> None:
     """A program for devices settles it when it is staged."""
     f = effx.pmap(
         lambda w, x: effx.jit(effx.grad(loss, reduce_axes=("i",)))(w, x),

@@ -118,7 +118,7 @@ def test_functions() -> None:
 
 
 def test_under_tracing() -> None:
-    """Traced values pass, with the shape that the function sees: under vmap that of one member."""
+    """Traced values pass, with the shape that the function sees: under vmap that of one batch element."""
 
     def loss(a: Array, b: Array) -> Array:
         return product(a, b).sum()

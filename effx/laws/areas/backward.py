@@ -79,18 +79,18 @@ def jacobians_agree(f: Function, xs: Points) -> None:
 
 @law(AREA, "forward over backward = backward over forward = backward over backward", SMALL)
 def second_derivatives_do_not_depend_on_the_way(f: Function, xs: Points) -> None:
-    g, vs, places = loss(f), directions(xs), everywhere(xs)
+    g, vs, indices = loss(f), directions(xs), everywhere(xs)
 
     def along(*a: Array) -> Array:
         total = enp.zeros((), enp.float64)
-        for d, v in zip(effx.grad(g, places)(*a), vs, strict=True):
+        for d, v in zip(effx.grad(g, indices)(*a), vs, strict=True):
             total = total + (d * v).sum()
         return total
 
-    over_backward = tangent(effx.grad(g, places), xs, vs)
-    over_forward = effx.grad(lambda *a: effx.jvp(g, a, vs)[1], places)(*xs)
+    over_backward = tangent(effx.grad(g, indices), xs, vs)
+    over_forward = effx.grad(lambda *a: effx.jvp(g, a, vs)[1], indices)(*xs)
     same(over_backward, over_forward, 1e-8)
-    same(effx.grad(along, places)(*xs), over_forward, 1e-8)
+    same(effx.grad(along, indices)(*xs), over_forward, 1e-8)
 
 
 @law(AREA, "hessian f = (hessian f)^T, and <w, H v> = D^2 f(x)(v, w)", FLAT)

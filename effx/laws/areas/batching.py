@@ -55,7 +55,7 @@ def batches_of_one(f: Function, xs: Points) -> None:
 
 
 @law(AREA, "vmap f(p xs) = p(vmap f(xs)) for a permutation p of the batch elements", ANY)
-def members_do_not_see_one_another(f: Function, xs: Points) -> None:
+def batch_elements_do_not_see_one_another(f: Function, xs: Points) -> None:
     bs = batch(xs, 3)
     order = enp.asarray([2, 0, 1])
     same(batched(f)(*[b[order] for b in bs]), tree.map(lambda y: y[order], batched(f)(*bs)))

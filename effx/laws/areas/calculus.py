@@ -134,8 +134,8 @@ def stacks_keep_values(stack: Stack, f: Function, xs: Points) -> None:
 
 @law(AREA, "grad(S f)(x) = grad(f)(x)", with_stack())
 def stacks_keep_gradients(stack: Stack, f: Function, xs: Points) -> None:
-    places = tuple(range(len(xs)))
-    same(effx.grad(loss(stack(f)), places)(*xs), effx.grad(loss(f), places)(*xs))
+    indices = tuple(range(len(xs)))
+    same(effx.grad(loss(stack(f)), indices)(*xs), effx.grad(loss(f), indices)(*xs))
 
 
 @law(AREA, "a box outside its frame's life is an error that names the handler", SMALL, compiles=True)

@@ -77,10 +77,10 @@ def switched_off_is_the_same(f: Function, xs: Points) -> None:
 
 @law(AREA, "jit(grad f) = grad(jit f) = grad f", SMALL)
 def jit_and_grad_commute(f: Function, xs: Points) -> None:
-    places = tuple(range(len(xs)))
-    want = effx.grad(loss(f), places)(*xs)
-    same(effx.jit(effx.grad(loss(f), places))(*xs), want)
-    same(effx.grad(effx.jit(loss(f)), places)(*xs), want)
+    indices = tuple(range(len(xs)))
+    want = effx.grad(loss(f), indices)(*xs)
+    same(effx.jit(effx.grad(loss(f), indices))(*xs), want)
+    same(effx.grad(effx.jit(loss(f)), indices)(*xs), want)
 
 
 @law(AREA, "jit(jvp f), on XLA = jvp f on NumPy", COMPILED, compiles=True)
@@ -92,8 +92,8 @@ def compiled_tangents(f: Function, xs: Points) -> None:
 
 @law(AREA, "jit(grad f), on XLA = grad f on NumPy", COMPILED, compiles=True)
 def compiled_gradients(f: Function, xs: Points) -> None:
-    places = tuple(range(len(xs)))
-    gradient = effx.grad(loss(f), places)
+    indices = tuple(range(len(xs)))
+    gradient = effx.grad(loss(f), indices)
     same(effx.jit(gradient)(*xs), evaluate(gradient, *xs))
 
 

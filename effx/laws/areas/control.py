@@ -63,8 +63,8 @@ def tangents_of_control_flow(f: Function, xs: Points) -> None:
 
 @law(AREA, "grad of control flow = grad of its Python form", LOOPS, share=0.6)
 def gradients_of_control_flow(f: Function, xs: Points) -> None:
-    places = tuple(range(len(xs)))
-    same(effx.grad(loss(f), places)(*xs), effx.grad(loss(python_form(f)), places)(*xs))
+    indices = tuple(range(len(xs)))
+    same(effx.grad(loss(f), indices)(*xs), effx.grad(loss(python_form(f)), indices)(*xs))
 
 
 @law(AREA, "vmap of control flow with batched predicates = a loop of its Python form", LOOPS, share=0.6)
@@ -75,24 +75,24 @@ def batches_of_control_flow(f: Function, xs: Points) -> None:
 
 @law(AREA, "vmap(grad) of control flow = a loop of grad of its Python form", LOOPS, share=0.6)
 def batched_gradients_of_control_flow(f: Function, xs: Points) -> None:
-    bs, places = batch(xs), tuple(range(len(xs)))
-    got = effx.vmap(effx.grad(loss(f), places))(*bs)
-    same(got, looped(effx.grad(loss(python_form(f)), places), bs))
+    bs, indices = batch(xs), tuple(range(len(xs)))
+    got = effx.vmap(effx.grad(loss(f), indices))(*bs)
+    same(got, looped(effx.grad(loss(python_form(f)), indices), bs))
 
 
 @law(AREA, "grad(vmap) of control flow = grad of a loop of its Python form", LOOPS)
 def gradients_of_batched_control_flow(f: Function, xs: Points) -> None:
-    bs, places = batch(xs), tuple(range(len(xs)))
-    got = effx.grad(loss(effx.vmap(lambda *ys: f(*ys))), places)(*bs)
-    same(got, effx.grad(loss(lambda *ys: looped(python_form(f), ys)), places)(*bs))
+    bs, indices = batch(xs), tuple(range(len(xs)))
+    got = effx.grad(loss(effx.vmap(lambda *ys: f(*ys))), indices)(*bs)
+    same(got, effx.grad(loss(lambda *ys: looped(python_form(f), ys)), indices)(*bs))
 
 
 @law(AREA, "second derivatives of control flow = those of its Python form", LOOPS)
 def second_derivatives_of_control_flow(f: Function, xs: Points) -> None:
-    vs, places = directions(xs), tuple(range(len(xs)))
+    vs, indices = directions(xs), tuple(range(len(xs)))
 
     def second(g: Function) -> PyTree:
-        return effx.jvp(effx.grad(loss(g), places), tuple(xs), vs)[1]
+        return effx.jvp(effx.grad(loss(g), indices), tuple(xs), vs)[1]
 
     same(second(f), second(python_form(f)), 1e-8)
 
@@ -162,10 +162,10 @@ def arranged_transformations_of_control_flow(name: str, f: Function, xs: Points)
 
 @law(AREA, "checkpoint of control flow and of its gradient change nothing", LOOPS)
 def checkpoints_of_control_flow(f: Function, xs: Points) -> None:
-    places = tuple(range(len(xs)))
-    want = effx.grad(loss(python_form(f)), places)(*xs)
-    same(effx.grad(loss(effx.checkpoint(lambda *ys: f(*ys))), places)(*xs), want)
-    same(effx.checkpoint(effx.grad(loss(f), places))(*xs), want)
+    indices = tuple(range(len(xs)))
+    want = effx.grad(loss(python_form(f)), indices)(*xs)
+    same(effx.grad(loss(effx.checkpoint(lambda *ys: f(*ys))), indices)(*xs), want)
+    same(effx.checkpoint(effx.grad(loss(f), indices))(*xs), want)
 
 
 @law(AREA, "cond(true, f, g) = f and cond(false, f, g) = g, in value and gradient", SMALL)
@@ -262,8 +262,8 @@ def bounded_whiles(f: Function, xs: Points) -> None:
     step = step_of(f)
 
     def bounded(x: Array) -> Array:
-        turn: Function = lambda s: (s[0] + 1, step(s[1], 0.2)[0])  # noqa: E731 - a step
-        last: Array = lax.while_loop(lambda s: s[0] < 3, turn, (enp.int32(0), x), max_steps=5)[1]
+        body: Function = lambda s: (s[0] + 1, step(s[1], 0.2)[0])  # noqa: E731 - a step
+        last: Array = lax.while_loop(lambda s: s[0] < 3, body, (enp.int32(0), x), max_steps=5)[1]
         return last
 
     def scanned(x: Array) -> Array:
@@ -317,10 +317,12 @@ def associative_scans(f: Function, xs: Points) -> None:
     values = enp.sin(f(xs[0])).reshape(-1)
     data = enp.concatenate([values, rows()])
     same(lax.associative_scan(lambda a, b: a + b, data), enp.cumsum(data))
-    turns = enp.stack([enp.cos(data), -enp.sin(data), enp.sin(data), enp.cos(data)], -1).reshape((-1, 2, 2))
-    got = lax.associative_scan(lambda a, b: enp.matmul(b, a), turns)
+    rotations = enp.stack([enp.cos(data), -enp.sin(data), enp.sin(data), enp.cos(data)], -1).reshape(
+        (-1, 2, 2)
+    )
+    got = lax.associative_scan(lambda a, b: enp.matmul(b, a), rotations)
     product, want = enp.eye(2), []
     for i in range(data.shape[0]):
-        product = enp.matmul(turns[i], product)
+        product = enp.matmul(rotations[i], product)
         want.append(product)
     same(got, enp.stack(want))

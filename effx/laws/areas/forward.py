@@ -104,11 +104,11 @@ def second_tangents_are_slopes(f: Function, xs: Points) -> None:
 def jacfwd_has_tangents_as_columns(f: Function, xs: Points) -> None:
     matrix = leaves(effx.jacfwd(f)(*xs))
     x = xs[0]
-    for place in range(x.type.size):
-        unit = enp.zeros(x.type.size).at[place].set(1.0).reshape(x.shape)
+    for index in range(x.type.size):
+        unit = enp.zeros(x.type.size).at[index].set(1.0).reshape(x.shape)
         column = leaves(tangent(lambda y: f(y, *xs[1:]), [x], [unit]))
         for whole, part in zip(matrix, column, strict=True):
-            same(whole.reshape((*part.shape, x.type.size))[..., place], part)
+            same(whole.reshape((*part.shape, x.type.size))[..., index], part)
 
 
 @law(AREA, "Df v for f of integers and floats: only floats have tangents", FLAT)

@@ -77,13 +77,13 @@ def active(operands: Points) -> list[int]:
     return [i for i, x in enumerate(operands) if x.type.kind in "fc"]
 
 
-def section(op: AnyOperation, operands: Points, places: list[int]) -> Callable[[list[Array]], list[Array]]:
+def section(op: AnyOperation, operands: Points, indices: list[int]) -> Callable[[list[Array]], list[Array]]:
     """Returns the operation as a function of some operands, to the results that have tangents."""
 
     def function(xs: list[Array]) -> list[Array]:
         full = list(operands)
-        for place, x in zip(places, xs, strict=True):
-            full[place] = x
+        for index, x in zip(indices, xs, strict=True):
+            full[index] = x
         return [y for y in results(op, full) if y.type.kind in "fc"]
 
     return function
@@ -168,8 +168,8 @@ def printed_operations_parse(op: AnyOperation, operands: Points) -> None:
     share=2.0,
 )
 def operation_tangents_are_slopes(op: AnyOperation, operands: Points) -> None:
-    places = active(operands)
-    for chosen in [places, *([[i] for i in places] if len(places) > 1 else [])]:
+    indices = active(operands)
+    for chosen in [indices, *([[i] for i in indices] if len(indices) > 1 else [])]:
         function = section(op, operands, chosen)
         xs = [operands[i] for i in chosen]
         vs = directions(xs)
@@ -184,8 +184,8 @@ def operation_tangents_are_slopes(op: AnyOperation, operands: Points) -> None:
 
 @law(AREA, "linearize op(x)(v) = d op(x; v)", SMOOTH, share=1.2)
 def operations_linearize(op: AnyOperation, operands: Points) -> None:
-    places = active(operands)
-    function, xs = section(op, operands, places), [operands[i] for i in places]
+    indices = active(operands)
+    function, xs = section(op, operands, indices), [operands[i] for i in indices]
     vs = directions(xs)
     ys, linear, dependent = linearize(function, xs, [True] * len(xs))
     close(ys, function(xs))
@@ -200,8 +200,8 @@ def operations_linearize(op: AnyOperation, operands: Points) -> None:
 def operations_transpose(op: AnyOperation, operands: Points) -> None:
     if isinstance(op, While):
         return  # its residuals cannot be stored
-    places = active(operands)
-    for chosen in [places, *([[i] for i in places] if len(places) > 1 else [])]:
+    indices = active(operands)
+    for chosen in [indices, *([[i] for i in indices] if len(indices) > 1 else [])]:
         function, xs = section(op, operands, chosen), [operands[i] for i in chosen]
         vs = directions(xs)
         _, linear, _ = linearize(function, xs, [True] * len(xs))
@@ -223,7 +223,7 @@ def operations_transpose(op: AnyOperation, operands: Points) -> None:
     share=1.2,
 )
 def operations_batch(op: AnyOperation, operands: Points) -> None:
-    members = [tuple(operands), tuple([enp.flip(x, 0) if x.type.ndim else x for x in operands])]
+    elements = [tuple(operands), tuple([enp.flip(x, 0) if x.type.ndim else x for x in operands])]
     for chosen in product([False, True], repeat=len(operands)):
         if not any(chosen):
             continue
@@ -232,14 +232,14 @@ def operations_batch(op: AnyOperation, operands: Points) -> None:
                 None if not c else x.type.ndim if last else 0 for c, x in zip(chosen, operands, strict=True)
             ]
             stacked = [
-                x if axis is None else enp.stack([m[i] for m in members], axis)
+                x if axis is None else enp.stack([m[i] for m in elements], axis)
                 for i, (x, axis) in enumerate(zip(operands, axes, strict=True))
             ]
-            got, places = batch(lambda xs: results(op, xs), stacked, axes, 2)
+            got, out_axes = batch(lambda xs: results(op, xs), stacked, axes, 2)
             for m in range(2):
-                member = [members[m][i] if c else operands[i] for i, c in enumerate(chosen)]
-                for y, place, want in zip(got, places, results(op, member), strict=True):
-                    part = y if place is None else enp.take(y, m, place)
+                element = [elements[m][i] if c else operands[i] for i, c in enumerate(chosen)]
+                for y, out_axis, want in zip(got, out_axes, results(op, element), strict=True):
+                    part = y if out_axis is None else enp.take(y, m, out_axis)
                     same(part, want, TOLERANCE.get(want.type.dtype, 0.0))
 
 
@@ -247,10 +247,10 @@ def operations_batch(op: AnyOperation, operands: Points) -> None:
     AREA, "op keeps tangents' dtypes: type(d op(x; v)) = type(op(x)), in narrow dtypes too", EVERY, share=0.6
 )
 def tangents_keep_dtypes(op: AnyOperation, operands: Points) -> None:
-    places = active(operands)
-    if not places:
+    indices = active(operands)
+    if not indices:
         return
-    function, xs = section(op, operands, places), [operands[i] for i in places]
+    function, xs = section(op, operands, indices), [operands[i] for i in indices]
     ones = arrays([np.ones(x.shape) for x in xs], xs)
     ys, moved = jvp(function, xs, list(ones))
     for y, d in zip(ys, moved, strict=True):

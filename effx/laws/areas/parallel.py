@@ -21,18 +21,18 @@ from effx.laws.registry import law
 
 AREA = "parallel"
 Data = npt.NDArray[np.float64]
-MEMBERS = 4
+REPLICAS = 4
 
 # The operand of each batch element: a row of four numbers.
-HELD = st.tuples(arrays("float64", (MEMBERS, 4)))
-RING = [(i, (i + 1) % MEMBERS) for i in range(MEMBERS)]
+HELD = st.tuples(arrays("float64", (REPLICAS, 4)))
+RING = [(i, (i + 1) % REPLICAS) for i in range(REPLICAS)]
 
 COLLECTIVES: dict[str, tuple[Callable[[Array], Array], Callable[[Data], Data]]] = {
-    "psum": (lambda x: lax.psum(x, "i"), lambda d: np.stack([d.sum(0)] * MEMBERS)),
-    "pmean": (lambda x: lax.pmean(x, "i"), lambda d: np.stack([d.mean(0)] * MEMBERS)),
-    "pmax": (lambda x: lax.pmax(x, "i"), lambda d: np.stack([d.max(0)] * MEMBERS)),
-    "pmin": (lambda x: lax.pmin(x, "i"), lambda d: np.stack([d.min(0)] * MEMBERS)),
-    "all_gather": (lambda x: lax.all_gather(x, "i"), lambda d: np.stack([d] * MEMBERS)),
+    "psum": (lambda x: lax.psum(x, "i"), lambda d: np.stack([d.sum(0)] * REPLICAS)),
+    "pmean": (lambda x: lax.pmean(x, "i"), lambda d: np.stack([d.mean(0)] * REPLICAS)),
+    "pmax": (lambda x: lax.pmax(x, "i"), lambda d: np.stack([d.max(0)] * REPLICAS)),
+    "pmin": (lambda x: lax.pmin(x, "i"), lambda d: np.stack([d.min(0)] * REPLICAS)),
+    "all_gather": (lambda x: lax.all_gather(x, "i"), lambda d: np.stack([d] * REPLICAS)),
     "ppermute": (lambda x: lax.ppermute(x, "i", RING), lambda d: np.roll(d, 1, 0)),
     "send one": (
         lambda x: lax.ppermute(x, "i", [(0, 2)]),
@@ -40,8 +40,8 @@ COLLECTIVES: dict[str, tuple[Callable[[Array], Array], Callable[[Data], Data]]] 
     ),
     "psum_scatter": (lambda x: lax.psum_scatter(x, "i"), lambda d: d.sum(0)),
     "all_to_all": (lambda x: lax.all_to_all(x, "i", 0, 0), lambda d: d.T),
-    "axis_index": (lambda x: x + lax.axis_index("i"), lambda d: d + np.arange(MEMBERS)[:, None]),
-    "axis_size": (lambda x: x * lax.axis_size("i"), lambda d: d * MEMBERS),
+    "axis_index": (lambda x: x + lax.axis_index("i"), lambda d: d + np.arange(REPLICAS)[:, None]),
+    "axis_size": (lambda x: x * lax.axis_size("i"), lambda d: d * REPLICAS),
     "groups": (
         lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [2, 3]]),
         lambda d: np.stack([d[0] + d[1]] * 2 + [d[2] + d[3]] * 2),
@@ -59,7 +59,7 @@ def over(f: Function) -> Function:
 @law(
     AREA,
     "vmap binding i: a collective over i = its NumPy form",
-    st.tuples(NAMES, arrays("float64", (MEMBERS, 4))),
+    st.tuples(NAMES, arrays("float64", (REPLICAS, 4))),
 )
 def collectives_are_numpy(name: str, x: Array) -> None:
     collective, want = COLLECTIVES[name]
@@ -69,11 +69,11 @@ def collectives_are_numpy(name: str, x: Array) -> None:
 @law(
     AREA,
     "pmap binding i: a collective over i = its NumPy form, with a device for each replica",
-    st.tuples(NAMES, arrays("float64", (MEMBERS, 4))),
+    st.tuples(NAMES, arrays("float64", (REPLICAS, 4))),
     compiles=True,
 )
 def devices_communicate(name: str, x: Array) -> None:
-    if effx.local_device_count() < MEMBERS:
+    if effx.local_device_count() < REPLICAS:
         return
     collective, want = COLLECTIVES[name]
     same(effx.pmap(collective, axis_name="i")(x), enp.asarray(want(np.asarray(x))))
@@ -82,7 +82,7 @@ def devices_communicate(name: str, x: Array) -> None:
 @law(
     AREA,
     "<ct, C v> = <C^T ct, v> for a linear collective C",
-    st.tuples(LINEAR, arrays("float64", (MEMBERS, 4))),
+    st.tuples(LINEAR, arrays("float64", (REPLICAS, 4))),
 )
 def linear_collectives_transpose(name: str, x: Array) -> None:
     f = over(COLLECTIVES[name][0])
@@ -99,14 +99,14 @@ def linear_collectives_transpose(name: str, x: Array) -> None:
     st.tuples(arrays("float64", (2, 3, 2))),
 )
 def sums_over_several_axes(x: Array) -> None:
-    def members(f: Function) -> Array:
+    def replicas(f: Function) -> Array:
         result: Array = effx.vmap(effx.vmap(f, axis_name="j"), axis_name="i")(x)
         return result
 
     want = enp.broadcast_to(x.sum((0, 1)), x.shape)
-    same(members(lambda y: lax.psum(y, ("i", "j"))), want)
-    same(members(lambda y: lax.psum(lax.psum(y, "j"), "i")), want)
-    same(members(lambda y: lax.psum(lax.psum(y, "i"), "j")), want)
+    same(replicas(lambda y: lax.psum(y, ("i", "j"))), want)
+    same(replicas(lambda y: lax.psum(lax.psum(y, "j"), "i")), want)
+    same(replicas(lambda y: lax.psum(lax.psum(y, "i"), "j")), want)
 
 
 @law(AREA, "ppermute p after ppermute p^-1 = id; all_to_all twice = id", HELD)
@@ -132,7 +132,7 @@ def meeting(f: Function) -> Function:
 
 
 @law(AREA, "vmap(f, then pmean) = loop of f, then the mean", SMALL)
-def members_meet(f: Function, xs: Points) -> None:
+def replicas_meet(f: Function, xs: Points) -> None:
     bs = batch(xs)
     rows = [f(*[b[m] for b in bs]) for m in range(2)]
     means = [(a + b) / 2 for a, b in zip(*rows, strict=True)]
@@ -145,7 +145,7 @@ def members_meet(f: Function, xs: Points) -> None:
 
 @law(AREA, "jit, jvp, grad and checkpoint of vmap with a name = those of the loop with the mean", SMALL)
 def derivatives_of_meetings(f: Function, xs: Points) -> None:
-    bs, places = batch(xs), tuple(range(len(xs)))
+    bs, indices = batch(xs), tuple(range(len(xs)))
 
     def plain(*ys: Array) -> object:
         rows = [f(*[y[m] for y in ys]) for m in range(2)]
@@ -157,9 +157,9 @@ def derivatives_of_meetings(f: Function, xs: Points) -> None:
 
     named = over(meeting(f))
     same(effx.jvp(named, bs, directions(bs)), effx.jvp(plain, bs, directions(bs)))
-    want = effx.grad(loss(plain), places)(*bs)
-    same(effx.grad(loss(named), places)(*bs), want)
-    same(effx.grad(loss(over(effx.checkpoint(effx.jit(meeting(f))))), places)(*bs), want)
+    want = effx.grad(loss(plain), indices)(*bs)
+    same(effx.grad(loss(named), indices)(*bs), want)
+    same(effx.grad(loss(over(effx.checkpoint(effx.jit(meeting(f))))), indices)(*bs), want)
 
 
 @law(AREA, "a collective inside scan, cond and jit = outside of them", HELD)

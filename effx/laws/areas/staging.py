@@ -31,11 +31,11 @@ def programs_mean_the_function(f: Function, xs: Points) -> None:
 
 @law(AREA, "check(stage(T f)) for T = jvp, grad, vmap of grad", SMALL)
 def transformed_programs_check(f: Function, xs: Points) -> None:
-    places = tuple(range(len(xs)))
+    indices = tuple(range(len(xs)))
     for g, at in (
         (lambda *a: effx.jvp(f, a, directions(xs)), list(xs)),
-        (effx.grad(loss(f), places), list(xs)),
-        (effx.vmap(effx.grad(loss(f), places)), [x[None] for x in xs]),
+        (effx.grad(loss(f), indices), list(xs)),
+        (effx.vmap(effx.grad(loss(f), indices)), [x[None] for x in xs]),
     ):
         program, operands = staged(g, at)
         same(run_program(program, operands), g(*at))
@@ -134,8 +134,8 @@ def effect_rows_are_unions(f: Function, xs: Points) -> None:
     def communicating(*ys: Array) -> object:
         return effx.lax.psum(f(*ys), "i")
 
-    members = effx.vmap(communicating, axis_name="i")
-    named = effx.make_jaxpr(members)(*[x[None] for x in xs])
+    batched = effx.vmap(communicating, axis_name="i")
+    named = effx.make_jaxpr(batched)(*[x[None] for x in xs])
     assert check(named).effects == frozenset(), "vmap takes the effect of the name that it binds"
 
 

@@ -95,8 +95,8 @@ def states_differentiate(f: TypedProgram, xs: Points) -> None:
             state = digest(state, y)
         return state.last
 
-    places = tuple(range(len(xs)))
-    same(effx.grad(last, places)(*xs), effx.grad(folded, places)(*xs))
+    indices = tuple(range(len(xs)))
+    same(effx.grad(last, indices)(*xs), effx.grad(folded, indices)(*xs))
 
 
 @final
@@ -141,15 +141,15 @@ def draws_are_kept(f: TypedProgram, xs: Points) -> None:
         return zs, lax.fori_loop(0, 2, lambda i, c: scaled(ys, c), enp.float64(1.0))
 
     again = effx.checkpoint(step)
-    places = tuple(range(len(xs)))
-    want = effx.value_and_grad(loss(written), places)(*xs)
+    indices = tuple(range(len(xs)))
+    want = effx.value_and_grad(loss(written), indices)(*xs)
     for name, g in (
         ("checkpoint", lambda *ys: (again(again(ys)), scaled(ys, scaled(ys, enp.float64(1.0))))),
         ("scan", partial(scans, step)),
         ("scan of checkpoint", partial(scans, again)),
         ("while", bounded),
     ):
-        gradient = effx.value_and_grad(loss(g), places)
+        gradient = effx.value_and_grad(loss(g), indices)
         same(Noise().run(gradient, *xs), want, note=name)
         same(Noise().run(effx.jit(gradient), *xs), want, note=f"jit of {name}")
 
@@ -174,14 +174,14 @@ def scans_stack_collections(f: TypedProgram, xs: Points) -> None:
 
 
 @law(AREA, "what a while loop collects = what its last iteration collects", STRAIGHT)
-def while_loops_keep_the_last_turn(f: TypedProgram, xs: Points) -> None:
+def while_loops_keep_the_last_iteration(f: TypedProgram, xs: Points) -> None:
     def loop(*ys: Array) -> PyTree:
-        def turn(state: tuple[Array, tuple[Array, ...]]) -> tuple[Array, tuple[Array, ...]]:
+        def body(state: tuple[Array, tuple[Array, ...]]) -> tuple[Array, tuple[Array, ...]]:
             i, zs = state
             f(*zs)
             return i + 1, tuple([z * 0.5 for z in zs])
 
-        return lax.while_loop(lambda s: s[0] < 3, turn, (enp.int32(0), ys))
+        return lax.while_loop(lambda s: s[0] < 3, body, (enp.int32(0), ys))
 
     last = [x * 0.25 for x in xs]
     same(Gather().run(loop, *xs)[1], Gather().run(f, *last)[1])
@@ -198,8 +198,8 @@ def conditions_leave_traces(f: TypedProgram, xs: Points) -> None:
         return state[0] < 3
 
     def loop(*ys: Array) -> PyTree:
-        turn = lambda s: (s[0] + 1, tuple([z * 0.5 for z in s[1]]))  # noqa: E731 - the body
-        return lax.while_loop(goes_on, turn, (enp.int32(0), ys))
+        body = lambda s: (s[0] + 1, tuple([z * 0.5 for z in s[1]]))  # noqa: E731 - the body
+        return lax.while_loop(goes_on, body, (enp.int32(0), ys))
 
     state, zs = Tally().initial(), list(xs)
     for i in range(4):

@@ -15,9 +15,9 @@ from effx.tree.registry import PyTree
 __all__ = [
     "ANY",
     "COMPILED",
+    "ELEMENTS",
     "FLAT",
     "LOOPS",
-    "MEMBERS",
     "SCALAR",
     "SMALL",
     "SMOOTH",
@@ -31,7 +31,7 @@ __all__ = [
 Function = Callable[..., PyTree]
 E = TypeVar("E", bound=BaseException)
 Points = Sequence[Array]
-MEMBERS = 2
+ELEMENTS = 2
 
 FLAT = cases(programs(constructs=(), most_steps=5))
 SMOOTH = cases(programs())
@@ -51,8 +51,8 @@ def loss(f: Function) -> Callable[..., Array]:
 
     def total(*xs: PyTree) -> Array:
         result = enp.zeros((), enp.float64)
-        for place, y in enumerate(leaves(f(*xs))):
-            weights = 1.0 + 0.1 * place + 0.3 * enp.arange(float(y.type.size)).reshape(y.type.shape)
+        for index, y in enumerate(leaves(f(*xs))):
+            weights = 1.0 + 0.1 * index + 0.3 * enp.arange(float(y.type.size)).reshape(y.type.shape)
             result = result + enp.sum(weights * y)
         return result
 
@@ -79,14 +79,14 @@ def raised(kind: type[E], run: Callable[[], object]) -> E:
     raise AssertionError(f"{kind.__name__} was to be raised")
 
 
-def batch(xs: Points, members: int = MEMBERS) -> tuple[Array, ...]:
+def batch(xs: Points, elements: int = ELEMENTS) -> tuple[Array, ...]:
     """Returns a batch of points: each argument with the batch axis in front."""
-    weights = (1.0, -0.7, 0.4, 0.9)[:members]
+    weights = (1.0, -0.7, 0.4, 0.9)[:elements]
     return tuple([enp.stack([x * w for w in weights]) for x in xs])
 
 
 def looped(f: Function, batches: Points, axis: int = 0) -> PyTree:
     """Returns a function's results for the elements of a batch, one after the other, stacked."""
-    members = batches[0].type.shape[0]
-    rows = [f(*[b[m] for b in batches]) for m in range(members)]
+    elements = batches[0].type.shape[0]
+    rows = [f(*[b[m] for b in batches]) for m in range(elements)]
     return tree.map(lambda *ys: enp.stack(ys, axis), *rows)

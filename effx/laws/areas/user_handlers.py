@@ -311,8 +311,8 @@ def handlers_enter_functions_with_rules(subject: HandlerSubject, f: TypedProgram
 @law(AREA, "grad(jit(h f)) = grad(h f)", CASES)
 def handlers_and_gradients_meet_under_jit(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     g: Function = lambda *ys: [y for y in flat(subject, f)(*ys, xs[-1]) if y.type.kind == "f"]  # noqa: E731 - floats
-    at, places = xs[:-1], tuple(range(len(xs) - 1))
-    same(effx.grad(effx.jit(loss(g)), places)(*at), effx.grad(loss(g), places)(*at))
+    at, indices = xs[:-1], tuple(range(len(xs) - 1))
+    same(effx.grad(effx.jit(loss(g)), indices)(*at), effx.grad(loss(g), indices)(*at))
 
 
 @law(AREA, "a box outside its frame's life is an error", CASES, compiles=True)

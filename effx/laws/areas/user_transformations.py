@@ -48,9 +48,9 @@ def numeric_gradient(f: Function, xs: Sequence[Array]) -> PyTree:
     found: list[Array] = []
     for i, x in enumerate(xs):
         slopes: list[float] = []
-        for place in range(x.type.size):
+        for index in range(x.type.size):
             unit = np.zeros(x.type.size)
-            unit[place] = 1.0
+            unit[index] = 1.0
             vs = [
                 enp.asarray(unit.reshape(y.shape)) if j == i else enp.zeros_like(y) for j, y in enumerate(xs)
             ]
@@ -236,9 +236,9 @@ def backward_rules_are_adjoint(f: Callable[..., PyTree], xs: Points) -> None:
 
 @law(RULES, "grad f under jit, vmap, scan and checkpoint = grad f", RULED)
 def rules_work_under_transformations(f: Callable[..., PyTree], xs: Points) -> None:
-    places = tuple(range(len(xs)))
-    want = effx.grad(loss(f), places)(*xs)
+    indices = tuple(range(len(xs)))
+    want = effx.grad(loss(f), indices)(*xs)
     for name in ("jit", "checkpoint", "scan", "cond", "vmap"):
-        same(effx.grad(loss(Stack((name,))(f)), places)(*xs), want, note=name)
+        same(effx.grad(loss(Stack((name,))(f)), indices)(*xs), want, note=name)
     bs = batch(xs)
-    same(effx.vmap(effx.grad(loss(f), places))(*bs), looped(effx.grad(loss(f), places), bs))
+    same(effx.vmap(effx.grad(loss(f), indices))(*bs), looped(effx.grad(loss(f), indices), bs))

@@ -30,7 +30,7 @@ def g(c: Any, x: Any) -> Any:
     return c, x
 
 
-def turn(i: Any, x: Any) -> Any:
+def body(i: Any, x: Any) -> Any:
     return x
 
 
@@ -230,23 +230,23 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         "fori_loop: body_fun must be a function, got 1 of type int",
     ),
     (
-        lambda: untyped.fori_loop(0.5, 3, turn, F),
+        lambda: untyped.fori_loop(0.5, 3, body, F),
         DTypeError,
         "fori_loop: lower must be an integer, got f32[]~",
     ),
-    (lambda: untyped.fori_loop(0, X, turn, F), ShapeError, "fori_loop: upper must be a scalar, got f32[3]"),
+    (lambda: untyped.fori_loop(0, X, body, F), ShapeError, "fori_loop: upper must be a scalar, got f32[3]"),
     (
-        lambda: untyped.fori_loop(np.int8(0), np.int16(3), turn, F),
+        lambda: untyped.fori_loop(np.int8(0), np.int16(3), body, F),
         DTypeError,
         "fori_loop: lower and upper must have the same dtype, got i8[] and i16[]",
     ),
     (
-        lambda: effx.jit(lambda n: untyped.fori_loop(0, n, turn, F, unroll=2))(3),
+        lambda: effx.jit(lambda n: untyped.fori_loop(0, n, body, F, unroll=2))(3),
         TransformError,
         "fori_loop: unroll needs bounds that are known when the loop is staged",
     ),
     (
-        lambda: untyped.fori_loop(0, 3, turn, F, unroll=0),
+        lambda: untyped.fori_loop(0, 3, body, F, unroll=0),
         TransformError,
         "fori_loop: unroll must be at least 1, got 0",
     ),
@@ -266,12 +266,12 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         "associative_scan: axis 1 is out of range for the 1 axes of f32[3]",
     ),
     (
-        lambda: untyped.associative_scan(turn, {"a": X, "b": X[:2]}),
+        lambda: untyped.associative_scan(body, {"a": X, "b": X[:2]}),
         ShapeError,
         "associative_scan: sizes along axis 0 differ: elems['a'] f32[3] has 3, elems['b'] f32[2] has 2",
     ),
     (
-        lambda: untyped.associative_scan(turn, ()),
+        lambda: untyped.associative_scan(body, ()),
         TransformError,
         "associative_scan: elems must hold at least one array",
     ),

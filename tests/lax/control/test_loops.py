@@ -19,11 +19,11 @@ from effx.errors import NoRuleError
 def collatz(n: Any, max_steps: int | None = None) -> Any:
     """The number of steps to 1."""
 
-    def turn(s: Any) -> Any:
+    def body(s: Any) -> Any:
         n, count = s
         return lax.cond(n % 2 == 0, lambda: n // 2, lambda: 3 * n + 1), count + 1
 
-    return lax.while_loop(lambda s: s[0] > 1, turn, (n, 0), max_steps=max_steps)[1]
+    return lax.while_loop(lambda s: s[0] > 1, body, (n, 0), max_steps=max_steps)[1]
 
 
 def plain_collatz(n: int, most: int = 10**9) -> int:
@@ -44,7 +44,7 @@ def test_while_is_pythons(n: int) -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 7, 8, 9, 10, 16, 50])
 def test_bounded_loops_stop(most: int) -> None:
-    """After as many turns as they may take, and not one more; before that they are what unbounded loops are."""
+    """After as many iterations as they may take, and not one more; before that they are what unbounded loops are."""
     for n in (1, 2, 3, 7):
         want = plain_collatz(n, most)
         assert int(collatz(n, most)) == want
@@ -80,7 +80,7 @@ def test_vmap_of_while() -> None:
 
 
 def test_a_part_of_the_carry_becomes_batched_late() -> None:
-    """Where all members turn as often, only what depends on the member is batched."""
+    """Where all batch elements take as many iterations, only what depends on the batch element is batched."""
 
     def f(x: Any) -> Any:
         return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[2], s[2] + x), (0, 0.0, 1.0))
@@ -144,7 +144,7 @@ def test_unbounded_loops_have_no_reverse_mode() -> None:
 
 
 def test_bounded_loops_keep_little() -> None:
-    """Reverse mode keeps carries between chunks, not what each of n turns computes."""
+    """Reverse mode keeps carries between chunks, not what each of n iterations computes."""
     n, size = 400, 50
 
     def f(x: Any) -> Any:
@@ -217,13 +217,13 @@ def test_staged_once_for_the_same_functions() -> None:
         runs["cond"] += 1
         return v < 10.0
 
-    def turn(v: Any) -> Any:
+    def body(v: Any) -> Any:
         runs["body"] += 1
         return v * 2.0
 
     for start in (1.0, 2.0, 3.0):
-        lax.while_loop(more, turn, np.float32(start))
-        effx.vmap(lambda v: lax.while_loop(more, turn, v))(np.array([start, 1.0], np.float32))
+        lax.while_loop(more, body, np.float32(start))
+        effx.vmap(lambda v: lax.while_loop(more, body, v))(np.array([start, 1.0], np.float32))
     assert runs == {"cond": 1, "body": 1}
 
 
@@ -256,7 +256,7 @@ def _twice(v: Any) -> Any:
 
 
 def test_collectives_in_loops() -> None:
-    """Replicas of an axis turn together."""
+    """Replicas of an axis run their iterations together."""
 
     def f(x: Any) -> Any:
         return lax.while_loop(lambda v: lax.psum(v, "i") < 100.0, lambda v: v + lax.pmax(v, "i"), x)

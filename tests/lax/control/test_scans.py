@@ -46,7 +46,7 @@ def test_any_length_direction_and_unroll(length: int, reverse: bool, unroll: int
 
 
 def test_trees() -> None:
-    """Carries, inputs and outputs are pytrees, with None in any place."""
+    """Carries, inputs and outputs are pytrees, with None anywhere."""
 
     def f(carry: Any, x: Any) -> Any:
         a, (b, none) = carry["a"], carry["rest"]
@@ -185,7 +185,7 @@ def test_nested_loops_close_over_outer_values() -> None:
 
     def f(x: Any, n: int) -> Any:
         def outer(c: Any, row: Any) -> Any:
-            def turn(s: Any) -> Any:
+            def body(s: Any) -> Any:
                 i, v = s
                 v = lax.cond(
                     i % 2 == 0,
@@ -194,7 +194,7 @@ def test_nested_loops_close_over_outer_values() -> None:
                 )
                 return i + 1, v
 
-            return lax.while_loop(lambda s: s[0] < n, turn, (0, c))[1], c
+            return lax.while_loop(lambda s: s[0] < n, body, (0, c))[1], c
 
         return lax.scan(outer, x.sum(), x)
 
@@ -294,8 +294,8 @@ def test_map(n: int, batch_size: int | None) -> None:
 def test_associative_scan_sums(n: int, axis: int, reverse: bool) -> None:
     """Along any axis, in both directions."""
     x = RNG.integers(-9, 9, (3, 2, 2) if n == 3 else (n, n, n)).astype(np.int32)
-    turn: Any = (lambda v: np.flip(v, axis)) if reverse else (lambda v: v)
-    want = turn(np.cumsum(turn(x), axis, dtype=np.int32))
+    flipped: Any = (lambda v: np.flip(v, axis)) if reverse else (lambda v: v)
+    want = flipped(np.cumsum(flipped(x), axis, dtype=np.int32))
     np.testing.assert_array_equal(lax.associative_scan(enp.add, x, reverse, axis), want)
 
 

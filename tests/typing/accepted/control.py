@@ -56,10 +56,10 @@ def loops() -> None:
 
     assert_type(lax.while_loop(below, double, VECTOR), Array[enp.float32, N])
 
-    def turn(i: Array, carry: Carry) -> Carry:
+    def body(i: Array, carry: Carry) -> Carry:
         return carry[0] * 2.0, carry[1] + 1.0
 
-    assert_type(lax.fori_loop(0, 3, turn, (VECTOR, TOTAL)), Carry)
+    assert_type(lax.fori_loop(0, 3, body, (VECTOR, TOTAL)), Carry)
     assert lax.while_loop(below, double, VECTOR).tolist() == [16.0] * 3
 
 

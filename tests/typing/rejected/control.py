@@ -30,7 +30,7 @@ def changes(carry: Array[enp.float32, N], row: Array[enp.float32, M]) -> tuple[S
     return carry.sum(), row
 
 
-def turn(i: Array, carry: Array[enp.float32, N]) -> Scalar[enp.float32]:
+def body(i: Array, carry: Array[enp.float32, N]) -> Scalar[enp.float32]:
     return carry.sum()
 
 
@@ -43,7 +43,7 @@ def loops(x: Array[enp.float32, N], y: Array[enp.float32, M], rows: Array[enp.fl
     lax.scan(step, y, rows)  # expect: arg-type
     lax.while_loop(below, shrink, x)  # expect: arg-type
     lax.while_loop(below, keep, y)  # expect: arg-type arg-type
-    lax.fori_loop(0, 3, turn, x)  # expect: arg-type
+    lax.fori_loop(0, 3, body, x)  # expect: arg-type
     kept = lax.while_loop(below, keep, x)
     a: Array[enp.float32, M] = kept  # expect: assignment
     print(a)
