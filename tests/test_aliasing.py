@@ -1,7 +1,4 @@
-"""Arrays and the host memory that they were made from: nobody's later writes are seen.
-
-Never: asks how large the memory is.
-"""
+"""Arrays and the host memory that they were made from: nobody's later writes are seen."""
 
 from __future__ import annotations
 

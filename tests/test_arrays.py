@@ -1,7 +1,4 @@
-"""`Array` as a value: conversions, printing, pickling, DLPack, indexing and updates, operators.
-
-Never: tests what effx.numpy's own tests test.
-"""
+"""`Array` as a value: conversions, printing, pickling, DLPack, indexing and updates, operators."""
 
 from __future__ import annotations
 

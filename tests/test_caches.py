@@ -1,7 +1,4 @@
-"""What caches hand out, keep alive, and take for the same: no result shares a buffer with them.
-
-Never: measures time.
-"""
+"""What caches hand out, keep alive, and take for the same: no result shares a buffer with them."""
 
 from __future__ import annotations
 

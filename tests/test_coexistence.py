@@ -1,7 +1,4 @@
-"""jax and effx in one process, imported in either order, and nothing of jaxlib patched.
-
-Never: imports jax in the test process itself.
-"""
+"""jax and effx in one process, imported in either order, and nothing of jaxlib patched."""
 
 from __future__ import annotations
 

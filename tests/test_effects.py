@@ -1,7 +1,4 @@
-"""The effect system by itself: the stack, rule tables, and what happens without a rule.
-
-Never: needs an array.
-"""
+"""The effect system by itself: the stack, rule tables, and what happens without a rule."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Wrong input gives a typed error that says what, where and under which handlers.
-
-Never: matches a part of a message; the whole text is what users read.
-"""
+"""Wrong input gives a typed error that says what, where and under which handlers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The examples run and say what they promise.
-
-Never: imports an example; each runs as a user would run it.
-"""
+"""The examples run and say what they promise."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`jit`: caching, static and donated arguments, stages, structure of arguments and results.
-
-Never: measures time.
-"""
+"""`jit`: caching, static and donated arguments, stages, structure of arguments and results."""
 
 from __future__ import annotations
 

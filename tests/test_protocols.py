@@ -1,7 +1,4 @@
-"""What Python, Matplotlib and completion ask of arrays and modules, they get.
-
-Never: tests what numerical functions compute.
-"""
+"""What Python, Matplotlib and completion ask of arrays and modules, they get."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Threads and asyncio tasks: handler stacks, tracing, compiling and dispatch side by side.
-
-Never: measures time.
-"""
+"""Threads and asyncio tasks: handler stacks, tracing, compiling and dispatch side by side."""
 
 from __future__ import annotations
 

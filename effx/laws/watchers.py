@@ -1,7 +1,4 @@
-"""The suite's own intercepting handlers and operations with effects, written as a user writes them.
-
-Never: use a private name.
-"""
+"""The suite's own intercepting handlers and operations with effects, written as a user writes them."""
 
 from typing import ClassVar, cast, final
 

@@ -1,7 +1,4 @@
-"""The suite's own boxing handlers, written as a user writes them: intervals, dual numbers, sizes, depths.
-
-Never: use a private name.
-"""
+"""The suite's own boxing handlers, written as a user writes them: intervals, dual numbers, sizes, depths."""
 
 from typing import ClassVar, final
 

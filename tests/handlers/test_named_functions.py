@@ -209,7 +209,7 @@ def test_batches_further_in_keep_the_rule(wrap: Any, outside: Any) -> None:
 
 
 def test_batches_of_some_arguments() -> None:
-    """What all batch elements share stays one value; a plain result stays plain, a plain argument is lifted element by element."""
+    """What all batch elements share stays one value; a plain result stays plain, a plain argument is lifted."""
     lifted: list[tuple[int, ...]] = []
 
     @attrs.frozen

@@ -1,8 +1,6 @@
 """Laws fail where they should: on wrong rules, handlers, operations and transformations, with a program to paste.
 
 Each mutation is put in place, a law is run, and the printed reproduction is executed: it fails in the same law.
-
-Never: leaves a mutation in place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The strategies of the law suite: what they draw, how it shrinks, and what they refuse.
-
-Never: checks a law.
-"""
+"""The strategies of the law suite: what they draw, how it shrinks, and what they refuse."""
 
 from __future__ import annotations
 

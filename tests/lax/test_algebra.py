@@ -1,7 +1,4 @@
-"""Reductions, products, sorting and collectives of lax.
-
-Never: relies on an order of addition.
-"""
+"""Reductions, products, sorting and collectives of lax."""
 
 from __future__ import annotations
 

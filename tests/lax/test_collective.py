@@ -1,7 +1,4 @@
-"""Collectives under vmap do what NumPy says, pmap does the same, and transposes are adjoint.
-
-Never: asks for more than eight devices, which tests/conftest.py provides.
-"""
+"""Collectives under vmap do what NumPy says, pmap does the same, and transposes are adjoint."""
 
 from __future__ import annotations
 

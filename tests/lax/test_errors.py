@@ -1,7 +1,4 @@
-"""lax is strict: what it refuses, and in which words.
-
-Never: leaves out a part of a message.
-"""
+"""lax is strict: what it refuses, and in which words."""
 
 from __future__ import annotations
 

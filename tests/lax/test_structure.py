@@ -1,7 +1,4 @@
-"""Shapes, slices, gather and scatter, conversions.
-
-Never: indexes in a way that NumPy cannot repeat.
-"""
+"""Shapes, slices, gather and scatter, conversions."""
 
 from __future__ import annotations
 

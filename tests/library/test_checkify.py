@@ -1,7 +1,4 @@
-"""Errors as values: each kind, inside every kind of program, with the user's line.
-
-Never: runs a program that raises on its own.
-"""
+"""Errors as values: each kind, inside every kind of program, with the user's line."""
 
 from __future__ import annotations
 

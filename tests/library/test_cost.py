@@ -1,7 +1,4 @@
-"""Costs: arithmetic equals counting by hand and XLA's own count, memory equals what must live at once.
-
-Never: runs what is priced.
-"""
+"""Costs: arithmetic equals counting by hand and XLA's own count, memory equals what must live at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is promised of every shipped handler: no rule for control flow, public imports alone, lines that the guide states.
-
-Never: imports the modules that it reads.
-"""
+"""What is promised of every shipped handler: no rule for control flow, public imports alone, lines that the guide states."""
 
 from __future__ import annotations
 

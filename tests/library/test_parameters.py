@@ -1,7 +1,4 @@
-"""Parameters made where they are used: init and apply agree, in loops and jitted layers.
-
-Never: passes a parameter by position.
-"""
+"""Parameters made where they are used: init and apply agree, in loops and jitted layers."""
 
 from __future__ import annotations
 

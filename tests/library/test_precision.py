@@ -1,7 +1,4 @@
-"""Mixed precision, fake quantisation, low-rank weights and remat: values against NumPy, types unchanged.
-
-Never: asserts that something merely runs.
-"""
+"""Mixed precision, fake quantisation, low-rank weights and remat: values against NumPy, types unchanged."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sow, reap and plant: what is sown comes out of every kind of program, and goes in again.
-
-Never: looks into a handler's frame.
-"""
+"""Sow, reap and plant: what is sown comes out of every kind of program, and goes in again."""
 
 from __future__ import annotations
 

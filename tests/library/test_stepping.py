@@ -1,7 +1,4 @@
-"""Stepping: every operation runs on NumPy by itself, and a debugger can stop at it.
-
-Never: opens a real debugger.
-"""
+"""Stepping: every operation runs on NumPy by itself, and a debugger can stop at it."""
 
 from __future__ import annotations
 

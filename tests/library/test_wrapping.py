@@ -1,7 +1,4 @@
-"""What the library's transformations have in common: they take functions, and keep their names.
-
-Never: asks what a transformation computes.
-"""
+"""What the library's transformations have in common: they take functions, and keep their names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Finding PJRT plugins: environment, packages, and what happens when one does not start.
-
-Never: needs an accelerator.
-"""
+"""Finding PJRT plugins: environment, packages, and what happens when one does not start."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Arrays on several devices: where their parts lie, how they move, and what they do where one device is wanted.
-
-Never: asks for more than eight devices, which tests/conftest.py provides.
-"""
+"""Arrays on several devices: where their parts lie, how they move, and what they do where one device is wanted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Activations against their formulas in f64, and their derivatives against finite differences.
-
-Never: looks away at infinities.
-"""
+"""Activations against their formulas in f64, and their derivatives against finite differences."""
 
 from __future__ import annotations
 

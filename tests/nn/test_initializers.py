@@ -1,7 +1,4 @@
-"""Initializers draw with the variances that they promise; codes and standardized features.
-
-Never: tests a distribution again that effx.random's tests cover.
-"""
+"""Initializers draw with the variances that they promise; codes and standardized features."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""logsumexp, softmax and log_softmax against scipy.special, and at the edges of the number line.
-
-Never: accepts a NaN where a limit exists.
-"""
+"""logsumexp, softmax and log_softmax against scipy.special, and at the edges of the number line."""
 
 from __future__ import annotations
 

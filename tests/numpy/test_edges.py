@@ -1,7 +1,4 @@
-"""Values at infinity, at zero and on branch points, against NumPy.
-
-Never: tests what NumPy and JAX define differently without saying so.
-"""
+"""Values at infinity, at zero and on branch points, against NumPy."""
 
 from __future__ import annotations
 

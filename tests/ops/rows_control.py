@@ -1,7 +1,4 @@
-"""Rows of the operations that hold programs, and of those that name or move a value.
-
-Never: holds a test.
-"""
+"""Rows of the operations that hold programs, and of those that name or move a value."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rows of elementwise operations, comparisons, conversions and random bits.
-
-Never: holds a test.
-"""
+"""Rows of elementwise operations, comparisons, conversions and random bits."""
 
 from __future__ import annotations
 

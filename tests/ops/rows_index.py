@@ -1,7 +1,4 @@
-"""Rows of gather and scatter.
-
-Never: holds a test.
-"""
+"""Rows of gather and scatter."""
 
 from __future__ import annotations
 

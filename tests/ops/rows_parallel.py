@@ -1,7 +1,4 @@
-"""Rows of the parallel map and of the collectives that move values between replicas.
-
-Never: holds a test.
-"""
+"""Rows of the parallel map and of the collectives that move values between replicas."""
 
 from __future__ import annotations
 

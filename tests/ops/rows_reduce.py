@@ -1,7 +1,4 @@
-"""Rows of reductions, matrix products, sorting, collectives and calls.
-
-Never: holds a test.
-"""
+"""Rows of reductions, matrix products, sorting, collectives and calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rows of operations that move elements.
-
-Never: holds a test.
-"""
+"""Rows of operations that move elements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The table of operations: a row for every operation class, and the samples that the laws run over.
-
-Never: says how a law is checked.
-"""
+"""The table of operations: a row for every operation class, and the samples that the laws run over."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Tangents are slopes of central differences, and transposes are adjoints: for every row of the table.
-
-Never: checks values.
-"""
+"""Tangents are slopes of central differences, and transposes are adjoints: for every row of the table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Every handler says what it makes of every operation, and docs/operations.md says the same.
-
-Never: runs a rule.
-"""
+"""Every handler says what it makes of every operation, and docs/operations.md says the same."""
 
 from __future__ import annotations
 

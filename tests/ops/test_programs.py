@@ -1,7 +1,4 @@
-"""Printed programs parse back, the checker accepts what staging gives, and wrong types are refused in words.
-
-Never: runs an operation.
-"""
+"""Printed programs parse back, the checker accepts what staging gives, and wrong types are refused in words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The text of programs: what is malformed or untrue is refused with its line, and length costs nothing extra.
-
-Never: tests single operations; test_programs.py prints and parses each of them.
-"""
+"""The text of programs: what is malformed or untrue is refused with its line, and length costs nothing extra."""
 
 from __future__ import annotations
 

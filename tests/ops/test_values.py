@@ -1,7 +1,4 @@
-"""XLA gives what the typing rules predict and what NumPy gives; jit gives what running one by one gives.
-
-Never: checks a derivative.
-"""
+"""XLA gives what the typing rules predict and what NumPy gives; jit gives what running one by one gives."""
 
 from __future__ import annotations
 

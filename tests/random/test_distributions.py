@@ -1,7 +1,4 @@
-"""Samples follow the distributions that they are named for.
-
-Never: depends on luck: all seeds are fixed.
-"""
+"""Samples follow the distributions that they are named for."""
 
 from __future__ import annotations
 

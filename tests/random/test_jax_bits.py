@@ -1,7 +1,4 @@
-"""Keys, bits and samples are those of JAX's threefry2x32.
-
-Never: imports jax.
-"""
+"""Keys, bits and samples are those of JAX's threefry2x32."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Samplers refuse what they cannot take, and say why.
-
-Never: leaves out a part of a message.
-"""
+"""Samplers refuse what they cannot take, and say why."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Laws of users' intercepting handlers: those that `check_handler` runs, here on the suite's own.
-
-Never: use more of a handler than its public methods.
-"""
+"""Laws of users' intercepting handlers: those that `check_handler` runs, here on the suite's own."""
 
 import copy
 

@@ -1,7 +1,4 @@
-"""Laws of single operations: those that `check_operation` runs, here on all classes that `operations` draws.
-
-Never: name an operation; its class's own statements say enough.
-"""
+"""Laws of single operations: those that `check_operation` runs, here on all classes that `operations` draws."""
 
 from collections.abc import Callable
 from itertools import product

@@ -1,7 +1,4 @@
-"""Laws of users' handlers: those that `check_handler` runs, here on the handlers of the zoo.
-
-Never: use more of a handler than its public methods.
-"""
+"""Laws of users' handlers: those that `check_handler` runs, here on the handlers of the zoo."""
 
 import copy
 

@@ -1,7 +1,4 @@
-"""What control flow refuses, and in which words.
-
-Never: leaves out a part of a message.
-"""
+"""What control flow refuses, and in which words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Derivatives through loops, branches and calls in each other, against the same functions unrolled in Python.
-
-Never: compile; the NumPy reference runs each operation.
-"""
+"""Derivatives through loops, branches and calls in each other, against the same functions unrolled in Python."""
 
 from __future__ import annotations
 
