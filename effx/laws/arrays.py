@@ -20,7 +20,7 @@ DTYPES: dict[str, tuple[DType, ...]] = {
     "b": (dtypes.bool_,),
     "i": (dtypes.int32, dtypes.int8, dtypes.int16, dtypes.int64),
     "u": (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64),
-    "f": (dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.float16),
+    "f": (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16),
     "c": (dtypes.complex64, dtypes.complex128),
 }
 """The dtypes of each kind, a letter of `ArrayType.kind`."""

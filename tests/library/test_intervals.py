@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import effx
 import effx.numpy as enp
 from effx import errors, lax
-from effx.handling import Reference, handle
+from effx.handling import Reference, coverage, handle
 from effx.ir.ops.base import Elementwise
 from effx.laws.samples import values
 from effx.library import intervals
@@ -76,7 +76,7 @@ def defined(op: Elementwise, rng: np.random.Generator, count: int) -> Data:
 
 @pytest.mark.parametrize("op", real_operations(1), ids=lambda op: str(op.name))
 def test_elementary_functions(op: Elementwise) -> None:
-    """Bounds hold for the true values and for XLA's, and are those of the true values up to rounding."""
+    """Bounds hold for the true values and for XLA's; where there is a rule, they are the true ones up to rounding."""
     rng = np.random.default_rng(len(op.name))
     a, b = np.sort(defined(op, rng, 120).reshape(2, 60), axis=0)
     b[::3] = np.minimum(b[::3], a[::3] + np.float32(0.3))
@@ -87,6 +87,8 @@ def test_elementary_functions(op: Elementwise) -> None:
         true = values(op, points.astype("f8"))
     assert inside(found, true)
     assert inside(found, op(enp.asarray(points)))
+    if coverage(Intervals)[type(op)].by is Elementwise:
+        return  # whose bounds are all numbers
     low, high = ends(found)
     known = np.isfinite(low) & np.isfinite(high)
     slack = 2e-5 + 2e-5 * np.maximum(np.abs(low), np.abs(high)) + 0.03 * (high - low)

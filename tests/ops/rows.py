@@ -25,6 +25,7 @@ from effx.handlers.vmap import batch
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import Collective
 from effx.ir.types import ArrayType, Shape, array_type
+from effx.laws.arrays import DTYPES
 from effx.laws.samples import Data, Domain, anything, bits, data_of
 from effx.lower.concrete import put
 
@@ -33,13 +34,7 @@ u8, u16, u32, u64 = dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64
 f16, bf16, f32, f64 = dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64
 c64, c128 = dtypes.complex64, dtypes.complex128
 
-BY_KIND: dict[str, tuple[DType, ...]] = {
-    "b": (b1,),
-    "i": (i8, i16, i32, i64),
-    "u": (u8, u16, u32, u64),
-    "f": (f16, bf16, f32, f64),
-    "c": (c64, c128),
-}
+BY_KIND = {kind: tuple(sorted(DTYPES[kind], key=lambda d: d.itemsize)) for kind in "biufc"}
 ALL = tuple(chain(*BY_KIND.values()))
 # One dtype of each kind, and the ones that derivatives are checked in.
 FEW = (b1, i32, u8, bf16, f32, f64, c128)
