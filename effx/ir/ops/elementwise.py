@@ -35,7 +35,6 @@ class Sign(Unary):
     """-1, 0 or 1 by sign; for complex x / |x|; NaN for NaN. StableHLO: sign."""
 
     __slots__ = ()
-    domain = (1.1, 1.4)
     kinds = "iufc"
 
 
@@ -44,7 +43,6 @@ class Floor(Unary, Monotone):
     """The largest integer not above x. StableHLO: floor."""
 
     __slots__ = ()
-    domain = (1.1, 1.4)
     kinds = "f"
 
 
@@ -53,7 +51,6 @@ class Ceil(Unary, Monotone):
     """The smallest integer not below x. StableHLO: ceil."""
 
     __slots__ = ()
-    domain = (1.1, 1.4)
     kinds = "f"
 
 
@@ -62,7 +59,6 @@ class RoundAwayFromZero(Unary, Monotone):
     """The nearest integer, halves away from zero. StableHLO: round_nearest_afz."""
 
     __slots__ = ()
-    domain = (1.1, 1.4)
     kinds = "f"
 
 
@@ -71,7 +67,6 @@ class RoundToEven(Unary, Monotone):
     """The nearest integer, halves to even. StableHLO: round_nearest_even."""
 
     __slots__ = ()
-    domain = (1.1, 1.4)
     kinds = "f"
 
 
@@ -96,7 +91,6 @@ class Expm1(Unary, Monotone):
     """The exponential minus 1, exact near 0. StableHLO: exponential_minus_one."""
 
     __slots__ = ()
-    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -105,7 +99,6 @@ class Log(Unary):
     """The natural logarithm. StableHLO: log."""
 
     __slots__ = ()
-    domain = (0.4, 2.5)
     kinds = "fc"
 
 
@@ -114,7 +107,6 @@ class Log1p(Unary):
     """The logarithm of 1 + x, exact near 0. StableHLO: log_plus_one."""
 
     __slots__ = ()
-    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -123,7 +115,6 @@ class Sqrt(Unary):
     """The square root. StableHLO: sqrt."""
 
     __slots__ = ()
-    domain = (0.4, 2.5)
     kinds = "fc"
 
 
@@ -132,7 +123,6 @@ class Rsqrt(Unary):
     """1 / sqrt(x). StableHLO: rsqrt."""
 
     __slots__ = ()
-    domain = (0.4, 2.5)
     kinds = "fc"
 
 
@@ -141,7 +131,6 @@ class Cbrt(Unary, Monotone):
     """The cube root. StableHLO: cbrt."""
 
     __slots__ = ()
-    domain = (0.4, 2.5)
     kinds = "f"
 
 
@@ -174,7 +163,6 @@ class Tan(Unary):
     """The tangent of x radians. StableHLO: tan."""
 
     __slots__ = ()
-    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -183,7 +171,6 @@ class Asin(Unary):
     """The inverse sine, in radians. CHLO: asin."""
 
     __slots__ = ()
-    domain = (0.2, 0.85)
     kinds = "fc"
 
 
@@ -192,7 +179,6 @@ class Acos(Unary):
     """The inverse cosine, in radians. CHLO: acos."""
 
     __slots__ = ()
-    domain = (0.2, 0.85)
     kinds = "fc"
 
 
@@ -201,7 +187,6 @@ class Atan(Unary, Monotone):
     """The inverse tangent, in radians. CHLO: atan."""
 
     __slots__ = ()
-    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -226,7 +211,6 @@ class Tanh(Unary, Monotone):
     """The hyperbolic tangent. StableHLO: tanh."""
 
     __slots__ = ()
-    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -235,7 +219,6 @@ class Asinh(Unary, Monotone):
     """The inverse hyperbolic sine. CHLO: asinh."""
 
     __slots__ = ()
-    domain = (-0.8, 0.8)
     kinds = "fc"
 
 
@@ -244,7 +227,6 @@ class Acosh(Unary):
     """The inverse hyperbolic cosine. CHLO: acosh."""
 
     __slots__ = ()
-    domain = (1.2, 3.0)
     kinds = "fc"
 
 
@@ -253,7 +235,6 @@ class Atanh(Unary):
     """The inverse hyperbolic tangent. CHLO: atanh."""
 
     __slots__ = ()
-    domain = (0.2, 0.85)
     kinds = "fc"
 
 
@@ -326,7 +307,6 @@ class Div(Binary):
     """The quotient x / y; integers truncate toward zero. StableHLO: divide."""
 
     __slots__ = ()
-    domain = (0.4, 2.5)
     kinds = "iufc"
 
 
@@ -335,7 +315,6 @@ class Rem(Binary):
     """The remainder with the sign of x. StableHLO: remainder."""
 
     __slots__ = ()
-    domain = (0.4, 2.5)
     kinds = "iuf"
 
 
@@ -344,7 +323,6 @@ class Pow(Binary):
     """The power x**y. StableHLO: power."""
 
     __slots__ = ()
-    domain = (0.4, 2.5)
     kinds = "fc"
 
 
@@ -353,7 +331,6 @@ class Atan2(Binary):
     """The angle of the point (y, x). StableHLO: atan2."""
 
     __slots__ = ()
-    domain = (0.4, 2.5)
     kinds = "f"
 
 
@@ -410,7 +387,6 @@ class ShiftLeft(Binary):
     """The bits of x shifted left by y. StableHLO: shift_left."""
 
     __slots__ = ()
-    domain = (0.0, 6.0)
     kinds = "iu"
 
 
@@ -419,7 +395,6 @@ class ShiftRightArithmetic(Binary):
     """The bits of x shifted right by y, the sign bit repeated. StableHLO: shift_right_arithmetic."""
 
     __slots__ = ()
-    domain = (0.0, 6.0)
     kinds = "iu"
 
 
@@ -428,7 +403,6 @@ class ShiftRightLogical(Binary):
     """The bits of x shifted right by y, zeros shifted in. StableHLO: shift_right_logical."""
 
     __slots__ = ()
-    domain = (0.0, 6.0)
     kinds = "iu"
 
 
@@ -440,8 +414,6 @@ class IntegerPow(Elementwise):
     Attributes:
         exponent: any int for inexact x, not negative for integers.
     """
-
-    domain: ClassVar[tuple[float, float]] = (0.5, 1.5)
 
     exponent: int = attrs.field(validator=attrs.validators.instance_of(int))
     kinds: ClassVar[str] = "iufc"
@@ -461,7 +433,6 @@ class Abs(Singleton, Elementwise):
     """The absolute value; of complex numbers a real one. StableHLO: abs."""
 
     __slots__ = ()
-    domain = (0.4, 2.5)
     kinds = "iufc"
 
     def infer(self, *types: ArrayType) -> ArrayType:
