@@ -926,7 +926,7 @@ class ScalarType(type):
     make: Callable[[Operand, DType], Array] = staticmethod(_unset)
 
     @classmethod
-    def of(cls, dtype: DType, *kinds: type[Scalar]) -> ScalarType:
+    def of(cls, dtype: DType, *kinds: type[dtypes.Scalar]) -> ScalarType:
         """Returns the class for a dtype."""
         name = "bool_" if dtype.kind == "b" else dtype.name
         return cls(name, kinds, {"dtype": dtype, "__module__": "effx.ir.values.scalars", "__slots__": ()})
