@@ -14,7 +14,7 @@ from effx.effects import RuleTable
 from effx.handlers import transpose
 from effx.handlers.jvp import JVP
 from effx.handlers.linear.partial_eval import splitters
-from effx.handlers.recursion import staging
+from effx.handlers.recursion import PayloadHandler
 from effx.handlers.reference import Reference
 from effx.handlers.vmap import Vmap
 from effx.ir.catalogue import Kind, operation_classes
@@ -66,7 +66,9 @@ REASONS: dict[str, Callable[[Kind], str]] = {
 def cell(column: str, kind: Kind) -> str:
     """Returns what a handler does with an operation; "" if nothing is known."""
     table = TABLES[column]
-    goes_inside = column == "reference" or (column in ("jvp", "vmap") and staging.rules.origin(kind))
+    goes_inside = column == "reference" or (
+        column in ("jvp", "vmap") and PayloadHandler.recursions.origin(kind)
+    )
     if issubclass(kind, HigherOrder) and table.origin(kind) is None and goes_inside:
         return "recursion"
     if column == "reference" and issubclass(kind, Collective):

@@ -25,10 +25,10 @@ from effx.handling import (
     Vmap,
     array_type,
     emits,
-    jvp_tuple_rule,
+    jvp_rule,
     materialize,
-    reference_tuple_rule,
-    vmap_tuple_rule,
+    reference_rule,
+    vmap_rule,
 )
 from effx.ir.ops.base import check_axis, check_kind, is_int, show
 from effx.ir.ops.shape import Iota
@@ -70,7 +70,7 @@ class Sort(TupleOperation):
         return types
 
 
-@jvp_tuple_rule(Sort)
+@jvp_rule(Sort)
 def tangents_alongside(
     op: Sort, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
@@ -81,7 +81,7 @@ def tangents_alongside(
     return tuple(results), tuple(moved)
 
 
-@vmap_tuple_rule(Sort)
+@vmap_rule(Sort)
 def beside_the_batch(
     handler: Vmap, op: Sort, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
@@ -99,7 +99,7 @@ def _key(value: Any) -> tuple[Any, ...]:
     return (True, 0) if number != number else (False, number)
 
 
-@reference_tuple_rule(Sort)
+@reference_rule(Sort)
 def in_python(op: Sort, *operands: Data) -> tuple[Data, ...]:
     """Each line along the axis by Python's own stable sort."""
     results = [np.array(x) for x in operands]

@@ -15,18 +15,20 @@ from effx.handlers.authoring.boxing import BoxHandler
 from effx.handlers.authoring.coverage import Coverage, coverage
 from effx.handlers.authoring.decomposing import decompose
 from effx.handlers.authoring.intercepting import InterceptHandler
-from effx.handlers.jvp.handler import Tangent, rule as jvp_rule, tangent_of, tuple_rule as jvp_tuple_rule
+from effx.handlers.jvp.handler import Tangent, tangent_of
+from effx.handlers.jvp.handler import rule as jvp_rule
+from effx.handlers.jvp.handler import rule as jvp_tuple_rule
 from effx.handlers.authoring.masking import mask
 from effx.handlers.reference.handler import Reference
 from effx.handlers.reference.handler import rule as reference_rule
-from effx.handlers.reference.handler import tuple_rule as reference_tuple_rule
+from effx.handlers.reference.handler import rule as reference_tuple_rule
 from effx.handlers.authoring.rule_handler import Default
 from effx.handlers.authoring.site import Site
 from effx.handlers.transpose.handler import rule as transpose_rule
-from effx.handlers.transpose.handler import tuple_rule as transpose_tuple_rule
+from effx.handlers.transpose.handler import rule as transpose_tuple_rule
 from effx.handlers.vmap.handler import Vmap, materialize
 from effx.handlers.vmap.handler import rule as vmap_rule
-from effx.handlers.vmap.handler import tuple_rule as vmap_tuple_rule
+from effx.handlers.vmap.handler import rule as vmap_tuple_rule
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops.base import (
     ArrayOperation,

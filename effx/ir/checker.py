@@ -1,5 +1,7 @@
 """The checker: types, scope, single assignment and effect row of a program."""
 
+from typing import cast
+
 from effx.errors import EffxError, ProgramError
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
@@ -86,12 +88,10 @@ def check_types(e: Equation, where: str) -> None:
     """
     types = [x.type for x in e.inputs]
     try:
-        if isinstance(e.op, TupleOperation):
-            expected: tuple[ArrayType, ...] = e.op.infer(*types)
-        elif isinstance(e.op, ArrayOperation):
-            expected = (e.op.infer(*types),)
-        else:
+        if not isinstance(e.op, ArrayOperation | TupleOperation):
             raise ProgramError(f"{e.op.name}: is no operation on arrays")
+        found = e.op.infer(*types)
+        expected = cast("tuple[ArrayType, ...]", found if e.op.multiple else (found,))
         if len(expected) != len(e.outputs):
             raise ProgramError(
                 f"{e.op.name}: has {len(e.outputs)} results, but the typing rule gives {len(expected)}"

@@ -28,10 +28,9 @@ from effx.handling import (
     Site,
     TupleOperation,
     jvp_rule,
-    jvp_tuple_rule,
     materialize,
     transpose_rule,
-    vmap_tuple_rule,
+    vmap_rule,
 )
 from effx.library.visit_counts import VisitCounts, is_name
 from effx.library.wrapping import under
@@ -77,12 +76,12 @@ class Sow(TupleOperation):
         return operands
 
 
-@jvp_tuple_rule(Sow)
+@jvp_rule(Sow)
 def _(op: Sow, xs: tuple[Array, ...], dxs: tuple[Array | None, ...]) -> Any:
     return op(*xs), dxs
 
 
-@vmap_tuple_rule(Sow)
+@vmap_rule(Sow)
 def _(handler: Any, op: Sow, values: tuple[Array, ...], axes: tuple[int | None, ...]) -> Any:
     return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), (0,) * len(values)
 

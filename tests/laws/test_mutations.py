@@ -23,7 +23,7 @@ from effx.handlers.authoring import analysis, masking
 from effx.handlers.authoring.boxing import BoxHandler
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.jvp import JVP
-from effx.handlers.recursion.staging import rules as recursions
+from effx.handlers.recursion import PayloadHandler
 from effx.handlers.transpose.handler import rules as transposes
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Elementwise, Unary
@@ -173,7 +173,7 @@ def test_a_wrong_recursion_into_scans() -> None:
     def wrong(frame: Any, op: Scan, operands: Any) -> Any:
         return original(frame, attrs.evolve(op, reverse=False), operands)
 
-    with replaced(recursions, Scan, wrong) as original:
+    with replaced(PayloadHandler.recursions, Scan, wrong) as original:
         error = caught(
             lambda: LAWS["tangents_of_control_flow"].run(300, SCANS),
             "tangents_of_control_flow",
@@ -188,7 +188,7 @@ def test_a_wrong_recursion_into_branches() -> None:
     def wrong(frame: Any, op: Cond, operands: Any) -> Any:
         return original(frame, attrs.evolve(op, branches=op.branches[::-1]), operands)
 
-    with replaced(recursions, Cond, wrong) as original:
+    with replaced(PayloadHandler.recursions, Cond, wrong) as original:
         caught(
             lambda: LAWS["gradients_of_control_flow"].run(400, LOOPS),
             "gradients_of_control_flow",
@@ -467,7 +467,7 @@ def test_an_interceptor_that_is_not_neutral() -> None:
 
 def test_a_wrong_order_of_states() -> None:
     """A scan that begins each step with the first state is no fold."""
-    with replaced(recursions, Scan, None) as right:
+    with replaced(PayloadHandler.recursions, Scan, None) as right:
 
         def wrong(frame: Any, op: Scan, operands: Sequence[Array]) -> Any:
             before = frame.state
@@ -475,7 +475,7 @@ def test_a_wrong_order_of_states() -> None:
             frame.state = before
             return results
 
-        recursions.register(Scan)(wrong)  # type: ignore[arg-type]  # a rule for scans
+        PayloadHandler.recursions.register(Scan)(wrong)  # type: ignore[arg-type]  # a rule for scans
         caught(lambda: LAWS["states_are_folds"].run(300), "states_are_folds")
 
 

@@ -15,13 +15,13 @@ from typing_extensions import TypeVar
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
-from effx.effects import Frame, Operation, Value
-from effx.errors import EscapedBoxError, TransformError, TreeError, current_source, source_in_force
+from effx.effects import Frame, Operation
+from effx.errors import EscapedBoxError, TransformError, TreeError
 from effx.handlers.authoring.rule_handler import Default, RuledHandler
 from effx.handlers.authoring.rule_types import Computes, ComputesAt
 from effx.handlers.authoring.site import Site
+from effx.handlers.recursion.payloads import Rule, infer
 from effx.handlers.vmap.handler import identity, over_batches
-from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.custom import NamedCall
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Operand
@@ -151,32 +151,19 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             )
         return as_operand(leaves[0], self.name).type
 
-    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Applies the operation's rule, or the default."""
-        arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
-        found = self.rules.find(type(op))
-        if found is None:
-            return self._without_rule(frame, op, arrays)
-        rule, wants_site = found
-        payloads = [x.payload if x.frame is frame else self.lift(x) for x in arrays]  # type: ignore[attr-defined]  # a value with a frame is a Box
-        # All operations that a rule performs have the user's line.
-        before = source_in_force.get()
-        try:
-            source_in_force.set(current_source())
-            result = rule(Site(frame, op, arrays), op, *payloads) if wants_site else rule(op, *payloads)
-        finally:
-            source_in_force.set(before)
-        types = [x.type for x in arrays]
+    def apply_rule(
+        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+    ) -> tuple[PyTree, PyTree]:
+        """Calls a rule with payloads."""
+        function, wants_site = rule
+        payloads = [x.payload if x.frame is frame else self.lift(x) for x in operands]  # type: ignore[attr-defined]  # a value with a frame is a Box
+        y = function(Site(frame, op, operands), op, *payloads) if wants_site else function(op, *payloads)
+        types = infer(op, operands)
         if op.multiple:
-            expected = cast("TupleOperation", op).infer(*types)
-            self.check_count(op.name, result, len(expected))
-            return cast(
-                "R",
-                tuple([self._result(frame, op.name, y, t) for y, t in zip(result, expected, strict=True)]),
-            )
-        return self._result(frame, op.name, result, cast("ArrayOperation", op).infer(*types))  # type: ignore[return-value]  # R is Array for an ArrayOperation
+            self.check_count(op.name, y, len(types))
+        return y, types
 
-    def _result(self, frame: Frame, what: str, y: object, t: ArrayType) -> Array:
+    def boxed_result(self, frame: Frame, y: PyTree, t: ArrayType, what: str = "") -> Array:
         """Boxes a rule's result of type `t`; a plain array stays plain."""
         if isinstance(y, Array) and not self._carries_arrays:
             if y.type is not t and not y.type.matches(t):
@@ -320,7 +307,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             [self.unstack if b else identity for b in boxed],
             stack,
         )
-        return tuple([self._result(frame, name, y, t) for y, t in zip(found, types, strict=True)])
+        return tuple([self.boxed_result(frame, y, t, name) for y, t in zip(found, types, strict=True)])
 
 
 def _class_of(kind: object) -> type[Any] | UnionType | None:

@@ -6,7 +6,6 @@ import attrs
 
 from effx.errors import TransformError
 from effx.handlers.authoring.rule_handler import RuledHandler
-from effx.handlers.recursion import staging
 from effx.handlers.recursion.marks import MARKS
 from effx.ir.catalogue import Kind, operation_classes
 
@@ -101,7 +100,7 @@ def _treatment(handler: type[RuledHandler[Any]], op: Kind) -> Treatment:
     origin = handler.rules.origin(op)
     if origin is not None:
         return Treatment(op, "rule") if origin is op else Treatment(op, "trait", origin)
-    if staging.rules.origin(op) is not None or issubclass(op, MARKS):
+    if handler.recursions.origin(op) is not None or issubclass(op, MARKS):
         return Treatment(op, "recursion")
     if handler.default == "forward":
         return Treatment(op, "forward")

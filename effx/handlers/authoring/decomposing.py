@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar, cast, final
 import attrs
 
 from effx.array import Array
-from effx.effects import Frame, Operation, Value, resumed
+from effx.effects import Frame, Operation
 from effx.errors import NoRuleError, TransformError, check_function
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.recursion import recur
@@ -30,20 +30,17 @@ class Decompose(InterceptHandler[None]):
 
     kept: tuple[Kind, ...]
 
-    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Forwards a chosen operation, recurses into programs, and decomposes others."""
+    def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
+        """Forwards a chosen operation and goes into programs."""
         if isinstance(op, self.kept):
             return op(*operands)
-        inside = recur(frame, op, cast("tuple[Array, ...]", operands))
-        if inside is not None:
-            return cast("R", inside)
-        if not op.can_decompose():
+        found = recur(frame, op, operands)
+        if found is None and not op.can_decompose():
             chosen = ", ".join([k.__name__ for k in self.kept])
             raise NoRuleError(
                 f"decompose: {op.name} is not among the chosen operations ({chosen}) and does not decompose"
             )
-        with resumed(frame):
-            return op.decompose(*operands)
+        return cast("R | None", found)
 
 
 def decompose(fun: Callable[P, R], to: Iterable[Kind]) -> Callable[P, R]:

@@ -7,19 +7,19 @@ returned.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Self, cast, overload
+from typing import Any, Generic, Self, overload
 
 from typing_extensions import TypeVar
 
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.effects import Frame, Operation, Value
-from effx.errors import TransformError, TreeError, current_source, source_in_force
+from effx.effects import Frame, Operation
+from effx.errors import TransformError, TreeError
 from effx.handlers.authoring.rule_handler import Default, RuledHandler
 from effx.handlers.authoring.rule_types import Answers
 from effx.handlers.authoring.site import Site
+from effx.handlers.recursion.payloads import Rule, infer
 from effx.handlers.vmap.handler import identity, over_batches
-from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.custom import NamedCall
 from effx.tree.registry import PyTree, flatten
 
@@ -107,29 +107,20 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         cls._check_named(function)
         return register
 
-    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Applies the operation's rule, or the default."""
-        arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
-        found = self.rules.find(type(op))
-        if found is None:
-            return self._without_rule(frame, op, arrays)
-        # All operations that a rule performs have the user's line.
-        before = source_in_force.get()
-        try:
-            source_in_force.set(current_source())
-            result = found[0](Site(frame, op, arrays), op, *arrays)
-        finally:
-            source_in_force.set(before)
-        if op.multiple:
-            self.check_count(
-                op.name, result, len(cast("TupleOperation", op).infer(*[x.type for x in arrays]))
-            )
-            return cast("R", tuple([self._result(op.name, y) for y in result]))
-        return result if isinstance(result, Array) else cast("R", self._result(op.name, result))  # type: ignore[return-value]  # R is Array for an ArrayOperation
+    def apply_rule(
+        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+    ) -> tuple[PyTree, PyTree]:
+        """Calls a rule with the site and the operands."""
+        y = rule[0](Site(frame, op, operands), op, *operands)
+        if not op.multiple:
+            return y, None
+        types = infer(op, operands)
+        self.check_count(op.name, y, len(types))
+        return y, types
 
-    def _result(self, what: str, y: object) -> Array:
+    def boxed_result(self, frame: Frame, y: PyTree, about: PyTree, what: str = "") -> Array:
         """Returns a rule's result, which may be a number, as an array."""
-        return as_operand(y, f"{self.name}: the rule for {what}")  # type: ignore[arg-type]  # checked there
+        return y if isinstance(y, Array) else as_operand(y, f"{self.name}: the rule for {what}")
 
     def run(self, function: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
         """Runs a function under the handler.

@@ -1,28 +1,27 @@
-"""Masks hide operations from the innermost handler of a class. A mask is a handler that turns each operation
-into a masked one. On its way outward other handlers treat a masked operation as the operation itself: vmap
-batches it, jvp differentiates it, and the operations that these perform for it are masked again. Only the
-masked handler is skipped. Staged, the mask is part of the program, so it holds wherever the program is
-interpreted.
+"""Masks hide operations from the innermost handler of a class. A mask is a handler that performs each operation
+further out: the masked handler is skipped, and any other handles the operation itself. vmap batches it, jvp
+differentiates it, and the operations that these perform for it are masked again. Staged, the operation is wrapped in
+a `Masked` one, so the mask is part of the program and holds wherever the program is interpreted.
 
 A masked effect goes to the next handler that handles it.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast, final
+from typing import TypeVar, cast, final
 
 import attrs
 
 from effx.array import Array
-from effx.effects import Effect, Frame, Handler, Operation, Value, current_frame, handle, outermost, resumed
+from effx.effects import Effect, Frame, Handler, Operation, Value, current_frame, handle, resumed
 from effx.errors import TransformError
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.handlers.stage import Stage
-from effx.handlers.transpose.handler import Cotangent, Operand
+from effx.handlers.transpose.handler import Cotangent, Operand, rule
 from effx.handlers.transpose.handler import rules as transposes
-from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.base import ArrayOperation
 from effx.ir.types import ArrayType
 
-__all__ = ["Mask", "MaskedArray", "MaskedTuple", "mask"]
+__all__ = ["Mask", "Masked", "mask"]
 
 R = TypeVar("R")
 Kinds = tuple[type[Handler], ...]
@@ -46,25 +45,31 @@ class Mask(PayloadHandler):
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Performs the masked operation; programs are masked operation by operation."""
-        arrays = cast("tuple[Array, ...]", operands)
-        inside = recur(frame, op, arrays)
-        if inside is not None:
-            return cast("R", inside)
-        return cast("R", _masked(op, self.kinds)(*arrays))
+        if op.multiple:
+            inside = recur(frame, op, cast("tuple[Array, ...]", operands))
+            if inside is not None:
+                return cast("R", inside)
+        return _perform(op, self.kinds, operands)
 
 
+# Not frozen: one is made for each operation, and attrs' frozen __init__ costs twice as much.
 @final
-@attrs.frozen
-class MaskedArray(ArrayOperation):
-    """An operation with one result that some handlers do not see.
+@attrs.define(unsafe_hash=True)
+class Masked(ArrayOperation):
+    """An operation that some handlers do not see.
 
     Attributes:
-        op: the operation.
+        op: the operation, which may have several results.
         kinds: the handlers' classes.
     """
 
     op: ArrayOperation
     kinds: Kinds
+
+    @property
+    def multiple(self) -> bool:  # type: ignore[override]  # a class attribute elsewhere
+        """The operation's."""
+        return self.op.multiple
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
@@ -77,78 +82,40 @@ class MaskedArray(ArrayOperation):
 
     def __call__(self, *operands: Value) -> Array:
         """Performs the operation under the handlers that see it."""
-        result: Array = _perform(self.op, self.kinds, operands)
-        return result
+        return _perform(self.op, self.kinds, operands)
 
     def decompose(self, *operands: Value) -> Array:
         """The operation."""
         return self.op(*operands)
 
 
-@final
-@attrs.frozen
-class MaskedTuple(TupleOperation):
-    """An operation with several results that some handlers do not see.
-
-    Attributes:
-        op: the operation.
-        kinds: the handlers' classes.
-    """
-
-    op: TupleOperation
-    kinds: Kinds
-
-    @property
-    def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
-        """The operation's."""
-        return self.op.effects
-
-    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """The operation's typing rule."""
-        return self.op.infer(*types)
-
-    def __call__(self, *operands: Value) -> tuple[Array, ...]:
-        """Performs the operation under the handlers that see it."""
-        result: tuple[Array, ...] = _perform(self.op, self.kinds, operands)
-        return result
-
-    def decompose(self, *operands: Value) -> tuple[Array, ...]:
-        """The operation."""
-        return self.op(*operands)
-
-
-def _masked(op: Operation[Any], kinds: Kinds) -> "MaskedArray | MaskedTuple":
-    if op.multiple:
-        return MaskedTuple(cast("TupleOperation", op), kinds)
-    return MaskedArray(cast("ArrayOperation", op), kinds)
-
-
-def _perform(op: Operation[Any], kinds: Kinds, operands: tuple[Value, ...]) -> Any:
+def _perform(op: Operation[R], kinds: Kinds, operands: tuple[Value, ...]) -> R:
     """Skips the masked handlers outward to the first other one that takes the operation."""
-    left = list(kinds)
     frame = current_frame()
-    while frame is not None and left:
+    while frame is not None and kinds:
         handler = frame.handler
-        owns = any([x.frame is frame for x in operands])
         if isinstance(handler, Mask):
-            left += handler.kinds
-        elif any([isinstance(handler, kind) for kind in left]):
-            if owns:
+            kinds += handler.kinds
+        elif isinstance(handler, kinds):
+            if any([x.frame is frame for x in operands]):
                 raise TransformError(
                     f"mask: {op.name}: an operand is a box of {handler.describe()}, which is masked here"
                 )
-            left.remove(next(kind for kind in left if isinstance(handler, kind)))
-        elif frame.intercepts or owns or (op.effects and handler.takes(op.effects)):
+            hidden = next(i for i, kind in enumerate(kinds) if isinstance(handler, kind))
+            kinds = kinds[:hidden] + kinds[hidden + 1 :]
+        elif (
+            frame.intercepts
+            or any([x.frame is frame for x in operands])
+            or (op.effects and handler.takes(op.effects))
+        ):
             if isinstance(handler, Stage):
                 with resumed(frame.outer):
-                    return handler.handle(frame, _masked(op, tuple(left)), operands)
+                    return handler.handle(frame, Masked(op, kinds), operands)  # type: ignore[arg-type, return-value]  # it stands for any operation
             # Operations that the handler performs for a masked one are masked too.
-            with resumed(Frame(Mask(tuple(left)), frame.outer)):
+            with resumed(Frame(Mask(kinds), frame.outer)):
                 return handler.handle(frame, op, operands)
         frame = frame.outer
     with resumed(frame):
-        if frame is None:
-            return outermost.handler.handle(outermost, op, operands)
         return op(*operands)
 
 
@@ -185,16 +152,14 @@ def mask(*kinds: type[Handler]) -> handle:
     return handle(Mask(kinds))
 
 
-@transposes.register(MaskedArray, MaskedTuple)  # type: ignore[arg-type]  # one rule for both kinds
-def _transposed(
-    masked: MaskedArray | MaskedTuple, cts: Any, operands: tuple[Operand, ...]
-) -> Sequence[Cotangent]:
+@rule(Masked)
+def _transposed(masked: Masked, ct: Array, operands: tuple[Operand, ...]) -> Sequence[Cotangent]:
     """The operation's transpose, masked."""
-    rule = transposes.find(type(masked.op))
-    if rule is None:
+    transpose = transposes.find(type(masked.op))
+    if transpose is None:
         raise TransformError(
             f"transpose: {masked.op.name} is not linear in its operands, or has no transpose"
         )
     with handle(Mask(masked.kinds)):
-        found: Sequence[Cotangent] = rule(masked.op, cts, operands)  # type: ignore[arg-type]  # the table pairs classes and rules
+        found: Sequence[Cotangent] = transpose(masked.op, ct, operands)
     return found

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Generic, Literal, cast, get_args
 from typing_extensions import TypeVar
 
 from effx.array import Array
-from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle, no_rule, resumed
+from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle
 from effx.errors import TransformError
 from effx.handlers.authoring.step_through import step_through
-from effx.handlers.recursion import PayloadHandler, recur
+from effx.handlers.recursion import PayloadHandler
 from effx.handlers.recursion.marks import MARKS, marked
+from effx.handlers.recursion.payloads import Rule
 from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, TupleOperation, Unary
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import CustomRules, NamedCall
@@ -87,8 +88,8 @@ class RuledHandler(PayloadHandler, Generic[S]):
     default: ClassVar[Default] = "error"
     handles: ClassVar[frozenset[Label]] = frozenset()
     steps: ClassVar[bool] = False
-    # The rule, and whether it is given the site.
-    rules: ClassVar["HandlerRules[tuple[Callable[..., Any], bool]]"] = HandlerRules("rules")
+    # Of pairs: a rule, and whether it is given the site.
+    rules: ClassVar["RuleTable[Rule]"] = HandlerRules("rules")
     function_rules: ClassVar["dict[object, Callable[..., Any]]"] = {}
 
     def __init_subclass__(cls, **arguments: object) -> None:
@@ -142,23 +143,18 @@ class RuledHandler(PayloadHandler, Generic[S]):
             frame.state = self.initial()
             yield frame
 
-    def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
+    def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
+        """Goes into programs and marked payloads, and forwards operations as `default` says."""
         if self.steps and isinstance(op, HigherOrder):
             return cast("R", step_through(frame, op, operands))
-        inside = recur(frame, op, operands)
-        if inside is not None:
-            return cast("R", inside)
         if isinstance(op, MARKS):
             return cast("R", marked(frame, op, operands))
-        if self.default == "derive" and op.can_decompose():
-            with resumed(frame):
-                return op.decompose(*operands)
+        found = super().otherwise(frame, op, operands)
+        if found is not None or (self.default == "derive" and op.can_decompose()):
+            return found
         if self.default == "forward" or not any([x.frame is frame for x in operands]):
             return self.forward(frame, op, operands)
-        if op.can_decompose():
-            with resumed(frame):
-                return op.decompose(*operands)
-        raise no_rule(op, self)
+        return None
 
     def forward(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
         """Performs an operation outward on the plain values behind its operands."""

@@ -11,8 +11,7 @@ from typing_extensions import TypeVar
 from effx.array import Array, HostArray
 from effx.effects import Frame, Handler, Operation, current_scope, stack_of
 from effx.errors import Source, TransformError, current_source, source_of
-from effx.handlers.recursion.payloads import PayloadHandler
-from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.handlers.recursion.payloads import PayloadHandler, infer
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree
 
@@ -68,10 +67,8 @@ class Site(Generic[H, S]):
     @property
     def result_types(self) -> tuple[ArrayType, ...]:
         """The results' types, by the operation's typing rule."""
-        op: Operation[Any] = self.op
-        if isinstance(op, TupleOperation):
-            return op.infer(*self.types)
-        return (cast("ArrayOperation", op).infer(*self.types),)
+        found = infer(self.op, self.operands)
+        return found if self.op.multiple else (found,)
 
     @property
     def constants(self) -> tuple[np.ndarray[Any, Any] | None, ...]:

@@ -14,8 +14,9 @@ from effx.array import Array
 from effx.effects import Frame, resumed
 from effx.handlers.interpret import Interpreter, joined
 from effx.handlers.recursion.branches import meeting
-from effx.handlers.recursion.layout import arrays_of, fit, flatten_boxes, handler_of, rebuild_boxes
+from effx.handlers.recursion.layout import arrays_of, fit, flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked
+from effx.handlers.recursion.payloads import handler_of
 from effx.ir.ops.control import HigherOrder, Scan
 from effx.ir.program import Program
 from effx.ir.types import ArrayType

@@ -10,9 +10,10 @@ from typing import Literal
 from effx.array import Array, Box
 from effx.effects import Frame
 from effx.errors import ConcretizationError, EscapedBoxError, source_in_force
-from effx.handlers.jvp.handler import Tangent, join, jvp, tuple_rule, zeros_like
+from effx.handlers.jvp.handler import JVP, Tangent, jvp, rule, zeros_like
 from effx.handlers.linear.recorder import Record
 from effx.handlers.recursion.custom import closed_over
+from effx.handlers.recursion.payloads import custom_rule
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.custom import CustomBackward, CustomRules, CustomTangent
 from effx.ir.program import Program
@@ -21,6 +22,7 @@ from effx.tree.registry import flatten
 Direction = Literal["forward", "backward", "open"]
 
 
+@custom_rule(JVP)
 def apply(
     frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
 ) -> tuple[Array, ...] | None:
@@ -46,7 +48,7 @@ def apply(
         raise
     finally:
         source_in_force.set(before)
-    return tuple([join(frame, y, dy) for y, dy in zip(ys, dys, strict=True)])
+    return tuple([JVP().boxed_result(frame, y, dy) for y, dy in zip(ys, dys, strict=True)])
 
 
 def direction(tangents: Sequence[Array]) -> Direction:
@@ -132,7 +134,7 @@ def _known(dy: Tangent) -> Array:
     return dy
 
 
-@tuple_rule(CustomTangent)
+@rule(CustomTangent)
 def custom_tangent(
     op: CustomTangent, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:

@@ -20,7 +20,6 @@ from effx.handlers.jvp.handler import (
     partials,
     rule,
     tangent_of,
-    tuple_rule,
     zeros_like,
 )
 from effx.ir.ops import compare as c
@@ -280,14 +279,14 @@ def flat(
     return op(*primals), None
 
 
-@tuple_rule(Threefry2x32)
+@rule(Threefry2x32)
 def bits(
     op: TupleOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     return op(*primals), (None, None)
 
 
-@tuple_rule(v.OptimizationBarrier)
+@rule(v.OptimizationBarrier)
 def optimization_barrier(
     op: TupleOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:

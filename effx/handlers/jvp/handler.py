@@ -7,24 +7,24 @@ Never: hold a rule for one operation; the family files do.
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar, cast, final
+from typing import Any, ClassVar, TypeVar, final, overload
 
 import attrs
 
 from effx.array import Array, Box
 from effx.array.promotion import convert, zeros
-from effx.effects import Frame, Operation, RuleTable, Value, handle, no_rule, resumed
-from effx.errors import current_source, source_in_force
+from effx.effects import Frame, Operation, RuleTable, handle
 from effx.handlers.compiled import linearized
 from effx.handlers.linear.recorder import Record
-from effx.handlers.recursion import PayloadHandler, recur
+from effx.handlers.recursion import PayloadHandler
+from effx.handlers.recursion.payloads import Rule
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.custom import CustomRules
 from effx.ir.ops.shape import BroadcastInDim
+from effx.tree.registry import PyTree
 
 __all__ = ["JVP", "Dual", "Function", "Tangent", "jvp", "rule", "tangent_of", "zeros_like"]
 
-R = TypeVar("R")
 A = TypeVar("A", bound=ArrayOperation)
 T = TypeVar("T", bound=TupleOperation)
 
@@ -55,7 +55,7 @@ class JVP(PayloadHandler):
 
     name = "jvp"
 
-    rules: ClassVar["RuleTable[ArrayRule[ArrayOperation] | TupleRule[TupleOperation]]"] = RuleTable("jvp")
+    rules: ClassVar["RuleTable[Rule]"] = RuleTable("jvp")
 
     def primal(self, payload: Dual) -> Array:
         """The plain value of a box, which chooses branches."""
@@ -66,33 +66,21 @@ class JVP(PayloadHandler):
         return Dual(x, zeros_like(x))
 
     def uses(self, rules: CustomRules) -> bool:
-        """CustomRules of both modes: the tangents determine which one is used."""
+        """Rules of both modes: the tangents determine which one is used."""
         return rules.jvp is not None or rules.vjp is not None
 
-    def apply_custom(
-        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
-    ) -> tuple[Array, ...] | None:
-        """Applies a user's rule for differentiation."""
-        from effx.handlers.jvp.custom import apply
-
-        return apply(frame, rules, constants, primals)
-
-    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Computes the result and its tangent."""
-        found = self.rules.find(type(op))
-        if found is None:
-            return self._without_rule(frame, op, operands)
+    def apply_rule(
+        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+    ) -> tuple[PyTree, PyTree]:
+        """Calls a rule with primals and tangents."""
         outer = frame.outer
         if outer is not None and outer.outer is None and type(outer.handler) is Record:
-            pairs = linearized(frame, outer, found, op, operands)
+            pairs = linearized(frame, outer, rule, op, operands)
             if pairs is not None:
-                results = [join(frame, y, dy) for y, dy in pairs]
-                return cast("R", tuple(results)) if op.multiple else results[0]  # type: ignore[return-value]  # of an ArrayOperation
+                return pairs[0] if not op.multiple else (tuple([y for y, _ in pairs]), tuple([dy for _, dy in pairs]))
         primals: list[Array] = []
         tangents: list[Tangent] = []
-        # No cast() on the way of every operation: each costs 30 ns.
-        arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
-        for x in arrays:
+        for x in operands:
             if x.frame is frame:
                 dual: Dual = x.payload  # type: ignore[attr-defined]  # a value with a frame is a Box
                 primals.append(dual.primal)
@@ -100,28 +88,15 @@ class JVP(PayloadHandler):
             else:
                 primals.append(x)
                 tangents.append(None)
-        # A rule performs several operations: all have this one's position in the user's source.
-        if source_in_force.get() is not None:
-            y, dy = found(op, tuple(primals), tuple(tangents))  # type: ignore[arg-type]  # the table pairs classes and rules
-        else:
-            try:
-                source_in_force.set(current_source())
-                y, dy = found(op, tuple(primals), tuple(tangents))  # type: ignore[arg-type]  # as above
-            finally:
-                source_in_force.set(None)
-        if type(y) is tuple:
-            assert type(dy) is tuple
-            return cast("R", tuple([join(frame, a, da) for a, da in zip(y, dy, strict=True)]))
-        return join(frame, y, dy)  # type: ignore[arg-type, return-value]  # the rule of an ArrayOperation
+        found: tuple[PyTree, PyTree] = rule(op, tuple(primals), tuple(tangents))
+        return found
 
-    def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        inside = recur(frame, op, cast("tuple[Array, ...]", operands))
-        if inside is not None:
-            return cast("R", inside)
-        if op.can_decompose():
-            with resumed(frame):
-                return op.decompose(*operands)
-        raise no_rule(op, self)
+    def boxed_result(self, frame: Frame, y: Array, dy: Tangent, what: str = "") -> Array:
+        """Boxes a value with its tangent; a value without tangent stays plain."""
+        if dy is None:
+            return y
+        t = y.type
+        return Box(frame, Dual(y, dy), t) if t.kind in "fc" else y
 
 
 def jvp(
@@ -148,22 +123,16 @@ def jvp(
     return outputs, moved
 
 
-def join(frame: Frame, y: Array, dy: Tangent) -> Array:
-    """Boxes a value with its tangent; a value without tangent stays plain."""
-    if dy is None:
-        return y
-    t = y.type
-    return Box(frame, Dual(y, dy), t) if t.kind in "fc" else y
+@overload
+def rule(kind: type[A], /, *kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]: ...
+@overload
+def rule(kind: type[T], /, *kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]: ...
+def rule(*kinds: type[Operation[Any]]) -> Rule:
+    """Registers a rule `(op, primals, tangents) -> (result, tangent)`; None stands for a zero tangent.
 
-
-def rule(*kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]:
-    """Registers a rule `(op, primals, tangents) -> (result, tangent)`; None stands for a zero tangent."""
-    return JVP.rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
-
-
-def tuple_rule(*kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]:
-    """Registers a rule for an operation with several results."""
-    return JVP.rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
+    For an operation with several results it returns two tuples.
+    """
+    return JVP.rules.register(*kinds)
 
 
 def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":

@@ -8,7 +8,7 @@ from typing import cast
 
 from effx.array import Array, Box
 from effx.effects import handle
-from effx.handlers.jvp.handler import JVP, Dual, Tangent, tuple_rule, zeros_like
+from effx.handlers.jvp.handler import JVP, Dual, Tangent, rule, zeros_like
 from effx.ir.ops.control import Call
 from effx.ir.ops.elementwise import Neg, Sub
 from effx.ir.ops.solve import LinearSolve, Root
@@ -34,7 +34,7 @@ def moved_by(
     return [cast("Dual", y.payload).tangent if type(y) is Box and y.frame is frame else None for y in results]
 
 
-@tuple_rule(LinearSolve)
+@rule(LinearSolve)
 def linear_solve(
     op: LinearSolve, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
@@ -58,7 +58,7 @@ def linear_solve(
     return results, (*dx, *[None] * (len(results) - n))
 
 
-@tuple_rule(Root)
+@rule(Root)
 def root(
     op: Root, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:

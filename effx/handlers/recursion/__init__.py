@@ -1,17 +1,17 @@
 """Handlers inside programs: an operation that holds programs is staged again under the handler.
 
-Written once for every handler: boxes are flattened into the leaves of their payloads, the body is staged with
-boxes of a new frame of the same handler rebuilt from these leaves, and the results are flattened again. A
-loop's carry is a fix-point; branches' results are joined. A handler's author need not write anything for it,
-and may override the methods of `PayloadHandler`.
+This is written once for all handlers. Boxes are flattened to the leaves of their payloads. The body is staged under
+a new frame of the same handler, with boxes rebuilt from these leaves, and its results are flattened again. A loop's
+carry is a fix-point; the results of branches are joined. A handler's author writes nothing for it, and may override
+the methods of `PayloadHandler`.
 
 Never: know a particular handler.
 """
 
-from effx.handlers.recursion import branches, calls, custom, loops, parallel, solve
+from effx.handlers.recursion import branches, calls, custom, loops, parallel, solve, while_loops
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
-from effx.handlers.recursion.payloads import PayloadHandler
-from effx.handlers.recursion.staging import recur, recursion, stage_under
+from effx.handlers.recursion.payloads import PayloadHandler, recur, recursion
+from effx.handlers.recursion.staging import stage_under
 
 __all__ = [
     "Layout",
@@ -27,4 +27,5 @@ __all__ = [
     "recursion",
     "solve",
     "stage_under",
+    "while_loops",
 ]

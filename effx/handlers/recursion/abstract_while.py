@@ -14,13 +14,13 @@ from effx.effects import Frame
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import (
     flatten_boxes,
-    handler_of,
     layout_of,
     payload_of,
     rebuild_boxes,
     types_of,
 )
 from effx.handlers.recursion.loops import fixed, initial, moved
+from effx.handlers.recursion.payloads import handler_of
 from effx.handlers.recursion.staging import State, aligned, put_state, stage_under, state_of
 from effx.handlers.stage import stage
 from effx.ir.ops.control import Call, While
@@ -28,19 +28,21 @@ from effx.ir.ops.reduce import ReduceOr
 from effx.ir.types import array_type
 from effx.tree.registry import flatten
 
-__all__ = ["any_number_of_turns"]
+__all__ = ["any_number_of_iterations"]
 
 
-def any_number_of_turns(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Grows a loop's carry until an iteration adds nothing. Raises: TransformError: the handler does not
-    define how payloads grow, or collects values.
+def any_number_of_iterations(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """Grows a loop's carry until an iteration adds nothing.
+
+    Raises:
+        TransformError: the handler does not define how payloads grow, or collects values.
     """
     c = op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
     types = op.body.in_types[c:]
     start = tuple([layout_of(payload_of(frame, x), t) for x, t in zip(operands[c:], types, strict=True)])
     before, state = state_of(frame)
-    handled, carry = fixed(op.body, frame.handler, constant_layouts, start, (), state, grows=True)
+    handled, carry = fixed(op.body, handler_of(frame), constant_layouts, start, (), state, grows=True)
     condition = stage_under(op.condition, frame.handler, (*constant_layouts, *carry), state)
     collected = (*handled.collected.names, *condition.collected.names)
     if collected:
@@ -52,7 +54,7 @@ def any_number_of_turns(frame: Frame, op: While, operands: Sequence[Array]) -> t
     test = moved(condition.program, len(condition.constants), len(before), len(constants))
     s = len(before)
 
-    def turn(leaves: list[Array]) -> list[Array]:
+    def iteration(leaves: list[Array]) -> list[Array]:
         old = leaves[1:]
         # The condition is evaluated before each iteration, and after the last.
         asked = list(Call(test)(*condition.constants, *constants, *old)[:s]) if s else []
@@ -63,7 +65,7 @@ def any_number_of_turns(frame: Frame, op: While, operands: Sequence[Array]) -> t
     flag = array_type(dtypes.bool_)
     carried = (flag, *types_of(state.leaves), *types_of(carry))
     name = f"{frame.handler.name}_{op.body.name}"
-    parts = [stage(lambda leaves: leaves[:1], carried, name), stage(turn, carried, name)]
+    parts = [stage(lambda leaves: leaves[:1], carried, name), stage(iteration, carried, name)]
     (goes_on, step), captured = aligned(parts)
     first = [as_operand(True, frame.handler.name), *before, *initial(frame, operands[c:], carry)]
     results = While(goes_on, step, len(captured))(*captured, *first)

@@ -1,27 +1,38 @@
-"""Branches under any handler: each is staged under it, and their results are brought to one structure."""
+"""Branches under any handler: each is staged under it, and their results are brought to one structure. Where nothing
+decides between them, all run, and their results are joined.
+"""
 
 from collections.abc import Sequence
+from functools import reduce
 
 from effx.array import Array, Box
-from effx.effects import Frame
+from effx.effects import Frame, resumed
 from effx.errors import TransformError
 from effx.handlers.recursion.calls import received
-from effx.handlers.recursion.layout import Layout, fit, flatten_boxes, handler_of, layout_of
-from effx.handlers.recursion.staging import Collected, aligned, recursion, stage_under, state_of
+from effx.handlers.recursion.layout import Layout, fit, flatten_boxes, layout_of, payload_of
+from effx.handlers.recursion.payloads import handler_of, recursion
+from effx.handlers.recursion.staging import Collected, aligned, stage_under, state_of
+from effx.handlers.stage import run_program
 from effx.ir.ops.base import show
 from effx.ir.ops.control import Cond
+from effx.tree.registry import PyTree
 
 
 @recursion(Cond)
 def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One cond of the staged branches; for a boxed index the primal chooses, or results are joined."""
+    """One cond of the staged branches, or all branches where nothing decides between them."""
+    found = decided(frame, op, operands)
+    return joined(frame, op, operands[1:]) if found is None else found
+
+
+def decided(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...] | None:
+    """One cond of the staged branches; None if the index is boxed and has no plain value."""
     index, *rest = operands
     if type(index) is Box and index.frame is frame:
-        handler = handler_of(frame)
-        decided = handler.primal(index.payload)
-        if decided is None:
-            return handler.run_branches(frame, index.payload, op, rest)
-        index = decided
+        plain = handler_of(frame).primal(index.payload)
+        if plain is None:
+            return None
+        index = plain
     leaves, layouts = flatten_boxes(frame, rest)
     before, state = state_of(frame)
     parts = [stage_under(branch, frame.handler, layouts, state) for branch in op.branches]
@@ -40,6 +51,34 @@ def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]
     programs, constants = aligned(parts)
     results = Cond(tuple(programs))(index, *constants, *before, *leaves)
     return received(frame, parts[0], state, results)
+
+
+def joined(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """Runs all branches under the handler and joins their results, states and collected values."""
+    handler = handler_of(frame)
+    start, before = frame.state, frame.collected
+    states: list[PyTree] = []
+    found: list[dict[str, PyTree]] = []
+    results: list[list[Array]] = []
+    for branch in op.branches:
+        frame.state, frame.collected = start, {}
+        with resumed(frame):
+            results.append(run_program(branch, operands))
+        states.append(frame.state)
+        found.append(frame.collected)
+    frame.collected = before
+    for collected in found:
+        for name, value in collected.items():
+            handler.collect(frame, name, value)
+    if handler.threads_state:
+        frame.state = reduce(handler.merge_states, states)
+    payloads = [[payload_of(frame, y) for y in ys] for ys in zip(*results, strict=True)]
+    return tuple(
+        [
+            Box(frame, reduce(handler.join, ys), t)
+            for ys, t in zip(payloads, op.branches[0].out_types, strict=True)
+        ]
+    )
 
 
 def _gathered(frame: Frame, found: list[Collected]) -> Collected:

@@ -7,12 +7,12 @@ import attrs
 from effx.array import Array
 from effx.effects import Frame
 from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
+from effx.handlers.recursion.payloads import recursion
 from effx.handlers.recursion.staging import (
     Handled,
     State,
     put_collected,
     put_state,
-    recursion,
     stage_under,
     state_of,
 )

@@ -22,8 +22,8 @@ from effx.handlers.recursion.layout import (
     payload_of,
     rebuild_boxes,
 )
-from effx.handlers.recursion.payloads import PayloadHandler
-from effx.handlers.recursion.staging import cached, keeps_record, recur, recursion, stage_under, state_of
+from effx.handlers.recursion.payloads import PayloadHandler, handler_of, recur, recursion
+from effx.handlers.recursion.staging import cached, keeps_record, stage_under, state_of
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import BackwardRule, CustomCall, CustomRules, CustomTangent
 from effx.ir.ops.shape import BroadcastInDim
@@ -36,15 +36,9 @@ MaybeArrays = Sequence[Array | None]
 @recursion(CustomCall)
 def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
     """The handler's own rule for the function, or one call of the function staged under the handler."""
-    handler, n = frame.handler, op.constants
-    if not isinstance(handler, PayloadHandler):
-        return _plain(frame, op, operands)
+    handler, n = handler_of(frame), op.constants
     if handler.uses(op.rules):
         found = handler.apply_custom(frame, op.rules, operands[:n], operands[n:])
-        if found is not None:
-            return found
-    if op.rules.function is not None:
-        found = handler.keep_named(frame, op, operands)
         if found is not None:
             return found
     keeps = handler.keeps_rules
@@ -112,8 +106,7 @@ def _gathered(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array
     plain: list[Array | None] = []
     for x, layout in zip(values, layouts, strict=True):
         if layout.tree is None and type(x) is Box and x.frame is frame:
-            assert isinstance(frame.handler, PayloadHandler)
-            x = frame.handler.reduce_cotangent(x.payload)
+            x = handler_of(frame).reduce_cotangent(x.payload)
         plain.append(x)
     return _fit_all(frame, plain, layouts)
 
@@ -248,8 +241,8 @@ def _repeated(x: Array, size: int) -> Array:
 @recursion(CustomTangent)
 def custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -> tuple[Array, ...]:
     """The same operation on the leaves of boxes, if the handler keeps rules."""
-    handler = frame.handler
-    if not isinstance(handler, PayloadHandler) or not handler.keeps_rules or keeps_record(frame):
+    handler = handler_of(frame)
+    if not handler.keeps_rules or keeps_record(frame):
         if op.program is None:
             raise op.backward.no_forward_mode()
         return _plain(

@@ -10,7 +10,7 @@ from effx.array import Array, Box, HostArray
 from effx.array.promotion import as_operand, convert
 from effx.effects import Frame
 from effx.errors import TransformError
-from effx.handlers.recursion.payloads import PayloadHandler
+from effx.handlers.recursion.payloads import handler_of
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -101,20 +101,6 @@ def payload_of(frame: Frame, x: Array) -> PyTree:
     if type(x) is Box and x.frame is frame:
         return x.payload
     return handler_of(frame).lift(x)
-
-
-def handler_of(frame: Frame) -> PayloadHandler:
-    """Returns the frame's handler, which must be a PayloadHandler.
-
-    Raises:
-        TransformError: it is no PayloadHandler.
-    """
-    handler = frame.handler
-    if not isinstance(handler, PayloadHandler):
-        raise TransformError(
-            f"{handler.name}: only handlers that extend PayloadHandler are carried into loops and branches"
-        )
-    return handler
 
 
 def layout_of(payload: PyTree, t: ArrayType) -> Layout:

@@ -1,54 +1,45 @@
-"""Loops under any handler: the structure of the carry is a fix-point. A carry starts as it is, plain or
-boxed. The body is staged; where it returns a boxed value for a plain one, or a wider structure, the carry is
-widened and the body staged again. Structures only grow, at most `PayloadHandler.height` times for each value,
-so the search ends.
+"""Scans under any handler, and what all loops need: the structure of the carry is a fix-point. A carry starts as it
+is, plain or boxed. The body is staged; where it returns a boxed value for a plain one, or a wider structure, the
+carry is widened and the body staged again. Structures only grow, at most `PayloadHandler.height` times for each
+value, so the search ends.
 """
 
 from collections.abc import Sequence
 
 import attrs
-import numpy as np
 
-from effx import dtypes
 from effx.array import Array, Box
-from effx.array.promotion import as_operand
-from effx.effects import Frame, Handler
+from effx.effects import Frame
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import (
     Layout,
     arrays_of,
     fit,
     flatten_boxes,
-    handler_of,
     layout_of,
     payload_of,
     rebuild_boxes,
 )
-from effx.handlers.recursion.payloads import PayloadHandler
+from effx.handlers.recursion.payloads import PayloadHandler, handler_of, recursion
 from effx.handlers.recursion.staging import (
-    Collected,
     Handled,
     State,
-    aligned,
     cached,
     put_collected,
     put_state,
-    recursion,
     stage_under,
     state_of,
 )
-from effx.handlers.stage import run_program, stage
-from effx.ir.ops.control import Cond, Scan, While
-from effx.ir.passes import dead_code
-from effx.ir.program import Program, Var
-from effx.ir.types import ArrayType, array_type
+from effx.ir.ops.control import Scan
+from effx.ir.program import Program
+from effx.ir.types import ArrayType
 
 Layouts = tuple[Layout, ...]
 
 
 def fixed(
     body: Program,
-    handler: Handler,
+    handler: PayloadHandler,
     constants: Layouts,
     carry: Layouts,
     xs: Layouts,
@@ -70,8 +61,7 @@ def fixed(
         TransformError: the structure grows without end.
     """
     n, m = len(constants), len(carry)
-    height = handler.height if isinstance(handler, PayloadHandler) else 1
-    for _ in range(1 + m * height):
+    for _ in range(1 + m * handler.height):
 
         def settle(
             frame: Frame, inputs: list[Array], outputs: list[Array], carry: Layouts = carry
@@ -163,7 +153,7 @@ def carried(frame: Frame, values: Sequence[Array], types: Sequence[ArrayType]) -
     """Returns the layout with which a carry starts; its weakness is the loop's, not the operand's."""
     layouts: list[Layout] = []
     found = list(flatten_boxes(frame, values)[1])
-    if isinstance(frame.handler, PayloadHandler) and frame.handler.lifts_carries:
+    if handler_of(frame).lifts_carries:
         found = [layout_of(payload_of(frame, x), t) for x, t in zip(values, types, strict=True)]
     for layout, t in zip(found, types, strict=True):
         parts = layout.types if t.weak else tuple([p.strong() for p in layout.types])
@@ -184,7 +174,7 @@ def scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]
     carry_layouts = carried(frame, operands[c:n], op.body.in_types[c:n])
     xs, xs_layouts = sliced(frame, operands[n:], op.length)
     before, state = state_of(frame)
-    handled, carry = fixed(op.body, frame.handler, constant_layouts, carry_layouts, xs_layouts, state)
+    handled, carry = fixed(op.body, handler_of(frame), constant_layouts, carry_layouts, xs_layouts, state)
     start = initial(frame, operands[c:n], carry)
     # The body takes its own constants, the state, then the old constants: move the state after these.
     program = moved(handled.program, len(handled.constants), len(before), len(constants))
@@ -219,128 +209,3 @@ def moved(program: Program, captured: int, state: int, constants: int) -> Progra
 
     # Kept, so that what is compiled from the new form is found again; so below.
     return cached(program, ("moved", captured, state, constants), make)
-
-
-@recursion(While)
-def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One loop of the staged condition and body; of a boxed condition the primal decides."""
-    c = op.constants
-    constants, constant_layouts = flatten_boxes(frame, operands[:c])
-    carry_layouts = carried(frame, operands[c:], op.body.in_types[c:])
-    before, state = state_of(frame)
-    # Structures only grow, so a condition that is boxed from the start stays so: check before staging the
-    # body.
-    if _condition(frame, op, constant_layouts, carry_layouts, state).results[0].tree is not None:
-        return handler_of(frame).run_undecided(frame, op, operands)
-    handled, carry = fixed(op.body, frame.handler, constant_layouts, carry_layouts, (), state)
-    condition = _condition(frame, op, constant_layouts, carry, state)
-    if condition.results[0].tree is not None:
-        return handler_of(frame).run_undecided(frame, op, operands)
-    start = initial(frame, operands[c:], carry)
-    (test, body), captured = aligned([condition, handled])
-    k, s, n = len(captured), len(before), len(before) + len(start)
-    test, body = moved(test, k, s, len(constants)), moved(body, k, s, len(constants))
-    fixed_operands = [*captured, *constants]
-    # Collected values are carries, so that those of the last iteration are the results.
-    last, asked = handled.collected, condition.collected
-    first, first_asked = _missing(frame, last), _missing(frame, asked)
-    if test.outputs[:s] == test.inputs[len(fixed_operands) :][:s] and not asked.names:
-        test = _answer(test, s)
-        loop = While(_longer(test, last.types), _longer(body, last.types), len(fixed_operands))
-        results = loop(*fixed_operands, *before, *start, *first)
-    else:
-        loop = _asking(test, body, len(fixed_operands), s)
-        marks = [as_operand(x, frame.handler.name) for x in (np.True_, np.int32(0))]
-        results = loop(*fixed_operands, *marks, *before, *start, *first, *first_asked)[len(marks) :]
-    end = n + len(first)
-    put_state(frame, results[:s], state)
-    put_collected(frame, results[end:], asked)
-    put_collected(frame, results[n:end], last)
-    return tuple(rebuild_boxes(frame, results[s:n], carry))
-
-
-def _missing(frame: Frame, collected: Collected) -> list[Array]:
-    """Returns the arrays of values that are not collected yet."""
-    if not collected.names:
-        return []
-    handler = handler_of(frame)
-    return [
-        x
-        for name, layout in zip(collected.names, collected.layouts, strict=True)
-        for x in arrays_of(handler.missing(name, layout.example()), handler.name)[0]
-    ]
-
-
-def _asking(test: Program, body: Program, fixed: int, state: int) -> While:
-    """Returns a loop whose condition changes the state or collects values. Each iteration but the first runs
-    the body; then it evaluates the condition. So body and condition are in the program once. The loop carries
-    the condition's value, 0 before the first iteration or 1, the state, the carry, and collected values.
-
-    Args:
-        test: from fixed operands, state and carry to the state, the condition's value and collected values.
-        body: from the same to the state, the carry and collected values.
-        fixed, state: the numbers of the fixed operands and of the state's leaves.
-    """
-
-    def make() -> While:
-        n = len(test.inputs) - fixed
-        kept = len(body.outputs)
-        types = [*body.in_types[:fixed], *body.out_types, *test.out_types[state + 1 :]]
-        idle = stage(lambda arrays: arrays[fixed:], types[: fixed + kept], "first").program
-        turned = _longer(body, body.out_types[n:])
-
-        def turn(arrays: list[Array]) -> list[Array]:
-            known = arrays[:fixed]
-            found = Cond((idle, turned))(arrays[fixed + 1], *known, *arrays[fixed + 2 :][:kept])
-            asked = run_program(test, [*known, *found[:n]])
-            return [
-                asked[state],
-                as_operand(np.int32(1), body.name),
-                *asked[:state],
-                *found[state:],
-                *asked[state + 1 :],
-            ]
-
-        marks = [test.out_types[state], array_type(dtypes.int32)]
-        whole = [*types[:fixed], *marks, *types[fixed:]]
-        parts = [stage(lambda arrays: [arrays[fixed]], whole, test.name), stage(turn, whole, body.name)]
-        return While(parts[0].program, parts[1].program, fixed)
-
-    return cached(body, ("asking", test, fixed, state), make)
-
-
-def _condition(frame: Frame, op: While, constants: Layouts, carry: Layouts, state: State) -> Handled:
-    """Stages the condition under the handler."""
-    return stage_under(op.condition, frame.handler, (*constants, *carry), state, _decided, "condition")
-
-
-def _decided(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[list[Array], Layouts]:
-    """Takes the plain value of a condition, if there is one."""
-    (test,) = outputs
-    if type(test) is Box and test.frame is frame:
-        plain = handler_of(frame).primal(test.payload)
-        if plain is not None:
-            test = plain
-    return flatten_boxes(frame, [test])
-
-
-def _answer(program: Program, state: int) -> Program:
-    """Drops the state that a condition has not changed."""
-    if len(program.outputs) == 1:
-        return program
-    return cached(
-        program,
-        ("answer", state),
-        lambda: dead_code(attrs.evolve(program, outputs=program.outputs[state : state + 1], derived={})),
-    )
-
-
-def _longer(program: Program, types: tuple[ArrayType, ...]) -> Program:
-    """Adds inputs that the program does not use."""
-    if not types:
-        return program
-
-    def make() -> Program:
-        return attrs.evolve(program, inputs=(*program.inputs, *[Var(t) for t in types]), derived={})
-
-    return cached(program, ("longer", types), make)

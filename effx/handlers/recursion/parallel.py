@@ -11,10 +11,10 @@ from effx.array.promotion import as_operand, convert
 from effx.effects import Frame, Handler, handle
 from effx.errors import TransformError
 from effx.handlers.parallel import Replicas
-from effx.handlers.recursion.layout import Layout, flatten_boxes, handler_of, rebuild_boxes
+from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked
-from effx.handlers.recursion.payloads import PayloadHandler
-from effx.handlers.recursion.staging import State, put_collected, recursion, stage_under, state_of
+from effx.handlers.recursion.payloads import handler_of, recursion
+from effx.handlers.recursion.staging import State, put_collected, stage_under, state_of
 from effx.ir.ops.parallel import ParallelMap
 from effx.tree.registry import flatten
 
@@ -81,9 +81,9 @@ def _split(frame: Frame, state: State, size: int) -> list[Array] | None:
     Raises:
         TransformError: they are not of the handler's state with one more leading axis.
     """
-    handler = frame.handler
-    if state.tree is None or not isinstance(handler, PayloadHandler):
+    if state.tree is None:
         return None
+    handler = handler_of(frame)
     found = handler.split_state(frame.state, size)
     if found is None:
         return None

@@ -1,28 +1,47 @@
-"""The base class of handlers whose boxes carry payloads: the methods of the recursion that may be overridden."""
+"""What handlers that work inside programs share: how an operation finds its meaning, and the methods that may be
+overridden.
+"""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 from effx.array import Array
 from effx.array.promotion import zeros
-from effx.effects import Frame, Handler, resumed
-from effx.errors import TransformError
-from effx.handlers.stage import run_program
+from effx.effects import Frame, Handler, Operation, RuleTable, Value, no_rule, resumed
+from effx.errors import TransformError, current_source, source_in_force
+from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.custom import CustomRules
 from effx.tree.registry import PyTree, flatten
 
-if TYPE_CHECKING:
-    from effx.ir.ops.control import Cond, While
-    from effx.ir.ops.custom import CustomCall, CustomRules
+__all__ = ["PayloadHandler", "custom_rule", "handler_of", "performs_once", "recur", "recursion"]
 
-__all__ = ["PayloadHandler", "performs_once"]
+R = TypeVar("R")
+H = TypeVar("H", bound=HigherOrder)
+
+Rule: TypeAlias = Any  # each handler says what its rules take and give
+
+# (frame, op, operands) -> results, performed outward and boxed again
+Recursion = Callable[[Frame, H, Sequence[Array]], tuple[Array, ...]]
+
+# (frame, rules, constants, primals) -> results; None to go into the function itself
+Applies = Callable[[Frame, CustomRules, Sequence[Array], Sequence[Array]], tuple[Array, ...] | None]
+
+# What handlers that do not override `apply_custom` do with custom rules, by their class.
+custom_rules: dict[type[Handler], Applies] = {}
 
 
 class PayloadHandler(Handler):
-    """A handler whose boxes carry payloads: pytrees of arrays, with static data in their structure.
+    """A handler that works inside programs. Its boxes carry payloads: pytrees of arrays, with static data in their
+    structure.
 
-    Most handlers define `lift` only; the others have a default that works leaf by leaf.
+    An operation is handled by its rule; without one, by going into the programs that it holds; else by its
+    decomposition. A handler says how a rule is called (`apply_rule`) and what becomes of a result
+    (`boxed_result`). Most users' handlers define `lift` only; the other methods have a default that works leaf by leaf.
 
     Attributes:
+        rules: by operation class, base class or trait.
+        recursions: how operations that hold programs are handled without a rule.
         height: how often a loop may widen the structure of one carry before it is an error.
         threads_state: True if `frame.state` is a pytree of arrays that rules replace. It is threaded through
             programs.
@@ -42,6 +61,66 @@ class PayloadHandler(Handler):
     collects: ClassVar[bool] = False
     lifts_carries: ClassVar[bool] = False
     effects_only: ClassVar[bool] = False
+    rules: ClassVar["RuleTable[Rule]"] = RuleTable("rules")
+    recursions: ClassVar["RuleTable[Recursion[HigherOrder]]"] = RuleTable("recursion")
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Applies the operation's rule."""
+        rule = self.rules.find(type(op))
+        # No cast() on the way of every operation: each costs 30 ns.
+        arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
+        if rule is None:
+            return self.without_rule(frame, op, arrays)
+        # A rule performs several operations: all have this one's position in the user's source.
+        if source_in_force.get() is not None:
+            y, about = self.apply_rule(frame, rule, op, arrays)
+        else:
+            try:
+                source_in_force.set(current_source())
+                y, about = self.apply_rule(frame, rule, op, arrays)
+            finally:
+                source_in_force.set(None)
+        if op.multiple:
+            pairs = zip(y, about, strict=True)
+            return tuple([self.boxed_result(frame, y, about, op.name) for y, about in pairs])  # type: ignore[return-value]  # R is a tuple for a TupleOperation
+        return self.boxed_result(frame, y, about, op.name)  # type: ignore[return-value]  # R is Array for an ArrayOperation
+
+    def without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
+        """Goes into the programs of an operation without a rule, or decomposes it.
+
+        Raises:
+            NoRuleError: it holds no programs and does not decompose.
+        """
+        found = self.otherwise(frame, op, operands)
+        if found is not None:
+            return found
+        if op.can_decompose():
+            with resumed(frame):
+                return op.decompose(*operands)
+        raise no_rule(op, self)
+
+    # How the handler interprets operations
+
+    def apply_rule(
+        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+    ) -> tuple[PyTree, PyTree]:
+        """Calls a rule.
+
+        Returns:
+            The result, and what `boxed_result` is to know of it; two tuples for an operation with several results.
+        """
+        return rule(op, *operands), infer(op, operands)
+
+    def boxed_result(self, frame: Frame, y: PyTree, about: PyTree, what: str = "") -> Array:
+        """Makes an array out of what a rule gives for one result of the operation named `what`."""
+        result: Array = y
+        return result
+
+    def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
+        """Interprets an operation without a rule; None to decompose it. By default it goes into programs."""
+        return cast("R | None", recur(frame, op, operands))
+
+    # What payloads are
 
     def lift(self, x: Array) -> PyTree:
         """Returns the payload of a plain value.
@@ -106,21 +185,16 @@ class PayloadHandler(Handler):
         """The inverse of `unstack`: leaves have the scanned axis in front, static data is a slice's."""
         return payload
 
-    def uses(self, rules: "CustomRules") -> bool:
+    def uses(self, rules: CustomRules) -> bool:
         """Says whether the handler uses one of the custom rules of a function."""
         return False
 
     def apply_custom(
-        self, frame: Frame, rules: "CustomRules", constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
-        """Applies a custom rule instead of a function; None to handle the function itself."""
-        return None
-
-    def keep_named(
-        self, frame: Frame, op: "CustomCall", operands: Sequence[Array]
-    ) -> tuple[Array, ...] | None:
-        """Performs a named function in a form that outer handlers recognise; None if there is none."""
-        return None
+        """Applies a custom rule instead of a function; None to go into the function itself."""
+        rule = custom_rules.get(type(self))
+        return None if rule is None else rule(frame, rules, constants, primals)
 
     def reduce_cotangent(self, payload: PyTree) -> Array:
         """Returns the cotangent of a plain value from that of a box: for a batch, the sum.
@@ -157,53 +231,52 @@ class PayloadHandler(Handler):
         leaves, tree = flatten(like)
         return tree.unflatten([zeros(x.type) for x in leaves])
 
-    def run_branches(
-        self, frame: Frame, index: PyTree, op: "Cond", operands: Sequence[Array]
-    ) -> tuple[Array, ...]:
-        """Runs all branches if the boxed index has no plain value, and joins their results."""
-        from effx.array import Box
-        from effx.handlers.recursion.layout import payload_of
 
-        start, before = frame.state, frame.collected
-        states: list[PyTree] = []
-        found: list[dict[str, PyTree]] = []
-        results: list[list[Array]] = []
-        for branch in op.branches:
-            frame.state, frame.collected = start, {}
-            with resumed(frame):
-                results.append(run_program(branch, operands))
-            states.append(frame.state)
-            found.append(frame.collected)
-        frame.collected = before
-        self.collect_branches(frame, found)
-        if self.threads_state:
-            state = states[0]
-            for other in states[1:]:
-                state = self.merge_states(state, other)
-            frame.state = state
-        joined: list[Array] = []
-        for values, t in zip(zip(*results, strict=True), op.branches[0].out_types, strict=True):
-            payload = payload_of(frame, values[0])
-            for value in values[1:]:
-                payload = self.join(payload, payload_of(frame, value))
-            joined.append(Box(frame, payload, t))
-        return tuple(joined)
+def infer(op: Operation[Any], operands: Sequence[Array]) -> Any:
+    """Applies the typing rule of an operation: the type of its result, or a tuple of types."""
+    return cast("ArrayOperation | TupleOperation", op).infer(*[x.type for x in operands])
 
-    def collect_branches(self, frame: Frame, found: Sequence[dict[str, PyTree]]) -> None:
-        """Collects the values of branches that were all run.
 
-        Raises:
-            TransformError: more than one has collected a value under one name.
-        """
-        for collected in found:
-            for name, value in collected.items():
-                self.collect(frame, name, value)
+def handler_of(frame: Frame) -> PayloadHandler:
+    """Returns the frame's handler, which must be a PayloadHandler.
 
-    def run_undecided(self, frame: Frame, op: "While", operands: Sequence[Array]) -> tuple[Array, ...]:
-        """Runs a loop whose boxed condition has no plain value; the result covers any iteration count."""
-        from effx.handlers.recursion.abstract_while import any_number_of_turns
+    Raises:
+        TransformError: it is no PayloadHandler.
+    """
+    handler = frame.handler
+    if not isinstance(handler, PayloadHandler):
+        raise TransformError(
+            f"{handler.name}: only handlers that extend PayloadHandler are carried into loops and branches"
+        )
+    return handler
 
-        return any_number_of_turns(frame, op, operands)
+
+def recursion(
+    *kinds: type[H], under: type[PayloadHandler] = PayloadHandler
+) -> Callable[[Recursion[H]], Recursion[H]]:
+    """Registers how operations that hold programs are interpreted: under any handler, or under one class that has a
+    table of its own.
+    """
+    return under.recursions.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
+
+
+def recur(frame: Frame, op: Operation[Any], operands: Sequence[Array]) -> tuple[Array, ...] | None:
+    """Interprets an operation that holds programs under the frame's handler; None for any other operation.
+
+    It performs the operation, with its programs staged again under the handler, outward.
+    """
+    rule = handler_of(frame).recursions.find(type(op))
+    return None if rule is None else rule(frame, cast("HigherOrder", op), operands)
+
+
+def custom_rule(kind: type[PayloadHandler]) -> Callable[[Applies], Applies]:
+    """Registers how a handler applies the custom rules of functions that it `uses`."""
+
+    def register(rule: Applies) -> Applies:
+        custom_rules[kind] = rule
+        return rule
+
+    return register
 
 
 def performs_once(frame: Frame | None) -> bool:
@@ -217,11 +290,3 @@ def performs_once(frame: Frame | None) -> bool:
             return True
         frame = frame.outer
     return False
-
-
-def state_leaves(frame: Frame) -> tuple[list[Array], PyTree]:
-    """Returns the arrays of the handler's state and its structure; nothing for a handler without one."""
-    if isinstance(frame.handler, PayloadHandler) and frame.handler.threads_state:
-        leaves, tree = flatten(frame.state)
-        return leaves, tree
-    return [], None

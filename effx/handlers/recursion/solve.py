@@ -8,13 +8,12 @@ from effx.array import Array
 from effx.effects import Frame, resumed
 from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.loops import Layouts, carried, fixed, initial
-from effx.handlers.recursion.staging import Handled, State, aligned, keeps_record, recursion
+from effx.handlers.recursion.payloads import handler_of, recursion
+from effx.handlers.recursion.staging import STATELESS, Handled, aligned, keeps_record
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
-
-STATELESS = State((), None)
 
 
 def solved(
@@ -37,7 +36,9 @@ def solved(
 
     def staged(program: Program, unknown: Layouts) -> tuple[Handled, Layouts]:
         times = (len(program.inputs) - k) // len(unknown) - 1
-        return fixed(program, frame.handler, (*constant_layouts, *unknown * times), unknown, (), STATELESS)
+        return fixed(
+            program, handler_of(frame), (*constant_layouts, *unknown * times), unknown, (), STATELESS
+        )
 
     while True:
         parts: list[Handled] = []

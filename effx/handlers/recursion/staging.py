@@ -1,19 +1,18 @@
-"""Staging a program again under a handler, and the table of recursions by operation."""
+"""Staging a program again under a handler."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar, cast, final
+from typing import TypeVar, cast, final
 
 import attrs
 
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import as_operand, convert
-from effx.effects import Frame, Handler, Operation, RuleTable, handle, is_in_scope
+from effx.effects import Frame, Handler, handle, is_in_scope
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
-from effx.handlers.recursion.payloads import PayloadHandler, state_leaves
+from effx.handlers.recursion.payloads import handler_of
 from effx.handlers.stage import run_program, stage
-from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Staged, Var
 from effx.ir.types import ArrayType, array_type
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -25,34 +24,12 @@ __all__ = [
     "aligned",
     "cached",
     "keeps_record",
-    "recur",
-    "recursion",
     "stage_under",
 ]
 
-H = TypeVar("H", bound=HigherOrder)
 T = TypeVar("T")
 
-# (frame, op, operands) -> results, performed outward and boxed again
-Recursion = Callable[[Frame, H, Sequence[Array]], tuple[Array, ...]]
-
-rules: "RuleTable[Recursion[HigherOrder]]" = RuleTable("recursion")
 SCALAR = array_type(dtypes.float32)
-
-
-def recursion(*kinds: type[H]) -> Callable[[Recursion[H]], Recursion[H]]:
-    """Registers how operations that hold programs are interpreted under any handler."""
-    return rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
-
-
-def recur(frame: Frame, op: Operation[Any], operands: Sequence[Array]) -> tuple[Array, ...] | None:
-    """Interprets an operation that holds programs under the frame's handler; None for any other operation.
-
-    Call it from `Handler.handle`; it performs the operation, with its programs staged again under
-    the handler, outward.
-    """
-    rule = rules.find(type(op))
-    return None if rule is None else rule(frame, cast("HigherOrder", op), operands)
 
 
 @final
@@ -69,10 +46,16 @@ class State:
     tree: PyTreeDef | None
 
 
+STATELESS = State((), None)
+
+
 def state_of(frame: Frame) -> tuple[list[Array], State]:
     """Returns the arrays of the handler's state and their layout."""
-    values, tree = state_leaves(frame)
-    arrays = [as_operand(x, frame.handler.name) for x in values]
+    handler = handler_of(frame)
+    if not handler.threads_state:
+        return [], STATELESS
+    values, tree = flatten(frame.state)
+    arrays = [as_operand(x, handler.name) for x in values]
     return arrays, State(tuple([Layout(None, (x.type,), x.type) for x in arrays]), tree)
 
 
@@ -159,8 +142,8 @@ class Handled:
 
 def keeps_record(frame: Frame) -> bool:
     """Says whether the handler keeps a state or collects values, which programs must return."""
-    handler = frame.handler
-    return isinstance(handler, PayloadHandler) and (handler.threads_state or handler.collects)
+    handler = handler_of(frame)
+    return handler.threads_state or handler.collects
 
 
 def take_collected(frame: Frame) -> tuple[list[Array], Collected]:
@@ -191,10 +174,8 @@ def take_collected(frame: Frame) -> tuple[list[Array], Collected]:
 def put_collected(frame: Frame, leaves: Sequence[Array], collected: Collected) -> None:
     """Collects the values that a program has returned."""
     if collected.names:
-        handler = frame.handler
-        assert isinstance(handler, PayloadHandler)
         for name, value in collected.values(leaves).items():
-            handler.collect(frame, name, value)
+            handler_of(frame).collect(frame, name, value)
 
 
 # Brings the results of a body to the arrays that the new program returns: (frame, inputs, outputs) -> values

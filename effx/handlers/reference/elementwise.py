@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from effx import dtypes
-from effx.handlers.reference.handler import Data, narrow, rule, tuple_rule, wide
+from effx.handlers.reference.handler import Data, narrow, rule, wide
 from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
@@ -285,6 +285,6 @@ def identity(op: Identity, x: Data) -> Data:
     return x
 
 
-@tuple_rule(v.OptimizationBarrier)
+@rule(v.OptimizationBarrier)
 def optimization_barrier(op: v.OptimizationBarrier, *operands: Data) -> tuple[Data, ...]:
     return operands

@@ -15,71 +15,60 @@ import numpy as np
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
 from effx.dtypes import DType
-from effx.effects import Frame, Handler, Operation, RuleTable, Value, handle, no_rule, resumed
+from effx.effects import Frame, Operation, RuleTable, handle, resumed
 from effx.errors import source_of
 from effx.handlers.interpret import Interpreter
-from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.handlers.recursion.payloads import PayloadHandler, Rule, infer
 from effx.ir.ops.control import HigherOrder
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Operand
+from effx.tree.registry import PyTree
 
-__all__ = ["Data", "Reference", "evaluate", "narrow", "rule", "tuple_rule", "wide"]
+__all__ = ["Data", "Reference", "evaluate", "narrow", "rule", "wide"]
 
 R = TypeVar("R")
-A = TypeVar("A", bound=ArrayOperation)
-T = TypeVar("T", bound=TupleOperation)
 
 Data = np.ndarray[Any, Any]
 
 # (op, *operands) -> result, of the inferred shape; of the inferred dtype but for rank 0,
 # where NumPy gives scalars
-ArrayRule = Callable[..., Any]
+NumPyRule = Callable[..., Any]
 
 
 @final
 @attrs.frozen
-class Reference(Handler):
+class Reference(PayloadHandler):
     """Runs operations on NumPy."""
 
     name = "reference"
     intercepts = True
-    rules: ClassVar["RuleTable[ArrayRule]"] = RuleTable("reference")
+    rules: ClassVar["RuleTable[Rule]"] = RuleTable("reference")
 
-    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Runs one operation."""
-        arrays = cast("tuple[Array, ...]", operands)
-        if isinstance(op, HigherOrder):
-            with resumed(frame):
-                return cast("R", Interpreter(self).run(op, arrays))
-        found = self.rules.find(type(op))
-        if found is None:
-            if op.can_decompose():
-                with resumed(frame):
-                    return op.decompose(*operands)
-            raise no_rule(op, self)
-        types = [x.type for x in arrays]
-        expected = cast("ArrayOperation | TupleOperation", op).infer(*types)
+    def apply_rule(
+        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+    ) -> tuple[PyTree, PyTree]:
+        """Calls a rule with NumPy arrays."""
+        types = infer(op, operands)
         with np.errstate(all="ignore"):
-            result = found(op, *[x.host(f"reference: {op.name}") for x in arrays])
-        if isinstance(expected, tuple):
-            return cast("R", tuple([_host(op, y, t) for y, t in zip(result, expected, strict=True)]))
-        return cast("R", _host(op, result, expected))
+            return rule(op, *[x.host(f"reference: {op.name}") for x in operands]), types
+
+    def boxed_result(self, frame: Frame, y: Any, t: ArrayType, what: str = "") -> HostArray:
+        """Checks a result."""
+        data = np.asarray(y)
+        assert data.shape == t.shape, f"{what}: the reference gives shape {data.shape}, the type is {t!r}"
+        assert data.dtype == t.dtype, f"{what}: the reference gives {data.dtype}, the type is {t!r}"
+        return HostArray(data, t)
+
+    def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
+        """Runs programs step by step."""
+        if not isinstance(op, HigherOrder):
+            return None
+        with resumed(frame):
+            return cast("R", Interpreter(self).run(op, operands))
 
 
-def _host(op: Operation[Any], y: Any, t: ArrayType) -> HostArray:
-    data = np.asarray(y)
-    assert data.shape == t.shape, f"{op.name}: the reference gives shape {data.shape}, the type is {t!r}"
-    assert data.dtype == t.dtype, f"{op.name}: the reference gives {data.dtype}, the type is {t!r}"
-    return HostArray(data, t)
-
-
-def rule(*kinds: type[A]) -> Callable[[ArrayRule], ArrayRule]:
-    """Registers a rule `(op, *NumPy arrays) -> NumPy array`."""
-    return Reference.rules.register(*kinds)
-
-
-def tuple_rule(*kinds: type[T]) -> Callable[[ArrayRule], ArrayRule]:
-    """Registers a rule `(op, *NumPy arrays) -> tuple of NumPy arrays`."""
+def rule(*kinds: type[Operation[Any]]) -> Callable[[NumPyRule], NumPyRule]:
+    """Registers a rule `(op, *NumPy arrays) -> NumPy array`, or a tuple of them for several results."""
     return Reference.rules.register(*kinds)
 
 

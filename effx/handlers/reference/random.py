@@ -5,7 +5,7 @@ Never: use NumPy's generators.
 
 import numpy as np
 
-from effx.handlers.reference.handler import Data, tuple_rule
+from effx.handlers.reference.handler import Data, rule
 from effx.ir.ops.random import Threefry2x32
 
 # Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011:
@@ -14,7 +14,7 @@ ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 C240 = np.uint32(0x1BD11BDA)
 
 
-@tuple_rule(Threefry2x32)
+@rule(Threefry2x32)
 def threefry2x32(op: Threefry2x32, k0: Data, k1: Data, x0: Data, x1: Data) -> tuple[Data, Data]:
     k0, k1, x0, x1 = np.broadcast_arrays(k0, k1, x0, x1)
     key = [k0, k1, k0 ^ k1 ^ C240]

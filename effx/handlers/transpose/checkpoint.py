@@ -13,13 +13,13 @@ from effx.handlers.recursion.staging import cached
 from effx.handlers.stage import run_program, stage
 from effx.handlers.transpose.control import Transposed, in_places, known_of
 from effx.handlers.transpose.elementwise import unspread
-from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, rule, tuple_rule
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, rule
 from effx.ir.ops.checkpoint import Checkpoint, Identity
 from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.program import Program
 
 
-@tuple_rule(Checkpoint)
+@rule(Checkpoint)
 def checkpoint(op: Checkpoint, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     known_in, present = known_of(operands), tuple([ct is not None for ct in cts])
     found = cached(

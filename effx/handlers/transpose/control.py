@@ -16,7 +16,7 @@ from effx.handlers.linear.control import carry_of
 from effx.handlers.linear.partial_eval import parts_of
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import stage
-from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, tuple_rule
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, rule
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
 from effx.ir.program import Program, Staged
 from effx.ir.types import ArrayType
@@ -103,7 +103,7 @@ def in_places(known_in: Sequence[bool], nonzero: Sequence[bool], results: Sequen
     return [None if is_known or not next(there) else next(found) for is_known in known_in]
 
 
-@tuple_rule(Call)
+@rule(Call)
 def call(op: Call, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     known_in = known_of(operands)
     known = [x for x in operands if not isinstance(x, LinearOperand)]
@@ -114,7 +114,7 @@ def call(op: Call, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
     return in_places(known_in, found.nonzero, results)
 
 
-@tuple_rule(Cond)
+@rule(Cond)
 def cond(op: Cond, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     index, *rest = operands
     if isinstance(index, LinearOperand):
@@ -154,7 +154,7 @@ def split_first(
     return results
 
 
-@tuple_rule(Scan)
+@rule(Scan)
 def scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     c, n = op.constants, op.constants + op.carries
     # After linearising, all carries of a scan are linear, even those that start as known zeros.
@@ -219,7 +219,7 @@ def _linear(operands: Sequence[Operand]) -> list[LinearOperand]:
     return [x for x in operands if isinstance(x, LinearOperand)]
 
 
-@tuple_rule(While)
+@rule(While)
 def while_(op: While, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     raise NoRuleError(
         "while_loop: reverse-mode differentiation needs a bound of the number of iterations, to store "

@@ -10,12 +10,12 @@ from effx.array import Array
 from effx.array.promotion import convert
 from effx.errors import NoRuleError
 from effx.handlers.transpose.control import call
-from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, tuple_rule
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import CustomCall, CustomTangent
 
 
-@tuple_rule(CustomCall)
+@rule(CustomCall)
 def custom_call(
     op: CustomCall, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> Sequence[Cotangent]:
@@ -23,7 +23,7 @@ def custom_call(
     return call(Call(op.program), cts, operands)
 
 
-@tuple_rule(CustomTangent)
+@rule(CustomTangent)
 def custom_tangent(
     op: CustomTangent, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> Sequence[Cotangent]:

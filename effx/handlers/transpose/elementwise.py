@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, scalar
-from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule, tuple_rule, value
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule, value
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Elementwise
@@ -110,7 +110,7 @@ def identity(op: Elementwise, ct: Array, operands: tuple[Operand, ...]) -> tuple
     return (op(ct),)
 
 
-@tuple_rule(v.OptimizationBarrier)
+@rule(v.OptimizationBarrier)
 def optimization_barrier(
     op: v.OptimizationBarrier, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> tuple[Cotangent, ...]:

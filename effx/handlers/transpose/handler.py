@@ -7,7 +7,7 @@ Never: hold a rule for one operation; the family files do.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast, final
+from typing import Any, TypeVar, cast, final, overload
 
 import attrs
 
@@ -15,6 +15,7 @@ from effx.array import Array, HostArray
 from effx.effects import Operation, RuleTable, current_scope
 from effx.errors import NoRuleError, source_in_force
 from effx.handlers.linear.recorder import record_linear
+from effx.handlers.recursion.payloads import Rule
 from effx.handlers.stage import Standing
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.program import Atom, Equation, Program, Var
@@ -43,17 +44,19 @@ Operand = Array | LinearOperand
 ArrayRule = Callable[[A, Array, tuple[Operand, ...]], Sequence[Cotangent]]
 TupleRule = Callable[[T, Sequence[Cotangent], tuple[Operand, ...]], Sequence[Cotangent]]
 
-rules: "RuleTable[ArrayRule[ArrayOperation] | TupleRule[TupleOperation]]" = RuleTable("transpose")
+rules: "RuleTable[Rule]" = RuleTable("transpose")
 
 
-def rule(*kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]:
-    """Registers a rule `(op, ct, operands) -> cotangents`."""
-    return rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
+@overload
+def rule(kind: type[A], /, *kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]: ...
+@overload
+def rule(kind: type[T], /, *kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]: ...
+def rule(*kinds: type[Operation[Any]]) -> Rule:
+    """Registers a rule `(op, ct, operands) -> cotangents`.
 
-
-def tuple_rule(*kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]:
-    """Registers a rule for an operation with several results; a cotangent may be None."""
-    return rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
+    For an operation with several results `ct` is a sequence, with None for a zero cotangent.
+    """
+    return rules.register(*kinds)
 
 
 def backward(
@@ -117,10 +120,8 @@ def _transposed(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> S
         return _of_decomposition(op, cts, operands)
     if transpose is None:
         raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
-    if op.multiple:
-        return cast("TupleRule[TupleOperation]", transpose)(cast("TupleOperation", op), cts, operands)
-    assert cts[0] is not None
-    return cast("ArrayRule[ArrayOperation]", transpose)(cast("ArrayOperation", op), cts[0], operands)
+    found: Sequence[Cotangent] = transpose(op, cts if op.multiple else cts[0], operands)
+    return found
 
 
 def _of_decomposition(

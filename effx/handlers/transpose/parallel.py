@@ -14,7 +14,7 @@ from effx.effects import handle
 from effx.handlers.parallel import Replicas
 from effx.handlers.stage import run_program, stage
 from effx.handlers.transpose.control import Transposed, in_places, known_of, transposed
-from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, tuple_rule
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule
 from effx.ir.ops.collective import AxisIndex, PSum
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.elementwise import Select
@@ -22,7 +22,7 @@ from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Program
 
 
-@tuple_rule(ParallelMap)
+@rule(ParallelMap)
 def parallel_map(op: ParallelMap, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     known_in, present = known_of(operands), tuple([ct is not None for ct in cts])
     with handle(Replicas(op.size, op.axis_name)):  # rules of users' ask for their axes

@@ -12,12 +12,12 @@ from effx.handlers.linear.partial_eval import split
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import run_program, stage
 from effx.handlers.transpose.control import known_of
-from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, tuple_rule
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, rule
 from effx.ir.ops.solve import LinearSolve
 from effx.ir.program import Staged
 
 
-@tuple_rule(LinearSolve)
+@rule(LinearSolve)
 def linear_solve(op: LinearSolve, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
     k, n = op.constants, len(operands) - op.constants
     if not all(known_of(operands[:k])):

@@ -3,7 +3,7 @@
 Never: loop over the batch.
 """
 
-from effx.handlers.vmap import collective, custom, elementwise, index, linalg, reduce, shape
+from effx.handlers.vmap import collective, control, custom, elementwise, index, linalg, reduce, shape
 from effx.handlers.vmap.handler import Batched, Vmap, batch, over_batches
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Vmap",
     "batch",
     "collective",
+    "control",
     "custom",
     "elementwise",
     "index",

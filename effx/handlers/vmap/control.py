@@ -1,10 +1,7 @@
-"""Batching of branches and loops with a batched predicate.
-
-Never: handle an unbatched predicate; the general recursion does.
-"""
+"""Batching of branches and loops: those with a batched predicate; others are handled as under any handler."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import cast, final
 
 import attrs
 
@@ -12,6 +9,7 @@ from effx import dtypes
 from effx.array import Array, Box
 from effx.array.promotion import scalar
 from effx.effects import Frame, handle, resumed
+from effx.handlers.recursion import branches, while_loops
 from effx.handlers.recursion.layout import (
     Layout,
     fit,
@@ -21,9 +19,10 @@ from effx.handlers.recursion.layout import (
     rebuild_boxes,
     types_of,
 )
+from effx.handlers.recursion.payloads import recursion
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import run_program, stage
-from effx.handlers.vmap.handler import Batched, Vmap, materialize
+from effx.handlers.vmap.handler import Batched, Vmap, rows
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.control import Call, Cond, HigherOrder, While
@@ -57,17 +56,21 @@ def masked(frame: Frame, mask: Array, x: Array) -> Array:
     return x if shared or x.type.kind not in "fc" else where(mask, x, StopGradient()(x))
 
 
-def run_branches(frame: Frame, index: Batched, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Runs all branches on the batch, and selects."""
+@recursion(Cond, under=Vmap)
+def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One cond; with a batched index all branches run, and each batch element selects."""
+    found = branches.decided(frame, op, operands)
+    if found is not None:
+        return found
+    index, *inputs = operands
     with resumed(frame):
-        chosen: Array = Box(frame, index, array_type(dtypes.int32))
-        takes = [Eq()(chosen, scalar(k, dtypes.int32, False)) for k in range(len(op.branches) - 1)]
+        takes = [Eq()(index, scalar(k, dtypes.int32, False)) for k in range(len(op.branches) - 1)]
         rest = takes[0]
         for take in takes[1:]:
             rest = rest | take
         takes.append(~rest)
         results = [
-            _run(branch, [masked(frame, take, x) for x in operands])
+            _run(branch, [masked(frame, take, x) for x in inputs])
             for take, branch in zip(takes, op.branches, strict=True)
         ]
         outputs = results[-1]
@@ -85,12 +88,16 @@ def _run(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
     return run_program(branch, operands)
 
 
-def run_undecided(handler: Vmap, frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Runs the loop until all batch elements are done; those that are done keep their carry. The conditions'
-    values are carried, so that the condition is evaluated once in an iteration; but one of elementwise
-    operations only, which XLA fuses with its uses, is evaluated twice, which is faster.
+@recursion(While, under=Vmap)
+def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One loop. With a batched condition it runs until all batch elements are done; those that are done keep their
+    carry. The conditions' values are carried, so that the condition is evaluated once in an iteration; but one of
+    elementwise operations only, which XLA fuses with its uses, is evaluated twice, which is faster.
     """
-    c = op.constants
+    found = while_loops.decided(frame, op, operands)
+    if found is not None:
+        return found
+    handler, c = cast("Vmap", frame.handler), op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
     carry = tuple([layout_of(payload_of(frame, x), x.type) for x in operands[c:]])
     start = [a for x, layout in zip(operands[c:], carry, strict=True) for a in fit(frame, x, layout)]
@@ -132,14 +139,14 @@ class _Batch:
         """Evaluates the condition of all batch elements."""
         with handle(self.handler) as frame:
             (test,) = run_program(self.op.condition, [x for part in self.values(frame, leaves) for x in part])
-        return [_answers(self.handler, frame, test)]
+        return [rows(self.handler, frame, test)]
 
     def goes_on(self, leaves: list[Array]) -> list[Array]:
         """Says whether any batch element goes on."""
         n = len(types_of(self.constants))
         return [ReduceOr((0,))(leaves[n] if self.carries else self.answers(leaves)[0])]
 
-    def turn(self, leaves: list[Array]) -> list[Array]:
+    def iteration(self, leaves: list[Array]) -> list[Array]:
         """One iteration: batch elements that go on take the body's result."""
         n = len(types_of(self.constants))
         op, rest = self.op, [*leaves[:n], *leaves[n + 1 :]] if self.carries else leaves
@@ -152,7 +159,7 @@ class _Batch:
             after = [where(mask, y, x) for x, y in zip(now, after, strict=True)]
             still = run_program(op.condition, [*fixed, *after])[0] & mask if self.carries else mask
         flat = [a for y, layout in zip(after, self.carry, strict=True) for a in fit(frame, y, layout)]
-        return [_answers(self.handler, frame, still), *flat] if self.carries else flat
+        return [rows(self.handler, frame, still), *flat] if self.carries else flat
 
 
 def _staged(batch: _Batch) -> tuple[Staged, list[Program], list[Array]]:
@@ -163,12 +170,6 @@ def _staged(batch: _Batch) -> tuple[Staged, list[Program], list[Array]]:
     first = stage(batch.answers, (*constants, *carry), f"vmap_{condition}", "vmap")
     types = (*constants, *going, *carry)
     test = stage(batch.goes_on, types, f"any_{condition}", "vmap")
-    turn = stage(batch.turn, types, f"vmap_{body}", "vmap")
-    programs, captured = aligned([test, turn])
+    step = stage(batch.iteration, types, f"vmap_{body}", "vmap")
+    programs, captured = aligned([test, step])
     return first, programs, captured
-
-
-def _answers(handler: Vmap, frame: Frame, test: Array) -> Array:
-    if type(test) is Box and test.frame is frame:
-        return materialize(handler, test.payload.value, test.payload.axis)
-    return materialize(handler, test, None)

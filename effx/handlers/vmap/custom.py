@@ -1,23 +1,28 @@
 """Batching of functions with custom rules: by a rule for batching, or keeping the other rules."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import attrs
 
 from effx.array import Array, Box
 from effx.effects import Frame
 from effx.errors import EscapedBoxError, source_in_force
+from effx.handlers.recursion import custom
 from effx.handlers.recursion.custom import closed_over
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
+from effx.handlers.recursion.payloads import custom_rule, recursion
 from effx.handlers.recursion.staging import cached, stage_under, state_of
-from effx.handlers.vmap.handler import Vmap, box, rows, to_front
+from effx.handlers.vmap.handler import Vmap, rows, to_front
 from effx.ir.ops.custom import Batch, CustomCall, CustomRules
 
 
+@custom_rule(Vmap)
 def apply(
-    handler: Vmap, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
+    frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
 ) -> tuple[Array, ...] | None:
     """Applies a user's rule; None where no argument has a batch axis."""
+    handler = cast("Vmap", frame.handler)
     assert rules.batch is not None
     values: list[Array] = []
     batched: list[bool] = []
@@ -40,16 +45,19 @@ def apply(
         raise
     finally:
         source_in_force.set(before)
-    return tuple([box(frame, y, 0 if b else None) for y, b in zip(ys, flags, strict=True)])
+    return tuple([handler.boxed_result(frame, y, 0 if b else None) for y, b in zip(ys, flags, strict=True)])
 
 
-def named(handler: Vmap, frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...] | None:
-    """Performs a named function on the batch: an outer handler applies its own rule to each batch element."""
-    function, n = op.rules.function, op.constants
+@recursion(CustomCall, under=Vmap)
+def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One call on the batch. A named function keeps its batch: outer handlers apply their rules to each element."""
+    handler, function, n = cast("Vmap", frame.handler), op.rules.function, op.constants
     if function is None:
-        return None
+        return custom.custom_call(frame, op, operands)
     fronted = [
-        box(frame, to_front(x.payload.value, x.payload.axis), 0) if type(x) is Box and x.frame is frame else x
+        handler.boxed_result(frame, to_front(x.payload.value, x.payload.axis), 0)
+        if type(x) is Box and x.frame is frame
+        else x
         for x in operands
     ]
     leaves, layouts = flatten_boxes(frame, fronted)
@@ -73,4 +81,4 @@ def _in_front(
     """Moves the batch axis of all results to the front, repeating unbatched ones."""
     handler = frame.handler
     assert isinstance(handler, Vmap)
-    return flatten_boxes(frame, [box(frame, rows(handler, frame, y), 0) for y in outputs])
+    return flatten_boxes(frame, [handler.boxed_result(frame, rows(handler, frame, y), 0) for y in outputs])

@@ -5,7 +5,7 @@ Never: move a batch axis without need.
 
 from effx.array import Array
 from effx.array.shaping import moveaxis
-from effx.handlers.vmap.handler import Axis, Vmap, rule, tuple_rule
+from effx.handlers.vmap.handler import Axis, Vmap, rule
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.convert import Bitcast, OptimizationBarrier
 from effx.ir.ops.elementwise import Clamp
@@ -87,14 +87,14 @@ def bitcast(
     return op(x), axis
 
 
-@tuple_rule(OptimizationBarrier)
+@rule(OptimizationBarrier)
 def optimization_barrier(
     handler: Vmap, op: OptimizationBarrier, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
     return op(*values), axes
 
 
-@tuple_rule(Threefry2x32)
+@rule(Threefry2x32)
 def threefry2x32(
     handler: Vmap, op: Threefry2x32, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:

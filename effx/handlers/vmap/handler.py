@@ -5,19 +5,20 @@ Never: hold a rule for one operation; the family files do.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import ClassVar, TypeVar, cast, final
+from typing import Any, ClassVar, TypeVar, final, overload
 
 import attrs
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
-from effx.effects import Effect, Frame, Operation, RuleTable, Value, handle, no_rule, resumed
-from effx.handlers.recursion import PayloadHandler, recur
+from effx.effects import Effect, Frame, Operation, RuleTable, handle
+from effx.handlers.recursion import PayloadHandler
+from effx.handlers.recursion.payloads import Recursion, Rule
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import AxisEffect
-from effx.ir.ops.control import Cond, While
-from effx.ir.ops.custom import Batch, CustomCall, CustomRules
+from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.custom import Batch, CustomRules
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape
@@ -25,7 +26,6 @@ from effx.tree.registry import PyTree, flatten
 
 __all__ = ["Batched", "Vmap", "batch", "over_batches", "rule"]
 
-R = TypeVar("R")
 A = TypeVar("A", bound=ArrayOperation)
 T = TypeVar("T", bound=TupleOperation)
 
@@ -59,7 +59,10 @@ class Vmap(PayloadHandler):
 
     size: int
     axis_name: Hashable = None
-    rules: ClassVar["RuleTable[ArrayRule[ArrayOperation] | TupleRule[TupleOperation]]"] = RuleTable("vmap")
+    rules: ClassVar["RuleTable[Rule]"] = RuleTable("vmap")
+    recursions: ClassVar["RuleTable[Recursion[HigherOrder]]"] = RuleTable(
+        "recursion of vmap", PayloadHandler.recursions
+    )
 
     def describe(self) -> str:
         """Names the handler with its parameters."""
@@ -74,16 +77,13 @@ class Vmap(PayloadHandler):
         """Says whether a collective is along this batch."""
         return self.axis_name is not None and AxisEffect(self.axis_name) in effects
 
-    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Computes the results for the batch."""
-        found = self.rules.find(type(op))
-        if found is None:
-            return self._without_rule(frame, op, operands)
+    def apply_rule(
+        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+    ) -> tuple[PyTree, PyTree]:
+        """Calls a rule with values and their batch axes."""
         values: list[Array] = []
         axes: list[Axis] = []
-        # No cast() on the way of every operation: each costs 30 ns.
-        arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
-        for x in arrays:
+        for x in operands:
             if x.frame is frame:
                 batched: Batched = x.payload  # type: ignore[attr-defined]  # a value with a frame is a Box
                 values.append(batched.value)
@@ -91,20 +91,16 @@ class Vmap(PayloadHandler):
             else:
                 values.append(x)
                 axes.append(None)
-        y, axis = found(self, op, tuple(values), tuple(axes))  # type: ignore[arg-type]  # the table pairs classes and rules
-        if type(y) is tuple:
-            assert type(axis) is tuple
-            return cast("R", tuple([box(frame, a, i) for a, i in zip(y, axis, strict=True)]))
-        return box(frame, y, axis)  # type: ignore[arg-type, return-value]  # the rule of an ArrayOperation
+        found: tuple[PyTree, PyTree] = rule(self, op, tuple(values), tuple(axes))
+        return found
 
-    def _without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        inside = recur(frame, op, cast("tuple[Array, ...]", operands))
-        if inside is not None:
-            return cast("R", inside)
-        if op.can_decompose():
-            with resumed(frame):
-                return op.decompose(*operands)
-        raise no_rule(op, self)
+    def boxed_result(self, frame: Frame, y: Array, axis: Axis, what: str = "") -> Array:
+        """Boxes a value with its batch axis; a value without one stays plain."""
+        if axis is None:
+            return y
+        t = y.type
+        shape = t.shape
+        return Box(frame, Batched(y, axis), t.with_shape(shape[:axis] + shape[axis + 1 :]))
 
     # Functions with custom rules
 
@@ -113,20 +109,6 @@ class Vmap(PayloadHandler):
     def uses(self, rules: CustomRules) -> bool:
         """A rule for batching."""
         return rules.batch is not None
-
-    def apply_custom(
-        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
-    ) -> tuple[Array, ...] | None:
-        """Applies a user's rule for batching."""
-        from effx.handlers.vmap.custom import apply
-
-        return apply(self, frame, rules, constants, primals)
-
-    def keep_named(self, frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...] | None:
-        """Performs the batched function with its batch, so that outer handlers recognise it."""
-        from effx.handlers.vmap.custom import named
-
-        return named(self, frame, op, operands)
 
     def reduce_cotangent(self, payload: Batched) -> Array:
         """Sums the cotangents of an unbatched value over the batch."""
@@ -151,38 +133,17 @@ class Vmap(PayloadHandler):
         """The scanned axis comes before all axes of a slice."""
         return Batched(payload.value, payload.axis + 1)
 
-    def run_branches(
-        self, frame: Frame, index: Batched, op: Cond, operands: Sequence[Array]
-    ) -> tuple[Array, ...]:
-        """Runs all branches, and selects for each batch element."""
-        from effx.handlers.vmap.control import run_branches
 
-        return run_branches(frame, index, op, operands)
+@overload
+def rule(kind: type[A], /, *kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]: ...
+@overload
+def rule(kind: type[T], /, *kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]: ...
+def rule(*kinds: type[Operation[Any]]) -> Rule:
+    """Registers a rule `(handler, op, values, axes) -> (result, axis)`; None stands for no batch axis.
 
-    def run_undecided(self, frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-        """Runs the loop until all batch elements are done; those that are done keep their carry."""
-        from effx.handlers.vmap.control import run_undecided
-
-        return run_undecided(self, frame, op, operands)
-
-
-def box(frame: Frame, y: Array, axis: Axis) -> Array:
-    """Boxes a value with its batch axis; a value without one stays plain."""
-    if axis is None:
-        return y
-    t = y.type
-    shape = t.shape
-    return Box(frame, Batched(y, axis), t.with_shape(shape[:axis] + shape[axis + 1 :]))
-
-
-def rule(*kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]:
-    """Registers a rule `(handler, op, values, axes) -> (result, axis)`; None stands for no batch axis."""
-    return Vmap.rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
-
-
-def tuple_rule(*kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]:
-    """Registers a rule for an operation with several results."""
-    return Vmap.rules.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
+    For an operation with several results it returns two tuples.
+    """
+    return Vmap.rules.register(*kinds)
 
 
 def to_front(x: Array, axis: int) -> Array:
@@ -236,16 +197,9 @@ def batch(
     Returns:
         The results and their batch axes, None for unbatched results.
     """
-    with handle(Vmap(size, axis_name), origin) as frame:
-        arguments: list[Array] = []
-        for x, axis in zip(values, axes, strict=True):
-            if axis is None:
-                arguments.append(x)
-            else:
-                t = x.type
-                arguments.append(
-                    Box(frame, Batched(x, axis), t.with_shape(t.shape[:axis] + t.shape[axis + 1 :]))
-                )
+    handler = Vmap(size, axis_name)
+    with handle(handler, origin) as frame:
+        arguments = [handler.boxed_result(frame, x, axis) for x, axis in zip(values, axes, strict=True)]
         outputs: list[Array] = []
         result_axes: list[int | None] = []
         for y in function(arguments):
@@ -287,7 +241,7 @@ def over_batches(
         given: list[PyTree] = []
         for x, b in zip(slices, batch.batched, strict=True):
             leaves, tree = flatten(x)
-            given.append(tree.unflatten([box(frame, a, 0) for a in leaves]) if b else x)
+            given.append(tree.unflatten([handler.boxed_result(frame, a, 0) for a in leaves]) if b else x)
         results = over_batches(batches[1:], rule, given, unstack, stack)
     found: list[PyTree] = []
     for y in results:
