@@ -72,6 +72,7 @@ class Stage(Handler):
 
     what: str = "jit"
     intercepts = True
+    records = True
 
     def describe(self) -> str:
         """Names the transformation that stages."""

@@ -165,6 +165,8 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
 
     def boxed_result(self, frame: Frame, y: PyTree, t: ArrayType, what: str = "") -> Array:
         """Boxes a rule's result of type `t`; a plain array stays plain."""
+        if type(y) is self.payload_type:
+            return Box(frame, y, t)
         if isinstance(y, Array) and not self._carries_arrays:
             if y.type is not t and not y.type.matches(t):
                 raise TransformError(

@@ -94,14 +94,14 @@ def _perform(op: Operation[R], kinds: Kinds, operands: tuple[Value, ...]) -> R:
     frame = current_frame()
     while frame is not None and kinds:
         handler = frame.handler
-        if isinstance(handler, Mask):
+        if type(handler) is Mask:
             kinds += handler.kinds
         elif isinstance(handler, kinds):
             if any([x.frame is frame for x in operands]):
                 raise TransformError(
                     f"mask: {op.name}: an operand is a box of {handler.describe()}, which is masked here"
                 )
-            hidden = next(i for i, kind in enumerate(kinds) if isinstance(handler, kind))
+            hidden = [isinstance(handler, kind) for kind in kinds].index(True)
             kinds = kinds[:hidden] + kinds[hidden + 1 :]
         elif (
             frame.intercepts

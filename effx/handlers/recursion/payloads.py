@@ -9,7 +9,6 @@ from effx.array import Array
 from effx.array.promotion import zeros
 from effx.effects import Frame, Handler, Operation, RuleTable, Value, no_rule, resumed
 from effx.errors import TransformError, current_source, source_in_force
-from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import CustomRules
 from effx.tree.registry import PyTree, flatten
@@ -50,6 +49,8 @@ class PayloadHandler(Handler):
         lifts_carries: True to lift the plain initial values of a loop before its body is staged, for payloads
             that depend on a known value, such as a zero.
         effects_only: True for a handler of plain values that sees only the effects that it handles.
+        marks_source: True if all operations that a rule performs get the position of the handled one in the user's
+            source. False for rules of effx's own that perform one operation: looking the position up costs more.
         collects: True if the handler collects values by name (`collect`). Programs return them: stacked by
             scan and by parallel maps, those of the last iteration by a while loop.
     """
@@ -61,6 +62,7 @@ class PayloadHandler(Handler):
     collects: ClassVar[bool] = False
     lifts_carries: ClassVar[bool] = False
     effects_only: ClassVar[bool] = False
+    marks_source: ClassVar[bool] = True
     rules: ClassVar["RuleTable[Rule]"] = RuleTable("rules")
     recursions: ClassVar["RuleTable[Recursion[HigherOrder]]"] = RuleTable("recursion")
 
@@ -71,8 +73,7 @@ class PayloadHandler(Handler):
         arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
         if rule is None:
             return self.without_rule(frame, op, arrays)
-        # A rule performs several operations: all have this one's position in the user's source.
-        if source_in_force.get() is not None:
+        if not self.marks_source or source_in_force.get() is not None:
             y, about = self.apply_rule(frame, rule, op, arrays)
         else:
             try:
@@ -234,7 +235,7 @@ class PayloadHandler(Handler):
 
 def infer(op: Operation[Any], operands: Sequence[Array]) -> Any:
     """Applies the typing rule of an operation: the type of its result, or a tuple of types."""
-    return cast("ArrayOperation | TupleOperation", op).infer(*[x.type for x in operands])
+    return op.infer(*[x.type for x in operands])  # type: ignore[attr-defined]  # an operation on arrays
 
 
 def handler_of(frame: Frame) -> PayloadHandler:

@@ -60,6 +60,7 @@ class Vmap(PayloadHandler):
     size: int
     axis_name: Hashable = None
     rules: ClassVar["RuleTable[Rule]"] = RuleTable("vmap")
+    marks_source: ClassVar[bool] = False
     recursions: ClassVar["RuleTable[Recursion[HigherOrder]]"] = RuleTable(
         "recursion of vmap", PayloadHandler.recursions
     )
