@@ -37,7 +37,7 @@ class Fault:
     said: str
 
     def error(self, what: str) -> NotFiniteError:
-        """Returns the error, which names the line that the operation stands for."""
+        """Returns the error, which names the user's line."""
         error = NotFiniteError(f"{what}: {self.said}")
         place = source_in_force.get()
         if place is not None:

@@ -1,8 +1,6 @@
 """Operations that hold programs, as loops and branches of Python: one interpreter for all who run them so.
 
 Which operands are constants, carried or sliced is what `Region` says of the operation.
-
-Never: stage, or be fast.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -102,7 +100,7 @@ class Interpreter:
         if isinstance(op, CustomTangent) and op.program is None:
             raise op.backward.no_forward_mode()
         if isinstance(op, ParallelMap):
-            return _members(op, operands)
+            return _replicas(op, operands)
         if isinstance(op, Cond):
             return tuple(run_program(op.taken(int(operands[0])), operands[1:]))
         regions = op.regions
@@ -127,8 +125,8 @@ class Interpreter:
         return (*carry, *self.stack(rows, op.infer(*[x.type for x in operands])[m:]))
 
 
-def _members(op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Runs a parallel map's members beside each other, as vmap has them."""
+def _replicas(op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """Runs the replicas of a parallel map as one batch."""
     axes = [0 if mapped else None for mapped in op.mapped_in]
     values, places = batch(lambda xs: run_program(op.body, xs), operands, axes, op.size, op.axis_name)
     return tuple(

@@ -24,7 +24,9 @@ R = TypeVar("R")
 @final
 @attrs.frozen
 class _Renewed(Handler):
-    """Performs operations on what their operands stand for; its state are boxes with the new values, by the old's id."""
+    """Performs operations on the current values of closed-over boxes. Its state: a box with the new value, by the id of
+    the old one.
+    """
 
     name = "custom rule"
     intercepts = True
@@ -35,13 +37,13 @@ class _Renewed(Handler):
 
 
 def value_of(frame: Frame, x: Value) -> Value:
-    """Returns what a value stands for in a frame of renewed boxes."""
+    """Returns the current value of a closed-over box, in a frame of renewed boxes; other values unchanged."""
     box = x if x.frame is frame else cast("dict[int, Box]", frame.state).get(id(x))
     return x if box is None else cast("Value", cast("Box", box).payload)
 
 
 def stand_in(x: Box) -> Box:
-    """Returns the box that stands for one whose handler has ended, for programs that capture it.
+    """Returns the box that replaces one whose handler has ended, for programs that capture it.
 
     Raises:
         EscapedBoxError: none does.
@@ -57,7 +59,7 @@ def stand_in(x: Box) -> Box:
 
 @contextmanager
 def renewed(old: Sequence[Array], new: Sequence[Array]) -> Iterator[Callable[[PyTree], PyTree]]:
-    """Lets boxes stand for new values for the length of a `with` block.
+    """Replaces closed-over boxes by their current values for the length of a `with` block.
 
     Args:
         old: what a function closed over when it was staged.

@@ -1,7 +1,4 @@
-"""Staging: running a function on variables and recording what it performs as a program.
-
-Never: compute a value.
-"""
+"""Staging: running a function on variables and recording what it performs as a program."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -157,7 +154,7 @@ def stage(
 
 @final
 class Standing:
-    """Goes through the equations of a program: what is performed stands where the equation stood.
+    """Goes through the equations of a program, and gives what is performed the position of the equation.
 
     That is its line in the user's source, and its scopes within those around. Whoever makes one puts `place` and
     `outer` back in the end, in two `finally`s of its own: an interrupt can come before a function has begun.

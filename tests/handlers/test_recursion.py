@@ -16,12 +16,15 @@ import effx
 import effx.numpy as enp
 from effx import Array, lax
 from effx.array import Box
-from effx.effects import Frame, Operation, Value, handle
-from effx.errors import TransformError
+from effx.effects import Frame, Operation, RuleTable, Value, handle
+from effx.errors import NoRuleError, TransformError
+from effx.families.sort import Sort
 from effx.handlers.authoring.boxing import BoxHandler
-from effx.handlers.recursion import PayloadHandler, recur
-from effx.ir.ops.base import Structural
+from effx.handlers.recursion import PayloadHandler, branches, recur, recursion
+from effx.handling import ArrayOperation, ArrayType
+from effx.ir.ops.base import Elementwise, Structural
 from effx.ir.ops.compare import Gt
+from effx.ir.ops.control import Cond
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.elementwise import Add, Mul, Sin
 
@@ -473,3 +476,70 @@ def test_a_state_that_changes_its_type_is_an_error() -> None:
     assert (
         caught.value.message == "growing: a part of the state changed from i32[] to f32[2] inside a program"
     )
+
+
+@attrs.frozen
+class Doubling(PayloadHandler):
+    """Sees all operations, and has bare tables of its own."""
+
+    intercepts: ClassVar[bool] = True
+    rules: ClassVar[RuleTable[Any]] = RuleTable("doubling")
+    recursions: ClassVar[RuleTable[Any]] = RuleTable("recursion of doubling", PayloadHandler.recursions)
+
+
+Doubling.rules.register(Sin)(lambda op, x: op(x) * 2)
+Doubling.rules.register(Elementwise)(lambda op, *xs: op(*xs))
+Doubling.rules.register(Mul)(lambda op, x, y: 7.0)
+Doubling.rules.register(Sort)(lambda op, *xs: [x * 2 for x in op(*xs)])
+
+
+class Bare(ArrayOperation):
+    """Neither decomposes nor holds programs."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        return types[0]
+
+
+class Halves(Bare):
+    """Decomposes into a sine."""
+
+    __slots__ = ()
+
+    def decompose(self, *operands: Value) -> Array:
+        return Sin()(*operands)
+
+
+def test_a_rule_then_programs_then_the_decomposition_then_an_error() -> None:
+    """The order in which every handler looks for the meaning of an operation; rules may give numbers."""
+    s = np.sin(np.float32(0.5))
+    with handle(Doubling()):
+        assert float(enp.sin(0.5)) == 2 * s
+        assert float(effx.jit(enp.sin)(0.5)) == 2 * s
+        assert float(Halves()(enp.float32(0.5))) == 2 * s
+        assert float(enp.float32(2) * enp.float32(3)) == 7.0
+        assert [x.tolist() for x in Sort(0)(enp.array([3.0, 1.0]), enp.array([4.0, 5.0]))] == [
+            [2, 6],
+            [10, 8],
+        ]
+        with pytest.raises(NoRuleError) as caught:
+            Bare()(enp.float32(0.5))
+    assert caught.value.message == (
+        "bare: the handler doubling has no rule for this operation, and the operation does not decompose into others"
+    )
+
+
+@recursion(Cond, under=Doubling)
+def last(frame: Frame, op: Cond, operands: Any) -> Any:
+    return branches.cond(frame, op, [enp.int32(len(op.branches) - 1), *operands[1:]])
+
+
+def test_a_recursion_of_one_handler() -> None:
+    """A recursion under one handler class serves no other."""
+    f = effx.jit(lambda x: lax.cond(x > 0, lambda x: x + 1, lambda x: x + 2, x))
+    with handle(Doubling()):
+        assert [float(f(x)) for x in (1.0, -1.0)] == [2.0, 0.0]
+    with handle(Tally()):
+        assert [float(f(x)) for x in (1.0, -1.0)] == [2.0, 1.0]
+    assert effx.vmap(f)(enp.array([1.0, -1.0])).tolist() == [2.0, 1.0]

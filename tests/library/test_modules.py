@@ -25,7 +25,7 @@ PUBLIC = frozenset(
     | {"effx.dtypes", "effx.ad_checkpoint", "effx.checkpoint_policies"}
 )
 NAMES = frozenset({"effx.ir.values.array.Operand"})  # what counts as an array where users write one
-HOOKS = frozenset({"run_branches", "run_undecided", "collect_branches"})
+HOOKS = frozenset({"recur", "recursion", "recursions"})
 
 
 def control_flow() -> frozenset[str]:

@@ -118,10 +118,6 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         self.check_count(op.name, y, len(types))
         return y, types
 
-    def boxed_result(self, frame: Frame, y: PyTree, about: PyTree, what: str = "") -> Array:
-        """Returns a rule's result, which may be a number, as an array."""
-        return y if isinstance(y, Array) else as_operand(y, f"{self.name}: the rule for {what}")
-
     def run(self, function: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
         """Runs a function under the handler.
 

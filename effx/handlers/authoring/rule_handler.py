@@ -1,7 +1,4 @@
-"""What users' handlers share: rules by operation, class or trait, rules for named functions, state and result.
-
-Never: say what a rule is given; the kinds of handlers do.
-"""
+"""What users' handlers share: rules by operation, class or trait, rules for named functions, state and result."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,4 @@
-"""What rules look like to a type checker: by the number of operands, keeping the rule's own type.
-
-Never: run; these protocols describe the decorators of `BoxHandler` and `InterceptHandler`.
-"""
+"""What rules look like to a type checker: by the number of operands, keeping the rule's own type."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, TypeVar, overload

@@ -1,7 +1,4 @@
-"""Where an operation is performed: what a rule may ask about it.
-
-Never: know a handler.
-"""
+"""Where an operation is performed: what a rule may ask about it."""
 
 from typing import Any, Generic, cast, final
 

@@ -50,7 +50,7 @@ def step_through(frame: Frame, op: HigherOrder, operands: Sequence[Array]) -> tu
 
 @attrs.frozen(eq=False)
 class _Stepper(Interpreter):
-    """Takes slices and stacks results outside of the handler: that is the loop's own affair.
+    """An interpreter whose slicing and stacking the handler does not see.
 
     Attributes:
         frame: the handler's.

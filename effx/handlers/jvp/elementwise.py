@@ -3,8 +3,6 @@
 Each line is the derivative of the operation, named as in tables of derivatives: `x, y` operands,
 `z` result, `dx, dy` tangents. For complex operands all functions here are holomorphic but abs,
 real, imag and conj, whose rules are the real-linear ones.
-
-Never: evaluate an operation twice.
 """
 
 import math

@@ -2,8 +2,6 @@
 
 A box carries (primal, tangent). A value without a box has a tangent of zero, so symbolic zeros are
 the absence of a box, and rules see them as None.
-
-Never: hold a rule for one operation; the family files do.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,4 @@
-"""Tangents of gather and scatter.
-
-Never: differentiate by indices.
-"""
+"""Tangents of gather and scatter."""
 
 import attrs
 

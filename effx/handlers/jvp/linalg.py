@@ -1,7 +1,4 @@
-"""Tangents of matrix products: the product rule.
-
-Never: change the precision or the result's dtype.
-"""
+"""Tangents of matrix products: the product rule."""
 
 from effx.handlers.jvp.handler import partials
 from effx.ir.ops.linalg import DotGeneral

@@ -1,7 +1,4 @@
-"""Tangents of reductions and cumulative reductions.
-
-Never: loop over elements.
-"""
+"""Tangents of reductions and cumulative reductions."""
 
 from effx.array import Array
 from effx.array.arithmetic import where

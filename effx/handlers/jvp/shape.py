@@ -1,7 +1,4 @@
-"""Tangents of operations that move elements: the same moves on the tangents.
-
-Never: build a zero tangent where none is needed.
-"""
+"""Tangents of operations that move elements: the same moves on the tangents."""
 
 from effx.array import Array
 from effx.handlers.jvp.handler import Tangent, rule, zeros_like

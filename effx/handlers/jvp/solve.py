@@ -1,7 +1,4 @@
-"""Forward mode through solutions of equations: the implicit function theorem.
-
-Never: differentiate a solver.
-"""
+"""Forward mode through solutions of equations: the implicit function theorem."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -20,7 +17,7 @@ NEG, SUB = Neg(), Sub()
 def moved_by(
     program: Program, constants: Sequence[Array], tangents: Sequence[Tangent], x: Sequence[Array]
 ) -> list[Tangent]:
-    """Returns how a program's results move with its constants while its last inputs stand still."""
+    """Returns the tangents of a program's results from those of its constants; its last inputs are constant."""
     if all([t is None for t in tangents]):
         return [None] * len(program.outputs)
     with handle(JVP()) as frame:

@@ -1,7 +1,4 @@
-"""Linear programs: recording them, and splitting programs that hold known and linear parts.
-
-Never: transpose.
-"""
+"""Linear programs: recording them, and splitting programs that hold known and linear parts."""
 
 from effx.handlers.linear import checkpoint, control, custom, parallel
 from effx.handlers.linear.partial_eval import Parts, Split, parts_of, split, splitter

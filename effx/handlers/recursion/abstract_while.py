@@ -48,7 +48,7 @@ def any_number_of_iterations(frame: Frame, op: While, operands: Sequence[Array])
     if collected:
         raise TransformError(
             f"{frame.handler.name}: the value {collected[0]!r} is collected in a loop whose number of "
-            f"turns nothing decides"
+            f"iterations nothing decides"
         )
     body = moved(handled.program, len(handled.constants), len(before), len(constants))
     test = moved(condition.program, len(condition.constants), len(before), len(constants))

@@ -41,7 +41,8 @@ class Layout:
         return self.tree == other.tree
 
     def __hash__(self) -> int:
-        return hash((self.tree, self.types, self.type))
+        # Of the types alone, which are interned: keys of caches hold many layouts, and structures are slow to hash.
+        return hash(self.types)
 
     def example(self) -> PyTree:
         """Returns a payload of this structure, to read shapes and dtypes from: its elements are one zero."""

@@ -12,7 +12,7 @@ from effx.ir.ops.convert import OptimizationBarrier
 __all__ = ["MARKS", "marked"]
 
 MARKS = (Identity, OptimizationBarrier)
-"""Names and places of memory, and barriers, which differentiated checkpoints are full of."""
+"""Checkpoint names, memory kinds and barriers."""
 
 
 def marked(frame: Frame, op: Operation[object], operands: Sequence[Array]) -> Array | tuple[Array, ...]:

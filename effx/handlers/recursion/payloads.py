@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 from effx.array import Array
-from effx.array.promotion import zeros
+from effx.array.promotion import as_operand, zeros
 from effx.effects import Frame, Handler, Operation, RuleTable, Value, no_rule, resumed
 from effx.errors import TransformError, current_source, source_in_force
 from effx.ir.ops.control import HigherOrder
@@ -105,7 +105,7 @@ class PayloadHandler(Handler):
     def apply_rule(
         self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
     ) -> tuple[PyTree, PyTree]:
-        """Calls a rule.
+        """Calls a rule; by default with the operation and its operands.
 
         Returns:
             The result, and what `boxed_result` is to know of it; two tuples for an operation with several results.
@@ -113,9 +113,11 @@ class PayloadHandler(Handler):
         return rule(op, *operands), infer(op, operands)
 
     def boxed_result(self, frame: Frame, y: PyTree, about: PyTree, what: str = "") -> Array:
-        """Makes an array out of what a rule gives for one result of the operation named `what`."""
-        result: Array = y
-        return result
+        """Makes an array out of what a rule gives for one result of the operation named `what`.
+
+        By default that is an array already, or a number.
+        """
+        return y if isinstance(y, Array) else as_operand(y, f"{self.name}: the rule for {what}")
 
     def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
         """Interprets an operation without a rule; None to decompose it. By default it goes into programs."""

@@ -1,7 +1,4 @@
-"""The meaning of every operation in NumPy: the oracle; importing this registers all rules.
-
-Never: be fast.
-"""
+"""The meaning of every operation in NumPy: the oracle; importing this registers all rules."""
 
 from effx.handlers.reference import (
     collective,

@@ -1,7 +1,4 @@
-"""Collectives: there is no axis on the host, so they are refused.
-
-Never: bind an axis name; a batch inside the reference does that before the operation gets here.
-"""
+"""Collectives: there is no axis on the host, so they are refused."""
 
 from effx.handlers.evaluate import unbound
 from effx.handlers.reference.handler import Data, rule

@@ -2,8 +2,6 @@
 
 It is the oracle of the tests, so each rule is the plainest program for the operation's meaning,
 written without a look at what XLA is told to do.
-
-Never: be fast, or look at what StableHLO says.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""The Threefry cipher in NumPy.
-
-Never: use NumPy's generators.
-"""
+"""The Threefry cipher in NumPy."""
 
 import numpy as np
 

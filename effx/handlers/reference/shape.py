@@ -1,7 +1,4 @@
-"""Operations that move, repeat or cut out elements, in NumPy.
-
-Never: compute with elements.
-"""
+"""Operations that move, repeat or cut out elements, in NumPy."""
 
 import numpy as np
 

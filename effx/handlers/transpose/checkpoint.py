@@ -1,8 +1,6 @@
 """Transposes of rematerialised calls: compute the residuals again, then walk backwards.
 
 A barrier before the computation keeps XLA from seeing that it has all that already.
-
-Never: choose what is saved.
 """
 
 from collections.abc import Sequence

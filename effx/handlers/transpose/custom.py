@@ -1,7 +1,4 @@
-"""Transposes that users gave.
-
-Never: compute residuals; the forward pass has done that.
-"""
+"""Transposes that users gave."""
 
 from collections.abc import Sequence
 from typing import cast

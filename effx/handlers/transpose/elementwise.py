@@ -1,7 +1,4 @@
-"""Transposes of elementwise operations in their linear operands.
-
-Never: divide where multiplying by the known operand is meant.
-"""
+"""Transposes of elementwise operations in their linear operands."""
 
 from collections.abc import Sequence
 

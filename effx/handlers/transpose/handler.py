@@ -2,8 +2,6 @@
 
 A linear program y = A x is transposed by walking its equations backwards: each gives its operands'
 cotangents from its results' by the transpose of one operation. None stands for a zero cotangent.
-
-Never: hold a rule for one operation; the family files do.
 """
 
 from collections.abc import Callable, Sequence

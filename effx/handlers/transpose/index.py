@@ -1,7 +1,4 @@
-"""Transposes of gather and of adding scatter.
-
-Never: transpose by indices.
-"""
+"""Transposes of gather and of adding scatter."""
 
 import numpy as np
 

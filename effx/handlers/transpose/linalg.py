@@ -38,7 +38,7 @@ def _by_lhs(op: DotGeneral, ct: Array, linear: LinearOperand, known: Array, *, s
     precision = op.precision if not swapped else (op.precision[1], op.precision[0])
     if ct.type.dtype != known.type.dtype:
         ct = convert(ct, known.type.dtype)
-    # The other's contracted axes, in its own order, and the axes of mine that they stand for.
+    # The other's contracted axes, in its own order, and the axes of mine that they are contracted with.
     contracted = [
         mine_contract[other_contract.index(i)] for i in range(known.type.ndim) if i in other_contract
     ]

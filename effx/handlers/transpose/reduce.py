@@ -1,7 +1,4 @@
-"""Transposes of sums and running sums.
-
-Never: transpose a reduction that is not linear.
-"""
+"""Transposes of sums and running sums."""
 
 from effx.array import Array
 from effx.handlers.transpose.handler import Cotangent, Operand, rule

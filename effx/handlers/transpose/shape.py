@@ -1,7 +1,4 @@
-"""Transposes of operations that move elements.
-
-Never: keep more than the operand's shape of a cotangent.
-"""
+"""Transposes of operations that move elements."""
 
 from effx.array import Array
 from effx.array.promotion import scalar, zeros

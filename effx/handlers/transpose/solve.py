@@ -1,7 +1,4 @@
-"""Transposes of linear solves: x = A^-1 b has the transpose b' = A^-T x'.
-
-Never: transpose a solver.
-"""
+"""Transposes of linear solves: x = A^-1 b has the transpose b' = A^-T x'."""
 
 from collections.abc import Sequence
 
@@ -41,7 +38,7 @@ def linear_solve(op: LinearSolve, cts: Sequence[Cotangent], operands: tuple[Oper
     given = [zeros(t.strong()) if ct is None else ct for ct, t in zip(cts[:n], types, strict=True)]
     back = LinearSolve(matvec, solve, back_matvec, back_solve, len(captured) + k)
     results: Sequence[Array] = back(*captured, *constants, *given)[:n]
-    # Operands that are known stand where a derivative with respect to some of b is asked for.
+    # Known operands come from derivatives with respect to some of b only.
     return [
         *[None] * k,
         *[ct if isinstance(x, LinearOperand) else None for ct, x in zip(results, operands[k:], strict=True)],

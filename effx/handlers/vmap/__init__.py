@@ -1,7 +1,4 @@
-"""Batching: values with one axis more than the function sees; importing this registers all rules.
-
-Never: loop over the batch.
-"""
+"""Batching: values with one axis more than the function sees; importing this registers all rules."""
 
 from effx.handlers.vmap import collective, control, custom, elementwise, index, linalg, reduce, shape
 from effx.handlers.vmap.handler import Batched, Vmap, batch, over_batches

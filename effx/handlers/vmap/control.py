@@ -135,7 +135,7 @@ class _Batch:
         values = rebuild_boxes(frame, leaves, (*self.constants, *self.carry))
         return values[: len(self.constants)], values[len(self.constants) :]
 
-    def answers(self, leaves: list[Array]) -> list[Array]:
+    def conditions(self, leaves: list[Array]) -> list[Array]:
         """Evaluates the condition of all batch elements."""
         with handle(self.handler) as frame:
             (test,) = run_program(self.op.condition, [x for part in self.values(frame, leaves) for x in part])
@@ -144,7 +144,7 @@ class _Batch:
     def goes_on(self, leaves: list[Array]) -> list[Array]:
         """Says whether any batch element goes on."""
         n = len(types_of(self.constants))
-        return [ReduceOr((0,))(leaves[n] if self.carries else self.answers(leaves)[0])]
+        return [ReduceOr((0,))(leaves[n] if self.carries else self.conditions(leaves)[0])]
 
     def iteration(self, leaves: list[Array]) -> list[Array]:
         """One iteration: batch elements that go on take the body's result."""
@@ -167,7 +167,7 @@ def _staged(batch: _Batch) -> tuple[Staged, list[Program], list[Array]]:
     constants, carry = types_of(batch.constants), types_of(batch.carry)
     going = [array_type(dtypes.bool_, (batch.handler.size,))] if batch.carries else []
     condition, body = batch.op.condition.name, batch.op.body.name
-    first = stage(batch.answers, (*constants, *carry), f"vmap_{condition}", "vmap")
+    first = stage(batch.conditions, (*constants, *carry), f"vmap_{condition}", "vmap")
     types = (*constants, *going, *carry)
     test = stage(batch.goes_on, types, f"any_{condition}", "vmap")
     step = stage(batch.iteration, types, f"vmap_{body}", "vmap")

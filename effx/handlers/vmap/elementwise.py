@@ -1,7 +1,4 @@
-"""Batching of elementwise operations, comparisons, conversions and random bits.
-
-Never: move a batch axis without need.
-"""
+"""Batching of elementwise operations, comparisons, conversions and random bits."""
 
 from effx.array import Array
 from effx.array.shaping import moveaxis

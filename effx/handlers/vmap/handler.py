@@ -1,7 +1,5 @@
 """The batching handler: batched values, and the form of its rules. A box carries (value, axis): the value has
 one axis more than the type that the function sees, at index `axis`. A value without a box is unbatched.
-
-Never: hold a rule for one operation; the family files do.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -160,7 +158,7 @@ def rows(handler: Vmap, frame: Frame, x: Array) -> Array:
 
 
 def materialize(handler: Vmap, x: Array, axis: Axis, place: int = 0) -> Array:
-    """Returns the value with its batch axis at `place`, repeating an unbatched value."""
+    """Returns the value with its batch axis at index `place`; an unbatched value is repeated along it."""
     if axis is not None:
         return x if axis == place else moveaxis(x, axis, place)
     shape: Shape = (*x.type.shape[:place], handler.size, *x.type.shape[place:])
@@ -168,12 +166,12 @@ def materialize(handler: Vmap, x: Array, axis: Axis, place: int = 0) -> Array:
 
 
 def beside(axes: tuple[int, ...], place: int) -> tuple[int, ...]:
-    """Returns axes of a batch element as axes of the batched value, whose batch axis is at `place`."""
+    """Returns axes of a batch element as axes of the batched value, whose batch axis is at index `place`."""
     return tuple([a + (a >= place) for a in axes])
 
 
 def insert(entries: tuple[int, ...], place: int, entry: int) -> tuple[int, ...]:
-    """Inserts an entry for the batch axis at `place` into a list with one entry for each axis."""
+    """Inserts an entry for the batch axis, at index `place`, into a list with one entry for each axis."""
     return (*entries[:place], entry, *entries[place:])
 
 

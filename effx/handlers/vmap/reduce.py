@@ -1,7 +1,4 @@
-"""Batching of reductions and cumulative reductions.
-
-Never: move an axis.
-"""
+"""Batching of reductions and cumulative reductions."""
 
 import attrs
 

@@ -1,7 +1,4 @@
-"""Batching of operations that move, repeat or cut out elements.
-
-Never: move a batch axis without need.
-"""
+"""Batching of operations that move, repeat or cut out elements."""
 
 from math import prod
 

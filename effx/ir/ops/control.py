@@ -6,7 +6,7 @@ from typing import TypeVar, final
 import attrs
 
 from effx import dtypes
-from effx.effects import Effect
+from effx.effects import NO_EFFECTS, Effect
 from effx.errors import DTypeError, ProgramError, ShapeError
 from effx.ir.ops.base import TupleOperation, check_kind, show
 from effx.ir.program import Program
@@ -85,10 +85,12 @@ class HigherOrder(TupleOperation):
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
         """The effects that the programs leave to their caller."""
-        programs = self.programs
-        if len(programs) == 1:
-            return programs[0].effects
-        return frozenset().union(*[p.effects for p in programs])
+        # Asked each time that the operation is performed: most programs have none, so nothing is made.
+        row = NO_EFFECTS
+        for program in self.programs:
+            if program.effects:
+                row = row | program.effects if row else program.effects
+        return row
 
 
 def fits(types: "tuple[ArrayType, ...]", expected: "tuple[ArrayType, ...]") -> bool:

@@ -1,5 +1,6 @@
 """Handlers and their rules: payloads, sites, states and operations are typed."""
 
+from collections.abc import Sequence
 from typing import assert_type
 
 import attrs
@@ -16,9 +17,17 @@ from effx.handling import (
     InterceptHandler,
     Monotone,
     Site,
+    Tangent,
+    TupleOperation,
+    Unary,
+    Vmap,
     coverage,
     decompose,
+    jvp_rule,
+    jvp_tuple_rule,
     named_function,
+    transpose_rule,
+    vmap_rule,
 )
 from effx.ir.ops.elementwise import Add, Cos, Mul, Sin
 from effx.ir.ops.shape import Concatenate
@@ -113,3 +122,39 @@ def test_functions_keep_their_types() -> None:
     jitted = effx.jit(step)
     assert_type(jitted(enp.float32(1.0)), Array)
     assert int(Count().run(lambda x: enp.sin(enp.cos(x)), enp.float32(0.0))) == 2
+
+
+class Twice(Unary):
+    """An operation with one result."""
+
+    __slots__ = ()
+
+
+@attrs.frozen
+class Pair(TupleOperation):
+    """An operation with two results."""
+
+
+@jvp_rule(Twice)
+def one(op: Twice, xs: tuple[Array, ...], dxs: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    return op(*xs), dxs[0]
+
+
+@jvp_rule(Pair)
+@jvp_tuple_rule(Pair)
+def several(
+    op: Pair, xs: tuple[Array, ...], dxs: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    return op(*xs), (dxs[0], None)
+
+
+@transpose_rule(Pair)
+def back(op: Pair, cts: Sequence[Tangent], operands: tuple[object, ...]) -> list[Tangent]:
+    return [cts[0]]
+
+
+@vmap_rule(Pair)
+def batched(
+    handler: Vmap, op: Pair, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[tuple[Array, ...], tuple[int | None, ...]]:
+    return op(*values), (axes[0], None)

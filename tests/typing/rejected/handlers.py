@@ -4,7 +4,19 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array
-from effx.handling import BoxHandler, InterceptHandler, Site, mask, named_function
+from effx.handling import (
+    BoxHandler,
+    InterceptHandler,
+    Site,
+    Tangent,
+    TupleOperation,
+    Unary,
+    Vmap,
+    jvp_rule,
+    mask,
+    named_function,
+    vmap_rule,
+)
 from effx.ir.ops.elementwise import Add, Mul, Sin
 from effx.ir.ops.shape import Concatenate
 
@@ -95,3 +107,30 @@ def calls() -> None:
     mask(Interval())  # expect: arg-type
     step("one")  # expect: arg-type
     step(enp.zeros(()), 2)  # expect: call-arg
+
+
+class Twice(Unary):
+    __slots__ = ()
+
+
+@attrs.frozen
+class Pair(TupleOperation): ...
+
+
+@jvp_rule(Pair)  # expect: arg-type
+def one_result(op: Pair, xs: tuple[Array, ...], dxs: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    return xs[0], dxs[0]
+
+
+@jvp_rule(Twice)  # expect: arg-type
+def two_results(
+    op: Twice, xs: tuple[Array, ...], dxs: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    return xs, dxs
+
+
+@vmap_rule(Pair)  # expect: arg-type
+def one_axis(
+    handler: Vmap, op: Pair, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[Array, int | None]:
+    return values[0], axes[0]
