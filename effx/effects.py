@@ -326,23 +326,18 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         break
     if frame is None:
         frame = outermost
-    handler = frame.handler
-    if handler.records:
-        try:
-            return handler.handle(frame, op, operands)
-        except EffxError as error:
-            error.handlers = stack_of(entered)
-            raise
     # Set inside of the try, and put back by value: an interrupt may come after any call.
     try:
-        _current.set(frame.outer)
-        return handler.handle(frame, op, operands)
+        if not (frame.intercepts and frame.handler.records):
+            _current.set(frame.outer)
+        return frame.handler.handle(frame, op, operands)
     except EffxError as error:
         # The performs nearer to the user run this later, so the last one wins: the whole stack.
         error.handlers = stack_of(entered)
         raise
     finally:
-        _current.set(entered)
+        if _current.get() is not entered:
+            _current.set(entered)
 
 
 def forward(op: Operation[R], operands: tuple[Value, ...]) -> R:
@@ -473,19 +468,37 @@ class isolated(resumed):
         super().__init__(None)
 
 
+class Found(dict[type[Operation[object]], F | None]):
+    """The rules that a table has found, which looks for a missing one."""
+
+    __slots__ = ("resolve",)
+
+    def __init__(self, resolve: Callable[[type[Operation[object]]], F | None]) -> None:
+        self.resolve = resolve
+
+    def __missing__(self, kind: type[Operation[object]]) -> F | None:
+        rule = self[kind] = self.resolve(kind)
+        return rule
+
+
 class RuleTable(Generic[F]):
     """The rules of one handler class: found by operation class, base class or trait in O(1).
 
     A look-up goes through the operation's method resolution order once and is then cached. A
     handler that extends another starts from its rules.
+
+    Attributes:
+        find: returns the rule for an operation class, or None.
     """
 
-    __slots__ = ("_base", "_children", "_found", "_registered", "owner")
+    __slots__ = ("_base", "_children", "_found", "_registered", "find", "owner")
 
     def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
         self.owner = owner
         self._registered: dict[type[Operation[object]], F] = {}
-        self._found: dict[type[Operation[object]], F | None] = {}
+        self._found: Found[F] = Found(self._resolve)
+        # Each operation that is handled asks: a method in C.
+        self.find: Callable[[type[Operation[object]]], F | None] = self._found.__getitem__
         self._base = base
         self._children: list[RuleTable[F]] = []
         if base is not None:
@@ -506,17 +519,9 @@ class RuleTable(Generic[F]):
         return register
 
     def _forget(self) -> None:
-        self._found = {}
+        self._found.clear()
         for child in self._children:
             child._forget()
-
-    def find(self, kind: type[Operation[object]]) -> F | None:
-        """Returns the rule for an operation class, or None."""
-        try:
-            return self._found[kind]
-        except KeyError:
-            rule = self._found[kind] = self._resolve(kind)
-            return rule
 
     def _resolve(self, kind: type[Operation[object]]) -> F | None:
         # The most specific class wins; between a table and its base, the table itself.

@@ -123,20 +123,6 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         """Registers `(site, op, *payloads) -> payload`: a rule that needs the site, or has a state."""
         return cls._registered(kinds, wants_site=True)
 
-    @classmethod
-    def function_rule(cls, function: Callable[..., Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
-        """Registers a rule for a `named_function`: it takes payloads where the function takes arrays.
-
-        Its result has the structure of the function's, with payloads (or plain arrays) for arrays.
-        """
-
-        def register(rule: Callable[..., R]) -> Callable[..., R]:
-            cls.function_rules[function] = rule
-            return rule
-
-        cls._check_named(function)
-        return register
-
     @abstractmethod
     def lift(self, x: Array) -> P:
         """Returns the payload of a plain value."""

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import Frame, Operation
-from effx.errors import TransformError, TreeError
+from effx.errors import TreeError
 from effx.handlers.authoring.rule_handler import Default, RuledHandler
 from effx.handlers.authoring.rule_types import Answers
 from effx.handlers.authoring.site import Site
@@ -88,35 +88,16 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         """Registers `(site, op, *operands) -> result` for operation classes, base classes or traits."""
         return cls._registered(kinds, wants_site=True)
 
-    @classmethod
-    def function_rule(cls, function: Callable[..., Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
-        """Registers a rule for a `named_function`: it is called instead of the function, with its arguments.
-
-        Raises:
-            TransformError: the handler sees only operations with its effects, and so no functions.
-        """
-        if cls.handles:
-            raise TransformError(
-                f"{cls.name}: a handler of effects sees no functions; rules for them need one that sees every operation"
-            )
-
-        def register(rule: Callable[..., R]) -> Callable[..., R]:
-            cls.function_rules[function] = rule
-            return rule
-
-        cls._check_named(function)
-        return register
-
     def apply_rule(
         self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
     ) -> tuple[PyTree, PyTree]:
         """Calls a rule with the site and the operands."""
         y = rule[0](Site(frame, op, operands), op, *operands)
-        if not op.multiple:
-            return y, None
-        types = infer(op, operands)
-        self.check_count(op.name, y, len(types))
-        return y, types
+        if op.multiple:
+            types = infer(op, operands)
+            self.check_count(op.name, y, len(types))
+            return y, types
+        return y if isinstance(y, Array) else self.boxed_result(frame, y, None, op.name), None
 
     def run(self, function: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
         """Runs a function under the handler.

@@ -199,11 +199,30 @@ class RuledHandler(PayloadHandler, Generic[S]):
     # Named functions
 
     @classmethod
-    def _check_named(cls, function: object) -> None:
+    def function_rule(cls, function: Callable[..., Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+        """Registers a rule for a `named_function`, which is called in its stead.
+
+        Under a handler with boxes it takes payloads where the function takes arrays, and gives payloads (or plain
+        arrays) in the structure of the function's result.
+
+        Raises:
+            TransformError: it is no named function, or the handler sees only operations with its effects, and so no
+                functions.
+        """
+        if cls.effects_only:
+            raise TransformError(
+                f"{cls.name}: a handler of effects sees no functions; rules for them need one that sees every operation"
+            )
         if not isinstance(function, NamedFunction):
             raise TransformError(
                 f"{cls.name}: function rules are for functions that named_function made, got {function!r}"
             )
+
+        def register(rule: Callable[..., R]) -> Callable[..., R]:
+            cls.function_rules[function] = rule
+            return rule
+
+        return register
 
     @classmethod
     def rule_of(cls, function: object) -> Callable[..., Any] | None:

@@ -84,7 +84,7 @@ class PayloadHandler(Handler):
         if op.multiple:
             pairs = zip(y, about, strict=True)
             return tuple([self.boxed_result(frame, y, about, op.name) for y, about in pairs])  # type: ignore[return-value]  # R is a tuple for a TupleOperation
-        return self.boxed_result(frame, y, about, op.name)  # type: ignore[return-value]  # R is Array for an ArrayOperation
+        return y if about is None else self.boxed_result(frame, y, about, op.name)  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
     def without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
         """Goes into the programs of an operation without a rule, or decomposes it.
@@ -108,14 +108,14 @@ class PayloadHandler(Handler):
         """Calls a rule; by default with the operation and its operands.
 
         Returns:
-            The result, and what `boxed_result` is to know of it; two tuples for an operation with several results.
+            The result, and what `boxed_result` is to know of it, None if the result is an array already; two tuples for
+            an operation with several results.
         """
         return rule(op, *operands), infer(op, operands)
 
     def boxed_result(self, frame: Frame, y: PyTree, about: PyTree, what: str = "") -> Array:
-        """Makes an array out of what a rule gives for one result of the operation named `what`.
-
-        By default that is an array already, or a number.
+        """Makes an array out of what a rule gives for one result of the operation named `what`; by default that is an
+        array already, or a number.
         """
         return y if isinstance(y, Array) else as_operand(y, f"{self.name}: the rule for {what}")
 
