@@ -159,13 +159,13 @@ class Handler:
     Attributes:
         intercepts: True for a handler that sees every operation, not only those on its own boxes.
         watches: True for a handler that takes optional effects, which compiled functions would not show it.
-        records: True for a handler that only writes operations down and performs none. It stays the current one
+        only_records: True for a handler that only writes operations down and performs none. It stays the current one
             while it does, which saves a tenth of the time that recording takes.
     """
 
     __slots__ = ()
     intercepts: ClassVar[bool] = False
-    records: ClassVar[bool] = False
+    only_records: ClassVar[bool] = False
     watches: ClassVar[bool] = False
     name: ClassVar[str] = ""
 
@@ -328,7 +328,7 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         frame = outermost
     # Set inside of the try, and put back by value: an interrupt may come after any call.
     try:
-        if not (frame.intercepts and frame.handler.records):
+        if not (frame.intercepts and frame.handler.only_records):
             _current.set(frame.outer)
         return frame.handler.handle(frame, op, operands)
     except EffxError as error:

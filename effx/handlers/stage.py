@@ -69,7 +69,7 @@ class Stage(Handler):
 
     what: str = "jit"
     intercepts = True
-    records = True
+    only_records = True
 
     def describe(self) -> str:
         """Names the transformation that stages."""

@@ -7,7 +7,7 @@ A masked effect goes to the next handler that handles it.
 """
 
 from collections.abc import Sequence
-from typing import TypeVar, cast, final
+from typing import Any, TypeVar, cast, final
 
 import attrs
 
@@ -18,7 +18,7 @@ from effx.handlers.recursion import PayloadHandler, recur
 from effx.handlers.stage import Stage
 from effx.handlers.transpose.handler import Cotangent, Operand, rule
 from effx.handlers.transpose.handler import rules as transposes
-from effx.ir.ops.base import ArrayOperation
+from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.types import ArrayType
 
 __all__ = ["Mask", "Masked", "mask"]
@@ -63,7 +63,7 @@ class Masked(ArrayOperation):
         kinds: the handlers' classes.
     """
 
-    op: ArrayOperation
+    op: ArrayOperation | TupleOperation
     kinds: Kinds
 
     @property
@@ -76,15 +76,16 @@ class Masked(ArrayOperation):
         """The operation's."""
         return self.op.effects
 
-    def infer(self, *types: ArrayType) -> ArrayType:
+    def infer(self, *types: ArrayType) -> ArrayType | tuple[ArrayType, ...]:  # type: ignore[override]  # several results
         """The operation's typing rule."""
         return self.op.infer(*types)
 
-    def __call__(self, *operands: Value) -> Array:
+    def __call__(self, *operands: Value) -> Array | tuple[Array, ...]:  # type: ignore[override]  # as above
         """Performs the operation under the handlers that see it."""
-        return _perform(self.op, self.kinds, operands)
+        result: Array | tuple[Array, ...] = _perform(cast("Operation[Any]", self.op), self.kinds, operands)
+        return result
 
-    def decompose(self, *operands: Value) -> Array:
+    def decompose(self, *operands: Value) -> Array | tuple[Array, ...]:  # type: ignore[override]  # as above
         """The operation."""
         return self.op(*operands)
 
@@ -153,7 +154,9 @@ def mask(*kinds: type[Handler]) -> handle:
 
 
 @rule(Masked)
-def _transposed(masked: Masked, ct: Array, operands: tuple[Operand, ...]) -> Sequence[Cotangent]:
+def _transposed(
+    masked: Masked, ct: Array | Sequence[Cotangent], operands: tuple[Operand, ...]
+) -> Sequence[Cotangent]:
     """The operation's transpose, masked."""
     transpose = transposes.find(type(masked.op))
     if transpose is None:

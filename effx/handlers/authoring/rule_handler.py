@@ -213,7 +213,8 @@ class RuledHandler(PayloadHandler, Generic[S]):
             raise TransformError(
                 f"{cls.name}: a handler of effects sees no functions; rules for them need one that sees every operation"
             )
-        if not isinstance(function, NamedFunction):
+        named: object = function  # unchecked callers
+        if not isinstance(named, NamedFunction):
             raise TransformError(
                 f"{cls.name}: function rules are for functions that named_function made, got {function!r}"
             )

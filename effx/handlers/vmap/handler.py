@@ -26,6 +26,7 @@ __all__ = ["Batched", "Vmap", "batch", "over_batches", "rule"]
 
 A = TypeVar("A", bound=ArrayOperation)
 T = TypeVar("T", bound=TupleOperation)
+X = TypeVar("X")
 
 Axis = int | None
 
@@ -250,6 +251,6 @@ def over_batches(
     return found
 
 
-def identity(x: T) -> T:
+def identity(x: X) -> X:
     """The `unstack` and `stack` of an array that is no payload: the identity."""
     return x
