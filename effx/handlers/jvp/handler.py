@@ -75,7 +75,11 @@ class JVP(PayloadHandler):
         if outer is not None and outer.outer is None and type(outer.handler) is Record:
             pairs = linearized(frame, outer, rule, op, operands)
             if pairs is not None:
-                return pairs[0] if not op.multiple else (tuple([y for y, _ in pairs]), tuple([dy for _, dy in pairs]))
+                return (
+                    pairs[0]
+                    if not op.multiple
+                    else (tuple([y for y, _ in pairs]), tuple([dy for _, dy in pairs]))
+                )
         primals: list[Array] = []
         tangents: list[Tangent] = []
         for x in operands:
