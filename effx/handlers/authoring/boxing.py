@@ -138,7 +138,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         return as_operand(leaves[0], self.name).type
 
     def apply_rule(
-        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+        self, frame: Frame, rule: Rule, op: Operation[object], operands: tuple[Array, ...]
     ) -> tuple[PyTree, PyTree]:
         """Calls a rule with payloads."""
         function, wants_site = rule

@@ -89,7 +89,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         return cls._registered(kinds, wants_site=True)
 
     def apply_rule(
-        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+        self, frame: Frame, rule: Rule, op: Operation[object], operands: tuple[Array, ...]
     ) -> tuple[PyTree, PyTree]:
         """Calls a rule with the site and the operands."""
         y = rule[0](Site(frame, op, operands), op, *operands)

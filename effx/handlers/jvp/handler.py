@@ -5,7 +5,7 @@ the absence of a box, and rules see them as None.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar, final, overload
+from typing import ClassVar, TypeVar, final, overload
 
 import attrs
 
@@ -68,7 +68,7 @@ class JVP(PayloadHandler):
         return rules.jvp is not None or rules.vjp is not None
 
     def apply_rule(
-        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+        self, frame: Frame, rule: Rule, op: Operation[object], operands: tuple[Array, ...]
     ) -> tuple[PyTree, PyTree]:
         """Calls a rule with primals and tangents."""
         outer = frame.outer
@@ -129,7 +129,7 @@ def jvp(
 def rule(kind: type[A], /, *kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]: ...
 @overload
 def rule(kind: type[T], /, *kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]: ...
-def rule(*kinds: type[Operation[Any]]) -> Rule:
+def rule(*kinds: type[Operation[object]]) -> Rule:
     """Registers a rule `(op, primals, tangents) -> (result, tangent)`; None stands for a zero tangent.
 
     For an operation with several results it returns two tuples.

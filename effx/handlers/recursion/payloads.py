@@ -103,7 +103,7 @@ class PayloadHandler(Handler):
     # How the handler interprets operations
 
     def apply_rule(
-        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+        self, frame: Frame, rule: Rule, op: Operation[object], operands: tuple[Array, ...]
     ) -> tuple[PyTree, PyTree]:
         """Calls a rule; by default with the operation and its operands.
 
@@ -235,7 +235,7 @@ class PayloadHandler(Handler):
         return tree.unflatten([zeros(x.type) for x in leaves])
 
 
-def infer(op: Operation[Any], operands: Sequence[Array]) -> Any:
+def infer(op: Operation[object], operands: Sequence[Array]) -> PyTree:
     """Applies the typing rule of an operation: the type of its result, or a tuple of types."""
     return op.infer(*[x.type for x in operands])  # type: ignore[attr-defined]  # an operation on arrays
 
@@ -263,7 +263,7 @@ def recursion(
     return under.recursions.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
-def recur(frame: Frame, op: Operation[Any], operands: Sequence[Array]) -> tuple[Array, ...] | None:
+def recur(frame: Frame, op: Operation[object], operands: Sequence[Array]) -> tuple[Array, ...] | None:
     """Interprets an operation that holds programs under the frame's handler; None for any other operation.
 
     It performs the operation, with its programs staged again under the handler, outward.

@@ -43,7 +43,7 @@ class Reference(PayloadHandler):
     rules: ClassVar["RuleTable[Rule]"] = RuleTable("reference")
 
     def apply_rule(
-        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+        self, frame: Frame, rule: Rule, op: Operation[object], operands: tuple[Array, ...]
     ) -> tuple[PyTree, PyTree]:
         """Calls a rule with NumPy arrays."""
         types = infer(op, operands)
@@ -65,7 +65,7 @@ class Reference(PayloadHandler):
             return cast("R", Interpreter(self).run(op, operands))
 
 
-def rule(*kinds: type[Operation[Any]]) -> Callable[[NumPyRule], NumPyRule]:
+def rule(*kinds: type[Operation[object]]) -> Callable[[NumPyRule], NumPyRule]:
     """Registers a rule `(op, *NumPy arrays) -> NumPy array`, or a tuple of them for several results."""
     return Reference.rules.register(*kinds)
 

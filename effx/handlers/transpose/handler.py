@@ -5,7 +5,7 @@ cotangents from its results' by the transpose of one operation. None stands for 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast, final, overload
+from typing import TypeVar, cast, final, overload
 
 import attrs
 
@@ -49,7 +49,7 @@ rules: "RuleTable[Rule]" = RuleTable("transpose")
 def rule(kind: type[A], /, *kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]: ...
 @overload
 def rule(kind: type[T], /, *kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]: ...
-def rule(*kinds: type[Operation[Any]]) -> Rule:
+def rule(*kinds: type[Operation[object]]) -> Rule:
     """Registers a rule `(op, ct, operands) -> cotangents`.
 
     For an operation with several results `ct` is a sequence, with None for a zero cotangent.

@@ -3,7 +3,7 @@ one axis more than the type that the function sees, at index `axis`. A value wit
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, TypeVar, final, overload
+from typing import ClassVar, TypeVar, final, overload
 
 import attrs
 
@@ -78,7 +78,7 @@ class Vmap(PayloadHandler):
         return self.axis_name is not None and AxisEffect(self.axis_name) in effects
 
     def apply_rule(
-        self, frame: Frame, rule: Rule, op: Operation[Any], operands: tuple[Array, ...]
+        self, frame: Frame, rule: Rule, op: Operation[object], operands: tuple[Array, ...]
     ) -> tuple[PyTree, PyTree]:
         """Calls a rule with values and their batch axes."""
         values: list[Array] = []
@@ -138,7 +138,7 @@ class Vmap(PayloadHandler):
 def rule(kind: type[A], /, *kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRule[A]]: ...
 @overload
 def rule(kind: type[T], /, *kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]: ...
-def rule(*kinds: type[Operation[Any]]) -> Rule:
+def rule(*kinds: type[Operation[object]]) -> Rule:
     """Registers a rule `(handler, op, values, axes) -> (result, axis)`; None stands for no batch axis.
 
     For an operation with several results it returns two tuples.
