@@ -22,6 +22,7 @@ from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Equation, Var
 from effx.ir.types import ArrayType
 from effx.lower.concrete import ConcreteArray, on_device
+from effx.tree.registry import PyTree
 
 __all__ = ["linearized"]
 
@@ -77,7 +78,7 @@ def _linearized(op: Operation[object], rule: Rule, types: Types) -> _Linearized 
 
 def linearized(
     frame: Frame, record: Frame, rule: Rule, op: Operation[object], operands: tuple[Value, ...]
-) -> list[tuple[Array, Array | None]] | None:
+) -> tuple[PyTree, PyTree] | None:
     """Computes an operation's results by one kernel, and records its derivative as one equation.
 
     Args:
@@ -87,7 +88,7 @@ def linearized(
         op, operands: what is performed.
 
     Returns:
-        Each result and its tangent, None for zero; or None if the rule must run.
+        What the rule gives: the result and its tangent, None for zero, or tuples of them. None if it must run.
     """
     if (
         op.effects
@@ -117,16 +118,13 @@ def linearized(
         primals = [*found.constants, *primals]
     results = found.forward(*[x if type(x) is ConcreteArray else on_device(x) for x in primals])
     moved, linear = found.moved, found.linear
-    if linear is None:
-        return [(y, None) for y in results]
-    recorder: Recorder = record.state  # type: ignore[assignment]  # set by who records
-    capture = recorder.capture
-    outputs = tuple([Var(t) for t in linear.program.out_types])
-    residuals = [*[primals[i] for i in found.forwarded], *results[len(moved) :]]
-    recorder.equations.append(
-        Equation(linear, (*map(capture, residuals), *variables), outputs, current_source(), recorder.scope())
-    )
-    if len(moved) == 1:
-        return [(results[0], Box(record, outputs[0], outputs[0].type))]
-    given = iter([Box(record, var, var.type) for var in outputs])
-    return [(y, next(given) if m else None) for y, m in zip(results, moved, strict=False)]
+    tangents: list[Array | None] = [None] * len(moved)
+    if linear is not None:
+        recorder: Recorder = record.state  # type: ignore[assignment]  # set by who records
+        outputs = tuple([Var(t) for t in linear.program.out_types])
+        residuals = [*[primals[i] for i in found.forwarded], *results[len(moved) :]]
+        inputs = (*map(recorder.capture, residuals), *variables)
+        recorder.equations.append(Equation(linear, inputs, outputs, current_source(), recorder.scope()))
+        given = iter(outputs)
+        tangents = [Box(record, var := next(given), var.type) if m else None for m in moved]
+    return (results[: len(moved)], tuple(tangents)) if op.multiple else (results[0], tangents[0])

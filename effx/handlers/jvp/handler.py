@@ -73,13 +73,9 @@ class JVP(PayloadHandler):
         """Calls a rule with primals and tangents."""
         outer = frame.outer
         if outer is not None and outer.outer is None and type(outer.handler) is Record:
-            pairs = linearized(frame, outer, rule, op, operands)
-            if pairs is not None:
-                return (
-                    pairs[0]
-                    if not op.multiple
-                    else (tuple([y for y, _ in pairs]), tuple([dy for _, dy in pairs]))
-                )
+            compiled = linearized(frame, outer, rule, op, operands)
+            if compiled is not None:
+                return compiled
         primals: list[Array] = []
         tangents: list[Tangent] = []
         for x in operands:

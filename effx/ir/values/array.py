@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 import numpy as np
 from typing_extensions import Unpack
 
+from effx import dtypes
 from effx.dtypes import ComplexFloating, DType, Floating, Integer, Narrow, Real
 from effx.errors import ConversionError, TransformError
 from effx.ir.values.described import Described, HostData, Number, SupportsArray
