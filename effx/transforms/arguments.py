@@ -1,7 +1,4 @@
-"""Between users' pytrees and the lists of arrays that handlers work on.
-
-Never: transform.
-"""
+"""Between users' functions of pytrees and the lists of arrays that handlers work on."""
 
 import functools
 import inspect
@@ -22,9 +19,22 @@ from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import DictKey, PyTree, PyTreeDef, SequenceKey, flatten
 
-__all__ = ["argument_numbers", "as_arrays", "flatten_output", "name_of", "origin_of", "plain"]
+__all__ = [
+    "FlatFunction",
+    "PartlyFixed",
+    "adapted",
+    "argument_numbers",
+    "as_arrays",
+    "flatten_output",
+    "name_of",
+    "origin_of",
+    "plain",
+    "selecting",
+]
 
-T = TypeVar("T")
+R = TypeVar("R")
+
+Arguments = tuple[Sequence[PyTree], dict[str, PyTree]]
 
 
 def name_of(function: Callable[..., object]) -> str:
@@ -119,6 +129,80 @@ def as_results(what: str, name: str, leaves: Sequence[PyTree]) -> list[Array]:
     return arrays
 
 
+class FlatFunction:
+    """A user's function as a function of a list of arrays, which remembers the structure of what it returned.
+
+    Attributes:
+        what: the transformation, for errors.
+        fun: the user's function. name: its name, for errors.
+        in_tree: the structure of `(args, kwargs)`, whose leaves are the arrays.
+        out_tree: the structure of the result; not set before the function has run.
+    """
+
+    __slots__ = ("fun", "in_tree", "name", "out_tree", "what")
+    out_tree: PyTreeDef
+
+    def __init__(self, what: str, fun: Callable[..., PyTree], in_tree: PyTreeDef, name: str = "") -> None:
+        self.what, self.fun, self.in_tree = what, fun, in_tree
+        self.name = name or name_of(fun)
+
+    def call(self, arrays: list[Array]) -> PyTree:
+        """Calls the user's function on arrays."""
+        args, kwargs = self.in_tree.unflatten(arrays)
+        return self.fun(*args, **kwargs)
+
+    def __call__(self, arrays: list[Array]) -> list[Array]:
+        """Returns the arrays of the result.
+
+        Raises:
+            DTypeError: a leaf of the result is no array or number.
+        """
+        outputs, self.out_tree = flatten_output(self.what, self.name, self.call(arrays))
+        return outputs
+
+
+class PartlyFixed(FlatFunction):
+    """A user's function as a function of some leaves of its arguments; the others keep their values.
+
+    Attributes:
+        leaves: of `(args, kwargs)`.
+        varied: the indices of those that the arrays take the place of, in the arrays' order.
+    """
+
+    __slots__ = ("leaves", "varied")
+
+    def __init__(
+        self,
+        what: str,
+        fun: Callable[..., PyTree],
+        in_tree: PyTreeDef,
+        leaves: Sequence[PyTree],
+        varied: Sequence[int],
+        name: str = "",
+    ) -> None:
+        super().__init__(what, fun, in_tree, name)
+        self.leaves, self.varied = leaves, varied
+
+    def call(self, arrays: list[Array]) -> PyTree:
+        """Calls the user's function on arrays and fixed leaves."""
+        leaves = list(self.leaves)
+        for i, x in zip(self.varied, arrays, strict=True):
+            leaves[i] = x
+        return super().call(leaves)
+
+
+def adapted(fun: Callable[..., R], arguments: Callable[[Arguments], Arguments]) -> Callable[..., R]:
+    """Returns a function that calls `fun` on what `arguments` makes of its own; errors name it as `fun`."""
+
+    def called(*args: PyTree, **kwargs: PyTree) -> R:
+        inner, named = arguments((args, kwargs))
+        return fun(*inner, **named)
+
+    called.__name__ = name_of(fun)
+    called.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does: for the origin in errors
+    return called
+
+
 def abstract(what: str, leaf: PyTree) -> ArrayType:
     """Returns the type of an array, a number, or anything with `shape` and `dtype`.
 
@@ -164,6 +248,25 @@ def argument_numbers(what: str, numbers: "int | Iterable[int]", count: int) -> t
     if len(set(result)) != len(result):
         raise TransformError(f"{what}: argnums {numbers!r} repeats an argument")
     return tuple(result)
+
+
+def selecting(
+    what: str,
+    fun: Callable[..., R],
+    argnums: "int | Iterable[int]",
+    args: Sequence[PyTree],
+    kwargs: dict[str, PyTree],
+) -> tuple[Callable[..., R], tuple[PyTree, ...]]:
+    """Returns `fun` as a function of some of its positional arguments, the others fixed, and their values."""
+    numbers = argument_numbers(what, argnums, len(args))
+
+    def arguments(given: Arguments) -> Arguments:
+        every = list(args)
+        for i, value in zip(numbers, given[0], strict=True):
+            every[i] = value
+        return every, kwargs
+
+    return adapted(fun, arguments), tuple([args[i] for i in numbers])
 
 
 _signatures: WeakStore[Callable[..., object], inspect.Signature | None] = WeakStore()

@@ -22,14 +22,7 @@ from effx.ir.ops.collective import PSumShared
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.ir.values.array import AnyRank, Numeric
-from effx.transforms.arguments import (
-    abstract,
-    as_arrays,
-    flatten_output,
-    name_of,
-    origin_of,
-    plain,
-)
+from effx.transforms.arguments import FlatFunction, abstract, as_arrays, origin_of, plain
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -77,50 +70,47 @@ def _pairs(what: str, primals: PyTree, tangents: PyTree) -> tuple[list[Array], l
     return arrays, [_tangent(what, x.type, t) for x, t in zip(arrays, moved, strict=True)], tree
 
 
-def _split_aux(what: str, name: str, result: object) -> tuple[PyTree, PyTree]:
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise TransformError(
-            f"{what}: with has_aux=True {name} must return a pair (result, aux), got {type(result).__name__}"
-        )
-    return result
+@final
+class WithAuxiliary(FlatFunction):
+    """A user's function of positional arguments whose result may be a pair with auxiliary data.
 
+    Attributes:
+        in_tree: the structure of the tuple of arguments.
+        has_aux: whether the result is such a pair; then the arrays of the data follow the result's.
+    """
 
-class _Flat:
-    """A user's function as a function of lists of arrays; keeps the structure of what it returned."""
+    __slots__ = ("has_aux",)
 
-    __slots__ = ("aux", "fun", "has_aux", "in_tree", "name", "out_count", "tree", "what")
-
-    def __init__(self, what: str, fun: Callable[..., object], in_tree: PyTreeDef, has_aux: bool) -> None:
-        self.what = what
-        self.fun = fun
-        self.name = name_of(fun)
-        self.in_tree = in_tree
+    def __init__(self, what: str, fun: Callable[..., PyTree], in_tree: PyTreeDef, has_aux: bool) -> None:
+        super().__init__(what, fun, in_tree)
         self.has_aux = has_aux
-        self.tree: PyTreeDef | None = None
-        self.aux: PyTreeDef | None = None
-        self.out_count = 0
 
-    def __call__(self, arrays: list[Array]) -> list[Array]:
+    def call(self, arrays: list[Array]) -> PyTree:
+        """Calls the user's function, and checks that it returns a pair where it must."""
         result = self.fun(*self.in_tree.unflatten(arrays))
         if not self.has_aux:
-            outputs, self.tree = flatten_output(self.what, self.name, result)
-            self.out_count = len(outputs)
-            return outputs
-        result, aux = _split_aux(self.what, self.name, result)
-        outputs, self.tree = flatten_output(self.what, self.name, result)
-        extra, self.aux = flatten_output(self.what, self.name, aux)
-        self.out_count = len(outputs)
-        return [*outputs, *extra]
+            return result
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TransformError(
+                f"{self.what}: with has_aux=True {self.name} must return a pair (result, aux), "
+                f"got {type(result).__name__}"
+            )
+        return result[0], result[1]
+
+    @property
+    def tree(self) -> PyTreeDef:
+        """The structure of the differentiated result."""
+        return self.out_tree.children()[0] if self.has_aux else self.out_tree
 
     def result(self, values: Sequence[PyTree]) -> Any:
-        """Rebuilds the function's result."""
-        assert self.tree is not None
-        return self.tree.unflatten([plain(v) for v in values[: self.out_count]])
+        """Rebuilds the differentiated result from the first of the values."""
+        tree = self.tree
+        return tree.unflatten([plain(v) for v in values[: tree.num_leaves]])
 
     def auxiliary(self, values: Sequence[PyTree]) -> Any:
-        """Rebuilds the auxiliary data."""
-        assert self.aux is not None
-        return self.aux.unflatten([plain(v) for v in values[self.out_count :]])
+        """Rebuilds the auxiliary data from the last of the values."""
+        tree = self.out_tree.children()[1]
+        return tree.unflatten([plain(v) for v in values[len(values) - tree.num_leaves :]])
 
 
 @overload
@@ -178,7 +168,7 @@ def jvp(
             f"got {type(primals).__name__} and {type(tangents).__name__}"
         )
     arrays, moved, tree = _pairs("jvp", tuple(primals), tuple(tangents))
-    flat = _Flat("jvp", fun, tree, has_aux)
+    flat = WithAuxiliary("jvp", fun, tree, has_aux)
     outputs, out_tangents = handlers.jvp.jvp(flat, arrays, moved, origin_of(fun))
     results = flat.result(outputs)
     derivative = flat.result([_tangent_out(y, t) for y, t in zip(outputs, out_tangents, strict=True)])
@@ -349,14 +339,14 @@ def linearize(
     check_function("linearize", fun)
     leaves, tree = flatten(primals)
     arrays = as_arrays("linearize", leaves, (primals, {}))
-    flat = _Flat("linearize", fun, tree, has_aux)
+    flat = WithAuxiliary("linearize", fun, tree, has_aux)
     active = [x.type.kind in "fc" for x in arrays]
     outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
-    n = flat.out_count
-    assert flat.tree is not None
+    out_tree = flat.tree
+    n = out_tree.num_leaves
     kept = _first(linear, dependent, n)
     push = PushForward(
-        kept.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, flat.tree
+        kept.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, out_tree
     )
     results = flat.result(outputs)
     f_jvp = Partial(push, kept.residuals)
@@ -412,10 +402,10 @@ def vjp(
     leaves, tree = flatten(primals)
     arrays = as_arrays("vjp", leaves, (primals, {}))
     flat, outputs, linear, dependent = record("vjp", fun, arrays, tree, [True] * len(arrays), has_aux)
-    n = flat.out_count
-    assert flat.tree is not None
+    out_tree = flat.tree
+    n = out_tree.num_leaves
     pull = PullBack(
-        "vjp", linear.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, flat.tree
+        "vjp", linear.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, out_tree
     )
     results = flat.result(outputs)
     axes = axis_names("vjp", reduce_axes)
@@ -434,11 +424,11 @@ def record(
     tree: PyTreeDef,
     wanted: Sequence[bool],
     has_aux: bool,
-) -> tuple[_Flat, list[Array], LinearProgram, list[bool]]:
-    flat = _Flat(what, fun, tree, has_aux)
+) -> tuple[WithAuxiliary, list[Array], LinearProgram, list[bool]]:
+    flat = WithAuxiliary(what, fun, tree, has_aux)
     active = [w and x.type.kind in "fc" for w, x in zip(wanted, arrays, strict=True)]
     outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
-    return flat, outputs, _first(linear, dependent, flat.out_count), dependent
+    return flat, outputs, _first(linear, dependent, flat.tree.num_leaves), dependent
 
 
 @overload
@@ -474,7 +464,7 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
     for t in types:
         if t.kind not in "fc":
             raise DTypeError(f"linear_transpose: primals must be floating or complex, got {t!r}")
-    flat = _Flat("linear_transpose", fun, tree, False)
+    flat = WithAuxiliary("linear_transpose", fun, tree, False)
     results: list[Array] = []
 
     def function(arrays: list[Array]) -> list[Array]:
@@ -482,8 +472,7 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
         return results
 
     linear, dependent = handlers.linear.record_linear(function, [Var(t) for t in types])
-    assert flat.tree is not None
     pull = PullBack(
-        "linear_transpose", linear.program, tuple(types), types_of(results), tuple(dependent), tree, flat.tree
+        "linear_transpose", linear.program, tuple(types), types_of(results), tuple(dependent), tree, flat.out_tree
     )
     return Partial(pull, linear.residuals)

@@ -1,12 +1,9 @@
-"""`fwd_and_bwd`: the two passes of reverse mode as two functions.
-
-Never: differentiate; `vjp` does.
-"""
+"""`fwd_and_bwd`: the two passes of reverse mode as two functions."""
 
 from collections.abc import Callable, Sequence
 from typing import ParamSpec
 
-from effx.transforms.arguments import argument_numbers
+from effx.transforms.arguments import selecting
 from effx.transforms.autodiff import vjp
 from effx.transforms.jit import jit
 from effx.tree.registry import PyTree
@@ -40,17 +37,10 @@ def fwd_and_bwd(
     """
 
     def fwd(*args: P.args, **kwargs: P.kwargs) -> tuple[PyTree, ...]:
-        places = argument_numbers("fwd_and_bwd", argnums, len(args))
-
-        def function(*selected: PyTree) -> object:
-            inner: list[PyTree] = list(args)
-            for i, x in zip(places, selected, strict=True):
-                inner[i] = x
-            return fun(*inner, **kwargs)
-
+        selected, chosen = selecting("fwd_and_bwd", fun, argnums, args, kwargs)
         # What it returns depends on has_aux, whose value is not known here.
         untyped: Callable[..., tuple[PyTree, ...]] = vjp
-        return untyped(function, *[args[i] for i in places], has_aux=has_aux)
+        return untyped(selected, *chosen, has_aux=has_aux)
 
     def bwd(residuals: PyTree, cotangent: PyTree) -> PyTree:
         cotangents = residuals(cotangent)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
 from effx.array.promotion import scalar
 from effx.errors import DTypeError, ShapeError, check_function
 from effx.ir.types import ArrayType
-from effx.transforms.arguments import argument_numbers, as_arrays, name_of
+from effx.transforms.arguments import as_arrays, name_of, selecting
 from effx.transforms.autodiff import PullBack, Shared, axis_names, record, types_of
 from effx.tree.registry import PyTree, flatten
 
@@ -138,26 +138,18 @@ def _value_and_grad(
 
     @wraps(fun)
     def value_and_gradient(*args: PyTree, **kwargs: PyTree) -> tuple[PyTree, PyTree]:
-        places = argument_numbers("grad", argnums, len(args))
-        chosen = [args[i] for i in places]
-        leaves, tree = flatten(tuple(chosen))
+        function, chosen = selecting("grad", fun, argnums, args, kwargs)
+        leaves, tree = flatten(chosen)
         arrays = as_arrays("grad", leaves, (chosen, {}))
         for x in arrays:
             _check_input(name, x.type, holomorphic, allow_int)
 
-        def function(*selected: PyTree) -> object:
-            all_args: list[PyTree] = list(args)
-            for i, value in zip(places, selected, strict=True):
-                all_args[i] = value
-            return fun(*all_args, **kwargs)
-
-        function.__name__ = name
-        function.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does: for the origin in errors
         flat, outputs, linear, dependent = record(
             "grad", function, arrays, tree, [True] * len(arrays), has_aux
         )
-        if flat.out_count != 1 or outputs[0].type.shape:
-            got = ", ".join(repr(y.type) for y in outputs[: flat.out_count])
+        n = flat.tree.num_leaves
+        if n != 1 or outputs[0].type.shape:
+            got = ", ".join(repr(y.type) for y in outputs[:n])
             raise ShapeError(f"grad: {name} must return a scalar, got {got or 'nothing'}; use vjp or jacrev")
         y = outputs[0]
         _check_output(name, y.type, holomorphic)

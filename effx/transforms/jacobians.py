@@ -17,7 +17,7 @@ from effx.errors import DTypeError
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.shape import Iota
 from effx.ir.types import ArrayType, array_type
-from effx.transforms.arguments import argument_numbers, as_arrays, name_of
+from effx.transforms.arguments import as_arrays, name_of, selecting
 from effx.transforms.autodiff import jvp, vjp
 from effx.transforms.vmap import vmap
 from effx.tree.registry import PyTree, flatten
@@ -65,25 +65,6 @@ def _check_result(what: str, name: str, t: ArrayType, holomorphic: bool) -> None
         raise DTypeError(f"{what}: {name} must return floating values, got {t!r}")
 
 
-def _select(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    what: str,
-) -> tuple[Callable[..., Any], tuple[PyTree, ...]]:
-    places = argument_numbers(what, argnums, len(args))
-
-    @wraps(fun)
-    def selected(*chosen: PyTree) -> Any:
-        all_args = list(args)
-        for i, value in zip(places, chosen, strict=True):
-            all_args[i] = value
-        return fun(*all_args, **kwargs)
-
-    return selected, tuple([args[i] for i in places])
-
-
 @overload
 def jacfwd(
     fun: Callable[P, R],
@@ -126,7 +107,7 @@ def jacfwd(
 
     @wraps(fun)
     def jacobian_of(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        selected, chosen = _select(fun, argnums, args, kwargs, "jacfwd")
+        selected, chosen = selecting("jacfwd", fun, argnums, args, kwargs)
         leaves, tree = flatten(chosen)
         arrays = as_arrays("jacfwd", leaves, (chosen, {}))
         for x in arrays:
@@ -192,7 +173,7 @@ def jacrev(
 
     @wraps(fun)
     def jacobian_of(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        selected, chosen = _select(fun, argnums, args, kwargs, "jacrev")
+        selected, chosen = selecting("jacrev", fun, argnums, args, kwargs)
         leaves, tree = flatten(chosen)
         arrays = as_arrays("jacrev", leaves, (chosen, {}))
         for x in arrays:
