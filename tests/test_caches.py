@@ -259,7 +259,7 @@ def test_compiled_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_jit_written_anew_stages_once() -> None:
-    """`jit(f)(x)` in a loop stages once for each choice of options, and goes by the function, not by its equals."""
+    """`jit(f)(x)` stages f once, whatever the options and whoever else stages f; by identity, not by equality."""
     traces: list[str] = []
 
     @attrs.frozen
@@ -277,12 +277,16 @@ def test_jit_written_anew_stages_once() -> None:
     for _ in range(3):
         assert float(effx.jit(f)(1.0)) == 2.0
     assert traces == ["f"]
-    effx.jit(f, donate_argnums=0)(1.0)
+    assert float(effx.jit(f, donate_argnums=0)(enp.float32(3.0))) == 6.0
+    assert float(effx.jit(f, keep_unused=True)(enp.float32(4.0))) == 8.0
+    assert float(lax.cond(True, f, f, enp.float32(5.0))) == 10.0
+    assert traces == ["f"] * 2  # of a weak type and of a strong one
     effx.jit(f)(enp.ones(2))
-    assert traces == ["f"] * 3
+    effx.jit(f, static_argnums=0)(1.0)
+    assert traces == ["f"] * 4
     effx.jit(f).clear_cache()
     effx.jit(f)(1.0)
-    assert traces == ["f"] * 4
+    assert traces == ["f"] * 5
     assert str(1.0 / effx.jit(Scale(0.0))(1.0)) == "inf"
     assert str(1.0 / effx.jit(Scale(-0.0))(1.0)) == "-inf"
 

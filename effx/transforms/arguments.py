@@ -26,6 +26,7 @@ __all__ = [
     "argument_numbers",
     "as_arrays",
     "flatten_output",
+    "merged",
     "name_of",
     "origin_of",
     "plain",
@@ -34,7 +35,10 @@ __all__ = [
 
 R = TypeVar("R")
 
+# `(args, kwargs)`
 Arguments = tuple[Sequence[PyTree], dict[str, PyTree]]
+# Static arguments, each with its number or name, the numbers in order.
+Statics = Sequence[tuple[int | str, object]]
 
 
 def name_of(function: Callable[..., object]) -> str:
@@ -248,6 +252,17 @@ def argument_numbers(what: str, numbers: "int | Iterable[int]", count: int) -> t
     if len(set(result)) != len(result):
         raise TransformError(f"{what}: argnums {numbers!r} repeats an argument")
     return tuple(result)
+
+
+def merged(static: Statics, arguments: Arguments) -> Arguments:
+    """Puts static arguments back among the dynamic ones."""
+    args, kwargs = list(arguments[0]), dict(arguments[1])
+    for where, value in static:
+        if isinstance(where, int):
+            args.insert(where, value)
+        else:
+            kwargs[where] = value
+    return args, kwargs
 
 
 def selecting(

@@ -473,6 +473,12 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
 
     linear, dependent = handlers.linear.record_linear(function, [Var(t) for t in types])
     pull = PullBack(
-        "linear_transpose", linear.program, tuple(types), types_of(results), tuple(dependent), tree, flat.out_tree
+        "linear_transpose",
+        linear.program,
+        tuple(types),
+        types_of(results),
+        tuple(dependent),
+        tree,
+        flat.out_tree,
     )
     return Partial(pull, linear.residuals)

@@ -1,7 +1,4 @@
-"""`checkpoint`: trades computation for memory in reverse-mode differentiation; and what policies save.
-
-Never: differentiate.
-"""
+"""`checkpoint`: trades computation for memory in reverse-mode differentiation; and what policies save."""
 
 from collections.abc import Callable, Iterable
 from functools import partial, update_wrapper
@@ -14,7 +11,7 @@ from effx.handlers.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
 from effx.ir.passes import inline
 from effx.ir.program import Equation, Var
-from effx.transforms.arguments import argument_place, as_arrays, flatten_output, name_of, positional_names
+from effx.transforms.arguments import FlatFunction, argument_place, as_arrays, positional_names
 from effx.transforms.jit import Function
 from effx.transforms.options import Options, numbers_of
 from effx.tree.registry import PyTree, flatten
@@ -114,8 +111,8 @@ def checkpoint(
     function = Function(fun, options, "checkpoint", lambda program: Checkpoint(program, policy, prevent_cse))
 
     def recomputing(*args: P.args, **kwargs: P.kwargs) -> R:
-        entry, arrays, _ = function.prepare(args, kwargs)
-        return function.perform(entry, arrays)
+        trace, _, arrays, _ = function.prepare(args, kwargs)
+        return function.perform(trace, arrays)
 
     return cast("Callable[P, R]", update_wrapper(recomputing, fun))
 
@@ -159,16 +156,14 @@ def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree)
     leaves, tree = flatten((args, kwargs))
     arrays = as_arrays("saved_residuals", leaves, (args, kwargs))
 
-    def flat(inner: list[Array]) -> list[Array]:
-        inner_args, inner_kwargs = tree.unflatten(inner)
-        return flatten_output("saved_residuals", name_of(fun), fun(*inner_args, **inner_kwargs))[0]
+    flat = FlatFunction("saved_residuals", fun, tree)
 
     def body(inner: list[Array]) -> list[Array]:
         active = [x.type.kind in "fc" for x in inner]
         _, linear, _ = linearize(flat, inner, active)
         return list(linear.residuals)
 
-    staged = stage(body, [x.type for x in arrays], name_of(fun), "saved_residuals")
+    staged = stage(body, [x.type for x in arrays], flat.name, "saved_residuals")
     program = inline(staged.program)
     made: dict[Var, Equation] = {v: e for e in program.equations for v in e.outputs}
     first = len(staged.captured)

@@ -1,7 +1,4 @@
-"""`closure_convert`: what a function closes over becomes arguments.
-
-Never: differentiate.
-"""
+"""`closure_convert`: what a function closes over becomes arguments."""
 
 from __future__ import annotations
 
@@ -10,9 +7,10 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from effx.array import Array, Box
 from effx.errors import DTypeError, ShapeError, TreeError, check_function
-from effx.handlers.stage import run_program, stage
-from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of
-from effx.tree.registry import PyTree, PyTreeDef, flatten
+from effx.handlers.stage import run_program
+from effx.transforms.arguments import FlatFunction, abstract, as_arrays, name_of
+from effx.transforms.tracing import trace
+from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
     from effx.transforms.signatures import OfOperand
@@ -52,16 +50,9 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
     """
     check_function("closure_convert", fun)
     name = name_of(fun)
-    leaves, tree = flatten(example_args)
+    leaves, tree = flatten((example_args, {}))
     types = [abstract("closure_convert", x) for x in leaves]
-    out_tree: PyTreeDef | None = None
-
-    def body(arrays: list[Array]) -> list[Array]:
-        nonlocal out_tree
-        outputs, out_tree = flatten_output("closure_convert", name, fun(*tree.unflatten(arrays)))
-        return outputs
-
-    staged = stage(body, types, name, "closure_convert", origin_of(fun))
+    staged = trace(FlatFunction("closure_convert", fun, tree), types)
     hoisted = [type(x) is Box and x.type.kind in "fc" for x in staged.captured]
     consts = [x for x, h in zip(staged.captured, hoisted, strict=True) if h]
 
@@ -73,10 +64,11 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
                 f"closure_convert: {name} takes {len(consts)} hoisted values behind its arguments, "
                 f"got {len(args)} arguments in all"
             )
-        given, given_tree = flatten(args[:n])
+        given, given_tree = flatten((args[:n], {}))
         if given_tree != tree:
             raise TreeError(
-                f"closure_convert: {name} was converted for arguments of structure {tree}, got {given_tree}"
+                f"closure_convert: {name} was converted for arguments of structure {tree.children()[0]}, "
+                f"got {given_tree.children()[0]}"
             )
         arrays = as_arrays("closure_convert", given, (args[:n], {}))
         for i, (x, t) in enumerate(zip(arrays, types, strict=True)):
@@ -88,8 +80,7 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
         values = iter(as_arrays("closure_convert", list(args[n:]), (args[n:], {})))
         captured = [next(values) if h else x for x, h in zip(staged.captured, hoisted, strict=True)]
         results = run_program(staged.program, [*captured, *arrays])
-        assert out_tree is not None
-        result: R = out_tree.unflatten(results)
+        result: R = staged.out_tree.unflatten(results)
         return result
 
     converted.__name__ = name

@@ -1,7 +1,4 @@
-"""Batching that users give: `custom_vmap`, `sequential_vmap`.
-
-Never: look inside a function that has a rule.
-"""
+"""Batching that users give: `custom_vmap`, `sequential_vmap`."""
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
@@ -9,12 +6,12 @@ from typing import Generic, ParamSpec, TypeVar, final
 
 from effx.array import Array
 from effx.errors import ShapeError, TransformError, TreeError, check_function
-from effx.handlers.stage import stage
 from effx.ir.ops.control import Scan
 from effx.ir.ops.custom import CustomRules
-from effx.transforms.arguments import flatten_output, name_of, origin_of
+from effx.transforms.arguments import PartlyFixed, flatten_output, name_of
 from effx.transforms.custom_call import Invocation, kind_of, perform_custom, positional
-from effx.tree.registry import PyTree, PyTreeDef, flatten
+from effx.transforms.tracing import trace
+from effx.tree.registry import PyTree, flatten
 
 __all__ = ["custom_vmap", "sequential_vmap"]
 
@@ -152,28 +149,21 @@ def sequential_vmap(fun: Callable[P, R]) -> custom_vmap[P, R]:
     function = custom_vmap(fun)
     by_position: Callable[..., PyTree] = function
 
-    def in_turn(size: int, in_batched: list[PyTree], *args: PyTree) -> tuple[PyTree, PyTree]:
-        leaves, tree = flatten(args)
+    def one_by_one(size: int, in_batched: list[PyTree], *args: PyTree) -> tuple[PyTree, PyTree]:
+        leaves, tree = flatten((args, {}))
         flags = flatten(tuple(in_batched))[0]
-        fixed = [x for x, b in zip(leaves, flags, strict=True) if not b]
-        moving = [x for x, b in zip(leaves, flags, strict=True) if b]
-        out_tree: PyTreeDef | None = None
+        # The inputs of the scan: constants first.
+        order = sorted(range(len(leaves)), key=lambda i: flags[i])
+        fixed = len(leaves) - sum(flags)
+        inputs = [leaves[i] for i in order]
+        types = [x.type for x in inputs[:fixed]] + [
+            x.type.with_shape(x.type.shape[1:]) for x in inputs[fixed:]
+        ]
+        # The function with its rule, so that a batch of batches is a loop of loops.
+        element = PartlyFixed("sequential_vmap", by_position, tree, leaves, order, function.__name__)
+        body = trace(element, types)
+        results = Scan(body.program, size, len(body.captured) + fixed)(*body.captured, *inputs)
+        return body.out_tree.unflatten(results), True
 
-        def body(arrays: list[Array]) -> list[Array]:
-            nonlocal out_tree
-            steady, row = iter(arrays[: len(fixed)]), iter(arrays[len(fixed) :])
-            # The function with its rule, so that a batch of batches is a loop of loops.
-            result = by_position(*tree.unflatten([next(row) if b else next(steady) for b in flags]))
-            outputs, out_tree = flatten_output("sequential_vmap", function.__name__, result)
-            return outputs
-
-        types = [x.type for x in fixed] + [x.type.with_shape(x.type.shape[1:]) for x in moving]
-        staged = stage(body, types, function.__name__, "sequential_vmap", origin_of(fun))
-        assert out_tree is not None
-        results = Scan(staged.program, size, len(staged.captured) + len(fixed))(
-            *staged.captured, *fixed, *moving
-        )
-        return out_tree.unflatten(results), True
-
-    function.def_vmap(in_turn)
+    function.def_vmap(one_by_one)
     return function

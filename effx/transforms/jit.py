@@ -3,11 +3,9 @@
 What users call looks at the context, its handlers and overrides of flags, and then calls jaxlib's C++
 function: on a hit that runs without Python. On a miss it comes here, where the arguments' types choose a
 program. Outside of all handlers the program is compiled and run; under handlers it is performed.
-
-Never: interpret an operation.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, final, overload
 
@@ -16,12 +14,11 @@ import attrs
 from effx import flags, presence
 from effx.array import Array
 from effx.caching import WeakStore, exact
-from effx.effects import Frame, are_optional, axes_in_scope, current_frame, is_in_scope, isolated
+from effx.effects import are_optional, current_frame, isolated
 from effx.errors import BackendError, DonatedArrayError, TransformError, check_function, hide_internal_frames
 from effx.handlers.checked import debugging, not_finite
 from effx.handlers.evaluate import device_for
-from effx.handlers.recursion.payloads import performs_once
-from effx.handlers.stage import run_program, stage
+from effx.handlers.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
@@ -31,9 +28,10 @@ from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads
 from effx.lower.parallel import spans_devices
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
-from effx.transforms.arguments import abstract, as_arrays, flatten_output, name_of, origin_of, signature_of
-from effx.transforms.options import Options, Static, Statics, counted, exactly, options_for
+from effx.transforms.arguments import Statics, abstract, as_arrays, merged, name_of, signature_of
+from effx.transforms.options import Options, Static, counted, exactly, options_for
 from effx.transforms.stages import Lowered, Traced
+from effx.transforms.tracing import Trace, traced, traces_of
 from effx.tree.registry import PyTree, PyTreeDef, flatten, refuse_deep
 
 __all__ = ["Jitted", "jit"]
@@ -83,58 +81,21 @@ class Jitted(Protocol[P, R_co]):
 
 @final
 @attrs.define(eq=False)
-class Entry:
-    """One staged form of a function.
+class Form:
+    """What is known of a trace under one choice of options; kept with the trace, to which it does not refer.
 
     Attributes:
-        program: its first inputs are for `captured`.
-        captured: what the function closed over.
-        foreign: the handlers' frames among the captured values' owners.
-        in_tree, out_tree: structures of the dynamic arguments and of the result.
         donated: for each dynamic leaf whether its memory may be reused.
         executables: by device, commitment, and whether NaN and infinities are looked for.
     """
 
-    program: Program
-    captured: tuple[Array, ...]
-    foreign: tuple[Frame, ...]
-    in_tree: PyTreeDef
-    out_tree: PyTreeDef
     donated: tuple[bool, ...]
     executables: dict[tuple[Device, bool, bool], Executable] = attrs.field(factory=dict)
 
 
-@final
-class Store:
-    """What is known of one function under one choice of options; it does not refer to the function.
-
-    Attributes:
-        entries: the staged forms.
-        key: by which C++ knows functions that share what it has seen.
-    """
-
-    __slots__ = ("entries", "key")
-
-    def __init__(self) -> None:
-        self.entries: dict[Hashable, Entry] = {}
-        self.key = object()
-
-
 _NOTHING: tuple[object, ...] = ()
-_stores: WeakStore[Callable[..., Any], dict[Options, Store]] = WeakStore()
-
-
-def trace_settings() -> tuple[object, ...]:
-    """Returns the flags, and what of the handlers around, that change what tracing gives."""
-    return (
-        performs_once(current_frame()),
-        flags.enable_x64.value,
-        flags.default_matmul_precision.value,
-        flags.threefry_partitionable.value,
-        flags.numpy_rank_promotion.value,
-        flags.numpy_dtype_promotion.value,
-        flags.enable_checks.value,
-    )
+# For each function and choice of options the key by which C++ knows functions that share what it has seen.
+_keys: WeakStore[Callable[..., Any], dict[Options, object]] = WeakStore()
 
 
 class Function(Generic[P, R]):
@@ -157,10 +118,9 @@ class Function(Generic[P, R]):
         self.what = what
         self.operation = operation
         self.name = name_of(fun)
-        self.origin = origin_of(fun)
         # Only what `jit` itself is given is found again: others stage functions that they make.
-        shared = _stores.get(fun, dict) if what == "jit" else {}
-        self.store = shared.setdefault(options, Store())
+        self.traces = traces_of(fun) if what == "jit" else {}
+        self.key = _keys.get(fun, dict).setdefault(options, object()) if what == "jit" else object()
 
     # From arguments to a staged program
 
@@ -199,18 +159,6 @@ class Function(Generic[P, R]):
         named = {k: v for k, v in kwargs.items() if k not in o.static_argnames}
         return dynamic, named, tuple(static)
 
-    def merge(
-        self, dynamic: tuple[object, ...], named: dict[str, object], static: Statics
-    ) -> tuple[list[object], dict[str, object]]:
-        """Puts static arguments back in their places."""
-        args, kwargs = list(dynamic), dict(named)
-        for where, value in static:
-            if isinstance(where, int):
-                args.insert(where, value)
-            else:
-                kwargs[where] = value
-        return args, kwargs
-
     def donations(
         self, dynamic: tuple[object, ...], named: dict[str, object], static: Statics, leaves: int
     ) -> tuple[bool, ...]:
@@ -233,51 +181,34 @@ class Function(Generic[P, R]):
             flags += [key in o.donate_argnames] * len(flatten(named[key])[0])
         return tuple(flags)
 
-    def entry(
+    def find(
         self,
         types: tuple[ArrayType, ...],
         tree: PyTreeDef,
         static: Statics,
         dynamic: tuple[object, ...],
         named: dict[str, object],
-    ) -> Entry:
-        """Returns the staged form for these types, staging it the first time."""
-        values = tuple([(where, exact(value)) for where, value in static])
-        key = (tree, types, values, trace_settings(), axes_in_scope())
-        found = self.store.entries.get(key)
-        if found is not None and all([is_in_scope(f) and f.live for f in found.foreign]):
-            return found
-        out_tree: PyTreeDef | None = None
-
-        def body(arrays: list[Array]) -> Sequence[Array]:
-            nonlocal out_tree
-            inner, inner_named = tree.unflatten(arrays)
-            args, kwargs = self.merge(inner, inner_named, static)
-            results, out_tree = flatten_output(self.what, self.name, self.fun(*args, **kwargs))  # type: ignore[arg-type]  # the user's own arguments
-            return results
-
-        staged = stage(body, types, self.name, self.what, self.origin)
-        assert out_tree is not None
-        foreign = tuple({x.frame: None for x in staged.captured if x.frame is not None})
-        found = self.store.entries[key] = Entry(
-            staged.program,
-            staged.captured,
-            foreign,
-            tree,
-            out_tree,
-            self.donations(dynamic, named, static, len(types)),
-        )
-        return found
+    ) -> tuple[Trace, Form]:
+        """Returns the trace for these types, staging the function the first time, and its form."""
+        values, arguments = None, None
+        if static:
+            values = tuple([(where, exact(value)) for where, value in static])
+            arguments = partial(merged, static)
+        trace = traced(self.what, self.fun, tree, types, values, arguments, self.traces)
+        form = trace.derived.get(self.key)
+        if form is None:
+            form = trace.derived[self.key] = Form(self.donations(dynamic, named, static, len(types)))
+        return trace, cast("Form", form)
 
     def prepare(
         self, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[Entry, list[Array], list[PyTree]]:
-        """Finds the staged form for arguments, and the arguments' arrays."""
+    ) -> tuple[Trace, Form, list[Array], list[PyTree]]:
+        """Finds the trace for arguments, and the arguments' arrays."""
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
         arrays = as_arrays(self.what, leaves, (dynamic, named))
-        entry = self.entry(tuple([x.type for x in arrays]), tree, static, dynamic, named)
-        return entry, arrays, leaves
+        trace, form = self.find(tuple([x.type for x in arrays]), tree, static, dynamic, named)
+        return trace, form, arrays, leaves
 
     # Running
 
@@ -295,29 +226,29 @@ class Function(Generic[P, R]):
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
         """Stages and compiles as far as needed, then computes the result."""
-        entry, arrays, leaves = self.prepare(args, kwargs)
-        if current_frame() is not None or entry.foreign or not are_optional(entry.program.effects):
-            return self.perform(entry, arrays), None, False
-        pairs = zip(arrays, entry.donated, strict=True)  # what is donated is nobody else's
+        trace, form, arrays, leaves = self.prepare(args, kwargs)
+        if current_frame() is not None or trace.foreign or not are_optional(trace.program.effects):
+            return self.perform(trace, arrays), None, False
+        pairs = zip(arrays, form.donated, strict=True)  # what is donated is nobody else's
         concrete = [as_concrete(x) if donated else on_device(x) for x, donated in pairs]
         # Arguments may be needed again to find the operation that gave NaN: these are freed afterwards.
-        consumed = entry.donated if debugging() else (False,) * len(concrete)
-        self.check(entry, concrete)
-        executable = self.executable(entry, concrete)
+        consumed = form.donated if debugging() else (False,) * len(concrete)
+        self.check(trace, form, concrete)
+        executable = self.executable(trace, form, concrete)
         settled = executable.takes_as_is(concrete) and not debugging()
         settled = settled and (all([type(x) is ConcreteArray for x in leaves]) or reads_scalars())
         results = executable.run(concrete)
         if debugging() and (found := not_finite(results)) is not None:
             with isolated():  # to find the operation: this raises
-                run_program(entry.program, [*entry.captured, *concrete])
+                run_program(trace.program, [*trace.captured, *concrete])
             raise found.error(f"{self.what}: {self.name}")
         for x, gone in zip(concrete, consumed, strict=True):
             if gone:
                 x.delete()
-        result: R = entry.out_tree.unflatten(results)
+        result: R = trace.out_tree.unflatten(results)
         return result, fast_path(executable, result) if settled else None, False
 
-    def check(self, entry: Entry, arrays: list[ConcreteArray]) -> None:
+    def check(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> None:
         """Checks that no array is gone, and that none is donated that the function needs itself.
 
         Raises:
@@ -325,35 +256,35 @@ class Function(Generic[P, R]):
         """
         for x in arrays:
             x._check_alive(self.name)
-        captured = [c for c in entry.captured if type(c) is ConcreteArray]
+        captured = [c for c in trace.captured if type(c) is ConcreteArray]
         for c in captured:
             if c.is_deleted():
                 raise DonatedArrayError(
                     f"{self.what}: {self.name} closes over the array {c.type!r}, which is gone: it was donated to a "
                     f"computation or deleted; keep a copy, or pass it as an argument"
                 )
-        for x, donated in zip(arrays, entry.donated, strict=True):
+        for x, donated in zip(arrays, form.donated, strict=True):
             if donated and any([x.buffer is c.buffer for c in captured]):
                 raise DonatedArrayError(
                     f"{self.what}: {self.name} closes over the array {x.type!r} that it is given as a donated "
                     f"argument; donate a copy, or leave it out of donate_argnums"
                 )
 
-    def perform(self, entry: Entry, arrays: Sequence[Array]) -> R:
+    def perform(self, trace: Trace, arrays: Sequence[Array]) -> R:
         """Performs the program as a call under the current handlers."""
-        inputs = [*entry.captured, *arrays]
+        inputs = [*trace.captured, *arrays]
         if self.options.inline:
-            results: Sequence[Array] = run_program(entry.program, inputs)
+            results: Sequence[Array] = run_program(trace.program, inputs)
         else:
-            results = self.operation(entry.program)(*inputs)
-        result: R = entry.out_tree.unflatten(results)
+            results = self.operation(trace.program)(*inputs)
+        result: R = trace.out_tree.unflatten(results)
         return result
 
-    def executable(self, entry: Entry, arrays: list[ConcreteArray]) -> Executable:
+    def executable(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> Executable:
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
         # What runs on several devices chooses them itself.
         device, committed = (
-            (default_device(), False) if spans_devices(entry.program) else device_for(self.name, arrays)
+            (default_device(), False) if spans_devices(trace.program) else device_for(self.name, arrays)
         )
         if self.options.device is not None:
             if committed and device != self.options.device:
@@ -363,18 +294,18 @@ class Function(Generic[P, R]):
                 )
             device, committed = self.options.device, True
         key = (device, committed, debugging())
-        found = entry.executables.get(key)
+        found = form.executables.get(key)
         if found is None:
-            donated = (False,) * len(entry.donated) if debugging() else entry.donated
-            found = entry.executables[key] = self.compile(entry, device, committed, donated)
+            donated = (False,) * len(form.donated) if debugging() else form.donated
+            found = form.executables[key] = self.compile(trace, device, committed, donated)
         return found
 
-    def compile(self, entry: Entry, device: Device, committed: bool, donated: tuple[bool, ...]) -> Executable:
-        """Compiles a staged form for a device."""
+    def compile(self, trace: Trace, device: Device, committed: bool, donated: tuple[bool, ...]) -> Executable:
+        """Compiles a trace for a device."""
         with isolated():
-            constants = [as_concrete(x) for x in entry.captured]
+            constants = [as_concrete(x) for x in trace.captured]
         return compile_program(
-            entry.program,
+            trace.program,
             constants,
             device,
             donated=donated,
@@ -386,7 +317,7 @@ class Function(Generic[P, R]):
         self, miss: Callable[..., tuple[R, FastPath | None, bool]], settings: tuple[object, ...] = ()
     ) -> Callable[..., R]:
         """Makes a C++ function; those of equal settings share what they have seen."""
-        o, key = self.options, (self.store.key, settings)
+        o, key = self.options, (self.key, settings)
         return fast_function(self.name, self.fun, miss, o.static_argnums, o.static_argnames, key)
 
     def public(self) -> Jitted[P, R]:
@@ -415,7 +346,7 @@ class Function(Generic[P, R]):
         plain = self.fast(miss)
 
         def clear_cache() -> None:
-            self.store.entries.clear()
+            self.traces.clear()
             for fast in (self.fast(miss), *others.values()):  # functions of equal settings share a cache
                 fast._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
 
@@ -427,9 +358,9 @@ class Function(Generic[P, R]):
 
     def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises an error that says what C++ does not: which array is gone or donated twice."""
-        entry, arrays, _ = self.prepare(args, kwargs)
+        trace, form, arrays, _ = self.prepare(args, kwargs)
         concrete = [as_concrete(x) for x in arrays]
-        self.check(entry, concrete)
+        self.check(trace, form, concrete)
 
     def guard(self, call: Callable[..., R]) -> Callable[P, R]:
         """Wraps the function where C++ alone would leave users with puzzles."""
@@ -469,16 +400,16 @@ class Function(Generic[P, R]):
         leaves, tree = flatten((dynamic, named))
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
-            entry = self.entry(types, tree, static, dynamic, named)
+            trace, form = self.find(types, tree, static, dynamic, named)
         device = self.options.device
         return Traced(
-            entry.program,
-            entry.captured,
-            entry.in_tree,
-            entry.out_tree,
+            trace.program,
+            trace.captured,
+            tree,
+            trace.out_tree,
             self.name,
-            lambda where: self.compile(entry, where, device is not None, entry.donated),
-            entry.donated,
+            lambda where: self.compile(trace, where, device is not None, form.donated),
+            form.donated,
             self.options.keep_unused,
             device,
         )

@@ -11,10 +11,10 @@ from typing import ParamSpec, Self, TypeVar, final
 from effx.array import Array
 from effx.effects import current_frame, current_scope, scope_within
 from effx.errors import TransformError, check_function
-from effx.handlers.stage import stage
 from effx.ir.ops.control import Call
-from effx.transforms.arguments import flatten_output, name_of, origin_of
-from effx.tree.registry import PyTree, PyTreeDef, flatten
+from effx.transforms.arguments import PartlyFixed, name_of
+from effx.transforms.tracing import trace
+from effx.tree.registry import flatten
 
 __all__ = ["named_call", "named_scope"]
 
@@ -108,29 +108,17 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
     check_function("named_call", fun)
     title = name_of(fun) if name is None else name
     scope = named_scope(title)
-    origin = origin_of(fun)
 
     def named(*args: P.args, **kwargs: P.kwargs) -> R:
         with named_scope(scope.name):
             if current_frame() is None:
                 return fun(*args, **kwargs)
             leaves, tree = flatten((args, kwargs))
-            places = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
-            out_tree: PyTreeDef | None = None
-
-            def body(arrays: list[Array]) -> list[Array]:
-                nonlocal out_tree
-                inner: list[PyTree] = list(leaves)
-                for i, x in zip(places, arrays, strict=True):
-                    inner[i] = x
-                inner_args, inner_kwargs = tree.unflatten(inner)
-                results, out_tree = flatten_output("named_call", title, fun(*inner_args, **inner_kwargs))
-                return results
-
-            staged = stage(body, [leaves[i].type for i in places], title, "named_call", origin)
-            results = Call(staged.program)(*staged.captured, *[leaves[i] for i in places])
-            assert out_tree is not None
-            result: R = out_tree.unflatten(results)
+            varied = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
+            arrays = [leaves[i] for i in varied]
+            function = PartlyFixed("named_call", fun, tree, leaves, varied, title)
+            staged = trace(function, [x.type for x in arrays])
+            result: R = staged.out_tree.unflatten(Call(staged.program)(*staged.captured, *arrays))
             return result
 
     named.__name__ = title

@@ -1,7 +1,4 @@
-"""What users choose for a jitted function: which arguments are static or donated, and where it runs.
-
-Never: stage or compile.
-"""
+"""What users choose for a jitted function: which arguments are static or donated, and where it runs."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -16,10 +13,7 @@ from effx.lower.backends import local_devices
 from effx.lower.sharding import Device, device_of
 from effx.transforms.arguments import name_of, signature_of
 
-__all__ = ["Options", "Static", "Statics", "counted", "exactly", "numbers_of", "options_for"]
-
-# static arguments, each with its number or name
-Statics = tuple[tuple[int | str, object], ...]
+__all__ = ["Options", "Static", "counted", "exactly", "numbers_of", "options_for"]
 
 
 @final

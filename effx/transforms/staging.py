@@ -1,51 +1,35 @@
-"""`make_jaxpr` (also `stage`) and `eval_shape`: programs and shapes of users' functions.
+"""`make_jaxpr` (also `stage`) and `eval_shape`: programs and shapes of users' functions."""
 
-Never: run what was staged.
-"""
-
-from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterable
+from functools import partial, wraps
 from typing import Any, ParamSpec
 
 import attrs
 
-from effx.array import Array
-from effx.handlers.stage import stage as stage_flat
-from effx.ir.program import Program
-from effx.transforms.arguments import abstract, argument_numbers, flatten_output, name_of, origin_of
+from effx.transforms.arguments import FlatFunction, abstract, adapted, argument_numbers, merged
 from effx.transforms.stages import shape_of
-from effx.tree.registry import PyTree, PyTreeDef, flatten
+from effx.transforms.tracing import Trace, trace
+from effx.tree.registry import PyTree, flatten
 
 __all__ = ["eval_shape", "make_jaxpr", "stage"]
 
 P = ParamSpec("P")
 
 
-def _stage(
+def _trace(
     what: str,
     fun: Callable[..., Any],
     args: tuple[PyTree, ...],
     kwargs: dict[str, PyTree],
     static: tuple[int, ...],
-) -> tuple[Program, PyTreeDef]:
-    dynamic = [a for i, a in enumerate(args) if i not in static]
-    leaves, tree = flatten((dynamic, kwargs))
-    types = [abstract(what, x) for x in leaves]
-    out_tree: PyTreeDef | None = None
-    name = name_of(fun)
+) -> Trace:
+    leaves, tree = flatten(([a for i, a in enumerate(args) if i not in static], kwargs))
+    called = adapted(fun, partial(merged, [(i, args[i]) for i in static])) if static else fun
+    return trace(FlatFunction(what, called, tree), [abstract(what, x) for x in leaves])
 
-    def body(arrays: list[Array]) -> Sequence[Array]:
-        nonlocal out_tree
-        inner, inner_kwargs = tree.unflatten(arrays)
-        all_args: list[PyTree] = list(inner)
-        for i in static:
-            all_args.insert(i, args[i])
-        results, out_tree = flatten_output(what, name, fun(*all_args, **inner_kwargs))
-        return results
 
-    staged = stage_flat(body, types, name, what, origin_of(fun))
-    assert out_tree is not None
-    return attrs.evolve(staged.program, constants=staged.captured, derived={}), out_tree
+def _shapes(found: Trace) -> PyTree:
+    return found.out_tree.unflatten([shape_of(t) for t in found.out_types])
 
 
 def make_jaxpr(
@@ -75,10 +59,9 @@ def make_jaxpr(
     @wraps(fun)
     def staged(*args: P.args, **kwargs: P.kwargs) -> Any:
         places = argument_numbers("make_jaxpr", static_argnums, len(args))
-        program, out_tree = _stage("make_jaxpr", fun, args, kwargs, tuple(sorted(places)))
-        if not return_shape:
-            return program
-        return program, out_tree.unflatten([shape_of(t) for t in program.out_types])
+        found = _trace("make_jaxpr", fun, args, kwargs, tuple(sorted(places)))
+        program = attrs.evolve(found.program, constants=found.captured, derived={})
+        return (program, _shapes(found)) if return_shape else program
 
     return staged
 
@@ -103,5 +86,4 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
     >>> effx.eval_shape(enp.dot, effx.ShapeDtypeStruct((2000, 3000), "float32"), effx.ShapeDtypeStruct((3000, 5), "float32"))
     ShapeDtypeStruct(shape=(2000, 5), dtype=float32)
     """
-    program, out_tree = _stage("eval_shape", fun, args, kwargs, ())
-    return out_tree.unflatten([shape_of(t) for t in program.out_types])
+    return _shapes(_trace("eval_shape", fun, args, kwargs, ()))

@@ -12,8 +12,9 @@ from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion.staging import aligned
 from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Cond
-from effx.lax.control.closures import Closed, arrays_of, check_callable, closed, decided, types_of
+from effx.lax.control.closures import arrays_of, check_callable, closed, decided, types_of
 from effx.lax.elementwise.choose import clamp
+from effx.transforms.tracing import Trace
 from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree
@@ -182,29 +183,27 @@ def _choose(
     arrays, tree = arrays_of(what, "operands", operands)
     types = types_of(arrays)
 
-    def part(function: Callable[..., PyTree], used: tuple[int, ...]) -> Closed:
-        if len(used) == len(operands):
-            return closed(what, function, tree, types)
-        return closed(what, function, tree, types, used)
+    def part(function: Callable[..., PyTree], used: tuple[int, ...]) -> Trace:
+        return closed(what, function, tree, types, None if len(used) == len(operands) else used)
 
     parts = [part(function, used) for function, used in zip(functions, uses, strict=True)]
     first = len(parts) - 1 if what == "cond" else 0  # users write true_fun first
     for name, found in zip(names, parts, strict=True):
         _compare(what, names[first], parts[first], name, found)
-    programs, constants = aligned([p.staged for p in parts])
-    return parts[0].tree.unflatten(Cond(tuple(programs))(index, *constants, *arrays))
+    programs, constants = aligned(parts)
+    return parts[0].out_tree.unflatten(Cond(tuple(programs))(index, *constants, *arrays))
 
 
-def _compare(what: str, first: str, a: Closed, second: str, b: Closed) -> None:
+def _compare(what: str, first: str, a: Trace, second: str, b: Trace) -> None:
     """Refuses branches whose results differ in structure or types."""
-    if a.tree != b.tree:
+    if a.out_tree != b.out_tree:
         raise TreeError(
-            f"{what}: the branches must return the same structure: {first} returns {a.tree}, "
-            f"{second} returns {b.tree}"
+            f"{what}: the branches must return the same structure: {first} returns {a.out_tree}, "
+            f"{second} returns {b.out_tree}"
         )
     for place, (t, u) in enumerate(zip(a.out_types, b.out_types, strict=True)):
         if not t.matches(u):
-            path = keystr(flatten_with_path(a.tree.unflatten(a.out_types))[0][place][0])
+            path = keystr(flatten_with_path(a.out_tree.unflatten(a.out_types))[0][place][0])
             kind = DTypeError if t.shape == u.shape else ShapeError
             raise kind(
                 f"{what}: the branches must return the same types: result{path} of {first} is {t!r}, "

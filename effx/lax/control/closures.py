@@ -1,28 +1,21 @@
-"""Users' functions as programs: staged once for each type of arguments, with explicit closed-over values."""
+"""What loops, branches and solvers ask of users' functions and carries: programs, and checks of what they return."""
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import TypeAlias, final
-
-import attrs
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from effx import dtypes
 from effx.array import Array, Box, Scalar
 from effx.array.promotion import as_operand, convert
-from effx.caching import WeakStore
-from effx.effects import Frame, axes_in_scope, is_in_scope
+from effx.array.values import Numeric
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
-from effx.handlers.stage import stage
-from effx.ir.program import Program, Staged
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Numeric
-from effx.transforms.arguments import as_results, name_of, origin_of
-from effx.transforms.jit import trace_settings
-from effx.tree import flatten_with_path
+from effx.transforms.tracing import Trace, Types, traced
+from effx.tree import flatten_with_path, treedef_tuple
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = [
-    "Closed",
     "Loose",
     "arrays_of",
     "carry_types",
@@ -33,59 +26,20 @@ __all__ = [
     "types_of",
 ]
 
-Types = tuple[ArrayType, ...]
 Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
 """What may be given for the arrays that a function names: numbers, NumPy data, scalars, containers of such."""
 
-Function = Callable[..., PyTree]
-
-
-@final
-@attrs.frozen(eq=False)
-class Closed:
-    """A user's function as a program.
-
-    Attributes:
-        staged: the program, and the closed-over values, which are its first inputs.
-        tree: the structure of the function's result.
-        foreign: the frames of handlers to which captured values belong.
-    """
-
-    staged: Staged
-    tree: PyTreeDef
-    foreign: tuple[Frame, ...]
-
-    @property
-    def program(self) -> Program:
-        """The program, which takes the constants first."""
-        return self.staged.program
-
-    @property
-    def constants(self) -> tuple[Array, ...]:
-        """The closed-over values."""
-        return self.staged.captured
-
-    @property
-    def out_types(self) -> Types:
-        """The types of the results."""
-        return self.staged.program.out_types
-
-
-# Weak in the functions, so that a program lives as long as its function. Nothing in a Closed refers to the
-# function.
-_known: WeakStore[Function, dict[Hashable, Closed]] = WeakStore()
+NO_NAMES = flatten({})[1]
 
 
 def closed(
     what: str,
-    function: Function,
+    function: Callable[..., PyTree],
     tree: PyTreeDef,
     types: Types,
     used: tuple[int, ...] | None = None,
-) -> Closed:
+) -> Trace:
     """Stages a user's function, the first time for these arguments and settings.
-
-    Like jit's, the cache goes by the identity of the function: globals are read when the function is staged.
 
     Args:
         what: the operation, for errors.
@@ -94,25 +48,10 @@ def closed(
         types: their leaves' types.
         used: which of the arguments the function gets; None for all.
     """
-    store = _known.get(function, dict)
-    key = (used, tree, types, trace_settings(), axes_in_scope())
-    found = store.get(key)
-    if found is not None and all([f.live and is_in_scope(f) for f in found.foreign]):
-        return found
-    name = name_of(function)
-    out_tree: PyTreeDef | None = None
-
-    def body(arrays: list[Array]) -> Sequence[Array]:
-        nonlocal out_tree
-        given = tree.unflatten(arrays)
-        leaves, out_tree = flatten(function(*(given if used is None else [given[i] for i in used])))
-        return as_results(what, name, leaves)
-
-    staged = stage(body, types, name, what, origin_of(function))
-    assert out_tree is not None
-    foreign = tuple({x.frame: None for x in staged.captured if x.frame is not None})
-    found = store[key] = Closed(staged, out_tree, foreign)
-    return found
+    in_tree = treedef_tuple((tree, NO_NAMES))
+    if used is None:
+        return traced(what, function, in_tree, types)
+    return traced(what, function, in_tree, types, used, lambda given: ([given[0][i] for i in used], {}))
 
 
 def check_callable(what: str, name: str, function: object) -> None:

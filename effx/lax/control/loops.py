@@ -20,7 +20,6 @@ from effx.ir.program import Program
 from effx.ir.types import array_type
 from effx.lax.control.closures import (
     Loose,
-    Types,
     arrays_of,
     carry_types,
     check_callable,
@@ -32,6 +31,7 @@ from effx.lax.control.closures import (
 )
 from effx.lax.control.scans import at_least_one, unrolled
 from effx.transforms.arguments import name_of
+from effx.transforms.tracing import Types
 from effx.tree import treedef_is_leaf, treedef_tuple
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -112,13 +112,13 @@ def while_loop(
 
     def staged(types: Types) -> tuple[PyTreeDef, Types]:
         found = closed("while_loop", body_fun, inputs, types)
-        return found.tree, found.out_types
+        return found.out_tree, found.out_types
 
     types = carry_types("while_loop", name, init_val, types_of(carry), staged)
     body = closed("while_loop", body_fun, inputs, types)
     test = closed("while_loop", cond_fun, inputs, types)
-    _check_test(name_of(cond_fun), test.tree, test.out_types)
-    (condition, turn), constants = aligned([test.staged, body.staged])
+    _check_test(name_of(cond_fun), test.out_tree, test.out_types)
+    (condition, turn), constants = aligned([test, body])
     results = looped(condition, turn, constants, converted(carry, types), bound)
     result: C = tree.unflatten(results)
     return result
@@ -310,11 +310,11 @@ def fori_loop(
 
     def staged(types: Types) -> tuple[PyTreeDef, Types]:
         found = closed("fori_loop", body_fun, inputs, (i_type, *types))
-        return found.tree, found.out_types
+        return found.out_tree, found.out_types
 
     types = carry_types("fori_loop", name, init_val, types_of(carry), staged)
     body = closed("fori_loop", body_fun, inputs, (i_type, *types))
-    constants, values = list(body.constants), converted(carry, types)
+    constants, values = list(body.captured), converted(carry, types)
     if steps is not None:
         length = len(steps)
         turns = unrolled("fori_loop", 1 if unroll is None else unroll, length)

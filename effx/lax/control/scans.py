@@ -16,7 +16,6 @@ from effx.ir.ops.control import Scan
 from effx.ir.values.parameters import DT, Dims, N
 from effx.lax.control.closures import (
     Loose,
-    Types,
     arrays_of,
     carry_types,
     check_callable,
@@ -27,6 +26,7 @@ from effx.lax.control.closures import (
 )
 from effx.lax.slicing import index_in_dim, slice_in_dim
 from effx.transforms.arguments import name_of
+from effx.transforms.tracing import Types
 from effx.transforms.vmap import vmap
 from effx.tree import flatten_with_path, treedef_children, treedef_is_leaf, treedef_tuple
 from effx.tree.prefixes import keystr
@@ -133,13 +133,13 @@ def scan(
 
     def staged(types: Types) -> tuple[PyTreeDef, Types]:
         found = closed("scan", f, inputs, (*types, *rows))
-        return _pair(name, found.tree)[0], found.out_types[:n]
+        return _pair(name, found.out_tree)[0], found.out_types[:n]
 
     types = carry_types("scan", name, init, types_of(carry), staged)
     body = closed("scan", f, inputs, (*types, *rows))
-    op = Scan(body.program, steps, len(body.constants), n, bool(reverse), turns)
-    results = op(*body.constants, *converted(carry, types), *slices)
-    last, ys = body.tree.unflatten(results)
+    op = Scan(body.program, steps, len(body.captured), n, bool(reverse), turns)
+    results = op(*body.captured, *converted(carry, types), *slices)
+    last, ys = body.out_tree.unflatten(results)
     return last, ys
 
 
@@ -305,7 +305,9 @@ def _mapped(
     # Not found again by the function: what it reads may have changed since.
     step = partial(vmap(f) if batch_size else f)
     body = closed("map", step, inputs, _rows(slices))
-    result: Y = body.tree.unflatten(Scan(body.program, steps, len(body.constants))(*body.constants, *slices))
+    result: Y = body.out_tree.unflatten(
+        Scan(body.program, steps, len(body.captured))(*body.captured, *slices)
+    )
     return result
 
 

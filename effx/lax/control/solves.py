@@ -13,9 +13,10 @@ from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program, Staged
-from effx.lax.control.closures import Closed, Types, arrays_of, check_callable, closed, converted, types_of
+from effx.lax.control.closures import arrays_of, check_callable, closed, converted, types_of
 from effx.transforms.arguments import name_of
 from effx.transforms.autodiff import linear_transpose
+from effx.transforms.tracing import Trace, Types
 from effx.tree import flatten_with_path, treedef_children, treedef_is_leaf, treedef_tuple
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef
@@ -72,10 +73,10 @@ def custom_linear_solve(
     types = _inexact(what, "b", b, arrays)
     inputs = treedef_tuple((tree,))
     linear = closed(what, matvec, inputs, types)
-    _fits(what, name_of(matvec), "b", tree, types, linear.tree, linear.out_types)
+    _fits(what, name_of(matvec), "b", tree, types, linear.out_tree, linear.out_types)
     solver = closed(what, partial(solve, matvec), inputs, types)
     _solution(what, name_of(solve), "b", tree, types, solver, has_aux)
-    parts = [linear.staged, solver.staged]
+    parts = [linear, solver]
     if transpose_solve is not None:
 
         def transposed(y: X) -> X:
@@ -84,7 +85,7 @@ def custom_linear_solve(
 
         back = closed(what, partial(transpose_solve, matvec if symmetric else transposed), inputs, types)
         _solution(what, name_of(transpose_solve), "b", tree, types, back, has_aux)
-        parts.append(back.staged)
+        parts.append(back)
     programs, constants = aligned(parts)
     if transpose_solve is None and symmetric:
         programs.append(programs[1])
@@ -95,7 +96,7 @@ def custom_linear_solve(
         programs[2] if len(programs) > 2 else None,
         len(constants),
     )
-    return solver.tree.unflatten(op(*constants, *converted(arrays, types)))
+    return solver.out_tree.unflatten(op(*constants, *converted(arrays, types)))
 
 
 def custom_root(
@@ -142,10 +143,10 @@ def custom_root(
     types = _inexact(what, "initial_guess", initial_guess, arrays)
     inputs = treedef_tuple((tree,))
     found = closed(what, f, inputs, types)
-    _fits(what, name_of(f), "initial_guess", tree, types, found.tree, found.out_types)
+    _fits(what, name_of(f), "initial_guess", tree, types, found.out_tree, found.out_types)
     solver = closed(what, partial(solve, f), inputs, types)
     _solution(what, name_of(solve), "initial_guess", tree, types, solver, has_aux)
-    (residual, solving), constants = aligned([found.staged, solver.staged])
+    (residual, solving), constants = aligned([found, solver])
     k = len(constants)
     matvec, tangent, back = _tangents(residual, k, tree, types, tangent_solve)
     parts = [Staged(residual, ()), Staged(solving, ()), Staged(matvec, ()), tangent]
@@ -153,7 +154,7 @@ def custom_root(
     programs, more = aligned([*parts, *([] if back is None else [back])])
     transposed = programs[4] if len(programs) > 4 else None
     op = Root(programs[0], programs[1], programs[2], programs[3], transposed, len(more) + k)
-    return solver.tree.unflatten(op(*more, *constants, *converted(arrays, types)))
+    return solver.out_tree.unflatten(op(*more, *constants, *converted(arrays, types)))
 
 
 def _tangents(
@@ -217,10 +218,10 @@ def _inexact(what: str, name: str, value: PyTree, arrays: Sequence[Array]) -> Ty
 
 
 def _solution(
-    what: str, name: str, like: str, tree: PyTreeDef, types: Types, solver: Closed, has_aux: bool
+    what: str, name: str, like: str, tree: PyTreeDef, types: Types, solver: Trace, has_aux: bool
 ) -> None:
     """Checks a solver's result."""
-    out_tree = solver.tree
+    out_tree = solver.out_tree
     if has_aux:
         children = [] if treedef_is_leaf(out_tree) else treedef_children(out_tree)
         if len(children) != 2:

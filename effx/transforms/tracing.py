@@ -1,0 +1,110 @@
+"""From a user's function of pytrees to a program, staged once for each kind of arguments.
+
+The key of a trace is the function itself, weakly; the structure and the types of its arguments; which of them
+are static, with their values; the flags and handlers around that change what tracing gives; and the axes in
+scope. Nothing in a trace refers to the function, so dropping the function frees its programs at once.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeAlias, final
+
+import attrs
+
+from effx import flags
+from effx.caching import WeakStore
+from effx.effects import Frame, axes_in_scope, current_frame, is_in_scope
+from effx.handlers.recursion.payloads import performs_once
+from effx.handlers.stage import stage
+from effx.ir.program import Staged
+from effx.ir.types import ArrayType
+from effx.transforms.arguments import Arguments, FlatFunction, adapted, origin_of
+from effx.tree.registry import PyTree, PyTreeDef
+
+__all__ = ["Trace", "Traces", "trace", "traced", "traces_of"]
+
+Types = tuple[ArrayType, ...]
+
+
+@final
+@attrs.frozen(eq=False)
+class Trace(Staged):
+    """A function's program for one kind of arguments, with the values that it closes over.
+
+    Attributes:
+        out_tree: the structure of the function's result.
+        foreign: the frames of handlers to which captured values belong.
+        derived: what transformations make of the trace; lives as long as it does.
+    """
+
+    out_tree: PyTreeDef
+    foreign: tuple[Frame, ...]
+    derived: dict[object, object] = attrs.field(factory=dict)
+
+    @property
+    def out_types(self) -> Types:
+        """The types of the results."""
+        return self.program.out_types
+
+    def holds(self) -> bool:
+        """Says whether the captured values still have their meaning: no handler of theirs has ended."""
+        return all([f.live and is_in_scope(f) for f in self.foreign])
+
+
+Traces: TypeAlias = dict[Hashable, Trace]
+
+_traces: WeakStore[Callable[..., PyTree], Traces] = WeakStore()
+
+
+def traces_of(fun: Callable[..., PyTree]) -> Traces:
+    """Returns the traces of a function, which live as long as it does."""
+    return _traces.get(fun, dict)
+
+
+def trace_settings() -> tuple[object, ...]:
+    """Returns the flags, and what of the handlers around, that change what tracing gives."""
+    return (
+        performs_once(current_frame()),
+        flags.enable_x64.value,
+        flags.default_matmul_precision.value,
+        flags.threefry_partitionable.value,
+        flags.numpy_rank_promotion.value,
+        flags.numpy_dtype_promotion.value,
+        flags.enable_checks.value,
+    )
+
+
+def trace(function: FlatFunction, types: Sequence[ArrayType]) -> Trace:
+    """Stages a function for arrays of these types, whatever has been staged before."""
+    staged = stage(function, types, function.name, function.what, origin_of(function.fun))
+    foreign = tuple({x.frame: None for x in staged.captured if x.frame is not None})
+    return Trace(staged.program, staged.captured, function.out_tree, foreign)
+
+
+def traced(
+    what: str,
+    fun: Callable[..., PyTree],
+    in_tree: PyTreeDef,
+    types: Types,
+    form: Hashable = None,
+    arguments: Callable[[Arguments], Arguments] | None = None,
+    traces: Traces | None = None,
+) -> Trace:
+    """Stages a function, the first time for these arguments and settings.
+
+    The cache goes by the identity of the function: what it reads is read when it is staged.
+
+    Args:
+        what: the transformation, for errors.
+        fun: the user's function.
+        in_tree: the structure of `(args, kwargs)`. types: those of their leaves.
+        arguments: makes of these arguments those that the function is called with; None to leave them.
+            form: tells apart what `arguments` does.
+        traces: where to look; by default with the function.
+    """
+    known = traces_of(fun) if traces is None else traces
+    key = (in_tree, types, form, trace_settings(), axes_in_scope())
+    found = known.get(key)
+    if found is None or not found.holds():
+        called = fun if arguments is None else adapted(fun, arguments)
+        found = known[key] = trace(FlatFunction(what, called, in_tree), types)
+    return found
