@@ -102,11 +102,7 @@ def _outputs(call: Invocation, name: str, size: int, result: PyTree) -> tuple[li
         )
     out, marks = result
     ys, tree = flatten_output("custom_vmap", name, out)
-    if call.out_tree is not None and tree != call.out_tree:
-        raise TreeError(
-            f"custom_vmap: {name} gives a result of structure {tree}, but {call.name} gives {call.out_tree}"
-        )
-    call.out_tree = tree
+    call.match(name, "a result", tree)
     flags = [marks] * len(ys) if isinstance(marks, bool) else flatten(marks)[0]
     if not isinstance(marks, bool) and (
         flatten(marks)[1] != tree or not all([isinstance(b, bool) for b in flags])

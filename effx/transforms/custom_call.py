@@ -4,8 +4,6 @@ A rule is wanted only where a handler at work has a use for it. Without one, the
 handler with a use for it that owns an argument applies it at once, on values as concrete as they are, so
 that rules may look at them. For all others the function is staged and performed as an operation that
 carries the rules along.
-
-Never: know what a rule says.
 """
 
 import inspect
@@ -21,10 +19,10 @@ from effx.effects import Frame, current_frame, resumed
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.renewal import renewed
-from effx.handlers.stage import stage
 from effx.ir.ops.custom import CustomCall, CustomRules
 from effx.ir.types import ArrayType
-from effx.transforms.arguments import flatten_output, name_of, origin_of, signature_of
+from effx.transforms.arguments import FlatFunction, flatten_output, name_of, signature_of
+from effx.transforms.tracing import trace
 from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, SequenceKey, flatten
@@ -94,36 +92,34 @@ def kind_of(x: object) -> str:
 
 
 @final
-class Invocation:
-    """One call: how flat lists of arrays correspond to the user's arguments and results.
+class Invocation(FlatFunction):
+    """One call: a function of the boxes' and the primals' arrays, and what rules see of arguments and result.
 
     Attributes:
-        what: the transformation, for errors.
-        fun: the function.
-        name: its name.
         args: all arguments.
         nondiff: positions of the arguments that rules do not differentiate by.
         primals: the leaves of the other arguments.
         in_tree: their structure, a tuple's.
         boxes: the boxes among the leaves of the nondiff arguments: constants of the operation.
         captured: what the function closes over, once it has been staged: the operation's first constants.
-        out_tree, out_types: of the result, once something has been run; types only once the function has.
+        out_tree: set once the function or a rule has run.
+        out_types: the types of the result, once the function has been staged.
     """
 
     def __init__(
         self, what: str, fun: Callable[..., object], args: tuple[PyTree, ...], nondiff: tuple[int, ...]
     ) -> None:
-        self.what, self.fun, self.name = what, fun, name_of(fun)
         self.args = args
         count = len(args)
         for n in nondiff:
             if not -count <= n < count:
                 raise TransformError(
-                    f"{what}: nondiff_argnums names argument {n}, but {self.name} got {count} positional arguments"
+                    f"{what}: nondiff_argnums names argument {n}, but {name_of(fun)} got {count} positional arguments"
                 )
         self.nondiff = tuple(sorted({n % count for n in nondiff}))
         self.places = tuple([i for i in range(count) if i not in self.nondiff])
-        leaves, self.in_tree = flatten(tuple([args[i] for i in self.places]))
+        leaves, in_tree = flatten(tuple([args[i] for i in self.places]))
+        super().__init__(what, fun, in_tree)
         self.primals = [self._operand(leaf, i) for i, leaf in enumerate(leaves)]
         # Only boxes: a rule may look at anything else, a function, a number, a concrete array.
         self._fixed = tuple([args[i] for i in self.nondiff])
@@ -132,8 +128,7 @@ class Invocation:
         self._boxed = [i for i, x in enumerate(fixed) if type(x) is Box]
         self.boxes: list[Array] = [fixed[i] for i in self._boxed]
         self.captured: tuple[Array, ...] = ()
-        self.out_tree: PyTreeDef | None = None
-        self.out_types: list[ArrayType] | None = None
+        self.out_types: Sequence[ArrayType] | None = None
 
     def _operand(self, leaf: PyTree, place: int) -> Array:
         if isinstance(leaf, Array):
@@ -197,13 +192,23 @@ class Invocation:
             args[i] = value
         return args
 
-    def run(self, arrays: list[Array]) -> list[Array]:
-        """Runs the function on the boxes' and the primals' arrays."""
+    def call(self, arrays: list[Array]) -> PyTree:
+        """Calls the function on the boxes' and the primals' arrays."""
         n = len(self._boxed)
-        result = self.fun(*self.arguments(arrays[:n], arrays[n:]))
-        outputs, self.out_tree = flatten_output(self.what, self.name, result)
-        self.out_types = [y.type for y in outputs]
-        return outputs
+        return self.fun(*self.arguments(arrays[:n], arrays[n:]))
+
+    def match(self, rule: str, part: str, tree: PyTreeDef) -> None:
+        """Compares the structure of what a rule gives with that of the function's result, if it is known.
+
+        Raises:
+            TreeError: they differ.
+        """
+        known = getattr(self, "out_tree", tree)
+        if tree != known:
+            raise TreeError(
+                f"{self.what}: {rule} gives {part} of structure {tree}, but {self.name} gives {known}"
+            )
+        self.out_tree = tree
 
     def outputs(self, rule: str, result: PyTree, part: str) -> list[Array]:
         """Flattens what a rule gives as the function's result.
@@ -212,12 +217,7 @@ class Invocation:
             TreeError, ShapeError, DTypeError: the function's own result is another.
         """
         ys, tree = flatten_output(self.what, rule, result)
-        if self.out_tree is None:
-            self.out_tree = tree
-        elif tree != self.out_tree:
-            raise TreeError(
-                f"{self.what}: {rule} gives {part} of structure {tree}, but {self.name} gives {self.out_tree}"
-            )
+        self.match(rule, part, tree)
         if self.out_types is None:
             return ys
         for i, (y, t) in enumerate(zip(ys, self.out_types, strict=True)):
@@ -231,14 +231,8 @@ class Invocation:
 
     def result_place(self, leaf: int) -> str:
         """Returns `[0]['w']` for a leaf of the result; "" for a result that is one array."""
-        assert self.out_tree is not None
         tree = self.out_tree.unflatten(list(range(self.out_tree.num_leaves)))
         return keystr(flatten_with_path(tree)[0][leaf][0])
-
-    def result(self, outputs: Sequence[Array]) -> PyTree:
-        """Rebuilds the result."""
-        assert self.out_tree is not None
-        return self.out_tree.unflatten(outputs)
 
 
 @attrs.frozen
@@ -281,12 +275,10 @@ def perform_custom(call: Invocation, rules: CustomRules) -> PyTree:
         with resumed(owner.frame.outer):
             outputs = handler.apply_custom(owner.frame, rules, call.boxes, call.primals)
         if outputs is not None:
-            return call.result(outputs)
-    types = [x.type for x in (*call.boxes, *call.primals)]
-    staged = stage(call.run, types, call.name, call.what, origin_of(call.fun))
-    call.captured = staged.captured
+            return call.out_tree.unflatten(outputs)
+    staged = trace(call, [x.type for x in (*call.boxes, *call.primals)])
+    call.captured, call.out_types = staged.captured, staged.out_types
     constants = (*staged.captured, *call.boxes)
-    op = CustomCall(staged.program, rules, len(constants))
-    outputs = op(*constants, *call.primals)
+    outputs = CustomCall(staged.program, rules, len(constants))(*constants, *call.primals)
     call.release()
-    return call.result(outputs)
+    return call.out_tree.unflatten(outputs)

@@ -1,7 +1,4 @@
-"""Rules of users as rules on lists of arrays: what they get, and checks of what they give.
-
-Never: decide when a rule is used.
-"""
+"""Rules of users as rules on lists of arrays: what they get, and checks of what they give."""
 
 from collections.abc import Callable, Sequence
 from typing import final
@@ -194,7 +191,6 @@ class ReverseRule:
                 known = list(leaves)
                 for i, x in zip(places, residuals[: len(places)], strict=True):
                     known[i] = x
-                assert call.out_tree is not None
                 ct = call.out_tree.unflatten(
                     [zero_for(t, self.symbolic) if g is None else g for g, t in zip(cts, types, strict=True)]
                 )

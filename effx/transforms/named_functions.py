@@ -1,9 +1,6 @@
-"""`named_function`: functions that handlers may have rules for.
+"""`named_function`: functions that handlers may have rules for."""
 
-Never: know a handler.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Generic, ParamSpec, TypeVar, final
 
@@ -60,8 +57,7 @@ class named_function(NamedFunction, Generic[P, R]):
         what = "named_function"
         call = Invocation(what, self.fun, positional(what, self.fun, args, kwargs), ())
 
-        def result() -> tuple[PyTreeDef, list[ArrayType]]:
-            assert call.out_tree is not None
+        def result() -> tuple[PyTreeDef, Sequence[ArrayType]]:
             assert call.out_types is not None
             return call.out_tree, call.out_types
 
