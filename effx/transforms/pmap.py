@@ -1,7 +1,6 @@
 """`pmap`: runs a function on all replicas at once, each on its own device."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from operator import index
 from typing import Any, ParamSpec, TypeVar, cast, final
 
 import attrs
@@ -9,23 +8,20 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
-from effx.errors import DeviceCountError, ShapeError, TransformError, TreeError, check_function
+from effx.errors import DeviceCountError, ShapeError, TransformError, check_function
 from effx.handlers.parallel import replicas_around, stage_replica
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.passes.varying import varying, with_plain_sums
 from effx.ir.program import Program
-from effx.ir.types import ArrayType
 from effx.lower.backends import local_devices
 from effx.lower.parallel import check_count
 from effx.lower.sharding import Device, device_name
-from effx.transforms.arguments import argument_place, as_results, name_of, origin_of, signature_of
+from effx.transforms.arguments import Arguments, FlatFunction, adapted, name_of, origin_of, signature_of
 from effx.transforms.jit import Function, Jitted
+from effx.transforms.mapped_axes import AxisTree, MappedAxes, mapped_axes
 from effx.transforms.options import Options, numbers_of
-from effx.transforms.vmap import AxisTree
-from effx.tree import unflatten
-from effx.tree.prefixes import broadcast_prefix
-from effx.tree.registry import PyTree, PyTreeDef, flatten
+from effx.tree.registry import flatten
 
 __all__ = ["pmap"]
 
@@ -58,12 +54,12 @@ def pmap(
         in_axes: for each positional argument the mapped axis, None for a replicated argument; an int for all,
             or a pytree prefix of the arguments. Negative axes count from the end. Keyword arguments are
             mapped over axis 0.
-        out_axes: likewise for the results, where the members' axis shall stand. None asks for a result that
-            does not depend on the member.
+        out_axes: likewise for the results, the index of the replicas' axis. None asks for a result that is the same on
+            all replicas.
         static_broadcasted_argnums: arguments that are part of the program; hashable, and the same for all.
-        devices: where to run; the first of them, if there are more than members.
+        devices: where to run; the first of them, if there are more than replicas.
         backend: the platform to run on, if no devices are given.
-        axis_size: the number of members; needed only if no argument is mapped.
+        axis_size: the number of replicas; needed only if no argument is mapped.
         donate_argnums: arguments whose memory results may reuse; using them afterwards is an error.
         global_arg_shapes: not supported: it described arguments that several processes share.
 
@@ -72,7 +68,7 @@ def pmap(
         axis more than `fun`'s where mapped, and so have the results.
 
     Raises:
-        DeviceCountError: there are more members than devices; also a ValueError.
+        DeviceCountError: there are more replicas than devices; also a ValueError.
         TreeError: `in_axes` or `out_axes` is no prefix of the arguments or results.
         ShapeError: an axis is out of range, sizes differ, or a mapped result has out axis None.
         TransformError: nothing is mapped and no size is given, or an option that is not supported.
@@ -88,12 +84,7 @@ def pmap(
             "pmap: global_arg_shapes is not supported: it described values that are partitioned over several "
             "processes; leave it out"
         )
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    if not (in_axes is None or isinstance(in_axes, int | tuple)):
-        raise TransformError(
-            f"pmap: in_axes must be an int, None, or a tuple with an entry for each argument, got {in_axes!r}"
-        )
+    mapping = mapped_axes("pmap", name_of(fun), in_axes, out_axes, axis_size)
     chosen = None if devices is None else tuple(devices)
     if chosen is not None:
         _check_devices(chosen, backend)
@@ -103,20 +94,20 @@ def pmap(
         raise TransformError(
             f"pmap: arguments cannot be both static and donated: {sorted(set(static) & set(donated))}"
         )
-    mapping = Mapping(
+    if static and isinstance(mapping.in_axes, tuple):
+        # A static argument has no leaves, so no axes either.
+        given = tuple([None if i in static else a for i, a in enumerate(mapping.in_axes)])
+        mapping = attrs.evolve(mapping, in_axes=given)
+    parallel = Parallel(
         fun,
         UNNAMED if axis_name is None else axis_name,
-        in_axes,
-        out_axes,
+        mapping,
         frozenset(static),
         None if chosen is None else tuple([d.id for d in chosen]),
         backend if chosen is None else chosen[0].platform,
-        axis_size,
-        name_of(fun),
-        origin_of(fun),
     )
     options = Options(static, (), donated, (), False, False, None)
-    return Function(cast("Callable[P, R]", mapping.function()), options, "pmap").public()
+    return Function(cast("Callable[P, R]", parallel.function()), options, "pmap").public()
 
 
 def _check_devices(devices: tuple[Device, ...], backend: str | None) -> None:
@@ -148,35 +139,25 @@ def _numbers(what: str, given: "int | Iterable[int]", fun: Callable[..., object]
     return tuple(sorted({n % count for n in numbers}))
 
 
-def _is_axis(x: object) -> bool:
-    return x is None
-
-
 @final
 @attrs.frozen(eq=False)
-class Mapping:
+class Parallel:
     """The parameters of one parallel map.
 
     Attributes:
-        fun: the function of a replica. axis_name: the name of the replicas' axis. in_axes, out_axes: the
-            index of that axis.
+        fun: the function of a replica. axis_name: the name of the replicas' axis.
+        mapping: the index of that axis in arguments and results, and its size if the user gave it.
         static: numbers of the arguments that are no arrays.
         devices: ids of the devices, None for the first ones.
         backend: their platform.
-        axis_size: the number of replicas, if the user gave it.
-        name, origin: of the function, for errors.
     """
 
     fun: Callable[..., Any]
     axis_name: Hashable
-    in_axes: AxisTree
-    out_axes: AxisTree
+    mapping: MappedAxes
     static: frozenset[int]
     devices: tuple[int, ...] | None
     backend: str | None
-    axis_size: int | None
-    name: str
-    origin: str
 
     def function(self) -> Callable[..., Any]:
         """Returns the function that `jit` stages: it performs the parallel map on whole arrays."""
@@ -184,36 +165,33 @@ class Mapping:
         def mapped(*args: Any, **kwargs: Any) -> Any:
             return self.run(args, kwargs)
 
-        mapped.__name__ = self.name
+        mapped.__name__ = self.mapping.name
         mapped.__wrapped__ = self.fun  # type: ignore[attr-defined]  # for signatures and origins
         return mapped
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Performs the parallel map."""
-        if isinstance(self.in_axes, tuple) and len(self.in_axes) != len(args):
-            raise TransformError(
-                f"pmap: in_axes has {len(self.in_axes)} entries, but {self.name} got {len(args)} positional arguments"
-            )
         held = {i: a for i, a in enumerate(args) if i in self.static}
-        # A static argument has no leaves, so no axes either.
+        # None stands for a static argument, which has no leaves.
         dynamic = tuple([None if i in held else a for i, a in enumerate(args)])
         leaves, tree = flatten((dynamic, kwargs))
-        axes = [*self.axes("in_axes", self._dynamic_axes(), dynamic), *[0] * len(flatten(kwargs)[0])]
-        arrays = [as_operand(x, "pmap") for x in leaves]
-        places = self.places(arrays, axes, (dynamic, kwargs))
-        size = self.size(arrays, places, (dynamic, kwargs))
-        operands = [
-            x if p is None else moveaxis(x, p, 0) if p else x for x, p in zip(arrays, places, strict=True)
-        ]
-        mapped_in = tuple([p is not None for p in places])
+        indices, arrays, axes, size = self.mapping.inputs(leaves, dynamic, kwargs)
+        self.check_devices(size)
+        mapped = {i: moveaxis(x, a, 0) if a else x for i, x, a in zip(indices, arrays, axes, strict=True)}
+        operands = [mapped[i] if i in mapped else as_operand(x, "pmap") for i, x in enumerate(leaves)]
         types = [
-            x.type.with_shape(x.type.shape[1:]) if m else x.type
-            for x, m in zip(operands, mapped_in, strict=True)
+            x.type.with_shape(x.type.shape[1:]) if i in mapped else x.type for i, x in enumerate(operands)
         ]
-        program, captured, out_tree = self.member(types, tree, held, size)
-        mapped_in = (*[False] * len(captured), *mapped_in)
-        program = with_plain_sums(program, mapped_in, self.axis_name)
-        wanted = self.axes("out_axes", self.out_axes, unflatten(out_tree, list(program.out_types)))
+
+        def every(given: Arguments) -> Arguments:
+            return [held.get(i, a) for i, a in enumerate(given[0])], given[1]
+
+        called = adapted(self.fun, every) if held else self.fun
+        replica = FlatFunction("pmap", called, tree, self.mapping.name)
+        staged = stage_replica(replica, types, size, self.axis_name, replica.name, origin_of(self.fun))
+        mapped_in = (*[False] * len(staged.captured), *[i in mapped for i in range(len(operands))])
+        program = with_plain_sums(staged.program, mapped_in, self.axis_name)
+        wanted = self.mapping.outputs(replica.out_tree.unflatten(program.out_types))
         self.check_shared(program, mapped_in, wanted)
         op = ParallelMap(
             program,
@@ -224,95 +202,25 @@ class Mapping:
             self.devices,
             self.backend,
         )
-        results = op(*captured, *operands)
-        return out_tree.unflatten([self.placed(x, w) for x, w in zip(results, wanted, strict=True)])
+        results = op(*staged.captured, *operands)
+        return replica.out_tree.unflatten(
+            [x if w is None else self.placed(x, w) for x, w in zip(results, wanted, strict=True)]
+        )
 
-    def _dynamic_axes(self) -> AxisTree:
-        if not isinstance(self.in_axes, tuple):
-            return self.in_axes
-        return tuple([None if i in self.static else a for i, a in enumerate(self.in_axes)])
-
-    def axes(self, what: str, prefix: AxisTree, full: PyTree) -> list[int | None]:
-        """Returns the axis of each leaf."""
-        try:
-            found = broadcast_prefix(prefix, full, is_leaf=_is_axis)
-        except TreeError as error:
-            raise TreeError(
-                f"pmap: {what} must be an int, None, or a pytree prefix of the "
-                f"{'arguments' if what == 'in_axes' else 'results'}: {error.message}"
-            ) from None
-        axes: list[int | None] = []
-        for axis in found:
-            try:
-                axes.append(None if axis is None else index(axis))
-            except TypeError:
-                raise TransformError(f"pmap: {what} must hold ints and None, got {axis!r}") from None
-        return axes
-
-    def places(self, arrays: Sequence[Array], axes: Sequence[int | None], tree: PyTree) -> list[int | None]:
-        """Returns the mapped axes counted from 0."""
-        places: list[int | None] = []
-        for i, (x, axis) in enumerate(zip(arrays, axes, strict=True)):
-            ndim = x.type.ndim
-            if axis is not None and not -ndim <= axis < ndim:
-                why = (
-                    f"{x.type!r} with {ndim} axes"
-                    if ndim
-                    else f"a scalar {x.type!r}; use in_axes=None for it"
-                )
-                raise ShapeError(
-                    f"pmap: in_axes asks for axis {axis} of {argument_place(tree, i)} of {self.name}, which is {why}"
-                )
-            places.append(None if axis is None else axis % ndim)
-        return places
-
-    def size(self, arrays: Sequence[Array], places: Sequence[int | None], tree: PyTree) -> int:
-        """Returns the number of replicas, for which there must be devices."""
-        mapped = [(i, x, p) for i, (x, p) in enumerate(zip(arrays, places, strict=True)) if p is not None]
-        if not mapped and self.axis_size is None:
-            raise TransformError(
-                f"pmap: no argument of {self.name} is mapped; give axis_size, or an axis in in_axes for at least one"
-            )
-        sizes = [x.type.shape[p] for _, x, p in mapped]
-        size = sizes[0] if self.axis_size is None else index(self.axis_size)
-        if any([n != size for n in sizes]):
-            parts = [
-                f"{argument_place(tree, i)} {x.type!r} axis {p} is {n}"
-                for (i, x, p), n in zip(mapped, sizes, strict=True)
-            ]
-            given = "" if self.axis_size is None else f", axis_size is {self.axis_size}"
-            raise ShapeError(
-                f"pmap: sizes of the mapped axes of {self.name} differ: {', '.join(parts)}{given}"
-            )
+    def check_devices(self, size: int) -> None:
+        """Checks that there are replicas, and devices for them."""
+        name = self.mapping.name
         if size < 1:
             raise ShapeError(
-                f"pmap: {self.name} is mapped over an axis of size {size}; it needs at least one replica"
+                f"pmap: {name} is mapped over an axis of size {size}; it needs at least one replica"
             )
         around = replicas_around()
         if self.devices is not None and around > 1:
             raise DeviceCountError(
-                f"pmap: {self.name} has devices of its own inside another parallel map; give devices to the outermost"
+                f"pmap: {name} has devices of its own inside another parallel map; give devices to the outermost"
             )
         there = len(local_devices(self.backend)) if self.devices is None else len(self.devices)
-        check_count(self.name, size * around, there)
-        return size
-
-    def member(
-        self, types: Sequence[ArrayType], tree: PyTreeDef, held: dict[int, Any], size: int
-    ) -> tuple[Program, tuple[Array, ...], PyTreeDef]:
-        """Stages the program of a replica."""
-        out_tree: PyTreeDef | None = None
-
-        def flat(arrays: list[Array]) -> Sequence[Array]:
-            nonlocal out_tree
-            args, kwargs = tree.unflatten(arrays)
-            full = [held.get(i, a) for i, a in enumerate(args)]
-            leaves, out_tree = flatten(self.fun(*full, **kwargs))
-            return as_results("pmap", self.name, leaves)
-
-        staged = stage_replica(flat, types, size, self.axis_name, self.name, self.origin)
-        assert out_tree is not None
-        return staged.program, staged.captured, out_tree
+        check_count(name, size * around, there)
 
     def check_shared(
         self, program: Program, mapped_in: tuple[bool, ...], wanted: Sequence[int | None]
@@ -324,16 +232,10 @@ class Mapping:
         for t, want, d in zip(program.out_types, wanted, differs, strict=True):
             if want is None and d:
                 raise ShapeError(
-                    f"pmap: out_axes is None for a result of {self.name} that differs between replicas: {t!r}"
+                    f"pmap: out_axes is None for a result of {self.mapping.name} that differs between replicas: {t!r}"
                 )
 
-    def placed(self, x: Array, want: int | None) -> Array:
+    def placed(self, x: Array, want: int) -> Array:
         """Returns a result with the replicas' axis at its index in `out_axes`."""
-        if want is None:
-            return x
-        ndim = x.type.ndim
-        if not -ndim <= want < ndim:
-            raise ShapeError(
-                f"pmap: out_axes asks for axis {want} of a result of {self.name} with {ndim} axes"
-            )
-        return moveaxis(x, 0, want % ndim) if want % ndim else x
+        axis = self.mapping.out_axis(want, x.type.ndim)
+        return moveaxis(x, 0, axis) if axis else x

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
-from operator import index
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, final, overload
 
 from effx import handlers
 from effx.array import Array
-from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
-from effx.errors import ShapeError, TransformError, TreeError
+from effx.errors import ShapeError
 from effx.ir.ops.shape import BroadcastInDim
-from effx.transforms.arguments import argument_place, as_results, name_of, origin_of, plain
-from effx.tree import unflatten
-from effx.tree.prefixes import broadcast_prefix
-from effx.tree.registry import PyTree, PyTreeDef, flatten
+from effx.transforms.arguments import PartlyFixed, as_results, name_of, origin_of, plain
+from effx.transforms.mapped_axes import AxisTree, MappedAxes, mapped_axes
+from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
     from effx.transforms.signatures import Batched, Mapped
@@ -26,12 +23,21 @@ __all__ = ["vmap"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-AxisTree = Any
-"""An int, None, or a pytree prefix of them; its leaves are axes."""
 
+@final
+class _Element(PartlyFixed):
+    """A function of one batch element.
 
-def _is_axis(x: object) -> bool:
-    return x is None
+    Attributes:
+        returned: the leaves of its result, as the function returned them.
+    """
+
+    returned: Sequence[PyTree]
+
+    def __call__(self, arrays: list[Array]) -> list[Array]:
+        """Returns the arrays of the result."""
+        self.returned, self.out_tree = flatten(self.call(arrays))
+        return as_results(self.what, self.name, self.returned)
 
 
 @overload
@@ -89,123 +95,39 @@ def vmap(
     >>> effx.vmap(enp.dot, in_axes=(0, None))(enp.eye(2), enp.array([3., 4.]))
     Array([3., 4.], dtype=float32)
     """
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    if not (in_axes is None or isinstance(in_axes, int | tuple)):
-        raise TransformError(
-            f"vmap: in_axes must be an int, None, or a tuple with an entry for each argument, got {in_axes!r}"
-        )
     name, origin = name_of(fun), origin_of(fun)
+    mapping = mapped_axes("vmap", name, in_axes, out_axes, axis_size)
 
     @wraps(fun)
     def batched(*args: P.args, **kwargs: P.kwargs) -> R:
-        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-            raise TransformError(
-                f"vmap: in_axes has {len(in_axes)} entries, but {name} got {len(args)} positional arguments"
-            )
         leaves, tree = flatten((args, kwargs))
-        axes = [*_axes("in_axes", in_axes, args), *[0] * len(flatten(kwargs)[0])]
-        arrays: list[Array] = []
-        mapped: list[PyTree] = []
-        places: list[int | None] = []
-        for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
-            if axis is None:
-                continue  # passed on as it is, a Python number as a number
-            x = as_operand(leaf, "vmap")
-            ndim = x.type.ndim
-            if not -ndim <= axis < ndim:
-                raise ShapeError(
-                    f"vmap: in_axes asks for axis {axis} of {argument_place((args, kwargs), i)} of {name}, "
-                    f"which is {x.type!r} with {ndim} axes"
-                )
-            arrays.append(x)
-            places.append(axis % ndim)
-            mapped.append(i)
-        size = _size(name, axis_size, arrays, places, mapped, (args, kwargs))
-        out_tree: PyTreeDef | None = None
-        returned: list[PyTree] = []
-
-        def flat(members: list[Array]) -> Sequence[Array]:
-            nonlocal out_tree, returned
-            inner = list(leaves)
-            for i, x in zip(mapped, members, strict=True):
-                inner[i] = x
-            inner_args, inner_kwargs = tree.unflatten(inner)
-            returned, out_tree = flatten(fun(*inner_args, **inner_kwargs))
-            return as_results("vmap", name, returned)
-
-        results, result_axes = handlers.vmap.batch(flat, arrays, places, size, axis_name, origin)
-        assert out_tree is not None
-        wanted = _axes("out_axes", out_axes, unflatten(out_tree, results))
+        # Other leaves are passed on as they are, a Python number as a number.
+        indices, arrays, axes, size = mapping.inputs(leaves, args, kwargs)
+        element = _Element("vmap", fun, tree, leaves, indices, name)
+        results, result_axes = handlers.vmap.batch(element, arrays, axes, size, axis_name, origin)
+        wanted = mapping.outputs(element.out_tree.unflatten(results))
         outputs = [
             # An unbatched result is returned unchanged, a Python number as a number.
-            plain(given) if axis is None and want is None else _place(name, x, axis, want, size)
-            for x, axis, want, given in zip(results, result_axes, wanted, returned, strict=True)
+            plain(given) if axis is None and want is None else _with_axis(mapping, x, axis, want, size)
+            for x, axis, want, given in zip(results, result_axes, wanted, element.returned, strict=True)
         ]
-        result: R = out_tree.unflatten(outputs)
+        result: R = element.out_tree.unflatten(outputs)
         return result
 
     return batched
 
 
-def _axes(what: str, prefix: AxisTree, full: PyTree) -> list[int | None]:
-    try:
-        axes = broadcast_prefix(prefix, full, is_leaf=_is_axis)
-    except TreeError as error:
-        raise TreeError(
-            f"vmap: {what} must be an int, None, or a pytree prefix of the "
-            f"{'arguments' if what == 'in_axes' else 'results'}: {error.message}"
-        ) from None
-    result: list[int | None] = []
-    for axis in axes:
-        try:
-            result.append(None if axis is None else index(axis))
-        except TypeError:
-            raise TransformError(f"vmap: {what} must hold ints and None, got {axis!r}") from None
-    return result
-
-
-def _size(
-    name: str,
-    axis_size: int | None,
-    arrays: Sequence[Array],
-    places: Sequence[int | None],
-    mapped: Sequence[int],
-    tree: PyTree,
-) -> int:
-    sizes = [x.type.shape[axis] for x, axis in zip(arrays, places, strict=True) if axis is not None]
-    if not sizes:
-        if axis_size is None:
-            raise TransformError(
-                f"vmap: no argument of {name} is mapped; give axis_size, or an axis in in_axes for at least one"
-            )
-        return index(axis_size)
-    expected = sizes[0] if axis_size is None else index(axis_size)
-    if any([n != expected for n in sizes]):
-        parts = [
-            f"{argument_place(tree, i)} {x.type!r} axis {axis} is {n}"
-            for i, x, axis, n in zip(mapped, arrays, places, sizes, strict=True)
-        ]
-        given = "" if axis_size is None else f", axis_size is {axis_size}"
-        raise ShapeError(f"vmap: sizes of the mapped axes of {name} differ: {', '.join(parts)}{given}")
-    return expected
-
-
-def _place(name: str, x: Array, axis: int | None, want: int | None, size: int) -> Array:
-    if axis is None:
-        assert want is not None
-        ndim = x.type.ndim + 1
-        if not -ndim <= want < ndim:
-            raise ShapeError(f"vmap: out_axes asks for axis {want} of a result of {name} with {ndim} axes")
-        place = want % ndim
-        shape = (*x.type.shape[:place], size, *x.type.shape[place:])
-        return BroadcastInDim(shape, tuple([i for i in range(ndim) if i != place]))(x)
+def _with_axis(mapping: MappedAxes, x: Array, axis: int | None, want: int | None, size: int) -> Array:
+    """Returns a result with the batch axis where `out_axes` wants it."""
     if want is None:
         raise ShapeError(
-            f"vmap: out_axes is None for a result of {name} that differs between batch elements: "
+            f"vmap: out_axes is None for a result of {mapping.name} that differs between batch elements: "
             f"{x.type!r} with batch axis {axis}"
         )
-    ndim = x.type.ndim
-    if not -ndim <= want < ndim:
-        raise ShapeError(f"vmap: out_axes asks for axis {want} of a result of {name} with {ndim} axes")
-    return moveaxis(x, axis, want % ndim) if axis != want % ndim else x
+    if axis is not None:
+        place = mapping.out_axis(want, x.type.ndim)
+        return moveaxis(x, axis, place) if axis != place else x
+    ndim = x.type.ndim + 1
+    place = mapping.out_axis(want, ndim)
+    shape = (*x.type.shape[:place], size, *x.type.shape[place:])
+    return BroadcastInDim(shape, tuple([i for i in range(ndim) if i != place]))(x)
