@@ -18,9 +18,9 @@ from effx.handlers.stage import stage
 from effx.ir.program import Staged
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import Arguments, FlatFunction, adapted, origin_of
-from effx.tree.registry import PyTree, PyTreeDef
+from effx.tree.registry import PyTree, PyTreeDef, flatten, tuple_structure
 
-__all__ = ["Trace", "Traces", "trace", "traced", "traces_of"]
+__all__ = ["Trace", "Traces", "call_tree", "positional", "trace", "traced", "traces_of"]
 
 Types = tuple[ArrayType, ...]
 
@@ -71,6 +71,19 @@ def trace_settings() -> tuple[object, ...]:
         flags.numpy_dtype_promotion.value,
         flags.enable_checks.value,
     )
+
+
+_NO_NAMES = flatten({})[1]
+
+
+def call_tree(args: PyTreeDef) -> PyTreeDef:
+    """Returns the structure of `(args, kwargs)` for positional arguments, whose tuple has the structure `args`."""
+    return tuple_structure((args, _NO_NAMES))
+
+
+def positional(*args: PyTreeDef) -> PyTreeDef:
+    """Returns the structure of `(args, kwargs)` for positional arguments of these structures."""
+    return call_tree(tuple_structure(args))
 
 
 def trace(function: FlatFunction, types: Sequence[ArrayType]) -> Trace:

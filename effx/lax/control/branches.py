@@ -12,9 +12,9 @@ from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion.staging import aligned
 from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Cond
-from effx.lax.control.closures import arrays_of, check_callable, closed, decided, types_of
+from effx.lax.control.closures import arrays_of, check_callable, decided, types_of
 from effx.lax.elementwise.choose import clamp
-from effx.transforms.tracing import Trace
+from effx.transforms.tracing import Trace, call_tree, traced
 from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree
@@ -181,10 +181,12 @@ def _choose(
             chosen = int(known)
             return functions[chosen](*[operands[i] for i in uses[chosen]])
     arrays, tree = arrays_of(what, "operands", operands)
-    types = types_of(arrays)
+    inputs, types = call_tree(tree), types_of(arrays)
 
     def part(function: Callable[..., PyTree], used: tuple[int, ...]) -> Trace:
-        return closed(what, function, tree, types, None if len(used) == len(operands) else used)
+        if len(used) == len(operands):
+            return traced(what, function, inputs, types)
+        return traced(what, function, inputs, types, used, lambda given: ([given[0][i] for i in used], {}))
 
     parts = [part(function, used) for function, used in zip(functions, uses, strict=True)]
     first = len(parts) - 1 if what == "cond" else 0  # users write true_fun first

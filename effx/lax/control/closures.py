@@ -10,8 +10,8 @@ from effx.array.values import Numeric
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Numeric
-from effx.transforms.tracing import Trace, Types, traced
-from effx.tree import flatten_with_path, treedef_tuple
+from effx.transforms.tracing import Trace, Types
+from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -20,7 +20,6 @@ __all__ = [
     "arrays_of",
     "carry_types",
     "check_callable",
-    "closed",
     "converted",
     "decided",
     "types_of",
@@ -28,30 +27,6 @@ __all__ = [
 
 Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
 """What may be given for the arrays that a function names: numbers, NumPy data, scalars, containers of such."""
-
-NO_NAMES = flatten({})[1]
-
-
-def closed(
-    what: str,
-    function: Callable[..., PyTree],
-    tree: PyTreeDef,
-    types: Types,
-    used: tuple[int, ...] | None = None,
-) -> Trace:
-    """Stages a user's function, the first time for these arguments and settings.
-
-    Args:
-        what: the operation, for errors.
-        function: the user's.
-        tree: the structure of the tuple of its positional arguments.
-        types: their leaves' types.
-        used: which of the arguments the function gets; None for all.
-    """
-    in_tree = treedef_tuple((tree, NO_NAMES))
-    if used is None:
-        return traced(what, function, in_tree, types)
-    return traced(what, function, in_tree, types, used, lambda given: ([given[0][i] for i in used], {}))
 
 
 def check_callable(what: str, name: str, function: object) -> None:
@@ -108,8 +83,12 @@ def decided(x: Array) -> Array | None:
 
 
 def carry_types(
-    what: str, name: str, carry: PyTree, types: Types, stage_body: Callable[[Types], tuple[PyTreeDef, Types]]
-) -> Types:
+    what: str,
+    name: str,
+    carry: PyTree,
+    types: Types,
+    stage_body: Callable[[Types], tuple[Trace, PyTreeDef, Types]],
+) -> tuple[Types, Trace]:
     """Finds the types of a loop's carry: Python numbers among the initial values take the body's types.
 
     Args:
@@ -117,14 +96,17 @@ def carry_types(
         name: the body's name.
         carry: the initial carry, for the paths in errors.
         types: its leaves' types.
-        stage_body: returns structure and types of the next carry for types of the current one.
+        stage_body: for types of the carry, returns the body and the structure and types of the next carry.
+
+    Returns:
+        The types, and the body for them.
 
     Raises:
         TreeError, ShapeError, DTypeError: the carry changes its structure or types.
     """
     tree = flatten(carry)[1]
     while True:
-        out_tree, out_types = stage_body(types)
+        body, out_tree, out_types = stage_body(types)
         check_structure(what, name, tree, out_tree)
         wider = tuple([_promoted(t, out) for t, out in zip(types, out_types, strict=True)])
         # Each round makes a type strong or its dtype wider, so the search ends.
@@ -134,7 +116,7 @@ def carry_types(
     for place, (t, out) in enumerate(zip(types, out_types, strict=True)):
         if not t.matches(out):
             raise carry_error(what, name, carry, place, t, out)
-    return types
+    return types, body
 
 
 def _promoted(t: ArrayType, out: ArrayType) -> ArrayType:

@@ -23,7 +23,6 @@ from effx.lax.control.closures import (
     arrays_of,
     carry_types,
     check_callable,
-    closed,
     converted,
     decided,
     next_carry,
@@ -31,8 +30,8 @@ from effx.lax.control.closures import (
 )
 from effx.lax.control.scans import at_least_one, unrolled
 from effx.transforms.arguments import name_of
-from effx.transforms.tracing import Types
-from effx.tree import treedef_is_leaf, treedef_tuple
+from effx.transforms.tracing import Trace, Types, positional, traced
+from effx.tree import treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["fori_loop", "while_loop"]
@@ -107,16 +106,15 @@ def while_loop(
             val: C = _in_python(cond_fun, body_fun, init_val, bound)
             return val
     carry, tree = arrays_of("while_loop", "init_val", init_val)
-    inputs = treedef_tuple((tree,))
+    inputs = positional(tree)
     name = name_of(body_fun)
 
-    def staged(types: Types) -> tuple[PyTreeDef, Types]:
-        found = closed("while_loop", body_fun, inputs, types)
-        return found.out_tree, found.out_types
+    def staged(types: Types) -> tuple[Trace, PyTreeDef, Types]:
+        found = traced("while_loop", body_fun, inputs, types)
+        return found, found.out_tree, found.out_types
 
-    types = carry_types("while_loop", name, init_val, types_of(carry), staged)
-    body = closed("while_loop", body_fun, inputs, types)
-    test = closed("while_loop", cond_fun, inputs, types)
+    types, body = carry_types("while_loop", name, init_val, types_of(carry), staged)
+    test = traced("while_loop", cond_fun, inputs, types)
     _check_test(name_of(cond_fun), test.out_tree, test.out_types)
     (condition, turn), constants = aligned([test, body])
     results = looped(condition, turn, constants, converted(carry, types), bound)
@@ -305,15 +303,14 @@ def fori_loop(
         val: C = init_val
         return iterate(step, val, len(steps))[0]
     carry, tree = arrays_of("fori_loop", "init_val", init_val)
-    inputs = treedef_tuple((leaf_structure, tree))
+    inputs = positional(leaf_structure, tree)
     i_type = first.type
 
-    def staged(types: Types) -> tuple[PyTreeDef, Types]:
-        found = closed("fori_loop", body_fun, inputs, (i_type, *types))
-        return found.out_tree, found.out_types
+    def staged(types: Types) -> tuple[Trace, PyTreeDef, Types]:
+        found = traced("fori_loop", body_fun, inputs, (i_type, *types))
+        return found, found.out_tree, found.out_types
 
-    types = carry_types("fori_loop", name, init_val, types_of(carry), staged)
-    body = closed("fori_loop", body_fun, inputs, (i_type, *types))
+    types, body = carry_types("fori_loop", name, init_val, types_of(carry), staged)
     constants, values = list(body.captured), converted(carry, types)
     if steps is not None:
         length = len(steps)

@@ -19,16 +19,15 @@ from effx.lax.control.closures import (
     arrays_of,
     carry_types,
     check_callable,
-    closed,
     converted,
     next_carry,
     types_of,
 )
 from effx.lax.slicing import index_in_dim, slice_in_dim
 from effx.transforms.arguments import name_of
-from effx.transforms.tracing import Types
+from effx.transforms.tracing import Trace, Types, positional, traced
 from effx.transforms.vmap import vmap
-from effx.tree import flatten_with_path, treedef_children, treedef_is_leaf, treedef_tuple
+from effx.tree import flatten_with_path, treedef_children, treedef_is_leaf
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -128,15 +127,14 @@ def scan(
     if flags.disable_jit.value and steps:
         return _in_python(f, name, init, slices, x_tree, steps, reverse)
     rows = _rows(slices)
-    inputs = treedef_tuple((tree, x_tree))
+    inputs = positional(tree, x_tree)
     n = len(carry)
 
-    def staged(types: Types) -> tuple[PyTreeDef, Types]:
-        found = closed("scan", f, inputs, (*types, *rows))
-        return _pair(name, found.out_tree)[0], found.out_types[:n]
+    def staged(types: Types) -> tuple[Trace, PyTreeDef, Types]:
+        found = traced("scan", f, inputs, (*types, *rows))
+        return found, _pair(name, found.out_tree)[0], found.out_types[:n]
 
-    types = carry_types("scan", name, init, types_of(carry), staged)
-    body = closed("scan", f, inputs, (*types, *rows))
+    types, body = carry_types("scan", name, init, types_of(carry), staged)
     op = Scan(body.program, steps, len(body.captured), n, bool(reverse), turns)
     results = op(*body.captured, *converted(carry, types), *slices)
     last, ys = body.out_tree.unflatten(results)
@@ -272,7 +270,7 @@ def map(f: Callable[[X], Y], xs: PyTree, *, batch_size: int | None = None) -> Y:
     if not slices:
         raise TransformError("map: xs must hold at least one array")
     n = _length("map", xs, slices, None)
-    inputs = treedef_tuple((tree,))
+    inputs = positional(tree)
     if batch_size is None:
         return _mapped(f, inputs, slices, n, 0)
     size = at_least_one("map", "batch_size", batch_size)
@@ -300,11 +298,11 @@ def _mapped(
         rows = [
             inputs.unflatten([index_in_dim(x, i, 0, keepdims=False) for x in slices]) for i in range(steps)
         ]
-        stacked: Y = _stacked("map", name_of(f), [step(*row) for row in rows])
+        stacked: Y = _stacked("map", name_of(f), [step(*args) for args, _ in rows])
         return stacked
     # Not found again by the function: what it reads may have changed since.
     step = partial(vmap(f) if batch_size else f)
-    body = closed("map", step, inputs, _rows(slices))
+    body = traced("map", step, inputs, _rows(slices))
     result: Y = body.out_tree.unflatten(
         Scan(body.program, steps, len(body.captured))(*body.captured, *slices)
     )

@@ -13,11 +13,11 @@ from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program, Staged
-from effx.lax.control.closures import arrays_of, check_callable, closed, converted, types_of
+from effx.lax.control.closures import arrays_of, check_callable, converted, types_of
 from effx.transforms.arguments import name_of
 from effx.transforms.autodiff import linear_transpose
-from effx.transforms.tracing import Trace, Types
-from effx.tree import flatten_with_path, treedef_children, treedef_is_leaf, treedef_tuple
+from effx.transforms.tracing import Trace, Types, positional, traced
+from effx.tree import flatten_with_path, treedef_children, treedef_is_leaf
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef
 
@@ -71,10 +71,10 @@ def custom_linear_solve(
         check_callable(what, "transpose_solve", transpose_solve)
     arrays, tree = arrays_of(what, "b", b)
     types = _inexact(what, "b", b, arrays)
-    inputs = treedef_tuple((tree,))
-    linear = closed(what, matvec, inputs, types)
+    inputs = positional(tree)
+    linear = traced(what, matvec, inputs, types)
     _fits(what, name_of(matvec), "b", tree, types, linear.out_tree, linear.out_types)
-    solver = closed(what, partial(solve, matvec), inputs, types)
+    solver = traced(what, partial(solve, matvec), inputs, types)
     _solution(what, name_of(solve), "b", tree, types, solver, has_aux)
     parts = [linear, solver]
     if transpose_solve is not None:
@@ -83,7 +83,7 @@ def custom_linear_solve(
             result: X = linear_transpose(matvec, tree.unflatten(types))(y)[0]
             return result
 
-        back = closed(what, partial(transpose_solve, matvec if symmetric else transposed), inputs, types)
+        back = traced(what, partial(transpose_solve, matvec if symmetric else transposed), inputs, types)
         _solution(what, name_of(transpose_solve), "b", tree, types, back, has_aux)
         parts.append(back)
     programs, constants = aligned(parts)
@@ -141,10 +141,10 @@ def custom_root(
         check_callable(what, name, function)
     arrays, tree = arrays_of(what, "initial_guess", initial_guess)
     types = _inexact(what, "initial_guess", initial_guess, arrays)
-    inputs = treedef_tuple((tree,))
-    found = closed(what, f, inputs, types)
+    inputs = positional(tree)
+    found = traced(what, f, inputs, types)
     _fits(what, name_of(f), "initial_guess", tree, types, found.out_tree, found.out_types)
-    solver = closed(what, partial(solve, f), inputs, types)
+    solver = traced(what, partial(solve, f), inputs, types)
     _solution(what, name_of(solve), "initial_guess", tree, types, solver, has_aux)
     (residual, solving), constants = aligned([found, solver])
     k = len(constants)
