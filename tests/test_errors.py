@@ -149,6 +149,13 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
         "",
     ),
     (
+        "vmap of a scalar",
+        lambda: effx.vmap(identity)(1.0),
+        errors.ShapeError,
+        "vmap: in_axes asks for axis 0 of argument 0 of identity, which is a scalar f32[]~; use in_axes=None for it",
+        "",
+    ),
+    (
         "vmap sizes",
         lambda: effx.vmap(lambda x, y: x)(ones(3), {"a": ones(4)}),
         errors.ShapeError,

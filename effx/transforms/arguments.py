@@ -26,6 +26,7 @@ __all__ = [
     "argument_numbers",
     "as_arrays",
     "flatten_output",
+    "leaf_path",
     "merged",
     "name_of",
     "origin_of",
@@ -63,9 +64,14 @@ def origin_of(function: Callable[..., object]) -> str:
     return f"{name_of(function)} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
 
 
-def argument_place(tree: PyTree, place: int, names: Sequence[str] = ()) -> str:
+def leaf_path(tree: PyTree, leaf: int) -> str:
+    """Returns `[0]['w']` for a leaf of a pytree; "" for a pytree that is one leaf."""
+    return keystr(flatten_with_path(tree)[0][leaf][0])
+
+
+def argument_path(tree: PyTree, leaf: int, names: Sequence[str] = ()) -> str:
     """Returns `argument 0['w']` for a leaf of a pair (args, kwargs); `names` are those of positional parameters."""
-    path = flatten_with_path(tree)[0][place][0]
+    path = flatten_with_path(tree)[0][leaf][0]
     key = path[1]
     if isinstance(key, SequenceKey):
         which = names[key.idx] if key.idx < len(names) else str(key.idx)
@@ -92,7 +98,7 @@ def as_arrays(what: str, leaves: Sequence[PyTree], tree: PyTree) -> list[Array]:
         DTypeError: a leaf is no array or number.
     """
     arrays: list[Array] = []
-    for place, leaf in enumerate(leaves):
+    for i, leaf in enumerate(leaves):
         if isinstance(leaf, Array):
             arrays.append(leaf)
             continue
@@ -100,7 +106,7 @@ def as_arrays(what: str, leaves: Sequence[PyTree], tree: PyTree) -> list[Array]:
             arrays.append(as_operand(leaf, what))
         except DTypeError:
             raise DTypeError(
-                f"{what}: {argument_place(tree, place)} must be an array, a number, or a pytree of them, "
+                f"{what}: {argument_path(tree, i)} must be an array, a number, or a pytree of them, "
                 f"got {leaf!r} of type {type(leaf).__name__}; an argument that is no array can be static in jit"
             ) from None
     return arrays
@@ -170,7 +176,7 @@ class PartlyFixed(FlatFunction):
 
     Attributes:
         leaves: of `(args, kwargs)`.
-        varied: the indices of those that the arrays take the place of, in the arrays' order.
+        varied: the indices of those that arrays replace, in the arrays' order.
     """
 
     __slots__ = ("leaves", "varied")
@@ -222,7 +228,7 @@ def abstract(what: str, leaf: PyTree) -> ArrayType:
 
 
 def plain(x: PyTree) -> PyTree:
-    """Returns a result as users expect it: on a device, unless a handler is at work that keeps constants cheap."""
+    """Returns a result as users expect it: on a device; under a handler, constants stay on the host."""
     if type(x) is not HostArray:
         return x
     if x.type.dtype == float0:

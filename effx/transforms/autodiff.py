@@ -1,7 +1,4 @@
-"""Differentiation: `jvp`, `linearize`, `vjp`, `linear_transpose`.
-
-Never: know the derivative of one operation.
-"""
+"""Differentiation: `jvp`, `linearize`, `vjp`, `linear_transpose`."""
 
 from __future__ import annotations
 
@@ -187,7 +184,8 @@ class PushForward:
     """A recorded derivative as a function of residuals and tangents.
 
     Attributes:
-        program: linear behind the residuals; gives the tangents of the dependent results.
+        program: takes the residuals, then tangents, in which it is linear; returns the tangents of the
+            dependent results.
         in_types, out_types: of all primals and results.
         dependent: for each result whether it has a tangent.
         in_tree, out_tree: the structures of the primals and the result.
@@ -227,7 +225,8 @@ class PullBack:
 
     Attributes:
         what: the transformation, for errors.
-        program: linear behind the residuals; gives the dependent results (or their tangents).
+        program: takes the residuals, then the inputs or their tangents, in which it is linear; returns the
+            dependent results or theirs.
         in_types, out_types: of all inputs and results.
         dependent: for each result whether it depends on the inputs.
         in_tree, out_tree: the structures of the inputs and the result.
@@ -318,7 +317,7 @@ def linearize(
 def linearize(
     fun: Callable[[Unpack[Ts]], PyTree], *primals: Unpack[Ts], has_aux: bool = False
 ) -> tuple[PyTree, ...]:
-    """Evaluates a function and gives its derivative at that point as a function of tangents.
+    """Evaluates a function and returns its derivative at that point as a function of tangents.
 
     Evaluating the derivative many times costs only its linear part each time.
 

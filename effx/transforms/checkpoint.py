@@ -11,7 +11,7 @@ from effx.handlers.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
 from effx.ir.passes import inline
 from effx.ir.program import Equation, Var
-from effx.transforms.arguments import FlatFunction, argument_place, as_arrays, positional_names
+from effx.transforms.arguments import FlatFunction, argument_path, as_arrays, positional_names
 from effx.transforms.jit import Function
 from effx.transforms.options import Options, numbers_of
 from effx.tree.registry import PyTree, flatten
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class Decorator(Protocol):
-    """What `checkpoint(...)` without a function gives."""
+    """What `checkpoint(...)` without a function returns."""
 
     def __call__(self, fun: Callable[P, R]) -> Callable[P, R]:
         """Makes the function recompute, with the options that were given."""
@@ -168,14 +168,14 @@ def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree)
     made: dict[Var, Equation] = {v: e for e in program.equations for v in e.outputs}
     first = len(staged.captured)
     names = positional_names(fun)
-    places = {x: i - first for i, x in enumerate(program.inputs)}
+    indices = {x: i - first for i, x in enumerate(program.inputs)}
     found: list[tuple[object, str]] = []
     for x in dict.fromkeys(program.outputs):
         if type(x) is not Var:
             text = "from a literal"
-        elif x in places:
-            i = places[x]
-            text = "from a constant" if i < 0 else f"from the {argument_place((args, kwargs), i, names)}"
+        elif x in indices:
+            i = indices[x]
+            text = "from a constant" if i < 0 else f"from the {argument_path((args, kwargs), i, names)}"
         else:
             text = _origin(made[x])
         found.append((x.type, text))

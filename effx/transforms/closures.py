@@ -57,7 +57,7 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
     consts = [x for x, h in zip(staged.captured, hoisted, strict=True) if h]
 
     def converted(*args: PyTree) -> R:
-        """Gives what the function gives, whose hoisted values are the last arguments."""
+        """Returns what the function returns; the hoisted values are the last arguments."""
         n = len(args) - len(consts)
         if n < 0:
             raise TreeError(

@@ -114,7 +114,7 @@ def _outputs(call: Invocation, name: str, size: int, result: PyTree) -> tuple[li
         t = y.type
         if b and (not t.shape or t.shape[0] != size):
             raise ShapeError(
-                f"custom_vmap: {name} gives result{call.result_place(i)} of type {t!r}, marked as batched; "
+                f"custom_vmap: {name} gives result{call.result_path(i)} of type {t!r}, marked as batched; "
                 f"expected a leading axis of {size}"
             )
         if call.out_types is None:
@@ -122,7 +122,7 @@ def _outputs(call: Invocation, name: str, size: int, result: PyTree) -> tuple[li
         expected = call.out_types[i]
         if (t.shape[1:] if b else t.shape) != expected.shape or t.dtype != expected.dtype:
             raise ShapeError(
-                f"custom_vmap: {name} gives result{call.result_place(i)} of type {t!r}, marked as "
+                f"custom_vmap: {name} gives result{call.result_path(i)} of type {t!r}, marked as "
                 f"{'batched' if b else 'not batched'}, but {call.name} gives {expected!r}"
             )
     return ys, flags

@@ -1,6 +1,6 @@
 """Calls of functions with rules of the user's: who takes one, and what the rules see.
 
-A rule is wanted only where a handler at work has a use for it. Without one, the function simply runs. A
+A rule is wanted only where an installed handler has a use for it. Without one, the function simply runs. A
 handler with a use for it that owns an argument applies it at once, on values as concrete as they are, so
 that rules may look at them. For all others the function is staged and performed as an operation that
 carries the rules along.
@@ -21,7 +21,7 @@ from effx.handlers.recursion import PayloadHandler
 from effx.handlers.renewal import renewed
 from effx.ir.ops.custom import CustomCall, CustomRules
 from effx.ir.types import ArrayType
-from effx.transforms.arguments import FlatFunction, flatten_output, name_of, signature_of
+from effx.transforms.arguments import FlatFunction, flatten_output, leaf_path, name_of, signature_of
 from effx.transforms.tracing import trace
 from effx.tree import flatten_with_path
 from effx.tree.prefixes import keystr
@@ -58,7 +58,7 @@ def positional(
     return bound.args
 
 
-def places_of(
+def positions_of(
     what: str, fun: Callable[..., object], nums: Sequence[int], names: Sequence[str]
 ) -> tuple[int, ...]:
     """Returns the positions of arguments that rules do not differentiate by; negative ones count from the end.
@@ -117,8 +117,8 @@ class Invocation(FlatFunction):
                     f"{what}: nondiff_argnums names argument {n}, but {name_of(fun)} got {count} positional arguments"
                 )
         self.nondiff = tuple(sorted({n % count for n in nondiff}))
-        self.places = tuple([i for i in range(count) if i not in self.nondiff])
-        leaves, in_tree = flatten(tuple([args[i] for i in self.places]))
+        self.active = tuple([i for i in range(count) if i not in self.nondiff])
+        leaves, in_tree = flatten(tuple([args[i] for i in self.active]))
         super().__init__(what, fun, in_tree)
         self.primals = [self._operand(leaf, i) for i, leaf in enumerate(leaves)]
         # Only boxes: a rule may look at anything else, a function, a number, a concrete array.
@@ -130,23 +130,23 @@ class Invocation(FlatFunction):
         self.captured: tuple[Array, ...] = ()
         self.out_types: Sequence[ArrayType] | None = None
 
-    def _operand(self, leaf: PyTree, place: int) -> Array:
+    def _operand(self, leaf: PyTree, index: int) -> Array:
         if isinstance(leaf, Array):
             return leaf
         try:
             return as_operand(leaf, self.what)
         except DTypeError:
             raise DTypeError(
-                f"{self.what}: argument {self.place_of(place)} of {self.name} must be an array, a number, or a pytree "
+                f"{self.what}: argument {self.path_of(index)} of {self.name} must be an array, a number, or a pytree "
                 f"of them, got {leaf!r} of type {type(leaf).__name__}; name arguments of other kinds in nondiff_argnums"
             ) from None
 
-    def place_of(self, leaf: int) -> str:
+    def path_of(self, leaf: int) -> str:
         """Returns `0['w']` for a leaf of the arguments that are differentiated."""
         leaves = list(range(self.in_tree.num_leaves))
         path = flatten_with_path(self.in_tree.unflatten(leaves))[0][leaf][0]
         first = cast("SequenceKey", path[0])
-        return f"{self.places[first.idx]}{keystr(path[1:])}"
+        return f"{self.active[first.idx]}{keystr(path[1:])}"
 
     def fixed(self, constants: Sequence[Array]) -> tuple[PyTree, ...]:
         """Returns the nondiff arguments; the operation's last constants stand for the boxes in them."""
@@ -185,10 +185,10 @@ class Invocation(FlatFunction):
 
     def arguments(self, constants: Sequence[Array], leaves: Sequence[PyTree]) -> list[PyTree]:
         """Returns all arguments, with `leaves` for those that are differentiated."""
-        args: list[PyTree] = [None] * (len(self.nondiff) + len(self.places))
+        args: list[PyTree] = [None] * (len(self.nondiff) + len(self.active))
         for i, value in zip(self.nondiff, self.fixed(constants), strict=True):
             args[i] = value
-        for i, value in zip(self.places, self.in_tree.unflatten(leaves), strict=True):
+        for i, value in zip(self.active, self.in_tree.unflatten(leaves), strict=True):
             args[i] = value
         return args
 
@@ -224,15 +224,14 @@ class Invocation(FlatFunction):
             if not y.type.matches(t) and not (y.type.weak and y.type.shape == t.shape):
                 kind = ShapeError if y.type.shape != t.shape else DTypeError
                 raise kind(
-                    f"{self.what}: {rule} gives {part}{self.result_place(i)} of type {y.type!r}, "
+                    f"{self.what}: {rule} gives {part}{self.result_path(i)} of type {y.type!r}, "
                     f"but {self.name} gives {t!r}"
                 )
         return [convert(y, t.dtype, t.weak) for y, t in zip(ys, self.out_types, strict=True)]
 
-    def result_place(self, leaf: int) -> str:
+    def result_path(self, leaf: int) -> str:
         """Returns `[0]['w']` for a leaf of the result; "" for a result that is one array."""
-        tree = self.out_tree.unflatten(list(range(self.out_tree.num_leaves)))
-        return keystr(flatten_with_path(tree)[0][leaf][0])
+        return leaf_path(self.out_tree.unflatten(range(self.out_tree.num_leaves)), leaf)
 
 
 @attrs.frozen

@@ -1,7 +1,4 @@
-"""Derivatives that users give: `custom_jvp`, `custom_vjp`, `custom_gradient`.
-
-Never: look inside a function that has rules.
-"""
+"""Derivatives that users give: `custom_jvp`, `custom_vjp`, `custom_gradient`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
@@ -16,7 +13,7 @@ from effx.handlers.stage import run_program, stage
 from effx.ir.ops.custom import CustomRules
 from effx.transforms.arguments import flatten_output, name_of, signature_of
 from effx.transforms.autodiff import float0_zeros
-from effx.transforms.custom_call import Invocation, perform_custom, places_of, positional
+from effx.transforms.custom_call import Invocation, perform_custom, positional, positions_of
 from effx.transforms.custom_rules import ForwardRule, ReverseRule, SymbolicZero, pair, zero_for
 from effx.tree import map as tree_map
 from effx.tree.partial import Partial
@@ -51,7 +48,7 @@ class _Custom(Generic[P, R]):
         update_wrapper(self, fun)
         self.__name__ = name_of(fun)
         self.fun = fun
-        self.nondiff_argnums = places_of(
+        self.nondiff_argnums = positions_of(
             self.what, fun, _numbers(self.what, nondiff_argnums), _names(self.what, nondiff_argnames)
         )
         signature = signature_of(fun)

@@ -25,7 +25,7 @@ class SymbolicZero:
     """A tangent or cotangent that is known to be zero, for rules with `symbolic_zeros`.
 
     Attributes:
-        shape, dtype: what zeros in its place would have; the dtype of integers' tangents is float0.
+        shape, dtype: those of the zeros that it replaces; the dtype of integers' tangents is float0.
         weak_type: whether their dtype would be weak.
 
     >>> SymbolicZero((3,), dtypes.float32)
@@ -148,11 +148,9 @@ class ForwardRule:
                 )
             dys: list[Array | None] = []
             for i, (dy, y) in enumerate(zip(leaves, ys, strict=True)):
-                place = call.result_place(i)
+                path = call.result_path(i)
                 dys.append(
-                    _checked(
-                        call.what, f"tangent_out{place} of {self.name}", dy, y.type, f"primal_out{place}"
-                    )
+                    _checked(call.what, f"tangent_out{path} of {self.name}", dy, y.type, f"primal_out{path}")
                 )
             return ys, dys
 
@@ -182,25 +180,25 @@ class ReverseRule:
                 ys = [settled(y) for y in call.outputs(self.fwd_name, out, "primal_out")]
                 leaves, tree = flatten(kept)
                 leaves = [settled(x) for x in leaves]
-            places = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
+            indices = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
             boxes = call.needed_back(constants)
             types = [y.type for y in ys]
             in_types = [x.type for x in primals]
 
             def backward(residuals: Sequence[Array], cts: Sequence[Array | None]) -> Sequence[Array | None]:
                 known = list(leaves)
-                for i, x in zip(places, residuals[: len(places)], strict=True):
+                for i, x in zip(indices, residuals[: len(indices)], strict=True):
                     known[i] = x
                 ct = call.out_tree.unflatten(
                     [zero_for(t, self.symbolic) if g is None else g for g, t in zip(cts, types, strict=True)]
                 )
-                constants = call.from_needed(residuals[len(places) :])
+                constants = call.from_needed(residuals[len(indices) :])
                 with call.closure(constants) as settled:
                     found = self.bwd(*call.fixed(constants), tree.unflatten(known), ct)
                     return [x if x is None else settled(x) for x in self.cotangents(call, found, in_types)]
 
-            residuals = [leaves[i] for i in places]
-            for i in places:
+            residuals = [leaves[i] for i in indices]
+            for i in indices:
                 leaves[i] = None
             return ys, [*residuals, *boxes], backward
 
@@ -208,7 +206,7 @@ class ReverseRule:
 
     def cotangents(self, call: Invocation, found: PyTree, types: Sequence[ArrayType]) -> list[Array | None]:
         """Flattens and checks what the backward rule gave; None stands for zero, for whole subtrees too."""
-        what, count = call.what, len(call.places)
+        what, count = call.what, len(call.active)
         if not isinstance(found, tuple | list):
             raise TreeError(
                 f"{what}: {self.bwd_name} must return a tuple with one cotangent for each of the {count} "
@@ -228,8 +226,7 @@ class ReverseRule:
             if _is_zero(ct) or (isinstance(ct, Array) and ct.type is t):
                 cts.append(None if _is_zero(ct) else ct)
             else:
-                place = call.place_of(i)
-                where = f"the cotangent of argument {place} that {self.bwd_name} gives"
+                where = f"the cotangent of argument {call.path_of(i)} that {self.bwd_name} gives"
                 cts.append(_checked(what, where, ct, t, f"the argument of {call.name}"))
         return cts
 

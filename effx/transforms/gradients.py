@@ -1,7 +1,4 @@
-"""Gradients: `grad` and `value_and_grad`.
-
-Never: know the derivative of one operation.
-"""
+"""Gradients: `grad` and `value_and_grad`."""
 
 from __future__ import annotations
 
@@ -100,7 +97,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> PyTree:
-    """Returns a function that gives `fun`'s value and its gradient.
+    """Returns a function that computes `fun`'s value and its gradient.
 
     Args:
         fun: returns a scalar (with has_aux a pair of a scalar and anything).
@@ -268,7 +265,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Hashable | Sequence[Hashable] = (),
 ) -> PyTree:
-    """Returns a function that gives `fun`'s gradient, in the structure of the argument.
+    """Returns a function that computes `fun`'s gradient, in the structure of the argument.
 
     For arguments and errors see `value_and_grad`. With has_aux the result is `(gradient, aux)`.
     The gradient of a real function of complex arguments is the conjugate of the direction of

@@ -1,7 +1,4 @@
-"""Jacobians and Hessians: one derivative for each basis vector, all at once by `vmap`.
-
-Never: differentiate; `jvp` and `vjp` do.
-"""
+"""Jacobians and Hessians: one derivative for each basis vector, all at once by `vmap`."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ def jacfwd(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> PyTree:
-    """Returns a function that gives `fun`'s Jacobian, column by column in forward mode: best for tall ones.
+    """Returns a function that computes `fun`'s Jacobian, column by column in forward mode: best for tall ones.
 
     Args:
         fun: takes and returns pytrees of arrays.
@@ -159,7 +156,7 @@ def jacrev(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> PyTree:
-    """Returns a function that gives `fun`'s Jacobian, row by row in reverse mode: best for wide ones.
+    """Returns a function that computes `fun`'s Jacobian, row by row in reverse mode: best for wide ones.
 
     For arguments and the result see `jacfwd`; `allow_int` admits integer arguments, whose
     Jacobians have dtype float0.
@@ -223,7 +220,7 @@ def hessian(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> PyTree:
-    """Returns a function that gives the second derivatives: forward mode over reverse mode.
+    """Returns a function that computes the second derivatives: forward mode over reverse mode.
 
     For arguments see `jacfwd`.
 

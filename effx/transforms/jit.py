@@ -71,7 +71,7 @@ class Jitted(Protocol[P, R_co]):
         ...
 
     def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Gives shapes and dtypes of the result without computing."""
+        """Returns shapes and dtypes of the result without computing."""
         ...
 
     def clear_cache(self) -> None:
@@ -103,7 +103,7 @@ class Function(Generic[P, R]):
 
     Attributes:
         what: the transformation, for errors.
-        operation: how the staged program is performed where handlers are at work.
+        operation: what performs the program where handlers are installed.
     """
 
     def __init__(
@@ -127,12 +127,12 @@ class Function(Generic[P, R]):
     def split(
         self, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[tuple[object, ...], dict[str, object], Statics]:
-        """Parts the arguments into dynamic ones and static ones, each of these with its number or name."""
+        """Separates dynamic arguments from static ones, each of these with its number or name."""
         o = self.options
         if not o.static_argnums and not o.static_argnames:
             return args, kwargs, ()
         count = len(args)
-        places = counted(o.static_argnums, count)
+        numbers = counted(o.static_argnums, count)
         for n in o.static_argnums:
             if not -count <= n < count:
                 signature = signature_of(self.fun)
@@ -143,7 +143,7 @@ class Function(Generic[P, R]):
                     f"{self.what}: {self.name} was called with {count} positional arguments, fewer than "
                     f"static_argnums {o.static_argnums} needs"
                 )
-        given: list[tuple[int | str, object]] = [(n, args[n]) for n in sorted(places)]
+        given: list[tuple[int | str, object]] = [(n, args[n]) for n in sorted(numbers)]
         given += [(name, kwargs[name]) for name in o.static_argnames if name in kwargs]
         static = [(where, x.value if type(x) is Static else x) for where, x in given]
         for where, value in static:
@@ -155,7 +155,7 @@ class Function(Generic[P, R]):
                     f"{self.what}: static {what} of {self.name} must be hashable, "
                     f"got {value!r} of type {type(value).__name__}"
                 ) from None
-        dynamic = tuple([a for i, a in enumerate(args) if i not in places])
+        dynamic = tuple([a for i, a in enumerate(args) if i not in numbers])
         named = {k: v for k, v in kwargs.items() if k not in o.static_argnames}
         return dynamic, named, tuple(static)
 
@@ -213,7 +213,7 @@ class Function(Generic[P, R]):
     # Running
 
     def miss(self, *args: Any, **kwargs: Any) -> tuple[R, FastPath | None, bool]:
-        """Stages, compiles and runs; gives C++ what it needs to run the next such call itself."""
+        """Stages, compiles and runs; returns what C++ needs to run the next such call itself."""
         try:
             # At the recursion limit C++ calls with an error set, not raised; Python looks for one at a factor of -1.
             _NOTHING * -1
@@ -371,8 +371,8 @@ class Function(Generic[P, R]):
             named: dict[str, object] = kwargs
             if o.static_argnums or o.static_argnames:
                 try:
-                    places = counted(o.static_argnums, len(args))
-                    given = tuple([exactly(x) if i in places else x for i, x in enumerate(args)])
+                    numbers = counted(o.static_argnums, len(args))
+                    given = tuple([exactly(x) if i in numbers else x for i, x in enumerate(args)])
                     named = {k: exactly(x) if k in o.static_argnames else x for k, x in kwargs.items()}
                 except TypeError:
                     self.split(args, kwargs)  # an unhashable static argument: say which
@@ -419,7 +419,7 @@ class Function(Generic[P, R]):
         return self.trace(*args, **kwargs).lower()
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """Gives shapes and dtypes of the result without computing."""
+        """Returns shapes and dtypes of the result without computing."""
         return self.trace(*args, **kwargs).out_info
 
 
@@ -470,7 +470,7 @@ def jit(
         donate_argnums, donate_argnames: arguments whose memory results may reuse; using them
             afterwards is an error.
         keep_unused: True to pass arguments that the program does not read.
-        inline: True to put the body in the caller's place when an outer function is staged.
+        inline: True to inline the body where an outer function is staged.
         device: where to run; by default where the arguments are.
         backend: the platform to run on, if no device is given.
 
@@ -519,7 +519,7 @@ def jit(
 
 
 class Decorator(Protocol):
-    """What `jit(...)` without a function gives."""
+    """What `jit(...)` without a function returns."""
 
     def __call__(self, fun: Callable[P, R]) -> Jitted[P, R]:
         """Compiles the function with the options that were given."""

@@ -9,7 +9,7 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.errors import ShapeError, TransformError, TreeError
-from effx.transforms.arguments import argument_place
+from effx.transforms.arguments import argument_path
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten
 
@@ -71,7 +71,7 @@ class MappedAxes:
                     else f"a scalar {x.type!r}; use in_axes=None for it"
                 )
                 raise ShapeError(
-                    f"{self.what}: in_axes asks for axis {axis} of {argument_place((args, kwargs), i)} of "
+                    f"{self.what}: in_axes asks for axis {axis} of {argument_path((args, kwargs), i)} of "
                     f"{self.name}, which is {why}"
                 )
             indices.append(i)
@@ -86,7 +86,7 @@ class MappedAxes:
         size = sizes[0] if self.axis_size is None else index(self.axis_size)
         if any([n != size for n in sizes]):
             parts = [
-                f"{argument_place((args, kwargs), i)} {x.type!r} axis {axis} is {n}"
+                f"{argument_path((args, kwargs), i)} {x.type!r} axis {axis} is {n}"
                 for i, x, axis, n in zip(indices, arrays, axes, sizes, strict=True)
             ]
             given = "" if self.axis_size is None else f", axis_size is {self.axis_size}"

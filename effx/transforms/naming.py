@@ -1,7 +1,4 @@
-"""Names for parts of a program: seen in the IR, in StableHLO locations, and in the metadata of compiled code.
-
-Never: change what is computed.
-"""
+"""Names for parts of a program: seen in the IR, in StableHLO locations, and in the metadata of compiled code."""
 
 from collections.abc import Callable
 from contextlib import ContextDecorator

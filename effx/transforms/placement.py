@@ -1,7 +1,4 @@
-"""Where data lies, for pytrees: devices, moving to and from them, waiting.
-
-Never: compile.
-"""
+"""Where data lies, for pytrees: devices, moving to and from them, waiting."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -86,7 +83,7 @@ def _grid(what: str, devices: Sequence[Device]) -> TiledSharding:
 
 
 def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> Any:
-    """Stacks one array for each device, each on its own, as `pmap` takes and gives them.
+    """Stacks one array for each device, each on its own, as `pmap` takes and returns them.
 
     Args:
         shards: one pytree of arrays for each device, alike in structure, shapes and dtypes.

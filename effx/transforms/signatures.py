@@ -1,4 +1,4 @@
-"""What transformed functions take and give, by what the given function does: protocols for type checkers.
+"""What transformed functions take and return, by what the given function does: protocols for type checkers.
 
 A transformation keeps the function's signature in `P` and `R`. Where the transformed one differs (vmap adds an
 axis, a gradient has the argument's type), the overloads of `__call__` say so, and look at the function
@@ -46,7 +46,7 @@ Ts = TypeVarTuple("Ts")
 K_co = TypeVar("K_co", covariant=True)  # the numbers of arguments; object where unknown
 Aux_co = TypeVar("Aux_co", covariant=True)
 Size = TypeVar("Size", default=Any)
-# Dtypes of arguments and results; sizes of members.
+# Dtypes of arguments and results; sizes of axes.
 X = TypeVar("X", default=Any)
 Y = TypeVar("Y", default=Any)
 Z = TypeVar("Z", default=Any)
@@ -64,7 +64,7 @@ ScalarResult = Scalar | bool | int | float | complex
 
 @final
 class Private:
-    """A type that no function names: one that takes it takes anything, and nothing is known of what it gives."""
+    """A type that no function names: one that takes it takes anything, and nothing is known of what it returns."""
 
 
 class First(Protocol[A_contra, Q, R_co]):
@@ -137,7 +137,7 @@ class ByBoth(Protocol[A_contra, B_contra, Q]):
 
 
 class Gradient(Protocol[P, K_co]):
-    """What `grad(f)` gives: an argument's type, or an array where `f` takes a Python number."""
+    """What `grad(f)` returns: an argument's type, or an array where `f` takes a Python number."""
 
     @property
     def __wrapped__(self) -> Callable[P, object]: ...
@@ -171,7 +171,7 @@ class Gradient(Protocol[P, K_co]):
 
 
 class GradientAndAux(Protocol[P, Aux_co, K_co]):
-    """What `grad(f, has_aux=True)` gives."""
+    """What `grad(f, has_aux=True)` returns."""
 
     @property
     def __wrapped__(self) -> Callable[P, tuple[object, Aux_co]]: ...
@@ -215,7 +215,7 @@ class GradientAndAux(Protocol[P, Aux_co, K_co]):
 
 
 class ValueAndGradient(Protocol[P, R_co, K_co]):
-    """What `value_and_grad(f)` gives: the value (with has_aux the pair that `f` returns) and the gradient."""
+    """What `value_and_grad(f)` returns: the value (with has_aux the pair that `f` returns) and the gradient."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
@@ -275,7 +275,7 @@ class JacobianOf(Protocol[P, R_co]):
 
 
 class HessianOf(Protocol[P, R_co]):
-    """What `hessian(f)` gives: the result's axes before the argument's, twice."""
+    """What `hessian(f)` returns: the result's axes before the argument's, twice."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
@@ -293,7 +293,7 @@ class HessianOf(Protocol[P, R_co]):
 
 
 class Batched(Protocol[P, R_co]):
-    """What `vmap(f)` gives: one axis more in front, of arguments and results."""
+    """What `vmap(f)` returns: one axis more in front, of arguments and results."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
@@ -351,7 +351,7 @@ class Batched(Protocol[P, R_co]):
 
 
 class Mapped(Protocol[P, R_co]):
-    """What `vmap(f, in_axes=...)` gives: nothing is known of sizes."""
+    """What `vmap(f, in_axes=...)` returns: nothing is known of sizes."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
@@ -386,7 +386,7 @@ class Mapped(Protocol[P, R_co]):
 
 
 class Pushforward(Protocol[R_co, *Ts]):
-    """What `linearize(f, x)` gives: tangents of the arguments' types, or numbers, to one of the result's."""
+    """What `linearize(f, x)` returns: tangents of the arguments' types, or numbers, to one of the result's."""
 
     @overload
     def __call__(self, *tangents: Unpack[Ts]) -> R_co: ...
@@ -395,7 +395,7 @@ class Pushforward(Protocol[R_co, *Ts]):
 
 
 class Pullback(Protocol[R_contra, *Ts]):
-    """What `vjp(f, x)` gives: a cotangent of the result's type to a tuple of the arguments' types.
+    """What `vjp(f, x)` returns: a cotangent of the result's type to a tuple of the arguments' types.
 
     A number serves for an array of rank 0.
     """

@@ -1,7 +1,4 @@
-"""What `jit` shows of its stages: `Traced`, `Lowered`, `Compiled`, and shapes without values.
-
-Never: stage or compile by itself; it is handed what does.
-"""
+"""What `jit` shows of its stages: `Traced`, `Lowered`, `Compiled`, and shapes without values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, final
@@ -34,7 +31,7 @@ def _as_shape(shape: Sequence[int]) -> Shape:
 @final
 @attrs.frozen
 class ShapeDtypeStruct:
-    """A shape and dtype in the place of an array, for staging without values.
+    """A shape and dtype instead of an array, for staging without values.
 
     >>> import numpy as np
     >>> ShapeDtypeStruct((2, 3), np.float32)
@@ -205,11 +202,9 @@ class Compiled:
             )
         arrays = [as_concrete(x) for x in as_arrays("jit", leaves, (args, kwargs))]
         expected = self.executable.in_types
-        for place, (x, t) in enumerate(zip(arrays, expected, strict=True)):
+        for i, (x, t) in enumerate(zip(arrays, expected, strict=True)):
             if not x.type.matches(t):
-                raise ShapeError(
-                    f"{self.traced.name}: compiled for {t!r} as argument {place}, got {x.type!r}"
-                )
+                raise ShapeError(f"{self.traced.name}: compiled for {t!r} as argument {i}, got {x.type!r}")
         for x in arrays:
             x._check_alive(self.traced.name)
         return self.traced.out_tree.unflatten(self.executable.run(arrays))

@@ -35,7 +35,7 @@ def _shapes(found: Trace) -> PyTree:
 def make_jaxpr(
     fun: Callable[P, Any], static_argnums: "int | Iterable[int]" = (), return_shape: bool = False
 ) -> Callable[P, Any]:
-    """Returns a function that stages `fun` and gives its program.
+    """Returns a function that stages `fun` and returns its program.
 
     Args:
         fun: takes and returns pytrees of arrays.
@@ -58,8 +58,8 @@ def make_jaxpr(
 
     @wraps(fun)
     def staged(*args: P.args, **kwargs: P.kwargs) -> Any:
-        places = argument_numbers("make_jaxpr", static_argnums, len(args))
-        found = _trace("make_jaxpr", fun, args, kwargs, tuple(sorted(places)))
+        numbers = argument_numbers("make_jaxpr", static_argnums, len(args))
+        found = _trace("make_jaxpr", fun, args, kwargs, tuple(sorted(numbers)))
         program = attrs.evolve(found.program, constants=found.captured, derived={})
         return (program, _shapes(found)) if return_shape else program
 

@@ -1,7 +1,7 @@
 """From a user's function of pytrees to a program, staged once for each kind of arguments.
 
 The key of a trace is the function itself, weakly; the structure and the types of its arguments; which of them
-are static, with their values; the flags and handlers around that change what tracing gives; and the axes in
+are static, with their values; the flags and handlers around that change what tracing returns; and the axes in
 scope. Nothing in a trace refers to the function, so dropping the function frees its programs at once.
 """
 
@@ -61,7 +61,7 @@ def traces_of(fun: Callable[..., PyTree]) -> Traces:
 
 
 def trace_settings() -> tuple[object, ...]:
-    """Returns the flags, and what of the handlers around, that change what tracing gives."""
+    """Returns the flags, and what of the handlers around, that change what tracing returns."""
     return (
         performs_once(current_frame()),
         flags.enable_x64.value,

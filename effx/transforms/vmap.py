@@ -125,9 +125,9 @@ def _with_axis(mapping: MappedAxes, x: Array, axis: int | None, want: int | None
             f"{x.type!r} with batch axis {axis}"
         )
     if axis is not None:
-        place = mapping.out_axis(want, x.type.ndim)
-        return moveaxis(x, axis, place) if axis != place else x
+        at = mapping.out_axis(want, x.type.ndim)
+        return moveaxis(x, axis, at) if axis != at else x
     ndim = x.type.ndim + 1
-    place = mapping.out_axis(want, ndim)
-    shape = (*x.type.shape[:place], size, *x.type.shape[place:])
-    return BroadcastInDim(shape, tuple([i for i in range(ndim) if i != place]))(x)
+    at = mapping.out_axis(want, ndim)
+    shape = (*x.type.shape[:at], size, *x.type.shape[at:])
+    return BroadcastInDim(shape, tuple([i for i in range(ndim) if i != at]))(x)

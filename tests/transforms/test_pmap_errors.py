@@ -5,6 +5,7 @@ Never: asks for more than eight devices, which tests/conftest.py provides.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -232,3 +233,44 @@ def test_error_names_line_and_handlers() -> None:
     lines = str(caught.value).splitlines()
     assert lines[1].startswith("  at   test_pmap_errors.py:")
     assert lines[2] == "  in   pmap > replicas(axis_size=4, axis_name='i')"
+
+
+AXES = [0, 0, 0, 1, -1, -2, 2, None, {"a": 0}, 0.5]
+
+
+def both(x: Any, y: Any) -> Any:
+    """Stands for a user's function whose results differ in shape."""
+    return x * 2.0, {"y": y}
+
+
+def outcome(of: Callable[[], Any]) -> tuple[type[EffxError], str] | str:
+    """What a call returns, or how it fails."""
+    try:
+        return str(of())
+    except EffxError as error:
+        return type(error), error.message
+
+
+def test_axes_are_those_of_vmap() -> None:
+    """pmap takes and refuses axes and sizes as vmap does, in the same words."""
+    rng = random.Random(5)
+    seen = set()
+    for _ in range(40):
+        shapes = [rng.choice([(), (2,), (2, 2), (2, 3), (3, 2)]) for _ in range(2)]
+        args = [enp.arange(6.0)[: int(np.prod(s))].reshape(s) for s in shapes]
+        axes = rng.choice([0, 1, None, "i", tuple(rng.choices(AXES, k=rng.choice([2, 2, 2, 2, 1])))])
+        options: Any = {
+            "in_axes": list(axes) if isinstance(axes, tuple) and rng.random() < 0.2 else axes,
+            "out_axes": rng.choice([0, 0, 1, -1, 5, (0, 0), "o"]),
+            "axis_size": rng.choice([None, None, 2, 3]),
+        }
+        mapped = outcome(lambda o=options, a=args: effx.pmap(both, **o)(*a))
+        want = outcome(lambda o=options, a=args: effx.vmap(both, **o)(*a))
+        if isinstance(want, tuple):
+            # pmap stages what it is given.
+            text = want[1].replace("vmap: ", "pmap: ").replace("of type ConcreteArray", "of type Box")
+            assert mapped == (want[0], text), options
+        else:
+            assert mapped == want, options
+        seen.add(want[1].split(" of both")[0] if isinstance(want, tuple) else "a value")
+    assert len(seen) > 8

@@ -14,9 +14,7 @@ from effx.lax.control.closures import arrays_of, check_callable
 from effx.lax.operands import count_from_start
 from effx.lax.shape import reshape, rev
 from effx.lax.slicing import slice_in_dim
-from effx.transforms.arguments import name_of
-from effx.tree import flatten_with_path
-from effx.tree.prefixes import keystr
+from effx.transforms.arguments import leaf_path, name_of
 from effx.tree.registry import PyTree
 
 __all__ = ["associative_scan"]
@@ -92,12 +90,11 @@ def associative_scan(fn: Callable[[E, E], E], elems: PyTree, reverse: bool = Fal
 def _check_sizes(elems: PyTree, arrays: list[Array], axes: list[int]) -> None:
     """Refuses arrays of different sizes along the axis."""
     sizes = [x.type.shape[a] for x, a in zip(arrays, axes, strict=True)]
-    for place, n in enumerate(sizes):
+    for i, n in enumerate(sizes):
         if n != sizes[0]:
-            paths = [keystr(path) for path, _ in flatten_with_path(elems)[0]]
             raise ShapeError(
-                f"associative_scan: sizes along axis {axes[0]} differ: elems{paths[0]} {arrays[0].type!r} has "
-                f"{sizes[0]}, elems{paths[place]} {arrays[place].type!r} has {n}"
+                f"associative_scan: sizes along axis {axes[0]} differ: elems{leaf_path(elems, 0)} {arrays[0].type!r} has "
+                f"{sizes[0]}, elems{leaf_path(elems, i)} {arrays[i].type!r} has {n}"
             )
 
 

@@ -14,9 +14,8 @@ from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Cond
 from effx.lax.control.closures import arrays_of, check_callable, decided, types_of
 from effx.lax.elementwise.choose import clamp
+from effx.transforms.arguments import leaf_path
 from effx.transforms.tracing import Trace, call_tree, traced
-from effx.tree import flatten_with_path
-from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree
 
 __all__ = ["cond", "switch"]
@@ -160,9 +159,9 @@ def switch(  # type: ignore[misc]  # as above
     if x.type.kind not in "iu":
         raise DTypeError(f"switch: index must be an integer, got {x.type!r}")
     last = len(functions) - 1
-    place = clamp(scalar(0, dtypes.int32), convert(x, dtypes.int32), scalar(last, dtypes.int32))
+    chosen = clamp(scalar(0, dtypes.int32), convert(x, dtypes.int32), scalar(last, dtypes.int32))
     uses = (tuple(range(len(given))),) * len(functions)
-    result: R = _choose("switch", place, names, functions, given, uses)
+    result: R = _choose("switch", chosen, names, functions, given, uses)
     return result
 
 
@@ -203,9 +202,9 @@ def _compare(what: str, first: str, a: Trace, second: str, b: Trace) -> None:
             f"{what}: the branches must return the same structure: {first} returns {a.out_tree}, "
             f"{second} returns {b.out_tree}"
         )
-    for place, (t, u) in enumerate(zip(a.out_types, b.out_types, strict=True)):
+    for i, (t, u) in enumerate(zip(a.out_types, b.out_types, strict=True)):
         if not t.matches(u):
-            path = keystr(flatten_with_path(a.out_tree.unflatten(a.out_types))[0][place][0])
+            path = leaf_path(a.out_tree.unflatten(a.out_types), i)
             kind = DTypeError if t.shape == u.shape else ShapeError
             raise kind(
                 f"{what}: the branches must return the same types: result{path} of {first} is {t!r}, "

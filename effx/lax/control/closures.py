@@ -10,9 +10,8 @@ from effx.array.values import Numeric
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Numeric
+from effx.transforms.arguments import leaf_path
 from effx.transforms.tracing import Trace, Types
-from effx.tree import flatten_with_path
-from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = [
@@ -49,11 +48,11 @@ def arrays_of(what: str, name: str, value: PyTree) -> tuple[list[Array], PyTreeD
     """
     leaves, tree = flatten(value)
     arrays: list[Array] = []
-    for place, leaf in enumerate(leaves):
+    for i, leaf in enumerate(leaves):
         try:
             arrays.append(as_operand(leaf, what))
         except DTypeError:
-            path = keystr(flatten_with_path(value)[0][place][0])
+            path = leaf_path(value, i)
             raise DTypeError(
                 f"{what}: {name}{path} must be an array or a number, got {leaf!r} of type {type(leaf).__name__}"
             ) from None
@@ -113,9 +112,9 @@ def carry_types(
         if wider == types:
             break
         types = wider
-    for place, (t, out) in enumerate(zip(types, out_types, strict=True)):
+    for i, (t, out) in enumerate(zip(types, out_types, strict=True)):
         if not t.matches(out):
-            raise carry_error(what, name, carry, place, t, out)
+            raise carry_error(what, name, carry, i, t, out)
     return types, body
 
 
@@ -139,10 +138,10 @@ def check_structure(what: str, name: str, tree: PyTreeDef, out_tree: PyTreeDef) 
         )
 
 
-def carry_error(what: str, name: str, carry: PyTree, place: int, t: ArrayType, out: ArrayType) -> EffxError:
+def carry_error(what: str, name: str, carry: PyTree, i: int, t: ArrayType, out: ArrayType) -> EffxError:
     """Returns the error for a carry that changes its type."""
     kind = DTypeError if t.shape == out.shape else ShapeError
-    path = keystr(flatten_with_path(carry)[0][place][0])
+    path = leaf_path(carry, i)
     return kind(
         f"{what}: the carry must keep its types: carry{path} starts as {t!r}, but {name} returns {out!r}"
     )
@@ -154,9 +153,9 @@ def next_carry(what: str, name: str, init: PyTree, before: PyTree, after: PyTree
     new, out_tree = arrays_of(what, f"the carry that {name} returns", after)
     check_structure(what, name, tree, out_tree)
     types: list[ArrayType] = []
-    for place, (x, y) in enumerate(zip(old, new, strict=True)):
+    for i, (x, y) in enumerate(zip(old, new, strict=True)):
         t, out = x.type, y.type
         if not t.matches(out) and not (t.weak and t.shape == out.shape):
-            raise carry_error(what, name, init, place, t, out)
+            raise carry_error(what, name, init, i, t, out)
         types.append(out if t.weak else t)
     return tree.unflatten(converted(new, tuple(types)))

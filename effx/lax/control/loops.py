@@ -116,8 +116,8 @@ def while_loop(
     types, body = carry_types("while_loop", name, init_val, types_of(carry), staged)
     test = traced("while_loop", cond_fun, inputs, types)
     _check_test(name_of(cond_fun), test.out_tree, test.out_types)
-    (condition, turn), constants = aligned([test, body])
-    results = looped(condition, turn, constants, converted(carry, types), bound)
+    (condition, iteration), constants = aligned([test, body])
+    results = looped(condition, iteration, constants, converted(carry, types), bound)
     result: C = tree.unflatten(results)
     return result
 
@@ -145,58 +145,60 @@ def _in_python(
 
 
 def looped(
-    condition: Program, turn: Program, constants: list[Array], carry: list[Array], bound: int | None
+    condition: Program, iteration: Program, constants: list[Array], carry: list[Array], bound: int | None
 ) -> tuple[Array, ...]:
     """Performs a loop, in chunks if the number of iterations is bounded."""
     k = len(constants)
     if bound is None:
-        return While(condition, turn, k)(*constants, *carry)
+        return While(condition, iteration, k)(*constants, *carry)
     chunk = max(isqrt(bound), 1)
     chunks, rest = divmod(bound, chunk)
     (going,) = Call(condition, True)(*constants, *carry)
     # Scan the chunks; then one shorter chunk, for `bound` iterations in all.
-    state = Scan(_chunk(condition, turn, k, chunk), chunks, k, 1 + len(carry))(*constants, going, *carry)
+    state = Scan(_chunk(condition, iteration, k, chunk), chunks, k, 1 + len(carry))(*constants, going, *carry)
     if rest:
-        state = Call(_chunk(condition, turn, k, rest), True)(*constants, *state)
+        state = Call(_chunk(condition, iteration, k, rest), True)(*constants, *state)
     return state[1:]
 
 
-def _step(condition: Program, turn: Program, k: int) -> Program:
+def _step(condition: Program, iteration: Program, k: int) -> Program:
     """Returns an iteration of a loop that may have ended: (constants, running, carry) -> (running, carry)."""
 
     def take(arrays: list[Array]) -> list[Array]:
         constants = arrays[:k]
-        after = Call(turn, True)(*arrays)
+        after = Call(iteration, True)(*arrays)
         return [*Call(condition, True)(*constants, *after), *after]
 
-    return _guarded(turn, "turn", k, take)
+    return _guarded(iteration, "iteration", k, take)
 
 
-def _chunk(condition: Program, turn: Program, k: int, length: int) -> Program:
+def _chunk(condition: Program, iteration: Program, k: int, length: int) -> Program:
     """Returns `length` iterations of a loop that may have ended, of the same form."""
 
     def make() -> Program:
-        step = _step(condition, turn, k)
+        step = _step(condition, iteration, k)
 
-        def turns(arrays: list[Array]) -> list[Array]:
+        def iterations(arrays: list[Array]) -> list[Array]:
             true = scalar(True, dtypes.bool_, False)
             return list(Scan(step, length, k, len(arrays) - k + 1)(*arrays[:k], true, *arrays[k:]))
 
         # Reverse mode saves the carries between chunks and computes a chunk again: about 2 sqrt(max_steps)
         # carries at a time, not the residuals of all iterations.
-        again = Checkpoint(stage(turns, turn.in_types, "turns", "while_loop").program, None, False)
+        again = Checkpoint(
+            stage(iterations, iteration.in_types, "iterations", "while_loop").program, None, False
+        )
 
         def take(arrays: list[Array]) -> list[Array]:
             return list(again(*arrays))
 
-        return _guarded(turn, "chunk", k, take)
+        return _guarded(iteration, "chunk", k, take)
 
-    return cached(turn, ("chunk", condition, k, length), make)
+    return cached(iteration, ("chunk", condition, k, length), make)
 
 
-def _guarded(turn: Program, name: str, k: int, take: Callable[[list[Array]], list[Array]]) -> Program:
+def _guarded(iteration: Program, name: str, k: int, take: Callable[[list[Array]], list[Array]]) -> Program:
     """Returns a program that runs `take` while the loop is running, and is the identity afterwards."""
-    types = turn.in_types
+    types = iteration.in_types
     carry = types[k:]
 
     def skip(arrays: list[Array]) -> list[Array]:
@@ -314,16 +316,16 @@ def fori_loop(
     constants, values = list(body.captured), converted(carry, types)
     if steps is not None:
         length = len(steps)
-        turns = unrolled("fori_loop", 1 if unroll is None else unroll, length)
+        unrolling = unrolled("fori_loop", 1 if unroll is None else unroll, length)
         counting = _counting(body.program, len(constants))
-        results = Scan(counting, length, len(constants), 1 + len(values), False, turns)(
+        results = Scan(counting, length, len(constants), 1 + len(values), False, unrolling)(
             *constants, first, *values
         )
         result: C = tree.unflatten(results[1:])
         return result
     # The upper bound is a constant of the loop, before the body's own.
-    condition, turn = _until(body.program, len(constants))
-    results = looped(condition, turn, [last, *constants], [first, *values], bound)
+    condition, iteration = _until(body.program, len(constants))
+    results = looped(condition, iteration, [last, *constants], [first, *values], bound)
     last_val: C = tree.unflatten(results[1:])
     return last_val
 
@@ -380,7 +382,9 @@ def _until(program: Program, k: int) -> tuple[Program, Program]:
         types = (program.in_types[k], *program.in_types)
         counting = _counting(program, k)
         condition = stage(lambda a: [Lt()(a[1 + k], a[0])], types, "until", "fori_loop").program
-        turn = stage(lambda a: list(Call(counting, True)(*a[1:])), types, program.name, "fori_loop").program
-        return condition, turn
+        iteration = stage(
+            lambda a: list(Call(counting, True)(*a[1:])), types, program.name, "fori_loop"
+        ).program
+        return condition, iteration
 
     return cached(program, "until", make)

@@ -24,11 +24,10 @@ from effx.lax.control.closures import (
     types_of,
 )
 from effx.lax.slicing import index_in_dim, slice_in_dim
-from effx.transforms.arguments import name_of
+from effx.transforms.arguments import leaf_path, name_of
 from effx.transforms.tracing import Trace, Types, positional, traced
 from effx.transforms.vmap import vmap
-from effx.tree import flatten_with_path, treedef_children, treedef_is_leaf
-from effx.tree.prefixes import keystr
+from effx.tree import treedef_children, treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["map", "scan"]
@@ -123,7 +122,7 @@ def scan(
     slices, x_tree = arrays_of("scan", "xs", xs)
     carry, tree = arrays_of("scan", "init", init)
     steps = _length("scan", xs, slices, length)
-    turns = unrolled("scan", unroll, steps)
+    unrolling = unrolled("scan", unroll, steps)
     if flags.disable_jit.value and steps:
         return _in_python(f, name, init, slices, x_tree, steps, reverse)
     rows = _rows(slices)
@@ -135,7 +134,7 @@ def scan(
         return found, _pair(name, found.out_tree)[0], found.out_types[:n]
 
     types, body = carry_types("scan", name, init, types_of(carry), staged)
-    op = Scan(body.program, steps, len(body.captured), n, bool(reverse), turns)
+    op = Scan(body.program, steps, len(body.captured), n, bool(reverse), unrolling)
     results = op(*body.captured, *converted(carry, types), *slices)
     last, ys = body.out_tree.unflatten(results)
     return last, ys
@@ -161,16 +160,16 @@ def _length(what: str, xs: PyTree, slices: list[Array], length: int | None) -> i
         ShapeError, TransformError: the inputs differ in it, or there are none and no `length`.
     """
 
-    def say(place: int) -> str:
-        return f"xs{keystr(flatten_with_path(xs)[0][place][0])} {slices[place].type!r}"
+    def say(i: int) -> str:
+        return f"xs{leaf_path(xs, i)} {slices[i].type!r}"
 
-    for place, x in enumerate(slices):
+    for i, x in enumerate(slices):
         if not x.type.shape:
-            raise ShapeError(f"{what}: inputs must have a leading axis to loop over, got {say(place)}")
+            raise ShapeError(f"{what}: inputs must have a leading axis to loop over, got {say(i)}")
         if x.type.shape[0] != slices[0].type.shape[0]:
             raise ShapeError(
                 f"{what}: leading axes of the inputs differ: {say(0)} has {slices[0].type.shape[0]}, "
-                f"{say(place)} has {x.type.shape[0]}"
+                f"{say(i)} has {x.type.shape[0]}"
             )
     if length is None:
         if not slices:

@@ -14,11 +14,10 @@ from effx.ir.ops.control import Call
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program, Staged
 from effx.lax.control.closures import arrays_of, check_callable, converted, types_of
-from effx.transforms.arguments import name_of
+from effx.transforms.arguments import leaf_path, name_of
 from effx.transforms.autodiff import linear_transpose
 from effx.transforms.tracing import Trace, Types, positional, traced
-from effx.tree import flatten_with_path, treedef_children, treedef_is_leaf
-from effx.tree.prefixes import keystr
+from effx.tree import treedef_children, treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef
 
 __all__ = ["custom_linear_solve", "custom_root"]
@@ -210,9 +209,9 @@ def _inexact(what: str, name: str, value: PyTree, arrays: Sequence[Array]) -> Ty
     Raises:
         DTypeError: one is no floating or complex array.
     """
-    for place, x in enumerate(arrays):
+    for i, x in enumerate(arrays):
         if x.type.kind not in "fc":
-            path = keystr(flatten_with_path(value)[0][place][0])
+            path = leaf_path(value, i)
             raise DTypeError(f"{what}: {name}{path} must be floating or complex, got {x.type!r}")
     return tuple([x.type.strong() for x in arrays])
 
@@ -244,8 +243,8 @@ def _fits(
     """Refuses a result of a user's function that is not like the right-hand side or guess."""
     if tree != out_tree:
         raise TreeError(f"{what}: {name} {must} the structure of {like}, {tree}, got {out_tree}")
-    for place, (t, out) in enumerate(zip(types, out_types, strict=True)):
+    for i, (t, out) in enumerate(zip(types, out_types, strict=True)):
         if not t.matches(out) and not (out.weak and out.shape == t.shape):
-            path = keystr(flatten_with_path(tree.unflatten(types))[0][place][0])
+            path = leaf_path(tree.unflatten(types), i)
             kind = DTypeError if t.shape == out.shape else ShapeError
             raise kind(f"{what}: {name} {must} the types of {like}: {like}{path} is {t!r}, got {out!r}")
