@@ -156,19 +156,19 @@ class FlatFunction:
         self.what, self.fun, self.in_tree = what, fun, in_tree
         self.name = name or name_of(fun)
 
-    def call(self, arrays: list[Array]) -> PyTree:
-        """Calls the user's function on arrays."""
-        args, kwargs = self.in_tree.unflatten(arrays)
-        return self.fun(*args, **kwargs)
-
     def __call__(self, arrays: list[Array]) -> list[Array]:
-        """Returns the arrays of the result.
+        """Calls the user's function on arrays; returns the arrays of the result."""
+        args, kwargs = self.in_tree.unflatten(arrays)
+        return self.flat(self.fun(*args, **kwargs))
+
+    def flat(self, result: PyTree) -> list[Array]:
+        """Returns the arrays of a result, whose structure is remembered.
 
         Raises:
             DTypeError: a leaf of the result is no array or number.
         """
-        outputs, self.out_tree = flatten_output(self.what, self.name, self.call(arrays))
-        return outputs
+        leaves, self.out_tree = flatten(result)
+        return as_results(self.what, self.name, leaves)
 
 
 class PartlyFixed(FlatFunction):
@@ -193,12 +193,13 @@ class PartlyFixed(FlatFunction):
         super().__init__(what, fun, in_tree, name)
         self.leaves, self.varied = leaves, varied
 
-    def call(self, arrays: list[Array]) -> PyTree:
-        """Calls the user's function on arrays and fixed leaves."""
+    def __call__(self, arrays: list[Array]) -> list[Array]:
+        """Calls the user's function on arrays and fixed leaves; returns the arrays of the result."""
         leaves = list(self.leaves)
         for i, x in zip(self.varied, arrays, strict=True):
             leaves[i] = x
-        return super().call(leaves)
+        args, kwargs = self.in_tree.unflatten(leaves)
+        return self.flat(self.fun(*args, **kwargs))
 
 
 def adapted(fun: Callable[..., R], arguments: Callable[[Arguments], Arguments]) -> Callable[..., R]:

@@ -82,17 +82,17 @@ class WithAuxiliary(FlatFunction):
         super().__init__(what, fun, in_tree)
         self.has_aux = has_aux
 
-    def call(self, arrays: list[Array]) -> PyTree:
+    def __call__(self, arrays: list[Array]) -> list[Array]:
         """Calls the user's function, and checks that it returns a pair where it must."""
         result = self.fun(*self.in_tree.unflatten(arrays))
         if not self.has_aux:
-            return result
+            return self.flat(result)
         if not isinstance(result, tuple) or len(result) != 2:
             raise TransformError(
                 f"{self.what}: with has_aux=True {self.name} must return a pair (result, aux), "
                 f"got {type(result).__name__}"
             )
-        return result[0], result[1]
+        return self.flat((result[0], result[1]))
 
     @property
     def tree(self) -> PyTreeDef:

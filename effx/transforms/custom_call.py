@@ -192,10 +192,10 @@ class Invocation(FlatFunction):
             args[i] = value
         return args
 
-    def call(self, arrays: list[Array]) -> PyTree:
+    def __call__(self, arrays: list[Array]) -> list[Array]:
         """Calls the function on the boxes' and the primals' arrays."""
         n = len(self._boxed)
-        return self.fun(*self.arguments(arrays[:n], arrays[n:]))
+        return self.flat(self.fun(*self.arguments(arrays[:n], arrays[n:])))
 
     def match(self, rule: str, part: str, tree: PyTreeDef) -> None:
         """Compares the structure of what a rule gives with that of the function's result, if it is known.

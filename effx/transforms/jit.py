@@ -5,7 +5,7 @@ function: on a hit that runs without Python. On a miss it comes here, where the 
 program. Outside of all handlers the program is compiled and run; under handlers it is performed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, final, overload
 
@@ -21,18 +21,17 @@ from effx.handlers.evaluate import device_for
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
-from effx.ir.types import ArrayType
 from effx.lower.backends import default_device
 from effx.lower.concrete import ConcreteArray, as_concrete, on_device
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
 from effx.lower.parallel import spans_devices
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
-from effx.transforms.arguments import Statics, abstract, as_arrays, merged, name_of, signature_of
+from effx.transforms.arguments import Arguments, Statics, abstract, as_arrays, merged, name_of, signature_of
 from effx.transforms.options import Options, Static, counted, exactly, options_for
 from effx.transforms.stages import Lowered, Traced
 from effx.transforms.tracing import Trace, traced, traces_of
-from effx.tree.registry import PyTree, PyTreeDef, flatten, refuse_deep
+from effx.tree.registry import PyTree, flatten, refuse_deep
 
 __all__ = ["Jitted", "jit"]
 
@@ -96,6 +95,13 @@ class Form:
 _NOTHING: tuple[object, ...] = ()
 # For each function and choice of options the key by which C++ knows functions that share what it has seen.
 _keys: WeakStore[Callable[..., Any], dict[Options, object]] = WeakStore()
+
+
+def adding(static: Statics) -> tuple[Hashable, Callable[[Arguments], Arguments] | None]:
+    """Returns what adds static arguments to the dynamic ones, and before it the key for what it adds."""
+    if not static:
+        return None, None
+    return tuple([(where, exact(value)) for where, value in static]), partial(merged, static)
 
 
 class Function(Generic[P, R]):
@@ -181,34 +187,30 @@ class Function(Generic[P, R]):
             flags += [key in o.donate_argnames] * len(flatten(named[key])[0])
         return tuple(flags)
 
-    def find(
+    def form(
         self,
-        types: tuple[ArrayType, ...],
-        tree: PyTreeDef,
-        static: Statics,
+        trace: Trace,
         dynamic: tuple[object, ...],
         named: dict[str, object],
-    ) -> tuple[Trace, Form]:
-        """Returns the trace for these types, staging the function the first time, and its form."""
-        values, arguments = None, None
-        if static:
-            values = tuple([(where, exact(value)) for where, value in static])
-            arguments = partial(merged, static)
-        trace = traced(self.what, self.fun, tree, types, values, arguments, self.traces)
-        form = trace.derived.get(self.key)
-        if form is None:
-            form = trace.derived[self.key] = Form(self.donations(dynamic, named, static, len(types)))
-        return trace, cast("Form", form)
+        static: Statics,
+        leaves: int,
+    ) -> Form:
+        """Returns what is known of a trace under the options."""
+        found = trace.derived.get(self.key)
+        if found is None:
+            found = trace.derived[self.key] = Form(self.donations(dynamic, named, static, leaves))
+        return cast("Form", found)
 
     def prepare(
         self, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[Trace, Form, list[Array], list[PyTree]]:
-        """Finds the trace for arguments, and the arguments' arrays."""
+        """Finds the trace for arguments, staging the function the first time, and the arguments' arrays."""
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
         arrays = as_arrays(self.what, leaves, (dynamic, named))
-        trace, form = self.find(tuple([x.type for x in arrays]), tree, static, dynamic, named)
-        return trace, form, arrays, leaves
+        types = tuple([x.type for x in arrays])
+        trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
+        return trace, self.form(trace, dynamic, named, static, len(types)), arrays, leaves
 
     # Running
 
@@ -400,7 +402,8 @@ class Function(Generic[P, R]):
         leaves, tree = flatten((dynamic, named))
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
-            trace, form = self.find(types, tree, static, dynamic, named)
+            trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
+            form = self.form(trace, dynamic, named, static, len(types))
         device = self.options.device
         return Traced(
             trace.program,

@@ -6,6 +6,7 @@ from typing import Any, ParamSpec
 
 import attrs
 
+from effx.ir.types import ArrayType
 from effx.transforms.arguments import FlatFunction, abstract, adapted, argument_numbers, merged
 from effx.transforms.stages import shape_of
 from effx.transforms.tracing import Trace, trace
@@ -16,16 +17,16 @@ __all__ = ["eval_shape", "make_jaxpr", "stage"]
 P = ParamSpec("P")
 
 
-def _trace(
+def _flat(
     what: str,
     fun: Callable[..., Any],
     args: tuple[PyTree, ...],
     kwargs: dict[str, PyTree],
     static: tuple[int, ...],
-) -> Trace:
+) -> tuple[FlatFunction, list[ArrayType]]:
     leaves, tree = flatten(([a for i, a in enumerate(args) if i not in static], kwargs))
     called = adapted(fun, partial(merged, [(i, args[i]) for i in static])) if static else fun
-    return trace(FlatFunction(what, called, tree), [abstract(what, x) for x in leaves])
+    return FlatFunction(what, called, tree), [abstract(what, x) for x in leaves]
 
 
 def _shapes(found: Trace) -> PyTree:
@@ -59,7 +60,7 @@ def make_jaxpr(
     @wraps(fun)
     def staged(*args: P.args, **kwargs: P.kwargs) -> Any:
         numbers = argument_numbers("make_jaxpr", static_argnums, len(args))
-        found = _trace("make_jaxpr", fun, args, kwargs, tuple(sorted(numbers)))
+        found = trace(*_flat("make_jaxpr", fun, args, kwargs, tuple(sorted(numbers))))
         program = attrs.evolve(found.program, constants=found.captured, derived={})
         return (program, _shapes(found)) if return_shape else program
 
@@ -86,4 +87,4 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
     >>> effx.eval_shape(enp.dot, effx.ShapeDtypeStruct((2000, 3000), "float32"), effx.ShapeDtypeStruct((3000, 5), "float32"))
     ShapeDtypeStruct(shape=(2000, 5), dtype=float32)
     """
-    return _shapes(_trace("eval_shape", fun, args, kwargs, ()))
+    return _shapes(trace(*_flat("eval_shape", fun, args, kwargs, ())))

@@ -88,7 +88,10 @@ def positional(*args: PyTreeDef) -> PyTreeDef:
 
 def trace(function: FlatFunction, types: Sequence[ArrayType]) -> Trace:
     """Stages a function for arrays of these types, whatever has been staged before."""
-    staged = stage(function, types, function.name, function.what, origin_of(function.fun))
+    return _finished(function, stage(function, types, function.name, function.what, origin_of(function.fun)))
+
+
+def _finished(function: FlatFunction, staged: Staged) -> Trace:
     foreign = tuple({x.frame: None for x in staged.captured if x.frame is not None})
     return Trace(staged.program, staged.captured, function.out_tree, foreign)
 
@@ -118,6 +121,7 @@ def traced(
     key = (in_tree, types, form, trace_settings(), axes_in_scope())
     found = known.get(key)
     if found is None or not found.holds():
-        called = fun if arguments is None else adapted(fun, arguments)
-        found = known[key] = trace(FlatFunction(what, called, in_tree), types)
+        function = FlatFunction(what, fun if arguments is None else adapted(fun, arguments), in_tree)
+        staged = stage(function, types, function.name, what, origin_of(fun))
+        found = known[key] = _finished(function, staged)
     return found

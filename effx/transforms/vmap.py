@@ -34,9 +34,9 @@ class _Element(PartlyFixed):
 
     returned: Sequence[PyTree]
 
-    def __call__(self, arrays: list[Array]) -> list[Array]:
-        """Returns the arrays of the result."""
-        self.returned, self.out_tree = flatten(self.call(arrays))
+    def flat(self, result: PyTree) -> list[Array]:
+        """Returns the arrays of a result, whose leaves and structure are remembered."""
+        self.returned, self.out_tree = flatten(result)
         return as_results(self.what, self.name, self.returned)
 
 
