@@ -243,10 +243,12 @@ def both(x: Any, y: Any) -> Any:
     return x * 2.0, {"y": y}
 
 
-def outcome(of: Callable[[], Any]) -> tuple[type[EffxError], str] | str:
-    """What a call returns, or how it fails."""
+def outcome(
+    transform: Callable[..., Any], options: Any, args: list[Any]
+) -> tuple[type[EffxError], str] | str:
+    """What a transformed function returns, or how it fails."""
     try:
-        return str(of())
+        return str(transform(both, **options)(*args))
     except EffxError as error:
         return type(error), error.message
 
@@ -264,8 +266,8 @@ def test_axes_are_those_of_vmap() -> None:
             "out_axes": rng.choice([0, 0, 1, -1, 5, (0, 0), "o"]),
             "axis_size": rng.choice([None, None, 2, 3]),
         }
-        mapped = outcome(lambda o=options, a=args: effx.pmap(both, **o)(*a))
-        want = outcome(lambda o=options, a=args: effx.vmap(both, **o)(*a))
+        mapped = outcome(effx.pmap, options, args)
+        want = outcome(effx.vmap, options, args)
         if isinstance(want, tuple):
             # pmap stages what it is given.
             text = want[1].replace("vmap: ", "pmap: ").replace("of type ConcreteArray", "of type Box")

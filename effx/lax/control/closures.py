@@ -6,7 +6,6 @@ from typing import TypeAlias
 from effx import dtypes
 from effx.array import Array, Box, Scalar
 from effx.array.promotion import as_operand, convert
-from effx.array.values import Numeric
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Numeric
