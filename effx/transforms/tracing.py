@@ -13,7 +13,6 @@ import attrs
 from effx import flags
 from effx.caching import WeakStore
 from effx.effects import Frame, axes_in_scope, current_frame, is_in_scope
-from effx.handlers.recursion.payloads import performs_once
 from effx.handlers.stage import stage
 from effx.ir.program import Staged
 from effx.ir.types import ArrayType
@@ -62,8 +61,13 @@ def traces_of(fun: Callable[..., PyTree]) -> Traces:
 
 def trace_settings() -> tuple[object, ...]:
     """Returns the flags, and what of the handlers around, that change what tracing returns."""
+    once, frame = False, current_frame()
+    if frame is not None:
+        from effx.handlers.recursion.payloads import performs_once  # not loaded to stage outside of handlers
+
+        once = performs_once(frame)
     return (
-        performs_once(current_frame()),
+        once,
         flags.enable_x64.value,
         flags.default_matmul_precision.value,
         flags.threefry_partitionable.value,
