@@ -410,9 +410,10 @@ class handle:
 
     def _leave(self) -> None:
         frame = self.frame
-        frame.live = False
         if frame.opaque:
             presence.vanish(frame)
+        # After what may fail at the recursion limit: the finaliser leaves a frame that lives once more.
+        frame.live = False
         current = _current.get()
         if current is frame:
             # Frames that were left while this one was inside are dead already.
