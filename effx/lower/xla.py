@@ -6,7 +6,7 @@ Never: decide what to compile; jit and the evaluator do.
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import final
 
@@ -67,11 +67,12 @@ class Executable:
     def __attrs_post_init__(self) -> None:
         constant_buffers.update(map(id, self.constants))
 
-    def __del__(self) -> None:
+    def __del__(self, counts: Counter[int] = constant_buffers) -> None:
+        # The default outlives the module's names when the interpreter ends.
         for c in self.constants:
-            constant_buffers[id(c)] -= 1
-            if not constant_buffers[id(c)]:
-                del constant_buffers[id(c)]
+            counts[id(c)] -= 1
+            if not counts[id(c)]:
+                del counts[id(c)]
 
     def takes_as_is(self, arrays: Sequence[ConcreteArray]) -> bool:
         """Says whether the arrays lie where the executable takes them, so that C++ can do without Python."""
