@@ -72,7 +72,11 @@ def _linearized(op: Operation[object], rule: Rule, types: Types) -> _Linearized 
     constants = staged.captured
     linear_in = (False,) * (len(constants) + n) + (True,) * len(tangents)
     parts = split(staged.program, linear_in, False, (False,) * len(moved) + (True,) * sum(moved))
-    linear = Call(parts.linear) if any(moved) else None
+    # Many lines of the user's share it: it stands where it is called.
+    equations = tuple([attrs.evolve(e, source=None, scope="") for e in parts.linear.equations])
+    linear = (
+        Call(attrs.evolve(parts.linear, equations=equations, derived={}), inline=True) if any(moved) else None
+    )
     return _Linearized(kernel_of(parts.known), constants, tuple(moved), linear, parts.forwarded)
 
 
