@@ -83,8 +83,8 @@ def running(op: "r.CumMax | r.CumMin", x: Array) -> Array:
     """The largest (smallest) complex numbers so far along an axis; NaN stays."""
     combine = e.Max() if type(op) is r.CumMax else e.Min()
     if op.reverse:
-        turn = Reverse((op.axis,))
-        return turn(running(type(op)(op.axis), turn(x)))
+        flip = Reverse((op.axis,))
+        return flip(running(type(op)(op.axis), flip(x)))
     n, by = x.type.shape[op.axis], 1
 
     def cut(start: int, limit: int) -> Array:

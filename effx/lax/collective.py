@@ -43,7 +43,7 @@ def _size(what: str, name: AxisName) -> int:
     raise unbound(what, frozenset((AxisEffect(name),)))
 
 
-def _members(what: str, names: tuple[AxisName, ...]) -> int:
+def _total_size(what: str, names: tuple[AxisName, ...]) -> int:
     """Returns the product of the sizes of several axes. Called under the caller's handlers, so that an error
     can list their names.
     """
@@ -57,15 +57,15 @@ def _members(what: str, names: tuple[AxisName, ...]) -> int:
 
 def _grouped(what: str, names: tuple[AxisName, ...], groups: Groups) -> tuple[c.Groups, int]:
     """Returns the groups of indices that communicate, and the size of each."""
-    members = _members(what, names)
+    group_size = _total_size(what, names)
     if groups is None:
-        return None, members
+        return None, group_size
     if len(names) != 1:
         raise TransformError(f"{what}: axis_index_groups is for one axis name, got {names!r}")
     rows = tuple([tuple([index(i) for i in group]) for group in groups])
-    if sorted([i for group in rows for i in group]) != list(range(members)):
+    if sorted([i for group in rows for i in group]) != list(range(group_size)):
         raise ShapeError(
-            f"{what}: axis_index_groups must name each of the {members} indices of {names[0]!r} once, "
+            f"{what}: axis_index_groups must name each of the {group_size} indices of {names[0]!r} once, "
             f"got {[list(r) for r in rows]}"
         )
     if len({len(group) for group in rows}) != 1:
@@ -88,7 +88,7 @@ def axis_size(axis_name: AxisNames) -> int:
     >>> effx.vmap(lambda x: x * axis_size("i"), axis_name="i")(np.arange(3))
     Array([0, 3, 6], dtype=int32)
     """
-    return _members("axis_size", _names(axis_name))
+    return _total_size("axis_size", _names(axis_name))
 
 
 def axis_index(axis_name: AxisNames) -> Array:
@@ -109,7 +109,7 @@ def axis_index(axis_name: AxisNames) -> Array:
     Array([0, 1, 2], dtype=int32)
     """
     names = _names(axis_name)
-    _members("axis_index", names)
+    _total_size("axis_index", names)
     place: Array = as_operand(np.int32(0))
     for i, name in enumerate(names):
         own = c.AxisIndex(name)()
@@ -170,11 +170,11 @@ def psum(x: object, axis_name: AxisNames, *, axis_index_groups: Groups = None) -
     Array([2, 4, 2, 4], dtype=int32)
     """
     names = _names(axis_name)
-    rows, members = _grouped("psum", names, axis_index_groups)
+    rows, group_size = _grouped("psum", names, axis_index_groups)
 
     def leaf(value: Operand) -> Array | Number:
         if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
-            return value * members
+            return value * group_size
         array = _counted(as_operand(value, "psum"))
         for name in names:
             array = c.PSum(name, groups=rows)(array)
@@ -202,11 +202,11 @@ def pmean(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     >>> effx.vmap(lambda x: x - pmean(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([-1.,  1.], dtype=float32)
     """
-    _, members = _grouped("pmean", _names(axis_name), axis_index_groups)
+    _, group_size = _grouped("pmean", _names(axis_name), axis_index_groups)
     total = _over(
         "pmean", x, axis_name, axis_index_groups, lambda n, g: c.PSum(n, groups=g), arithmetic.to_inexact
     )
-    return cast("T", tree.map(lambda y: arithmetic.true_divide(y, members), total))
+    return cast("T", tree.map(lambda y: arithmetic.true_divide(y, group_size), total))
 
 
 def pmax(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
@@ -279,8 +279,8 @@ def all_gather(
            [0, 1]], dtype=int32)
     """
     names = _names(axis_name)
-    rows, members = _grouped("all_gather", names, axis_index_groups)
-    sizes = [members] if rows else [_size("all_gather", name) for name in names]
+    rows, group_size = _grouped("all_gather", names, axis_index_groups)
+    sizes = [group_size] if rows else [_size("all_gather", name) for name in names]
 
     def leaf(value: Operand) -> Array:
         array = as_operand(value, "all_gather")
@@ -294,18 +294,18 @@ def all_gather(
     return cast("T", tree.map(leaf, x))
 
 
-def _check_untiled(what: str, array: Array, axis: int, members: int, which: str) -> None:
-    if array.type.shape[axis] != members:
+def _check_untiled(what: str, array: Array, axis: int, group_size: int, which: str) -> None:
+    if array.type.shape[axis] != group_size:
         raise ShapeError(
-            f"{what}: {which} {axis} of {array.type!r} must have the size of the named axis, {members}; "
+            f"{what}: {which} {axis} of {array.type!r} must have the size of the named axis, {group_size}; "
             f"use tiled=True to cut it into parts"
         )
 
 
-def _check_tiled(what: str, array: Array, axis: int, members: int, which: str) -> None:
-    if array.type.shape[axis] % members:
+def _check_tiled(what: str, array: Array, axis: int, group_size: int, which: str) -> None:
+    if array.type.shape[axis] % group_size:
         raise ShapeError(
-            f"{what}: {which} {axis} of {array.type!r} must be divisible by {members}, the axis size"
+            f"{what}: {which} {axis} of {array.type!r} must be divisible by {group_size}, the axis size"
         )
 
 
@@ -340,14 +340,14 @@ def psum_scatter(
     Array([2, 4], dtype=int32)
     """
     names = _names(axis_name)
-    rows, members = _grouped("psum_scatter", names, axis_index_groups)
-    sizes = [members] if rows else [_size("psum_scatter", name) for name in names]
+    rows, group_size = _grouped("psum_scatter", names, axis_index_groups)
+    sizes = [group_size] if rows else [_size("psum_scatter", name) for name in names]
 
     def leaf(value: Operand) -> Array:
         array = _counted(as_operand(value, "psum_scatter"))
         place = count_from_start("psum_scatter", index(scatter_dimension), array.type)
         check = _check_tiled if tiled else _check_untiled
-        check("psum_scatter", array, place, members, "scatter_dimension")
+        check("psum_scatter", array, place, group_size, "scatter_dimension")
         for name, size in zip(names, sizes, strict=True):
             array = c.PSumScatter(name, place, size, groups=rows)(array)
         shape = array.type.shape
@@ -392,28 +392,28 @@ def all_to_all(
            [1, 3]], dtype=int32)
     """
     names = _names(axis_name)
-    rows, members = _grouped("all_to_all", names, axis_index_groups)
+    rows, group_size = _grouped("all_to_all", names, axis_index_groups)
 
     def exchange(array: Array, split: int, concat: int) -> Array:
         if len(names) == 1:
-            return c.AllToAll(names[0], split, concat, members, groups=rows)(array)
+            return c.AllToAll(names[0], split, concat, group_size, groups=rows)(array)
         every = all_gather(array, names)
         t = array.type
-        part = t.shape[split] // members
-        cut = Reshape((members, *t.shape[:split], members, part, *t.shape[split + 1 :]))(every)
+        part = t.shape[split] // group_size
+        cut = Reshape((group_size, *t.shape[:split], group_size, part, *t.shape[split + 1 :]))(every)
         mine = getitem(moveaxis(cut, split + 1, 0), axis_index(names))
         mine = moveaxis(mine, 0, concat)
         shape = mine.type.shape
-        return Reshape((*shape[:concat], members * shape[concat + 1], *shape[concat + 2 :]))(mine)
+        return Reshape((*shape[:concat], group_size * shape[concat + 1], *shape[concat + 2 :]))(mine)
 
     def leaf(value: Operand) -> Array:
         array = as_operand(value, "all_to_all")
         split = count_from_start("all_to_all", index(split_axis), array.type)
         concat = count_from_start("all_to_all", index(concat_axis), array.type)
         if tiled:
-            _check_tiled("all_to_all", array, split, members, "split_axis")
+            _check_tiled("all_to_all", array, split, group_size, "split_axis")
             return exchange(array, split, concat)
-        _check_untiled("all_to_all", array, split, members, "split_axis")
+        _check_untiled("all_to_all", array, split, group_size, "split_axis")
         return moveaxis(exchange(moveaxis(array, split, 0), 0, 0), 0, concat)
 
     return cast("T", tree.map(leaf, x))
@@ -469,12 +469,12 @@ def ppermute(x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
 
 def _permuted(what: str, x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
     names = _names(axis_name)
-    members = _members(what, names)
+    group_size = _total_size(what, names)
     pairs = tuple([(index(s), index(d)) for s, d in perm])
     for which, places in (("source", [s for s, _ in pairs]), ("destination", [d for _, d in pairs])):
         for i in places:
-            if not 0 <= i < members:
-                raise ShapeError(f"{what}: {which} {i} is out of range for an axis of size {members}")
+            if not 0 <= i < group_size:
+                raise ShapeError(f"{what}: {which} {i} is out of range for an axis of size {group_size}")
         if len(set(places)) != len(places):
             raise ShapeError(f"{what}: perm repeats a {which}: {list(pairs)}")
 
@@ -482,10 +482,10 @@ def _permuted(what: str, x: T, axis_name: AxisNames, perm: Sequence[tuple[int, i
         array = as_operand(value, what)
         if len(names) == 1:
             return c.PPermute(names[0], pairs)(array)
-        sources = np.full(members, -1, np.int32)
+        sources = np.full(group_size, -1, np.int32)
         for s, d in pairs:
             sources[d] = s
-        mine = getitem(HostArray(sources, array_type(dtypes.int32, (members,))), axis_index(names))
+        mine = getitem(HostArray(sources, array_type(dtypes.int32, (group_size,))), axis_index(names))
         row = getitem(all_gather(array, names), arithmetic.maximum(mine, 0))
         zeros = BroadcastInDim(array.type.shape, ())(scalar(0, array.type.dtype, array.type.weak))
         return Select()(mine < 0, row, zeros)
@@ -512,7 +512,9 @@ def pshuffle(x: T, axis_name: AxisNames, perm: Sequence[int]) -> T:
     >>> effx.vmap(lambda x: pshuffle(x, "i", [2, 0, 1]), axis_name="i")(np.array([5, 6, 7]))
     Array([7, 5, 6], dtype=int32)
     """
-    members = _members("pshuffle", _names(axis_name))
-    if sorted(perm) != list(range(members)):
-        raise ShapeError(f"pshuffle: perm must be a permutation of the {members} indices, got {list(perm)}")
+    group_size = _total_size("pshuffle", _names(axis_name))
+    if sorted(perm) != list(range(group_size)):
+        raise ShapeError(
+            f"pshuffle: perm must be a permutation of the {group_size} indices, got {list(perm)}"
+        )
     return _permuted("pshuffle", x, axis_name, [(index(s), d) for d, s in enumerate(perm)])

@@ -225,8 +225,8 @@ def _(site: Here, op: ArrayOperation, x: Array, *rest: Array) -> Array:
 
 @Checkify.rule(Check)
 def _(site: Here, op: Check, holds: Array, *numbers: Array) -> Array:
-    member = enp.argmin(enp.ravel(holds))
-    report(site, "user", ~enp.all(holds), op.message, *[enp.ravel(n)[member] for n in numbers])
+    which = enp.argmin(enp.ravel(holds))
+    report(site, "user", ~enp.all(holds), op.message, *[enp.ravel(n)[which] for n in numbers])
     return holds
 
 

@@ -242,12 +242,12 @@ def rot90(m: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     first, second = (normalize_axis("rot90", i, a.type.ndim, a.type) for i in axes)
     if first == second:
         raise ShapeError(f"rot90: needs two different axes, got {axes!r}")
-    turns = k % 4
-    if turns == 0:
+    quarters = k % 4
+    if quarters == 0:
         return a
-    if turns == 2:
+    if quarters == 2:
         return flip(a, (first, second))
-    if turns == 1:
+    if quarters == 1:
         return shaping.swapaxes(flip(a, second), first, second)
     return flip(shaping.swapaxes(a, first, second), second)
 

@@ -102,9 +102,9 @@ def vectorize(
             _bind(sizes, core, shape[len(shape) - n :], f"input with shape {shape}", about)
         batch = broadcast_shapes(*batches) if batches else ()
 
-        def core_function(*members: Array) -> PyTree:
+        def core_function(*elements: Array) -> PyTree:
             inner = list(args)
-            for i, x in zip(places, members, strict=True):
+            for i, x in zip(places, elements, strict=True):
                 inner[i] = x
             result = pyfunc(*inner, **kwargs)
             _check_results(result, None if cores is None else cores[1], dict(sizes), about)

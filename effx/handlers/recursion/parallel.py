@@ -43,16 +43,16 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
         leaves += parts
         layouts += found
     before, state = state_of(frame)
-    members = _split(frame, state, op.size)
+    apart = _split(frame, state, op.size)
     with handle(Replicas(op.size, op.axis_name)):  # rules of users' ask for their axes
         handled = stage_under(op.body, inside(frame.handler, op), tuple(layouts), state)
-    starts = before if members is None else members
+    starts = before if apart is None else apart
     results = attrs.evolve(
         op,
         body=handled.program,
         mapped_in=(
             *[False] * len(handled.constants),
-            *[members is not None] * len(starts),
+            *[apart is not None] * len(starts),
             *flags_of(op.mapped_in, layouts),
         ),
         # Each replica has its own state; they are merged here.

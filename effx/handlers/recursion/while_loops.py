@@ -104,7 +104,7 @@ def _asking(test: Program, body: Program, fixed: int, state: int) -> While:
         idle = stage(lambda arrays: arrays[fixed:], types[: fixed + kept], "first").program
         turned = _longer(body, body.out_types[n:])
 
-        def turn(arrays: list[Array]) -> list[Array]:
+        def one_iteration(arrays: list[Array]) -> list[Array]:
             known = arrays[:fixed]
             found = Cond((idle, turned))(arrays[fixed + 1], *known, *arrays[fixed + 2 :][:kept])
             asked = run_program(test, [*known, *found[:n]])
@@ -118,7 +118,10 @@ def _asking(test: Program, body: Program, fixed: int, state: int) -> While:
 
         marks = [test.out_types[state], array_type(dtypes.int32)]
         whole = [*types[:fixed], *marks, *types[fixed:]]
-        parts = [stage(lambda arrays: [arrays[fixed]], whole, test.name), stage(turn, whole, body.name)]
+        parts = [
+            stage(lambda arrays: [arrays[fixed]], whole, test.name),
+            stage(one_iteration, whole, body.name),
+        ]
         return While(parts[0].program, parts[1].program, fixed)
 
     return cached(body, ("asking", test, fixed, state), make)

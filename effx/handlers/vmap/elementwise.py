@@ -42,13 +42,13 @@ def align(handler: Vmap, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> t
         if a is not None and x.type.ndim - 1 == ndim:
             axis = a
             break
-    member: tuple[int, ...] = ()
+    part: tuple[int, ...] = ()
     for x, a in zip(values, axes, strict=True):
         shape = x.type.shape if a is None else x.type.shape[:a] + x.type.shape[a + 1 :]
         if len(shape) == ndim:
-            member = shape
+            part = shape
             break
-    full = member[:axis] + (handler.size,) + member[axis:]
+    full = part[:axis] + (handler.size,) + part[axis:]
     result: list[Array] = []
     for x, a in zip(values, axes, strict=True):
         if a is None:

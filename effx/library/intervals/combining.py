@@ -196,8 +196,8 @@ def sum_over_members(op: k.Grouped, x: Interval) -> Interval:
     y = increasing(op, x)
     if y.low.type.kind != "f":
         return where(all_exact(x), y, top(op, (x,)))
-    members = op(enp.ones_like(x.low)) + 1.0
-    return outward(y, 1.0, op(magnitude(x).high) * members * float(enp.finfo(y.low.dtype).eps))
+    count = op(enp.ones_like(x.low)) + 1.0
+    return outward(y, 1.0, op(magnitude(x).high) * count * float(enp.finfo(y.low.dtype).eps))
 
 
 @Intervals.rule(k.PSumShared)
