@@ -15,7 +15,6 @@ from effx.effects import (
     current_scope,
     handle,
     is_in_scope,
-    resumed,
     scope_within,
 )
 from effx.errors import Source, TransformError, current_source, source_in_force
@@ -23,7 +22,6 @@ from effx.flags import enable_checks
 from effx.handlers.renewal import stand_in
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
-from effx.ir.ops.control import Call
 from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
 from effx.ir.types import ArrayType
 from effx.lower import emit
@@ -100,9 +98,6 @@ class Stage(Handler):
         # The hottest code of staging: a cast() here costs 30 ns an operation, a comment nothing.
         recorder: Recorder = frame.state  # type: ignore[assignment]  # set by `stage`
         arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
-        if op.multiple and type(op) is Call and op.inline:
-            with resumed(frame):
-                return cast("R", tuple(run_program(op.program, arrays)))
         inputs = tuple([x.payload if x.frame is frame else recorder.capture(x) for x in arrays])  # type: ignore[attr-defined]  # a value with a frame is a Box
         if op.multiple:
             types = cast("TupleOperation", op).infer(*[x.type for x in arrays])
@@ -181,7 +176,7 @@ class Standing:
 
     def at(self, equation: Equation) -> None:
         """Moves to an equation."""
-        source_in_force.set(equation.source or self.place)
+        source_in_force.set(equation.source)
         if equation.scope != self.scope:
             self.scope = equation.scope
             current_scope.set(scope_within(self.outer, self.scope))

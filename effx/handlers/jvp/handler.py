@@ -12,8 +12,6 @@ import attrs
 from effx.array import Array, Box
 from effx.array.promotion import convert, zeros
 from effx.effects import Frame, Operation, RuleTable, handle
-from effx.handlers.compiled import linearized
-from effx.handlers.linear.recorder import Record
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.recursion.payloads import Rule
 from effx.ir.ops.base import ArrayOperation, TupleOperation
@@ -71,11 +69,6 @@ class JVP(PayloadHandler):
         self, frame: Frame, rule: Rule, op: Operation[object], operands: tuple[Array, ...]
     ) -> tuple[PyTree, PyTree]:
         """Calls a rule with primals and tangents."""
-        outer = frame.outer
-        if outer is not None and outer.outer is None and type(outer.handler) is Record:
-            compiled = linearized(frame, outer, rule, op, operands)
-            if compiled is not None:
-                return compiled
         primals: list[Array] = []
         tangents: list[Tangent] = []
         for x in operands:

@@ -107,7 +107,7 @@ class Call(HigherOrder):
 
     Attributes:
         program: the callee; equal only to itself.
-        inline: True to put the body in its place where the call is staged or lowered.
+        inline: True to inline the body when lowering.
     """
 
     program: Program
