@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import TypeVar, cast, final
+from weakref import ref
 
 import attrs
 
@@ -23,7 +24,7 @@ from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomTangent
 from effx.ir.ops.shape import DynamicSlice, Slice
 from effx.ir.program import Equation, Program, Var
-from effx.ir.types import array_type
+from effx.ir.types import ArrayType, array_type
 from effx.lower.backends import default_device
 from effx.lower.concrete import ConcreteArray, as_concrete, bound_device, on_device
 from effx.lower.dispatch import FastPath, fast_function, fast_path
@@ -119,24 +120,34 @@ def _kernel(op: Operation[object]) -> Kernel:
     if type(op) is Slice and all([s == 1 for s in op.strides]):
         return _cut(op)
 
+    programs: dict[tuple[ArrayType, ...], Program] = {}
+
     def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
-        inputs = tuple([Var(x.type) for x in arrays])
-        if op.multiple:
-            outputs = tuple([Var(t) for t in cast("TupleOperation", op).infer(*[x.type for x in arrays])])
-        else:
-            outputs = (Var(cast("ArrayOperation", op).infer(*[x.type for x in arrays])),)
-        return _first_run(
-            Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name), arrays, op.multiple
-        )
+        types = tuple([x.type for x in arrays])
+        program = programs.get(types)
+        if program is None:
+            inputs = tuple([Var(t) for t in types])
+            if op.multiple:
+                outputs = tuple([Var(t) for t in cast("TupleOperation", op).infer(*types)])
+            else:
+                outputs = (Var(cast("ArrayOperation", op).infer(*types)),)
+            program = Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
+            programs[types] = program
+        return _first_run(program, arrays, op.multiple)
 
     return fast_function(op.name, miss, miss)
 
 
 def kernel_of(program: Program) -> ProgramKernel:
-    """Returns the function of arrays on a device that runs a program; it gives a tuple."""
+    """Returns the function of arrays on a device that runs a program, which the caller holds; it gives a tuple."""
+
+    # The program keeps the function, which must not keep the program: so both go at once.
+    owner = ref(program)
 
     def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
-        return _first_run(program, arrays, True)
+        called = owner()
+        assert called is not None
+        return _first_run(called, arrays, True)
 
     return fast_function(program.name, miss, miss)
 
@@ -144,11 +155,19 @@ def kernel_of(program: Program) -> ProgramKernel:
 def _first_run(
     program: Program, arrays: tuple[ConcreteArray, ...], multiple: bool
 ) -> tuple[object, FastPath | None, bool]:
-    """Compiles a program and runs it; returns the result, and how C++ runs it the next time."""
+    """Runs a program, compiled the first time; returns the result, and how C++ runs it the next time.
+
+    C++ looks anew where a context holds what it cannot see, so what is compiled is kept with the program.
+    """
     device, committed = device_for(program.name, arrays)
     for x in arrays:
         x._check_alive(program.name)
-    executable = compile_program(program, (), device, keep_unused=True, committed=committed)
+    key: Hashable = ("kernel", device, committed)
+    executable = program.derived.get(key)
+    if executable is None:
+        executable = compile_program(program, (), device, keep_unused=True, committed=committed)
+        program.derived[key] = executable
+    assert isinstance(executable, Executable)
     results = executable.run(arrays)
     result = tuple(results) if multiple else results[0]
     return result, fast_path(executable, result) if executable.takes_as_is(arrays) else None, False
