@@ -75,20 +75,25 @@ for _flag in (debug_nans, debug_infs, enable_checks):
 
 
 def device_for(
-    op_name: str, arrays: "list[ConcreteArray] | tuple[ConcreteArray, ...]"
+    program: Program, name: str, arrays: "list[ConcreteArray] | tuple[ConcreteArray, ...]"
 ) -> tuple[Device, bool]:
-    """Returns the device that a computation on these arrays runs on, and whether it is bound to it.
+    """Returns the device that a program runs on with these arrays, and whether it is bound to it.
+
+    Args:
+        program: one for several devices chooses them itself.
+        name: of the computation, for errors.
+        arrays: its arguments.
 
     Raises:
         BackendError: arrays are committed to different devices.
     """
     chosen: Device | None = None
-    for x in arrays:
+    for x in () if spans_devices(program) else arrays:
         device = bound_device(x)
         if device is not None:
             if chosen is not None and chosen != device:
                 raise BackendError(
-                    f"{op_name}: arrays are committed to different devices, {device_name(chosen)} and "
+                    f"{name}: arrays are committed to different devices, {device_name(chosen)} and "
                     f"{device_name(device)}; move them with device_put"
                 )
             chosen = device
@@ -105,8 +110,6 @@ def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         first = op.residuals if type(op) is CustomTangent else 0
         return tuple([as_concrete(y) for y in run_program(op.program, arrays[first:])])
     program = alone(op)
-    if spans_devices(program):
-        return tuple(run_closed(program, arrays))
     kernel = program.derived.get("kernel")
     if kernel is None:
         kernel = program.derived["kernel"] = kernel_of(program)
@@ -159,10 +162,10 @@ def _first_run(
 
     C++ looks anew where a context holds what it cannot see, so what is compiled is kept with the program.
     """
-    device, committed = device_for(program.name, arrays)
+    device, committed = device_for(program, program.name, arrays)
     for x in arrays:
         x._check_alive(program.name)
-    key: Hashable = ("kernel", device, committed)
+    key: Hashable = ("executable", device, committed)
     executable = program.derived.get(key)
     if executable is None:
         executable = compile_program(program, (), device, keep_unused=True, committed=committed)
@@ -201,29 +204,6 @@ def alone(op: HigherOrder) -> Program:
         outputs = tuple([Var(t) for t in op.infer(*op.in_types)])
         found = derived["alone", op] = Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
     return cast("Program", found)
-
-
-def run_closed(program: Program, arrays: "tuple[Array, ...] | list[Array]") -> list[ConcreteArray]:
-    """Runs a program on concrete arrays, compiled once for each device.
-
-    Raises:
-        AxisNameError, NoRuleError: the program leaves effects that nothing here handles.
-    """
-    if not are_optional(program.effects):
-        raise unbound(program.name, program.effects)
-    concrete = [on_device(x) for x in arrays]
-    # What runs on several devices chooses them itself.
-    device, committed = (
-        (default_device(), False) if spans_devices(program) else device_for(program.name, concrete)
-    )
-    key: Hashable = ("executable", device, committed)
-    executable = program.derived.get(key)
-    if executable is None:
-        executable = program.derived[key] = compile_program(program, (), device, committed=committed)
-    assert isinstance(executable, Executable)
-    for x in concrete:
-        x._check_alive(program.name)
-    return executable.run(concrete)
 
 
 def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":

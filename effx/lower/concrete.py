@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast, final
 
-import attrs
 import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
@@ -26,7 +25,7 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower.backends import client, default_device
 from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, device_of, placement, single
-from effx.lower.shards import on_devices, parts_of, start_copies
+from effx.lower.shards import Shard, on_devices, parts_of, start_copies
 from effx.tree.registry import PyTree, PyTreeDef, dispatch, register_leaf
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConcreteArray",
-    "Shard",
     "as_concrete",
     "device_get",
     "device_put",
@@ -74,24 +72,6 @@ class Gone:
 # Buffers that executables have as constants, by id, with their number; and what is called when one of them is gone.
 constants: Counter[int] = Counter()
 losses: list[Callable[[], None]] = []
-
-
-@final
-@attrs.frozen(eq=False)
-class Shard:
-    """The part of an array that lies on one device.
-
-    Attributes:
-        data: the part, as an array of its own.
-        device: where it lies.
-        index: which part of the whole it is.
-        replica_id: how many devices before this one hold the same part.
-    """
-
-    data: Array
-    device: Device
-    index: tuple[slice, ...]
-    replica_id: int
 
 
 @final
@@ -154,12 +134,12 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         return sharding.sharding if type(sharding) is Placement else SingleDeviceSharding(self.device)
 
     @property
-    def addressable_shards(self) -> list[Shard]:
+    def addressable_shards(self) -> list[Shard[Array]]:
         """The parts that lie on the devices of this process, which are all."""
         self._check_alive("x.addressable_shards")
         whole = self.buffer
         return [
-            Shard(self if p.buffer is whole else ConcreteArray(p.buffer), p.device, p.index, p.replica_id)
+            Shard(self if p.data is whole else ConcreteArray(p.data), p.device, p.index, p.replica_id)
             for p in parts_of(whole, self.type)
         ]
 
@@ -388,7 +368,7 @@ def buffer_on(x: ConcreteArray, device: Device) -> ArrayImpl:
     sharding = x.buffer._sharding
     if type(sharding) is Placement:
         if sharding.is_fully_replicated and device in sharding.sharding.devices:
-            return parts_of(x.buffer, x.type)[sharding.sharding.devices.index(device)].buffer
+            return parts_of(x.buffer, x.type)[sharding.sharding.devices.index(device)].data
     elif x.device == device:
         return x.buffer
     return put(x.host("move"), x.type, device).buffer

@@ -3,7 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable
-from typing import cast, final
+from typing import Generic, TypeVar, cast, final
 
 import attrs
 from jaxlib import _jax
@@ -14,39 +14,42 @@ from effx.ir.types import ArrayType
 from effx.ir.values.array import HostData
 from effx.lower.sharding import Placement, TiledSharding, placement, single
 
-__all__ = ["Part", "on_devices", "parts_of", "start_copies"]
+__all__ = ["Shard", "on_devices", "parts_of", "start_copies"]
+
+
+T = TypeVar("T")
 
 
 @final
 @attrs.frozen(eq=False)
-class Part:
-    """The part of a buffer that lies on one device.
+class Shard(Generic[T]):
+    """The part of an array, or of a buffer, that lies on one device.
 
     Attributes:
-        buffer: the part, as a buffer of its own.
+        data: the part, as an array or a buffer of its own.
         device: where it lies.
         index: which part of the whole it is.
         replica_id: how many devices before this one hold the same part.
     """
 
-    buffer: ArrayImpl
+    data: T
     device: Device
     index: tuple[slice, ...]
     replica_id: int
 
 
-def parts_of(buffer: ArrayImpl, t: ArrayType) -> list[Part]:
+def parts_of(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]:
     """Returns the parts of a buffer, in the order of the devices."""
     lies = buffer._sharding
     if type(lies) is not Placement:
         device = cast("_jax.SingleDeviceSharding", lies)._device
-        return [Part(buffer, device, (slice(None),) * t.ndim, 0)]
+        return [Shard(buffer, device, (slice(None),) * t.ndim, 0)]
     sharding = lies.sharding
     part = t.with_shape(sharding.shard_shape(t.shape))
     with _NoJax():
         buffers = buffer._arrays
     return [
-        Part(
+        Shard(
             b._rewrap_with_aval_and_sharding(part, single(d)),
             d,
             sharding.index(k, t.shape),
@@ -62,7 +65,7 @@ def start_copies(buffer: ArrayImpl, t: ArrayType) -> None:
         # On a CPU the conversion is a view, and there is nothing to start.
         if part.device.platform != "cpu":
             with _NoJax():
-                part.buffer._copy_single_device_array_to_host_async()
+                part.data._copy_single_device_array_to_host_async()
 
 
 class _NoJax:

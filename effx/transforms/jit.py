@@ -21,10 +21,8 @@ from effx.handlers.evaluate import device_for
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
-from effx.lower.backends import default_device
 from effx.lower.concrete import ConcreteArray, as_concrete, on_device
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
-from effx.lower.parallel import spans_devices
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Arguments, Statics, abstract, as_arrays, merged, name_of, signature_of
@@ -284,10 +282,7 @@ class Function(Generic[P, R]):
 
     def executable(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> Executable:
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
-        # What runs on several devices chooses them itself.
-        device, committed = (
-            (default_device(), False) if spans_devices(trace.program) else device_for(self.name, arrays)
-        )
+        device, committed = device_for(trace.program, self.name, arrays)
         if self.options.device is not None:
             if committed and device != self.options.device:
                 raise BackendError(
