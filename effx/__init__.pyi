@@ -16,6 +16,7 @@ from . import (
     nn,
     numpy,
     random,
+    scipy,
     test_util,
     tree,
     tree_util,

@@ -419,6 +419,17 @@ FLAGS.update({flag.name: flag for flag in _ALL})
 
 
 @final
+class _Reading(Generic[T]):
+    """An attribute of `config`: a flag's value in force, which cannot be set."""
+
+    def __init__(self, flag: Flag[T], doc: str) -> None:
+        self.flag, self.__doc__ = flag, doc
+
+    def __get__(self, config: object, owner: object = None) -> T:
+        return self.flag.value
+
+
+@final
 class Config:
     """All flags by name: read them as attributes, change them with `update`.
 
@@ -428,6 +439,26 @@ class Config:
     """
 
     __slots__ = ()
+
+    enable_x64 = _Reading(enable_x64, "Whether 64-bit dtypes are kept; otherwise they become 32-bit.")
+    disable_jit = _Reading(disable_jit, "Whether `jit` and control flow run operation by operation.")
+    threefry_partitionable = _Reading(
+        threefry_partitionable, "Whether threefry bits are generated so that they can be partitioned."
+    )
+    enable_checks = _Reading(enable_checks, "Whether programs are checked after every pass and handler.")
+    debug_nans = _Reading(debug_nans, "Whether a NaN in a result raises an error.")
+    debug_infs = _Reading(debug_infs, "Whether an infinity in a result raises an error.")
+    log_compiles = _Reading(log_compiles, "Whether each compilation is logged.")
+    traceback_filtering = _Reading(traceback_filtering, "Whether effx's own frames are hidden in tracebacks.")
+    default_matmul_precision = _Reading(
+        default_matmul_precision, "Precision of matrix products and convolutions that ask for none."
+    )
+    numpy_rank_promotion = _Reading(numpy_rank_promotion, "What broadcasting between different ranks does.")
+    numpy_dtype_promotion = _Reading(numpy_dtype_promotion, "Whether different dtypes promote implicitly.")
+    num_cpu_devices = _Reading(
+        num_cpu_devices, "How many devices the CPU backend offers; read once, when the backend starts."
+    )
+    platforms = _Reading(platforms, "Platforms to start, in order of preference; None lets effx choose.")
 
     def update(self, name: str, value: object) -> None:
         """Make `value` the global value of the flag `name`, with or without the prefix `effx_`.
@@ -470,71 +501,6 @@ class Config:
 
     def __repr__(self) -> str:
         return f"<Config {', '.join(f'{name}={value!r}' for name, value in self.values().items())}>"
-
-    @property
-    def enable_x64(self) -> bool:
-        """Whether 64-bit dtypes are kept; otherwise they become 32-bit."""
-        return enable_x64.value
-
-    @property
-    def disable_jit(self) -> bool:
-        """Whether `jit` and control flow run operation by operation."""
-        return disable_jit.value
-
-    @property
-    def threefry_partitionable(self) -> bool:
-        """Whether threefry bits are generated so that they can be partitioned."""
-        return threefry_partitionable.value
-
-    @property
-    def enable_checks(self) -> bool:
-        """Whether programs are checked after every pass and handler."""
-        return enable_checks.value
-
-    @property
-    def debug_nans(self) -> bool:
-        """Whether a NaN in a result raises an error."""
-        return debug_nans.value
-
-    @property
-    def debug_infs(self) -> bool:
-        """Whether an infinity in a result raises an error."""
-        return debug_infs.value
-
-    @property
-    def log_compiles(self) -> bool:
-        """Whether each compilation is logged."""
-        return log_compiles.value
-
-    @property
-    def traceback_filtering(self) -> bool:
-        """Whether effx's own frames are hidden in tracebacks."""
-        return traceback_filtering.value
-
-    @property
-    def default_matmul_precision(self) -> MatmulPrecision | None:
-        """Precision of matrix products and convolutions that ask for none."""
-        return default_matmul_precision.value
-
-    @property
-    def numpy_rank_promotion(self) -> RankPromotion:
-        """What broadcasting between different ranks does."""
-        return numpy_rank_promotion.value
-
-    @property
-    def numpy_dtype_promotion(self) -> DTypePromotion:
-        """Whether different dtypes promote implicitly."""
-        return numpy_dtype_promotion.value
-
-    @property
-    def num_cpu_devices(self) -> int:
-        """How many devices the CPU backend offers; read once, when the backend starts."""
-        return num_cpu_devices.value
-
-    @property
-    def platforms(self) -> str | None:
-        """Platforms to start, in order of preference; None lets effx choose."""
-        return platforms.value
 
 
 errors.hiding[0] = traceback_filtering.read

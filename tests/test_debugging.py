@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import types
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
@@ -25,7 +26,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, flags, lax
 from effx.effects import current_frame, current_scope, handle
-from effx.errors import EffxError, NotFiniteError, ShapeError, source_in_force
+from effx.errors import EffxError, NotFiniteError, ShapeError, source_in_force, without_internal_frames
 from effx.flags import FLAGS, config, overrides
 from effx.handling import ArrayOperation, ArrayType, InterceptHandler, Site, emits
 from effx.ir.ops.elementwise import Sin
@@ -487,3 +488,17 @@ def test_generators_that_hold_handlers() -> None:
         for generator in open_:
             generator.close()
         assert stacks() == (None, "", None, None)
+
+
+def test_an_interrupt_between_lines_has_a_line() -> None:
+    """An instruction may belong to no line; the traceback without effx's frames keeps its frame."""
+    code = compile("def stop():\n    raise KeyboardInterrupt", "between.py", "exec").co_consts[0]
+    stop = types.FunctionType(code.replace(co_linetable=b""), {})
+    with pytest.raises(KeyboardInterrupt) as caught:
+        stop()
+    kept = without_internal_frames(caught.value.__traceback__)
+    names = []
+    while kept is not None:
+        names.append((kept.tb_frame.f_code.co_name, type(kept.tb_lineno)))
+        kept = kept.tb_next
+    assert names[-1] == ("stop", int)

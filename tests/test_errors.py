@@ -519,3 +519,22 @@ def test_donated_arrays() -> None:
     y.delete()
     with pytest.raises(errors.DonatedArrayError):
         y + 1.0
+
+
+def test_positions_are_shared_and_right() -> None:
+    """A line that is run again has one position object, and each of more lines than are remembered has its own."""
+    many = 600
+    scope: dict[str, Any] = {"sin": enp.sin}
+    body = "\n".join(["    x = sin(x)"] * many)
+    exec(compile(f"def f(x):\n{body}\n    return x", "many_lines.py", "exec"), scope)
+    twice = effx.make_jaxpr(lambda x: scope["f"](scope["f"](x)))(1.0).equations
+    places = [errors.source_of(e.source) for e in twice]
+    assert places == [f"many_lines.py:{2 + i} in f" for i in range(many)] * 2
+
+    def loop(x: Any) -> Any:
+        for _ in range(3):
+            x = enp.cos(enp.sin(x))
+        return x
+
+    sines = effx.make_jaxpr(loop)(1.0).equations
+    assert len({id(e.source) for e in sines}) == 2 < len(sines)

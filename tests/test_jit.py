@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import attrs
@@ -15,7 +16,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx import errors
+from effx import errors, lax
 from effx.lower import dispatch
 
 
@@ -240,6 +241,24 @@ def test_golden_text() -> None:
         "  }\n"
         "}\n"
     )
+
+
+@pytest.mark.parametrize(("size", "nested"), [(3, 0), (0, 1500)])
+def test_long_text(size: int, nested: int) -> None:
+    """Each of thousands of lines is there, indented as it must be; bodies with empty operands stand in the loop."""
+
+    def chain(x: Any, count: int) -> Any:
+        for _ in range(count):
+            x = enp.sin(x)
+        return x
+
+    def f(x: Any) -> Any:
+        return chain(lax.fori_loop(0, 3, lambda i, y: chain(y, 1500), chain(x, 1500)), 2000)
+
+    lines = [line for line in effx.jit(f).lower(enp.ones(size)).as_text().splitlines() if "sine" in line]
+    assert [len([x for x in lines if x.startswith(" " * n + "%")]) for n in (4, 6)] == [5000 - nested, nested]
+    for before, line in pairwise(lines[:1500]):
+        assert line == f"    {line.split()[0]} = stablehlo.sine {before.split()[0]} : tensor<{size}xf32>"
 
 
 def test_shared_programs_are_written_once() -> None:

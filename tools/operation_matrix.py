@@ -11,6 +11,8 @@ from typing import Any
 
 import effx.lower.stablehlo  # noqa: F401  # registers the rules
 from effx.effects import RuleTable
+from effx.families.linalg.qr import Geqp3, Geqrf, HouseholderProduct
+from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
 from effx.handlers import transpose
 from effx.handlers.jvp import JVP
 from effx.handlers.linear.partial_eval import splitters
@@ -40,7 +42,7 @@ the handlers' rule tables, and a test fails when it is stale or when a cell is e
 
 | cell | meaning |
 |---|---|
-| rule | a rule for this operation |
+| rule | a rule for this operation; in the column StableHLO possibly for some platforms only |
 | by T | the rule of the trait or base class T |
 | decomposition | expressed by other operations |
 | recursion | the program that the operation holds is handled, operation by operation |
@@ -52,6 +54,13 @@ split into a known and a linear part; others are recorded whole.
 """
 
 
+STEPS: dict[Kind, str] = {
+    **dict.fromkeys((Geqrf, Geqp3, HouseholderProduct), "none: a step of qr, which has a rule"),
+    **dict.fromkeys((Hessenberg, Schur), "none: a step of what eig computes, which has a rule"),
+    Tridiagonal: "none: a step of eigh, which has a rule",
+}
+
+
 def _no_transpose(kind: Kind) -> str:
     return "" if issubclass(kind, Linear) else "none: not linear"
 
@@ -60,6 +69,7 @@ def _no_transpose(kind: Kind) -> str:
 REASONS: dict[str, Callable[[Kind], str]] = {
     "StableHLO": lambda kind: "none: vmap or pmap takes it before" if issubclass(kind, Collective) else "",
     "transpose": _no_transpose,
+    "jvp": lambda kind: STEPS.get(kind, ""),
 }
 
 
@@ -74,6 +84,10 @@ def cell(column: str, kind: Kind) -> str:
     if column == "reference" and issubclass(kind, Collective):
         return "none: the host has no axes"
     origin = table.origin(kind)
+    if column == "StableHLO" and origin is None:
+        own = [p for p in emit.PLATFORMS if emit.rules_for(p).origin(kind) is kind]
+        if own:
+            return f"rule for {', '.join(own)}"
     if origin is kind:
         return "rule"
     if origin is not None:

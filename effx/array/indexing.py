@@ -535,7 +535,14 @@ def take(
     return read(x, plan, mode or "fill", fill_value)
 
 
-def take_along_axis(x: Array, indices: Operand, axis: int | None, mode: str | None = None) -> Array:
+def take_along_axis(
+    x: Array,
+    indices: Operand,
+    axis: int | None,
+    mode: str | None = None,
+    fill_value: Number | None = None,
+    wrap_negative: bool = True,
+) -> Array:
     """Reads `x[..., indices[..., k], ...]` along one axis, aligned in the others."""
     which = as_operand(indices)
     if which.type.kind not in "iu":
@@ -555,13 +562,15 @@ def take_along_axis(x: Array, indices: Operand, axis: int | None, mode: str | No
     moved_indices = broadcast_to(moved_indices, (*batch, moved_indices.type.shape[-1]))
     k, n = len(batch), moved.type.shape[-1]
     if moved.type.size == 0:
-        return moveaxis(_nothing(x, moved_indices.type.shape, mode or "fill", None), -1, place)
+        return moveaxis(_nothing(x, moved_indices.type.shape, mode or "fill", fill_value), -1, place)
+    if not wrap_negative:
+        moved_indices = arithmetic.where(moved_indices < 0, n, moved_indices)
     starts = _index_array(moved_indices, n, mode or "fill")
     axes = tuple(range(k))
     op = Gather((), (k,), (k,), (1,) * (k + 1), axes, axes)
     result = op(moved, expand_dims(starts, -1))
     if mode in (None, "fill"):
-        result = arithmetic.where((starts >= 0) & (starts < n), result, _fill(x, None))
+        result = arithmetic.where((starts >= 0) & (starts < n), result, _fill(x, fill_value))
     return moveaxis(result, -1, place)
 
 

@@ -12,8 +12,6 @@ from effx.ir.types import array_type
 from effx.ir.values.array import Array, Operand
 from effx.ir.values.boxes import HostArray
 
-__all__ = ["binary", "is_complex", "operator", "ordered"]
-
 # Returned for foreign operands; Python then tries the other operand's method.
 _NOT_IMPLEMENTED: Any = NotImplemented
 

@@ -17,8 +17,6 @@ from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import BroadcastInDim, Concatenate, Reverse, Slice
 from effx.ir.values.array import Array
 
-__all__ = ["arg_extreme", "by_parts", "extreme", "running"]
-
 EQ, NE, GE, LE = c.Eq(), c.Ne(), c.Ge(), c.Le()
 AND, OR, NOT, SELECT = e.And(), e.Or(), e.Not(), e.Select()
 # What decides where the real parts differ.

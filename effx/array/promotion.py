@@ -19,16 +19,6 @@ from effx.ir.values.boxes import HostArray
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = [
-    "as_operand",
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "convert",
-    "promote",
-    "promote_dtypes",
-    "zeros",
-]
 
 _INT_RANGE: dict[DType, tuple[int, int]] = {}
 

@@ -181,8 +181,9 @@ def var(
     ddof: float = 0,
     keepdims: bool = False,
     where: Operand | None = None,
+    around: Operand | None = None,
 ) -> Array:
-    """The variance over axes, divided by the count less `ddof`; real for complex numbers."""
+    """The variance over axes, divided by the count less `ddof`; real for complex numbers. `around` is the mean."""
     computed = inexact_dtype(x.type.dtype)
     result = dtypes.real_dtype(computed) if dtype is None else dtypes.requested(dtype)
     if computed.itemsize == 2:
@@ -191,7 +192,7 @@ def var(
     if where is not None:
         x = broadcast_to(x, broadcast_shapes(x.type.shape, as_operand(where).type.shape))
     axes = normalize_axes("var", axis, x.type)
-    centered = x - mean(x, axes, keepdims=True, where=where)
+    centered = x - (mean(x, axes, keepdims=True, where=where) if around is None else around)
     if x.type.kind == "c":
         re, im = perform(e.Real(), (centered,)), perform(e.Imag(), (centered,))
         squared = re * re + im * im
@@ -209,9 +210,10 @@ def std(
     ddof: float = 0,
     keepdims: bool = False,
     where: Operand | None = None,
+    around: Operand | None = None,
 ) -> Array:
-    """The standard deviation over axes."""
-    return perform(e.Sqrt(), (var(x, axis, dtype, ddof, keepdims, where),))
+    """The standard deviation over axes. Arguments as for `var`."""
+    return perform(e.Sqrt(), (var(x, axis, dtype, ddof, keepdims, where, around),))
 
 
 def _arg(op: "type[r.ArgMax | r.ArgMin]", x: Array, axis: int | None, keepdims: bool, dtype: Any) -> Array:

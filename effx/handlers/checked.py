@@ -19,8 +19,6 @@ from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import Call, Cond
 
-__all__ = ["Checked", "debugging", "not_finite"]
-
 R = TypeVar("R")
 PLAIN = Evaluate()
 

@@ -32,8 +32,6 @@ from effx.lower.parallel import spans_devices
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 
-__all__ = ["Evaluate"]
-
 R = TypeVar("R")
 
 Kernel = Callable[..., object]

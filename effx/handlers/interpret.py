@@ -24,8 +24,6 @@ from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 
-__all__ = ["Interpreter", "iterate", "joined"]
-
 C = TypeVar("C")
 Y = TypeVar("Y")
 

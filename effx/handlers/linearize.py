@@ -9,8 +9,6 @@ from effx.handlers.linear import LinearProgram, Record
 from effx.handlers.stage import Recorder
 from effx.ir.program import Var
 
-__all__ = ["linearize"]
-
 
 def linearize(
     function: Function, primals: Sequence[Array], active: Sequence[bool], origin: str = ""

@@ -12,8 +12,6 @@ from effx.ir.ops.collective import UNNAMED, AxisEffect, AxisName
 from effx.ir.program import Staged
 from effx.ir.types import ArrayType
 
-__all__ = ["Replicas", "replicas_around", "stage_replica"]
-
 
 @final
 @attrs.frozen

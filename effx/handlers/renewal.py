@@ -16,8 +16,6 @@ from effx.array import Array, Box
 from effx.effects import Frame, Handler, Operation, Value, current_frame, handle, is_in_scope
 from effx.tree.registry import PyTree
 
-__all__ = ["renewed", "stand_in"]
-
 R = TypeVar("R")
 
 

@@ -26,8 +26,6 @@ from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effec
 from effx.ir.types import ArrayType
 from effx.lower import emit
 
-__all__ = ["Stage", "decomposed", "run_program", "stage"]
-
 R = TypeVar("R")
 
 
@@ -102,11 +100,11 @@ class Stage(Handler):
         if op.multiple:
             types = cast("TupleOperation", op).infer(*[x.type for x in arrays])
             outputs = tuple([Var(t) for t in types])
-            recorder.equations.append(Equation(op, inputs, outputs, current_source(), current_scope.get()))
+            recorder.equations.append(Equation(op, inputs, outputs, current_source(3), current_scope.get()))
             return cast("R", tuple([Box(frame, var, var.type) for var in outputs]))
         t: ArrayType = op.infer(*[x.type for x in arrays])  # type: ignore[attr-defined]  # an ArrayOperation
         var = Var(t)
-        recorder.equations.append(Equation(op, inputs, (var,), current_source(), current_scope.get()))
+        recorder.equations.append(Equation(op, inputs, (var,), current_source(3), current_scope.get()))
         return Box(frame, var, t)  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
 

@@ -24,6 +24,8 @@ from effx.handlers.reference.handler import rule as reference_rule
 from effx.handlers.reference.handler import rule as reference_tuple_rule
 from effx.handlers.authoring.rule_handler import Default
 from effx.handlers.authoring.site import Site
+from effx.handlers.transpose.handler import Cotangent as Cotangent
+from effx.handlers.transpose.handler import LinearOperand as LinearOperand
 from effx.handlers.transpose.handler import rule as transpose_rule
 from effx.handlers.transpose.handler import rule as transpose_tuple_rule
 from effx.handlers.vmap.handler import Vmap, materialize
@@ -43,7 +45,7 @@ from effx.ir.ops.base import (
 from effx.ir.program import Atom, Equation, Literal, Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.emit import Body, emits
-from effx.lower.ffi import register_ffi_target
+from effx.lower.ffi import lapack_target, register_ffi_target
 from effx.transforms.named_functions import named_function
 
 __all__ = [
@@ -88,6 +90,7 @@ __all__ = [
     "isolated",
     "jvp_rule",
     "jvp_tuple_rule",
+    "lapack_target",
     "mask",
     "materialize",
     "named_function",

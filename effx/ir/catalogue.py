@@ -11,8 +11,6 @@ from typing import Any
 from effx.effects import Operation
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 
-__all__ = ["PACKAGES", "Kind", "load_all", "operation_classes"]
-
 Kind = type[Operation[Any]]
 
 PACKAGES = ("effx.ir.ops", "effx.families")
@@ -21,7 +19,7 @@ PACKAGES = ("effx.ir.ops", "effx.families")
 def load_all() -> None:
     """Imports every module that defines operations of effx."""
     for name in PACKAGES:
-        for module in pkgutil.iter_modules(importlib.import_module(name).__path__, f"{name}."):
+        for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
             importlib.import_module(module.name)
 
 

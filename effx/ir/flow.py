@@ -12,8 +12,6 @@ from effx.ir.ops.control import Cond, HigherOrder, Region
 from effx.ir.program import Equation, Program
 from effx.ir.types import ArrayType
 
-__all__ = ["Flow"]
-
 V = TypeVar("V")
 Facts = tuple[V, ...]
 

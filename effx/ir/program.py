@@ -14,7 +14,6 @@ from effx.ir.types import ArrayType
 if TYPE_CHECKING:
     from effx.ir.values.array import Array
 
-__all__ = ["Atom", "Equation", "Literal", "Program", "Var", "print_program"]
 
 Scalar = bool | int | float | complex
 
@@ -52,7 +51,7 @@ Atom = Var | Literal
 # Neither frozen nor validated: staging makes one for each operation, and attrs' frozen __init__ takes three
 # times as long. Program validates its equations, see below.
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, weakref_slot=False)
 class Equation:
     """One operation applied: `outputs = op(*inputs)`.
 

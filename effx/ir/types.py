@@ -10,8 +10,6 @@ from effx import dtypes
 from effx.dtypes import DType
 from effx.errors import ShapeError
 
-__all__ = ["ArrayType", "Shape", "array_type"]
-
 Shape = tuple[int, ...]
 
 _interned: dict[tuple[DType, Shape, bool], "ArrayType"] = {}

@@ -14,8 +14,6 @@ from effx.ir.types import ArrayType, Shape, array_type
 from effx.numpy import asarray
 from effx.tree.registry import PyTree
 
-__all__ = ["DTYPES", "array_of", "array_shapes", "array_types", "arrays", "pytrees"]
-
 DTYPES: dict[str, tuple[DType, ...]] = {
     "b": (dtypes.bool_,),
     "i": (dtypes.int32, dtypes.int8, dtypes.int16, dtypes.int64),

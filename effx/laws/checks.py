@@ -38,8 +38,6 @@ from effx.laws.subjects import (
 from effx.numpy import asarray
 from effx.tree.registry import PyTree
 
-__all__ = ["Report", "check_handler", "check_operation", "check_rules", "check_transform", "laws_of"]
-
 OF_DERIVATIVES = frozenset({"operation_tangents_are_slopes", "operations_linearize", "operations_transpose"})
 
 

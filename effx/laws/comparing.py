@@ -14,8 +14,6 @@ from effx.array.promotion import as_operand
 from effx.numpy import asarray
 from effx.tree.registry import PyTree
 
-__all__ = ["Data", "arrays", "difference", "directions", "leaves", "numbers", "pairing", "same"]
-
 Data = np.ndarray[Any, Any]
 STEP = 1e-6  # a central difference has an error of about STEP ** 2, rounding one of 1e-16 / STEP
 

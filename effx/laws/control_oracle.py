@@ -17,8 +17,6 @@ from effx.laws.programs import NAMESPACE, TypedProgram
 from effx.numpy import stack
 from effx.tree.registry import PyTree
 
-__all__ = ["python_form"]
-
 Function = Callable[..., PyTree]
 
 

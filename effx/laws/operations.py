@@ -15,7 +15,19 @@ from effx.array import Array
 from effx.dtypes import DType
 from effx.effects import Operation
 from effx.errors import TransformError
+from effx.families.convolution import Convolution
+from effx.families.fft import KINDS, Fft
+from effx.families.incomplete import Betainc, BetaincGradA
+from effx.families.linalg.cholesky import Cholesky
+from effx.families.linalg.eigen import Eig, Eigh, Pinv, Svd
+from effx.families.linalg.lu import Det, Lu, PivotsToPermutation, Slogdet, Solve
+from effx.families.linalg.matrices import KERNEL_DTYPES
+from effx.families.linalg.qr import Geqp3, Geqrf, HouseholderProduct, Qr
+from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
+from effx.families.linalg.triangular import TriangularSolve
+from effx.families.linalg.tridiagonal import TridiagonalSolve
 from effx.families.sort import Sort
+from effx.families.windows import WindowArg, WindowReduction
 from effx.flags import enable_x64
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops import convert, elementwise, reduce, shape
@@ -31,8 +43,6 @@ from effx.ir.text import parse_program
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.laws.arrays import DTYPES, array_shapes
 from effx.laws.samples import Domain, data_of, plain_operations, sample_of
-
-__all__ = ["AnyOperation", "operands_of", "operation_kinds", "operations", "register"]
 
 AnyOperation = Operation[object]
 Drawn = tuple[AnyOperation, tuple[ArrayType, ...], tuple[Domain, ...]]
@@ -77,7 +87,9 @@ def domains_of(op: AnyOperation) -> tuple[Domain, ...]:
 
 def is_smooth(kind: type[AnyOperation]) -> bool:
     """Says whether the tangent of a class of operations is the slope."""
-    return sample_of(kind).smooth if issubclass(kind, Elementwise) else kind is not convert.Bitcast
+    if issubclass(kind, Elementwise):
+        return sample_of(kind).smooth
+    return kind not in (convert.Bitcast, Geqrf, Geqp3, HouseholderProduct, Hessenberg, Schur, Tridiagonal)
 
 
 def operands_of(types: Sequence[ArrayType], domains: Sequence[Domain], seed: int) -> tuple[Array, ...]:
@@ -150,6 +162,15 @@ def _cumulative(kind: type[reduce.Cumulative]) -> None:
     _parametric(kind, kind.kinds, lambda draw, t: kind(_axis(draw, t), draw(st.booleans())))
 
 
+def _window(kind: type[WindowReduction]) -> None:
+    @register(kind)
+    def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+        t = typed(draw, "fi", wanted, (3, 2))
+        near, far = [st.tuples(st.integers(low, 2), st.integers(low, 2)) for low in (1, -1)]
+        op = kind(draw(near), draw(near), draw(far), draw(far), draw(near), draw(near))
+        return op, (t, t.with_dtype(i32))[: 1 + issubclass(kind, WindowArg)], ((-2, 2),)
+
+
 def _all_parametric() -> None:
     e, s, v = elementwise, shape, convert
     _parametric(e.IntegerPow, "fc", lambda draw, t: e.IntegerPow(draw(st.sampled_from((2, 3, 0, -1)))))
@@ -193,6 +214,8 @@ def _all_parametric() -> None:
             _reduction(kind)
         elif issubclass(kind, reduce.Cumulative):
             _cumulative(kind)
+        elif issubclass(kind, WindowReduction):
+            _window(kind)
 
 
 _all_parametric()
@@ -216,6 +239,14 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     if draw(st.booleans()):
         return elementwise.Select(), (which.with_dtype(i32), t, t, t), ((0, 2), (-2, 2))
     return elementwise.Select(), (which, t, t), ((0, 1), (-2, 2))
+
+
+@register(Betainc)
+@register(BetaincGradA)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    t = typed(draw, "f", wanted, (4,))
+    op = draw(st.sampled_from((Betainc(), BetaincGradA())))
+    return op, (t, t, t), sample_of(type(op)).domains
 
 
 @register(elementwise.Clamp)
@@ -287,6 +318,18 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     return op, (dtype.with_shape(x), dtype.with_shape(y)), ((-1, 1),)
 
 
+@register(Convolution)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    dtype = typed(draw, "fic", wanted, ())
+    near, far = st.integers(1, 2).map(lambda n: (n,)), st.integers(-1, 2).map(lambda n: (n,))
+    features, batches = draw(st.sampled_from(((1, 1), (2, 1), (1, 2))))
+    a, b, c = [tuple(draw(st.permutations((0, 1, 2)))) for _ in range(3)]
+    op = Convolution(draw(near), draw(far), draw(far), draw(near), draw(near), a, b, c, features, batches)
+    lhs, rhs = (2, features, draw(st.integers(2, 3))), (2, 1, *draw(near))
+    shapes = [tuple([sizes[axes.index(i)] for i in range(3)]) for sizes, axes in ((lhs, a), (rhs, b))]
+    return op, (dtype.with_shape(shapes[0]), dtype.with_shape(shapes[1])), ((-1, 1),)
+
+
 @register(Sort)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     t = typed(draw, "fiu", wanted, (2, 4))
@@ -296,6 +339,64 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
         (t,) * (1 + more),
         ((-3, 3),),
     )
+
+
+@register(Fft)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    kind, lengths = draw(st.sampled_from(KINDS)), draw(st.sampled_from(((3,), (4,), (2, 3))))
+    t = typed(draw, "f" if kind == "RFFT" else "c", [d for d in wanted if d.itemsize > 2], (2, *lengths))
+    if kind == "IRFFT":
+        t = t.with_shape((*t.shape[:-1], t.shape[-1] // 2 + 1))
+    return Fft(kind, lengths), (t,), ((-2, 2),)
+
+
+def _linalg(*ops: AnyOperation, kinds: str = "fc", forms: tuple[Shape, ...]) -> None:
+    @register(type(ops[0]))
+    def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+        exact = [d for d in wanted if d in KERNEL_DTYPES]
+        dtype = typed(draw, kinds, exact or [dtypes.float64, dtypes.complex128], ())
+        batch = draw(st.sampled_from(((), (2,))))
+        op = draw(st.sampled_from(ops))
+        return op, tuple([dtype.with_shape((*batch, *form)) for form in forms]), domains_of(op)
+
+
+_linalg(TriangularSolve(), TriangularSolve(True, False, True), forms=((3, 3), (3, 2)))
+_linalg(Solve(), forms=((3, 3), (3, 2)))
+for _square in (Cholesky(), Det(), Slogdet(), Eigh(vectors=False), Eig(right=False)):
+    _linalg(_square, forms=((3, 3),))
+for _reduced in (Hessenberg(), Schur(), Tridiagonal()):
+    _linalg(_reduced, forms=((3, 3),))
+for _whole in (Lu(), Geqrf(), Qr()):
+    _linalg(_whole, forms=((3, 2),))
+# The phases of complex vectors are no smooth functions.
+_linalg(Svd(), kinds="f", forms=((2, 3),))
+_linalg(HouseholderProduct(), forms=((3, 2), (2,)))
+
+
+@register(TridiagonalSolve)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    exact = [d for d in wanted if d in KERNEL_DTYPES]
+    t = typed(draw, "fc", exact or [dtypes.float64, dtypes.complex128], (3,))
+    return TridiagonalSolve(), (t, t, t, t.with_shape((3, 2))), ((-1, 1), (4, 5), (-1, 1))
+
+
+@register(Pinv)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    dtype = draw(
+        st.sampled_from([d for d in (dtypes.float32, dtypes.float64) if d in wanted] or [dtypes.float64])
+    )
+    return Pinv(), (array_type(dtype, (3, 2)), array_type(dtype)), domains_of(Pinv())
+
+
+@register(PivotsToPermutation)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    op = PivotsToPermutation(3)
+    return op, (array_type(i32, (draw(st.integers(0, 3)),)),), domains_of(op)
+
+
+@register(Geqp3)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    return Geqp3(), (array_type(dtypes.float64, (3, 2)), array_type(i32, (2,))), domains_of(Geqp3())
 
 
 @register(Gather)

@@ -16,8 +16,6 @@ from effx.array import Array
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 
-__all__ = ["Printer", "Sourced", "reproduction"]
-
 PREAMBLE = (
     "import numpy as np",
     "import effx",

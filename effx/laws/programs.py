@@ -19,8 +19,6 @@ from effx.ir.types import Shape
 from effx.laws.vocabulary import BINARY, LIMIT, UNARY, Form, Value, joined, moved
 from effx.tree.registry import PyTree
 
-__all__ = ["CONSTRUCTS", "NAMESPACE", "SHAPES", "Options", "TypedProgram", "cases", "points", "programs"]
-
 CONSTRUCTS = ("jit", "cond", "scan", "while", "fori", "switch", "map", "checkpoint", "vmap")
 SHAPES: tuple[Shape, ...] = ((), (3,), (2, 3), (1,), (4,), (0,), (3, 2))
 NAMESPACE: dict[str, object] = {"np": np, "effx": effx, "enp": enp, "lax": lax}

@@ -16,8 +16,6 @@ from effx.handlers.reference import Reference
 from effx.ir.ops.control import HigherOrder
 from effx.laws.printing import reproduction
 
-__all__ = ["AREAS", "LAWS", "Law", "LawError", "NotApplicable", "Outcome", "law"]
-
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., None])
 Case = tuple[object, ...]

@@ -14,6 +14,9 @@ import numpy as np
 
 from effx import lax
 from effx.array import Array
+from effx.families.gamma import Digamma, Lgamma, Polygamma, Zeta
+from effx.families.incomplete import Betainc, BetaincGradA, Igamma, Igammac, IgammaGradA, RandomGammaGrad
+from effx.families.mulhi import Mulhi
 from effx.families.special import Erfc, ErfInv
 from effx.handlers.reference import evaluate
 from effx.ir.catalogue import operation_classes
@@ -21,11 +24,6 @@ from effx.ir.ops import compare, convert
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Elementwise, Linear, Singleton
 from effx.ir.types import ArrayType
-
-__all__ = [
-    "Data", "Domain", "ElementwiseSample", "Sampler", "anything", "bits", "by_kind", "data_of", "interval", "nonzero",
-    "plain_operations", "sample_of", "steps", "values",
-]  # fmt: skip
 
 Data = np.ndarray[Any, Any]
 Sampler = Callable[[np.random.Generator, ArrayType], Data]
@@ -104,6 +102,11 @@ def bits(rng: np.random.Generator, t: ArrayType) -> Data:
     return rng.integers(info.min, info.max, t.shape, t.dtype, endpoint=True)
 
 
+def whole(rng: np.random.Generator, t: ArrayType) -> Data:
+    """Draws whole numbers from 0 to 3."""
+    return rng.integers(0, 4, t.shape).astype(t.dtype)
+
+
 def data_of(domains: Sequence[Domain], types: Sequence[ArrayType], rng: np.random.Generator) -> list[Data]:
     """Draws the data of operands; the last domain serves for the rest."""
     found: list[Data] = []
@@ -125,6 +128,7 @@ class ElementwiseSample:
         public: the public function; by default the one of `effx.lax` with the operation's name, if there is one.
         exact: True where XLA and NumPy agree to the last bit.
         tolerance: of the comparison of the two, as a factor.
+        edges: False where infinities, zeros and negative operands are for tests of the operation's own.
         smooth: False where it has no tangent, or one that is not the slope.
         linear: sets of operands in which the operation is linear, the others held fixed; an empty set stands for
             all operands.
@@ -134,6 +138,7 @@ class ElementwiseSample:
     public: Callable[..., Array] | None = None
     exact: bool = False
     tolerance: float = 1.0
+    edges: bool = True
     smooth: bool = True
     linear: tuple[tuple[int, ...], ...] = ()
 
@@ -171,7 +176,16 @@ STATED: dict[type[Elementwise], ElementwiseSample] = {
     e.Acosh: S((off_cuts((1.2, 9), (-2, 2), (0.2, 2)),), tolerance=3.0),
     e.Atanh: S((off_cuts((-0.9, 0.9), (-0.9, 0.9), (-2, 2)),), tolerance=3.0),
     e.Logistic: S((off_cuts((-5, 5), (-3, 3), (-1, 1)),)),
-    **dict.fromkeys((Erfc, ErfInv), S(tolerance=3.0)),
+    **dict.fromkeys((Erfc, ErfInv, Digamma), S(tolerance=3.0)),
+    Lgamma: S(tolerance=3.0, edges=False),
+    **dict.fromkeys((Igamma, Igammac), S(tolerance=9.0, edges=False)),
+    # Their loops have derivatives forward alone.
+    **dict.fromkeys((IgammaGradA, RandomGammaGrad), S(tolerance=9.0, smooth=False, edges=False)),
+    Betainc: S(tolerance=9.0),
+    BetaincGradA: S(tolerance=9.0, smooth=False),
+    Polygamma: S((whole, (0.6, 5.0)), tolerance=9.0, smooth=False, edges=False),
+    Zeta: S(tolerance=9.0, edges=False),
+    Mulhi: S((bits,), exact=True),
     e.Conj: S(exact=True, linear=FIRST),
     e.IntegerPow: S((nonzero(),)),
     e.Not: S((bits,), lax.bitwise_not),

@@ -21,8 +21,6 @@ from effx.handlers.stage import run_program
 from effx.laws.comparing import directions
 from effx.tree.registry import PyTree
 
-__all__ = ["LAYERS", "Forwarding", "Idle", "Stack", "handlers"]
-
 R = TypeVar("R")
 Function = Callable[..., PyTree]
 

@@ -23,17 +23,6 @@ from effx.laws.registry import NotApplicable
 from effx.laws.vocabulary import BINARY, UNARY
 from effx.tree.registry import PyTree
 
-__all__ = [
-    "HandlerSubject",
-    "InterceptSubject",
-    "Oracle",
-    "TransformSubject",
-    "handler_cases",
-    "intercept_cases",
-    "stepping",
-    "transform_cases",
-]
-
 AnyHandler = BoxHandler[Any]
 CARRYING = ("jit", "checkpoint", "cond", "switch", "while", "fori")
 STACKING = ("scan", "map")

@@ -2,8 +2,6 @@
 
 from effx.laws.registry import AREAS, LAWS
 
-__all__ = ["render"]
-
 TEST = "property_tests/test_laws.py"
 HEAD = """# Laws
 

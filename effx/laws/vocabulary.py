@@ -13,8 +13,6 @@ import attrs
 
 from effx.ir.types import Shape
 
-__all__ = ["BINARY", "LIMIT", "UNARY", "Form", "Moved", "Value", "joined", "moved"]
-
 LIMIT = 8.0
 
 

@@ -15,8 +15,6 @@ from effx.ir.ops.elementwise import Atan, Cos, Exp, Mul, Sin, Tanh
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree
 
-__all__ = ["Ask", "Follow", "Gather", "Noise", "Note", "Reply", "Scale", "Tally", "Totals"]
-
 
 @final
 @attrs.frozen

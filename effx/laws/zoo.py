@@ -12,8 +12,6 @@ from effx.ir.ops.collective import PSum
 from effx.ir.ops.elementwise import Add, Cos, Exp, Max, Min, Mul, Neg, Sin, Sub, Tanh
 from effx.ir.ops.reduce import CumSum, ReduceSum
 
-__all__ = ["Bounds", "Depth", "DualNumber", "DualNumbers", "Interval", "Magnitude", "Size", "Tagged"]
-
 
 @final
 @attrs.frozen(eq=False)

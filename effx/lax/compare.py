@@ -1,17 +1,9 @@
 """Comparisons element by element."""
 
-from effx.array import Array, Operand
-from effx.ir.ops import compare as c
+from effx.array import Array, Operand, arithmetic
 from effx.lax.operands import binary
 
 __all__ = ["eq", "ge", "gt", "le", "lt", "ne"]
-
-EQ = c.Eq()
-NE = c.Ne()
-LT = c.Lt()
-LE = c.Le()
-GT = c.Gt()
-GE = c.Ge()
 
 
 def eq(x: Operand, y: Operand) -> Array:
@@ -30,7 +22,7 @@ def eq(x: Operand, y: Operand) -> Array:
     >>> eq(1, 2)
     Array(False, dtype=bool)
     """
-    return binary(EQ, x, y)
+    return binary(arithmetic.EQ, x, y)
 
 
 def ne(x: Operand, y: Operand) -> Array:
@@ -49,7 +41,7 @@ def ne(x: Operand, y: Operand) -> Array:
     >>> ne(1, 2)
     Array(True, dtype=bool)
     """
-    return binary(NE, x, y)
+    return binary(arithmetic.NE, x, y)
 
 
 def lt(x: Operand, y: Operand) -> Array:
@@ -68,7 +60,7 @@ def lt(x: Operand, y: Operand) -> Array:
     >>> lt(1, 2)
     Array(True, dtype=bool)
     """
-    return binary(LT, x, y)
+    return binary(arithmetic.LT, x, y)
 
 
 def le(x: Operand, y: Operand) -> Array:
@@ -87,7 +79,7 @@ def le(x: Operand, y: Operand) -> Array:
     >>> le(1, 2)
     Array(True, dtype=bool)
     """
-    return binary(LE, x, y)
+    return binary(arithmetic.LE, x, y)
 
 
 def gt(x: Operand, y: Operand) -> Array:
@@ -106,7 +98,7 @@ def gt(x: Operand, y: Operand) -> Array:
     >>> gt(1, 2)
     Array(False, dtype=bool)
     """
-    return binary(GT, x, y)
+    return binary(arithmetic.GT, x, y)
 
 
 def ge(x: Operand, y: Operand) -> Array:
@@ -125,4 +117,4 @@ def ge(x: Operand, y: Operand) -> Array:
     >>> ge(1, 2)
     Array(False, dtype=bool)
     """
-    return binary(GE, x, y)
+    return binary(arithmetic.GE, x, y)

@@ -189,9 +189,14 @@ def _check_numbers(what: str, numbers: object, wanted: type[object]) -> None:
         )
 
 
+_COMBINERS = {
+    "scatter": "set", "scatter_add": "add", "scatter_sub": "add", "scatter_mul": "mul",
+    "scatter_min": "min", "scatter_max": "max",
+}  # fmt: skip
+
+
 def _scatter(
     what: str,
-    combiner: str,
     operand: Operand,
     scatter_indices: Operand,
     updates: Operand,
@@ -208,7 +213,7 @@ def _scatter(
         n.update_window_dims,
         n.inserted_window_dims,
         n.scatter_dims_to_operand_dims,
-        combiner,
+        _COMBINERS[what],
         n.operand_batching_dims,
         n.scatter_indices_batching_dims,
         bool(indices_are_sorted),
@@ -265,7 +270,6 @@ def scatter(
     """
     return _scatter(
         "scatter",
-        "set",
         operand,
         scatter_indices,
         updates,
@@ -311,7 +315,6 @@ def scatter_add(
     """
     return _scatter(
         "scatter_add",
-        "add",
         operand,
         scatter_indices,
         updates,
@@ -357,7 +360,6 @@ def scatter_sub(
     """
     return _scatter(
         "scatter_sub",
-        "add",
         operand,
         scatter_indices,
         arithmetic.negative(updates),
@@ -403,7 +405,6 @@ def scatter_mul(
     """
     return _scatter(
         "scatter_mul",
-        "mul",
         operand,
         scatter_indices,
         updates,
@@ -449,7 +450,6 @@ def scatter_min(
     """
     return _scatter(
         "scatter_min",
-        "min",
         operand,
         scatter_indices,
         updates,
@@ -495,7 +495,6 @@ def scatter_max(
     """
     return _scatter(
         "scatter_max",
-        "max",
         operand,
         scatter_indices,
         updates,

@@ -5,7 +5,7 @@ from operator import index
 from typing import Protocol, runtime_checkable
 
 from effx import dtypes
-from effx.array import Array, Operand, shaping
+from effx.array import Array, Operand, promotion, shaping
 from effx.array.promotion import as_operand, convert
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
@@ -15,8 +15,9 @@ from effx.ir.values.array import HostData
 from effx.lax.operands import adapt, ints, size_of
 
 __all__ = [
-    "broadcast", "broadcast_in_dim", "broadcasted_iota", "collapse", "concatenate", "expand_dims", "full",
-    "full_like", "iota", "pad", "reshape", "rev", "split", "squeeze", "transpose",
+    "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank",
+    "broadcasted_iota", "collapse", "concatenate", "empty", "expand_dims", "full", "full_like", "iota",
+    "pad", "reshape", "rev", "split", "squeeze", "stack", "tile", "transpose", "unstack",
 ]  # fmt: skip
 
 
@@ -405,3 +406,132 @@ def split(operand: Operand, sizes: Sequence[int], axis: int = 0) -> list[Array]:
         result.append(s.Slice(start, limit, (1,) * t.ndim)(x))
         place += n
     return result
+
+
+def stack(operands: Sequence[Operand], axis: int = 0) -> Array:
+    """Returns arrays of one dtype and shape joined along a new axis.
+
+    Args:
+        operands: the arrays, at least one.
+        axis: the new axis.
+
+    Raises:
+        DTypeError, ShapeError: the arrays differ, or the axis is out of range.
+
+    >>> import numpy as np
+    >>> stack([np.arange(2, dtype=np.int32), np.arange(2, dtype=np.int32)]).shape
+    (2, 2)
+    """
+    parts = [as_operand(x, "stack") for x in operands]
+    if not parts:
+        raise ShapeError("stack: takes at least one array")
+    place = shaping.normalize_axis("stack", axis, parts[0].type.ndim + 1)
+    return concatenate([expand_dims(x, (place,)) for x in parts], place)
+
+
+def unstack(x: Operand, axis: int = 0) -> tuple[Array, ...]:
+    """Returns the slices along an axis.
+
+    Args:
+        x: an array with at least one axis.
+        axis: the axis, which the slices do not have.
+
+    Raises:
+        ShapeError: the axis is out of range.
+
+    >>> import numpy as np
+    >>> [int(x) for x in unstack(np.array([1, 2], np.int32))]
+    [1, 2]
+    """
+    a = as_operand(x, "unstack")
+    place = shaping.normalize_axis("unstack", axis, a.type.ndim, a.type)
+    parts = split(a, (1,) * a.type.shape[place], place) if a.type.shape[place] else []
+    return tuple([squeeze(part, (place,)) for part in parts])
+
+
+def tile(operand: Operand, reps: Sequence[int]) -> Array:
+    """Returns an array repeated along its axes.
+
+    Args:
+        operand: of any dtype and shape.
+        reps: how often, for each axis.
+
+    Raises:
+        ShapeError: another number of repetitions, or a negative one.
+
+    >>> import numpy as np
+    >>> tile(np.arange(2, dtype=np.int32), (2,)).tolist()
+    [0, 1, 0, 1]
+    """
+    x, counts = as_operand(operand, "tile"), ints("tile", "reps", reps)
+    if len(counts) != x.type.ndim or any([n < 0 for n in counts]):
+        raise ShapeError(
+            f"tile: needs a repetition of at least 0 for each axis of {x.type!r}, got {list(counts)}"
+        )
+    doubled = tuple([n for pair in zip(counts, x.type.shape, strict=True) for n in pair])
+    spread = broadcast_in_dim(x, doubled, tuple(range(1, 2 * x.type.ndim, 2)))
+    return reshape(spread, tuple([n * m for n, m in zip(counts, x.type.shape, strict=True)]))
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
+    """Returns the shape to which shapes broadcast, by NumPy's rule.
+
+    Raises:
+        ShapeError: they do not.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    return promotion.broadcast_shapes(*shapes)
+
+
+def broadcast_to_rank(x: Operand, rank: int) -> Array:
+    """Returns an array with axes of size 1 in front, up to a number of axes.
+
+    Args:
+        x: of any dtype and shape.
+        rank: how many axes the result has.
+
+    Raises:
+        ShapeError: x has more.
+
+    >>> import numpy as np
+    >>> broadcast_to_rank(np.zeros(3), 3).shape
+    (1, 1, 3)
+    """
+    a = as_operand(x, "broadcast_to_rank")
+    if a.type.ndim > rank:
+        raise ShapeError(f"broadcast_to_rank: {a.type!r} has more than {rank} axes")
+    return expand_dims(a, tuple(range(rank - a.type.ndim)))
+
+
+def broadcast_like(arr: Operand, like_arr: Operand) -> Array:
+    """Returns an array broadcast to the shape of another.
+
+    Args:
+        arr: of any dtype.
+        like_arr: whose shape is taken.
+
+    Raises:
+        ShapeError: it does not broadcast.
+
+    >>> import numpy as np
+    >>> broadcast_like(np.zeros(3), np.zeros((2, 3))).shape
+    (2, 3)
+    """
+    return promotion.broadcast_to(
+        as_operand(arr, "broadcast_like"), as_operand(like_arr, "broadcast_like").type.shape
+    )
+
+
+def empty(shape: int | Sequence[int], dtype: DTypeLike) -> Array:
+    """Returns zeros: memory is always initialised.
+
+    Args:
+        shape: the sizes.
+        dtype: of the elements.
+
+    >>> empty((2,), "float32").tolist()
+    [0.0, 0.0]
+    """
+    return full(shape, 0, dtype)

@@ -15,6 +15,7 @@ import effx.numpy as enp
 from effx import Array
 from effx.dtypes import DType
 from effx.errors import DTypeError
+from effx.families.convolution import Convolution
 from effx.handling import Elementwise, InterceptHandler, Site
 from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.compare import Comparison
@@ -55,8 +56,8 @@ class Autocast(InterceptHandler[None]):
         return x.astype(self.dtype) if t.kind == "f" and t.dtype.itemsize > self.dtype.itemsize else x
 
 
-@Autocast.rule(DotGeneral)
-def _(site: Site[Autocast, None], op: DotGeneral, x: Array, y: Array) -> Array:
+@Autocast.rule(DotGeneral, Convolution)
+def _(site: Site[Autocast, None], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
     handler = site.handler
     if not handler.narrows(site):
         return op(x, y)

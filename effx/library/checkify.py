@@ -15,6 +15,8 @@ import numpy as np
 import effx.numpy as enp
 from effx import Array
 from effx.errors import EffxError, TransformError
+from effx.families.convolution import Convolution
+from effx.families.windows import WindowReduction
 from effx.handling import ArrayOperation, Elementwise, Frame, InterceptHandler, Operation, Site
 from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.convert import Convert, Copy, StopGradient
@@ -156,7 +158,7 @@ def watched(site: Here, op: ArrayOperation, *xs: Array) -> Array:
     return y
 
 
-Checkify.rule(Elementwise, Reduction, Cumulative, DotGeneral)(watched)
+Checkify.rule(Elementwise, Reduction, Cumulative, WindowReduction, DotGeneral, Convolution)(watched)
 
 
 @Checkify.rule(Select, Convert, Copy, StopGradient, Identity)

@@ -17,7 +17,9 @@ import attrs
 
 import effx
 from effx.errors import TransformError, check_function
+from effx.families.convolution import Convolution
 from effx.families.sort import Sort
+from effx.families.windows import WindowReduction
 from effx.handling import ArrayType, Elementwise, Equation, Place, Program, Structural, Var
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import Bitcast, Convert, Copy, OptimizationBarrier, StopGradient
@@ -44,6 +46,13 @@ def flops_of(place: Place) -> float:
     if isinstance(op, DotGeneral):
         contracted = math.prod([types[0].shape[a] for a in op.lhs_contract])
         return 2.0 * math.prod(results[0].shape) * contracted * (4 if types[0].kind == "c" else 1)
+    if isinstance(op, Convolution):
+        # Each element of the result is a sum over the kernel of one of its features.
+        features = types[1].shape[op.rhs_axes[0]]
+        terms = math.prod(results[0].shape) * math.prod(types[1].shape) / max(features, 1)
+        return 2.0 * terms * (4 if types[0].kind == "c" else 1)
+    if isinstance(op, WindowReduction):
+        return float(math.prod(results[0].shape) * math.prod(op.window))
     if isinstance(op, Reduction | ArgReduction | Cumulative):
         return float(math.prod(types[0].shape))
     if isinstance(op, Scatter):

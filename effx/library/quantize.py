@@ -17,6 +17,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, lax
 from effx.errors import TransformError, check_function
+from effx.families.convolution import Convolution
 from effx.handling import Frame, InterceptHandler, Site
 from effx.ir.ops.linalg import DotGeneral
 from effx.library.wrapping import under
@@ -66,8 +67,8 @@ class Names(InterceptHandler[None]):
     found: dict[str, None] = attrs.field(factory=dict)
 
 
-@Names.rule(DotGeneral)
-def _(site: Site[Names, None], op: DotGeneral, x: Array, y: Array) -> Array:
+@Names.rule(DotGeneral, Convolution)
+def _(site: Site[Names, None], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
     site.handler.found.update(dict.fromkeys([n for n, v in operands_of(site, x, y) if v.type.kind == "f"]))
     return op(x, y)
 
@@ -92,8 +93,8 @@ class Calibrate(InterceptHandler[Ranges]):
         return frame.state, result
 
 
-@Calibrate.rule(DotGeneral)
-def _(site: Site[Calibrate, Ranges], op: DotGeneral, x: Array, y: Array) -> Array:
+@Calibrate.rule(DotGeneral, Convolution)
+def _(site: Site[Calibrate, Ranges], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
     for name, operand in operands_of(site, x, y):
         if operand.type.kind == "f" and operand.size:
             wide = operand.astype(enp.float32)
@@ -129,8 +130,8 @@ class FakeQuantize(InterceptHandler[None]):
         return enp.where(found.low <= found.high, rounded, x)
 
 
-@FakeQuantize.rule(DotGeneral)
-def _(site: Site[FakeQuantize, None], op: DotGeneral, x: Array, y: Array) -> Array:
+@FakeQuantize.rule(DotGeneral, Convolution)
+def _(site: Site[FakeQuantize, None], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
     return op(*[site.handler.rounded(name, operand) for name, operand in operands_of(site, x, y)])
 
 

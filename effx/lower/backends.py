@@ -18,17 +18,6 @@ from jaxlib import _jax
 from effx.errors import BackendError
 from effx.flags import num_cpu_devices, platforms
 
-__all__ = [
-    "Plugin",
-    "client",
-    "default_backend",
-    "default_device",
-    "devices",
-    "find_plugins",
-    "local_devices",
-]
-
-
 ALIASES = {"gpu": ("cuda", "rocm"), "cuda": ("cuda",), "rocm": ("rocm",), "tpu": ("tpu",), "cpu": ("cpu",)}
 ORDER = ("tpu", "cuda", "rocm", "cpu")
 

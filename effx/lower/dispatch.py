@@ -20,8 +20,6 @@ from effx.lower.concrete import ConcreteArray, losses, result_structure
 from effx.lower.xla import Executable
 from effx.tree.registry import dispatch
 
-__all__ = ["FastPath", "Miss", "fast_function", "fast_path", "has_fast_path"]
-
 
 class FastPath(NamedTuple):
     """What jaxlib's C++ reads, under these names, to run without Python."""

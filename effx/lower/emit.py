@@ -24,8 +24,6 @@ from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.fences import NONE, fences
 from effx.lower.ffi import Attribute, custom_call_text
 
-__all__ = ["Axis", "Body", "Module", "emits", "sharding_text"]
-
 O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
 
 Rule = Callable[["Body", O, tuple[Atom, ...], tuple[Var, ...]], "str | tuple[str, ...]"]
@@ -223,11 +221,22 @@ class Body:
         lines: what has been written.
     """
 
-    __slots__ = ("_constants", "_count", "_location", "indent", "lines", "module", "names")
+    __slots__ = (
+        "_constants",
+        "_count",
+        "_joined",
+        "_location",
+        "_whole",
+        "indent",
+        "lines",
+        "module",
+        "names",
+    )
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.lines: list[str] = []
+        self._whole, self._joined = self.lines, 0
         self.names: dict[Var, str] = {}
         self._constants: dict[tuple[str, str], str] = {}
         self._count = 0
@@ -280,7 +289,7 @@ class Body:
 
     def equations(self, equations: Sequence[Equation]) -> None:
         """Writes equations in order."""
-        names = self.names
+        names, lines = self.names, self.lines
         find = rules_for(self.module.platform).find
         locate = self.module.location
         fenced = fences(equations) if self.module.platform == "cpu" else NONE
@@ -302,6 +311,10 @@ class Body:
                     names[var] = name
             if fenced and outputs and outputs[0] in fenced:
                 self.fence(op, outputs[0])
+            if lines is self._whole and len(lines) >= self._joined + 1024:
+                # A string takes 57 bytes beside its text. The lines of a region are needed one by one.
+                lines[self._joined :] = ["\n".join(lines[self._joined :])]
+                self._joined += 1
         self._location = ""
 
     def fence(self, op: Operation[object], var: Var) -> None:

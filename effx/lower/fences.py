@@ -18,8 +18,6 @@ from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Iota, Pad
 from effx.ir.program import Equation, Program, Var
 
-__all__ = ["fences"]
-
 # Paths that LLVM follows in a millisecond: below, a barrier would cost more than it saves.
 PATHS = 2.0**16
 ENDLESS = 2.0**60

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxlib import _jax
 
+from effx.dtypes import DType, short_name
 from effx.errors import BackendError
 from effx.ir.types import ArrayType
-
-__all__ = ["Attribute", "custom_call_text", "register_ffi_target"]
 
 Attribute = bool | int | float | str | np.generic | Sequence[int]
 """What a foreign function is given besides arrays. A NumPy scalar has its own width; an int has 64 bits."""
@@ -59,6 +58,36 @@ def register_ffi_target(name: str, target: object) -> None:
     _jax.register_custom_call_target(name, capsule, "cpu", 1)
     _kept[name] = capsule
     _libraries.append(target)  # a library must stay loaded
+
+
+def lapack_target(function: str, dtype: DType) -> str:
+    """Makes one of the LAPACK functions that come with jaxlib known to XLA on CPUs.
+
+    Args:
+        function: its name without the letter of the dtype, as "potrf".
+        dtype: f32, f64, c64 or c128.
+
+    Returns:
+        The name for `Body.custom_call`.
+
+    Raises:
+        BackendError: jaxlib has no such function.
+
+    >>> import effx
+    >>> lapack_target("potrf", effx.dtypes.float64)
+    'lapack_dpotrf_ffi'
+    """
+    from jaxlib import lapack  # it loads SciPy's
+
+    letters = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+    name = f"lapack_{letters.get(dtype.name, '?')}{function}_ffi"
+    if name not in _kept:
+        found = {known: capsule for known, capsule, _ in lapack.registrations()["cpu"]}
+        if name not in found:
+            raise BackendError(f"lapack_target: jaxlib has no {function} of {short_name(dtype)}")
+        lapack.prepare_lapack_call(f"{function}_ffi", dtype)
+        register_ffi_target(name, found[name])
+    return name
 
 
 def _address(capsule: object) -> int | None:

@@ -10,8 +10,6 @@ from effx.ir.types import ArrayType
 from effx.lower.emit import Module, function_lines, sharding_text
 from effx.lower.parallel import Cut, partitioning_of
 
-__all__ = ["module_text"]
-
 
 def _shardings(module: Module, cuts: Sequence[Cut], types: Sequence[ArrayType]) -> list[list[str]]:
     """Returns for arguments or results of `main` the attribute that says how they lie."""

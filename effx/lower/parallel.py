@@ -19,17 +19,6 @@ from effx.ir.program import Atom, Equation, Program, Var
 from effx.lower.backends import local_devices
 from effx.lower.sharding import Device, TiledSharding
 
-__all__ = [
-    "Nest",
-    "Partitioning",
-    "check_count",
-    "device_count",
-    "devices_for",
-    "nest",
-    "partitioning_of",
-    "spans_devices",
-]
-
 
 def _programs(e: Equation) -> tuple[Program, ...]:
     return e.op.programs if e.op.multiple and isinstance(e.op, HigherOrder) else ()

@@ -14,9 +14,6 @@ from effx.ir.types import ArrayType
 from effx.ir.values.array import HostData
 from effx.lower.sharding import Placement, TiledSharding, placement, single
 
-__all__ = ["Shard", "on_devices", "parts_of", "start_copies"]
-
-
 T = TypeVar("T")
 
 

@@ -27,8 +27,6 @@ from effx.lower.module import module_text
 from effx.lower.parallel import devices_for, partitioning_of
 from effx.lower.sharding import TiledSharding, placement, single
 
-__all__ = ["Executable", "compile_program"]
-
 _log = logging.getLogger("effx")
 
 

@@ -1,4 +1,5 @@
 from . import initializers
 from effx.nn.activations import *
+from effx.nn.attention import *
 from effx.nn.encoding import *
 from effx.nn.exponentials import *

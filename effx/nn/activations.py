@@ -18,13 +18,10 @@ from effx.ir.ops.shape import Slice
 from effx.transforms.jit import jit
 
 __all__ = [
-    "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "leaky_relu",
-    "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus",
-    "squareplus", "swish", "tanh",
+    "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity",
+    "leaky_relu", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign",
+    "softplus", "sparse_plus", "sparse_sigmoid", "squareplus", "swish", "tanh",
 ]  # fmt: skip
-
-EXP, EXPM1, LOG1P, TANH, LOGISTIC, ERFC = e.Exp(), e.Expm1(), e.Log1p(), e.Tanh(), e.Logistic(), Erfc()
-ABS, MAX, SQRT = e.Abs(), e.Max(), e.Sqrt()
 
 
 @jit
@@ -90,7 +87,7 @@ def sigmoid(x: Operand) -> Array:
     >>> sigmoid(0.0)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return perform(LOGISTIC, (to_inexact(x),))
+    return perform(e.Logistic(), (to_inexact(x),))
 
 
 @jit
@@ -113,7 +110,7 @@ def silu(x: Operand) -> Array:
     Array(0., dtype=float32, weak_type=True)
     """
     x = to_inexact(x)
-    return x * perform(LOGISTIC, (x,))
+    return x * perform(e.Logistic(), (x,))
 
 
 swish = silu
@@ -141,7 +138,7 @@ def softplus(x: Operand) -> Array:
     # log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): both exponents are at most 0, and at 0 the
     # derivatives, taken from the right, 1 and -1/2, add up to the right 1/2.
     x = to_inexact(x)
-    return where(x >= 0, x, 0.0) + perform(LOG1P, (perform(EXP, (-perform(ABS, (x,)),)),))
+    return where(x >= 0, x, 0.0) + perform(e.Log1p(), (perform(e.Exp(), (-perform(e.Abs(), (x,)),)),))
 
 
 @jit
@@ -180,7 +177,7 @@ def soft_sign(x: Operand) -> Array:
     Array(0.5, dtype=float32, weak_type=True)
     """
     x = to_inexact(x)
-    return x / (perform(ABS, (x,)) + 1.0)
+    return x / (perform(e.Abs(), (x,)) + 1.0)
 
 
 @jit
@@ -199,7 +196,7 @@ def tanh(x: Operand) -> Array:
     >>> tanh(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return perform(TANH, (to_inexact(x),))
+    return perform(e.Tanh(), (to_inexact(x),))
 
 
 @jit
@@ -286,7 +283,7 @@ def mish(x: Operand) -> Array:
     Array(0., dtype=float32, weak_type=True)
     """
     x = to_inexact(x)
-    return x * perform(TANH, (softplus(x),))
+    return x * perform(e.Tanh(), (softplus(x),))
 
 
 @jit
@@ -334,7 +331,7 @@ def elu(x: Operand, alpha: Operand = 1.0) -> Array:
     """
     x = to_inexact(x)
     positive = x > 0
-    return where(positive, x, alpha * perform(EXPM1, (where(positive, 0.0, x),)))
+    return where(positive, x, alpha * perform(e.Expm1(), (where(positive, 0.0, x),)))
 
 
 @jit
@@ -358,7 +355,7 @@ def celu(x: Operand, alpha: Operand = 1.0) -> Array:
     """
     x = to_inexact(x)
     positive = x > 0
-    return where(positive, x, alpha * perform(EXPM1, (where(positive, 0.0, x) / alpha,)))
+    return where(positive, x, alpha * perform(e.Expm1(), (where(positive, 0.0, x) / alpha,)))
 
 
 @jit
@@ -409,8 +406,8 @@ def gelu(x: Operand, approximate: bool = True) -> Array:
         # Beyond |x| = 20 the tanh is ±1 in any dtype, while the cube may overflow.
         near = clip(x, -20.0, 20.0)
         inner = math.sqrt(2 / math.pi) * (near + 0.044715 * (near * near * near))
-        return x * (0.5 * (1.0 + perform(TANH, (inner,))))
-    return 0.5 * x * perform(ERFC, (x * -math.sqrt(0.5),))
+        return x * (0.5 * (1.0 + perform(e.Tanh(), (inner,))))
+    return 0.5 * x * perform(Erfc(), (x * -math.sqrt(0.5),))
 
 
 @jit
@@ -433,9 +430,9 @@ def squareplus(x: Operand, b: Operand = 4.0) -> Array:
     Array(1., dtype=float32, weak_type=True)
     """
     x, b = promote_inexact(x, b)
-    root = perform(SQRT, (x * x + b,))
+    root = perform(e.Sqrt(), (x * x + b,))
     # For negative x the sum cancels; times its conjugate root + |x| it is b.
-    return where(x < 0, b / (2.0 * (root + perform(ABS, (x,)))), 0.5 * (x + root))
+    return where(x < 0, b / (2.0 * (root + perform(e.Abs(), (x,)))), 0.5 * (x + root))
 
 
 @jit(static_argnames=("axis",))
@@ -468,4 +465,66 @@ def glu(x: Operand, axis: int = -1) -> Array:
     middle = tuple([n // 2 if i == place else m for i, m in enumerate(t.shape)])
     second = tuple([n // 2 if i == place else 0 for i in range(t.ndim)])
     first, gate = Slice((0,) * t.ndim, middle, ones)(x), Slice(second, t.shape, ones)(x)
-    return first * perform(LOGISTIC, (gate,))
+    return first * perform(e.Logistic(), (gate,))
+
+
+def identity(x: Operand) -> Array:
+    """Returns its operand.
+
+    Args:
+        x: of any dtype and shape.
+
+    Returns:
+        The operand as an array.
+
+    Raises:
+        DTypeError: x is no array.
+
+    >>> identity(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return as_operand(x, "identity")
+
+
+@jit
+def sparse_plus(x: Operand) -> Array:
+    """Returns 0 up to -1, x from 1 on, and (x + 1)^2 / 4 between: a smooth relu that is exactly 0 somewhere.
+
+    Source: Blondel, Martins and Niculae, "Learning with Fenchel-Young losses", 2020.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> import numpy as np
+    >>> sparse_plus(np.array([-2.0, 0.0, 3.0]))
+    Array([0.  , 0.25, 3.  ], dtype=float32)
+    """
+    x = to_inexact(x)
+    return where(x <= -1, 0.0, where(x >= 1, x, (x + 1.0) ** 2 / 4))
+
+
+@jit
+def sparse_sigmoid(x: Operand) -> Array:
+    """Returns 0 up to -1, 1 from 1 on, and (x + 1) / 2 between: the derivative of `sparse_plus`.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> import numpy as np
+    >>> sparse_sigmoid(np.array([-2.0, 0.0, 3.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    x = to_inexact(x)
+    return where(x <= -1, 0.0, where(x >= 1, 1.0, (x + 1.0) / 2))

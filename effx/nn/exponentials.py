@@ -5,6 +5,7 @@ The largest element is subtracted before exponentiation, and added to the logari
 the softmax and of the derivative.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Literal, overload
 
@@ -20,7 +21,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import StopGradient
 from effx.transforms.jit import jit
 
-__all__ = ["log_softmax", "logsumexp", "softmax"]
+__all__ = ["log1mexp", "log_softmax", "logmeanexp", "logsumexp", "softmax"]
 
 Axis = int | Sequence[int] | None
 EXP, LOG, NEXT_AFTER, ABS, SIGN, STOP = e.Exp(), e.Log(), e.NextAfter(), e.Abs(), e.Sign(), StopGradient()
@@ -205,3 +206,59 @@ def _log_softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
     shifted = y - _maximum(y, axes)
     result = shifted - perform(LOG, (reducing.sum(perform(EXP, (shifted,)), axes, keepdims=True),))
     return result if mask is None else arithmetic.where(mask, result, -np.inf)
+
+
+def logmeanexp(x: Operand, axis: Axis = None, where: Operand | None = None, keepdims: bool = False) -> Array:
+    """Returns the logarithm of the mean of exp(x) along axes.
+
+    Args:
+        x: real or complex, of any shape.
+        axis: an axis or several; None for all.
+        where: which elements to include; broadcasts to x.
+        keepdims: True to keep the axes with size 1.
+
+    Returns:
+        A floating or complex array.
+
+    Raises:
+        DTypeError: x is no array.
+        ShapeError: an axis is out of range.
+
+    >>> import numpy as np
+    >>> float(logmeanexp(np.array([2.0, 2.0])))
+    2.0
+    """
+    a = to_inexact(as_operand(x, "logmeanexp"))
+    counted = scalar(1.0, a.type.dtype) if where is None else as_operand(where, "logmeanexp")
+    counted = broadcast_to(counted, broadcast_shapes(a.type.shape, counted.type.shape))
+    axes = _axes("logmeanexp", axis, counted)
+    count = arithmetic.real(to_inexact(reducing.sum(counted, axes, keepdims=keepdims)))
+    return logsumexp(a, axes, None, keepdims, where=where) - perform(LOG, (count,))
+
+
+@jit
+def log1mexp(x: Operand) -> Array:
+    """Returns log(1 - exp(-x)), without cancellation for x near 0 or far from it; NaN for negative x.
+
+    Source: Mächler, "Accurately computing log(1 - exp(-|a|))", 2012.
+
+    Args:
+        x: real, of any shape.
+
+    Returns:
+        A floating array of x's shape.
+
+    Raises:
+        DTypeError: x is no array, or complex.
+
+    >>> round(float(log1mexp(1.0)), 4)
+    -0.4587
+    """
+    a = to_inexact(x)
+    if a.type.kind == "c":
+        raise DTypeError(f"log1mexp: takes real numbers, got {a.type!r}")
+    # Each form gets a harmless operand where the other is chosen, for the sake of derivatives.
+    near = a < math.log(2)
+    small, large = arithmetic.where(near, a, 1.0), arithmetic.where(near, 1.0, a)
+    by_difference = perform(LOG, (-perform(e.Expm1(), (-small,)),))
+    return arithmetic.where(near, by_difference, perform(e.Log1p(), (-perform(EXP, (-large,)),)))

@@ -5,13 +5,13 @@ choose the variance by the number of inputs ("fan in") and outputs ("fan out").
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 from effx import dtypes, random
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar
-from effx.array.shaping import normalize_axis
+from effx.array.shaping import moveaxis, normalize_axis, reshape
 from effx.dtypes import DType, DTypeLike
 from effx.errors import ShapeError
 from effx.ir.ops.shape import BroadcastInDim
@@ -36,6 +36,17 @@ class Initializer(Protocol):
 
 def _dtype(asked: "DTypeLike | None", default: "DTypeLike | None" = None) -> DType:
     return dtypes.canonicalize(asked if asked is not None else float if default is None else default)
+
+
+def _initializer(
+    draw: Callable[[Operand, ShapeLike, DType], Array], default: "DTypeLike | None"
+) -> Initializer:
+    """Returns the initializer that draws by a function of a key, a shape and a dtype; `default` is the dtype's."""
+
+    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+        return draw(key, shape, _dtype(dtype, default))
+
+    return initialize
 
 
 def _filled(what: str, value: Operand, shape: ShapeLike, dtype: DType) -> Array:
@@ -96,12 +107,7 @@ def constant(value: Operand, dtype: "DTypeLike | None" = None) -> Initializer:
     >>> constant(7.0)(random.PRNGKey(0), (2,))
     Array([7., 7.], dtype=float32)
     """
-    default = dtype
-
-    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
-        return _filled("constant", value, shape, _dtype(dtype, default))
-
-    return initialize
+    return _initializer(lambda key, shape, dtype: _filled("constant", value, shape, dtype), dtype)
 
 
 def uniform(scale: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initializer:
@@ -114,12 +120,7 @@ def uniform(scale: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initialize
     >>> uniform(10.0)(random.PRNGKey(0), (2,))
     Array([9.47667 , 9.785799], dtype=float32)
     """
-    default = dtype
-
-    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
-        return _scaled(random.uniform(key, shape, _dtype(dtype, default)), scale)
-
-    return initialize
+    return _initializer(lambda key, shape, dtype: _scaled(random.uniform(key, shape, dtype), scale), dtype)
 
 
 def normal(stddev: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initializer:
@@ -132,12 +133,7 @@ def normal(stddev: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initialize
     >>> normal(1.0)(random.PRNGKey(0), (2,))
     Array([1.6226422, 2.0252647], dtype=float32)
     """
-    default = dtype
-
-    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
-        return _scaled(random.normal(key, shape, _dtype(dtype, default)), stddev)
-
-    return initialize
+    return _initializer(lambda key, shape, dtype: _scaled(random.normal(key, shape, dtype), stddev), dtype)
 
 
 def truncated_normal(
@@ -153,12 +149,10 @@ def truncated_normal(
     >>> truncated_normal(1.0)(random.PRNGKey(0), (2,))
     Array([1.4559592, 1.7147487], dtype=float32)
     """
-    default = dtype
-
-    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
-        return _scaled(random.truncated_normal(key, lower, upper, shape, _dtype(dtype, default)), stddev)
-
-    return initialize
+    return _initializer(
+        lambda key, shape, dtype: _scaled(random.truncated_normal(key, lower, upper, shape, dtype), stddev),
+        dtype,
+    )
 
 
 def _scaled(x: Array, factor: float) -> Array:
@@ -219,11 +213,9 @@ def variance_scaling(
         raise ShapeError(
             f"variance_scaling: distribution must be truncated_normal, normal or uniform, got {distribution!r}"
         )
-    default = dtype
 
-    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+    def draw(key: Operand, shape: ShapeLike, dtype: DType) -> Array:
         sizes = sizes_of("variance_scaling", shape)
-        found = _dtype(dtype, default)
         inputs, outputs = _fans(sizes, in_axis, out_axis, batch_axis)
         n = {
             "fan_in": inputs,
@@ -233,14 +225,79 @@ def variance_scaling(
         }[mode]
         deviation = math.sqrt(scale / n) if n else 0.0  # without inputs the result is empty
         if distribution == "normal":
-            return _scaled(random.normal(key, sizes, found), deviation)
+            return _scaled(random.normal(key, sizes, dtype), deviation)
         if distribution == "uniform":
             # A uniform number in [-a, a) has the variance a^2 / 3.
-            return _scaled(random.uniform(key, sizes, found, -1.0, 1.0), math.sqrt(3) * deviation)
-        drawn = random.truncated_normal(key, -2.0, 2.0, sizes, found)
+            return _scaled(random.uniform(key, sizes, dtype, -1.0, 1.0), math.sqrt(3) * deviation)
+        drawn = random.truncated_normal(key, -2.0, 2.0, sizes, dtype)
         return _scaled(drawn, deviation / TRUNCATED_DEVIATION)
 
-    return initialize
+    return _initializer(draw, dtype)
+
+
+def orthogonal(scale: Operand = 1.0, column_axis: int = -1, dtype: "DTypeLike | None" = None) -> Initializer:
+    """Returns an initializer to orthogonal matrices times a number.
+
+    Source: Saxe, McClelland and Ganguli, "Exact solutions to the nonlinear dynamics of learning", 2014.
+
+    Args:
+        scale: the factor.
+        column_axis: the weights' axis that counts the columns; all others together count the rows.
+        dtype: the default dtype.
+
+    Raises:
+        ShapeError: when called, with fewer than two axes.
+
+    >>> orthogonal()(random.PRNGKey(0), (2, 3)).shape
+    (2, 3)
+    """
+
+    def draw(key: Operand, shape: ShapeLike, dtype: DType) -> Array:
+        sizes = sizes_of("orthogonal", shape)
+        if len(sizes) < 2:
+            raise ShapeError(f"orthogonal: weights must have at least 2 axes, got shape {list(sizes)}")
+        axis = normalize_axis("orthogonal", column_axis, len(sizes))
+        rest = sizes[:axis] + sizes[axis + 1 :]
+        drawn = random.orthogonal(key, math.prod(rest), (), dtype, sizes[axis])
+        weights = moveaxis(reshape(drawn, (*rest, sizes[axis])), -1, axis)
+        return convert(as_operand(scale, "orthogonal"), dtype) * weights
+
+    return _initializer(draw, dtype)
+
+
+def delta_orthogonal(
+    scale: Operand = 1.0, column_axis: int = -1, dtype: "DTypeLike | None" = None
+) -> Initializer:
+    """Returns an initializer to convolutions that are an orthogonal matrix at the middle, and zeros elsewhere.
+
+    Source: Xiao, Bahri, Sohl-Dickstein, Schoenholz and Pennington, "Dynamical isometry and a mean field theory of
+    CNNs", 2018.
+
+    Args:
+        scale: the factor.
+        column_axis: the axis of the matrix that counts the columns.
+        dtype: the default dtype.
+
+    Raises:
+        ShapeError: when called, unless the weights are `[*window, inputs, outputs]` with a window of one to three
+            axes and no fewer outputs than inputs.
+
+    >>> delta_orthogonal()(random.PRNGKey(0), (3, 2, 2))[0].tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+
+    def draw(key: Operand, shape: ShapeLike, dtype: DType) -> Array:
+        sizes = sizes_of("delta_orthogonal", shape)
+        if len(sizes) not in (3, 4, 5) or sizes[-1] < sizes[-2]:
+            raise ShapeError(
+                f"delta_orthogonal: weights must be [*window, inputs, outputs] with 1 to 3 window axes and no fewer "
+                f"outputs than inputs, got shape {list(sizes)}"
+            )
+        matrix = orthogonal(scale, column_axis, dtype)(key, sizes[-2:])
+        middle = tuple([(n - 1) // 2 for n in sizes[:-2]])
+        return BroadcastInDim(sizes, ())(scalar(0, dtype, False)).at[middle].set(matrix)
+
+    return _initializer(draw, dtype)
 
 
 def glorot_normal(

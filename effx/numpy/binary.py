@@ -9,12 +9,13 @@ import math
 from typing import TYPE_CHECKING
 
 from effx import dtypes
-from effx.array import Array, arithmetic, operators
+from effx.array import Array, arithmetic, operators, reducing
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, scalar
 from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
+from effx.numpy.ufuncs import universal
 from effx.transforms.jit import jit
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def _integers(x: Operand, y: Operand) -> tuple[Array, Array]:
     return (convert(a, dtypes.int32), convert(b, dtypes.int32)) if a.type.kind == "b" else (a, b)
 
 
+@universal(0, reducing.sum, reducing.cumsum, "add")
 def add(x: Operand, y: Operand, /) -> Array:
     """The sum `x + y`; or of booleans.
 
@@ -66,6 +68,7 @@ def add(x: Operand, y: Operand, /) -> Array:
     return apply(arithmetic.ADD, x, y)
 
 
+@universal(associative=False)
 def subtract(x: Operand, y: Operand, /) -> Array:
     """The difference `x - y`.
 
@@ -75,6 +78,7 @@ def subtract(x: Operand, y: Operand, /) -> Array:
     return apply(arithmetic.SUB, x, y)
 
 
+@universal(1, reducing.prod, reducing.cumprod, "multiply")
 def multiply(x: Operand, y: Operand, /) -> Array:
     """The product `x * y`; and of booleans.
 
@@ -164,6 +168,7 @@ def float_power(x: Operand, y: Operand, /) -> Array:
     return perform(arithmetic.POW, tuple(arithmetic.promote_inexact(x, y)))
 
 
+@universal(None, reducing.max, reducing.cummax, "max")
 def maximum(x: Operand, y: Operand, /) -> Array:
     """The larger one; NaN if one is NaN.
 
@@ -173,6 +178,7 @@ def maximum(x: Operand, y: Operand, /) -> Array:
     return apply_ordered(arithmetic.MAX, x, y)
 
 
+@universal(None, reducing.min, reducing.cummin, "min")
 def minimum(x: Operand, y: Operand, /) -> Array:
     """The smaller one; NaN if one is NaN.
 
@@ -182,23 +188,23 @@ def minimum(x: Operand, y: Operand, /) -> Array:
     return apply_ordered(arithmetic.MIN, x, y)
 
 
-def fmax(x: Operand, y: Operand, /) -> Array:
+def fmax(x1: Operand, x2: Operand) -> Array:
     """The larger one; the other if one is NaN.
 
     >>> float(fmax(2.0, math.nan))
     2.0
     """
-    a, b = promote(x, y)
+    a, b = promote(x1, x2)
     return arithmetic.where((a > b) | (b != b), a, b)
 
 
-def fmin(x: Operand, y: Operand, /) -> Array:
+def fmin(x1: Operand, x2: Operand) -> Array:
     """The smaller one; the other if one is NaN.
 
     >>> float(fmin(2.0, math.nan))
     2.0
     """
-    a, b = promote(x, y)
+    a, b = promote(x1, x2)
     return arithmetic.where((a < b) | (b != b), a, b)
 
 
@@ -249,6 +255,7 @@ def hypot(x: Operand, y: Operand, /) -> Array:
     return high * perform(_SQRT, (1 + ratio * ratio,))
 
 
+@universal(-math.inf)
 def logaddexp(x: Operand, y: Operand, /) -> Array:
     """log(exp(x) + exp(y)), without intermediate overflow.
 
@@ -272,6 +279,7 @@ def logaddexp(x: Operand, y: Operand, /) -> Array:
     return arithmetic.where(undefined, a + b, high + perform(_LOG1P, (perform(_EXP, (decay,)),)))
 
 
+@universal(-math.inf)
 def logaddexp2(x: Operand, y: Operand, /) -> Array:
     """log2(2**x + 2**y), without intermediate overflow.
 
@@ -329,6 +337,7 @@ def nextafter(x: Operand, y: Operand, /) -> Array:
     return perform(_NEXT_AFTER, tuple(arithmetic.promote_inexact(x, y)))
 
 
+@universal(-1)
 def bitwise_and(x: Operand, y: Operand, /) -> Array:
     """The bits set in both.
 
@@ -338,6 +347,7 @@ def bitwise_and(x: Operand, y: Operand, /) -> Array:
     return apply(arithmetic.AND, x, y)
 
 
+@universal(0)
 def bitwise_or(x: Operand, y: Operand, /) -> Array:
     """The bits set in one or both.
 
@@ -347,6 +357,7 @@ def bitwise_or(x: Operand, y: Operand, /) -> Array:
     return apply(arithmetic.OR, x, y)
 
 
+@universal(0)
 def bitwise_xor(x: Operand, y: Operand, /) -> Array:
     """The bits set in exactly one.
 

@@ -128,10 +128,10 @@ def _strong(x: Array, dtype: DType | None) -> Array:
 def array(
     object: Any,
     dtype: DTypeLike | None = None,
+    *,
     copy: bool = True,
     order: str | None = "K",
     ndmin: int = 0,
-    *,
     device: object = None,
 ) -> Array:
     """Makes an array from a number, nested lists, NumPy data, or another array.
@@ -202,7 +202,7 @@ def asarray(
     >>> asarray([[1, 2], [3, 4]], dtype="float32").shape
     (2, 2)
     """
-    return array(a, dtype, bool(copy), order, device=device)
+    return array(a, dtype, copy=bool(copy), order=order, device=device)
 
 
 def copy(a: Operand, order: str | None = None) -> Array:
@@ -262,7 +262,8 @@ def _sizes(what: str, shape: Any) -> Shape:
     return sizes
 
 
-def _placed(x: Array, device: object) -> Array:
+def placed(x: Array, device: object) -> Array:
+    """Returns an array on a device; None for where it is."""
     return x if device is None else device_put(x, device)
 
 
@@ -274,7 +275,7 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) 
     (2, 3)
     """
     found = dtypes.requested(float if dtype is None else dtype)
-    return _placed(filled(_sizes("zeros", shape), 0, found, what="zeros"), device)
+    return placed(filled(_sizes("zeros", shape), 0, found, what="zeros"), device)
 
 
 @creates
@@ -285,7 +286,7 @@ def ones(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -
     [1, 1]
     """
     found = dtypes.requested(float if dtype is None else dtype)
-    return _placed(filled(_sizes("ones", shape), 1, found, what="ones"), device)
+    return placed(filled(_sizes("ones", shape), 1, found, what="ones"), device)
 
 
 @creates
@@ -310,11 +311,11 @@ def full(shape: Any, fill_value: Operand, dtype: DTypeLike | None = None, *, dev
         found, weak = dtypes.scalar_dtype(kind)
         if dtype is not None:
             found, weak = dtypes.requested(dtype), False
-        return _placed(filled(sizes, fill_value, found, weak), device)  # type: ignore[arg-type]  # a number, by its type
+        return placed(filled(sizes, fill_value, found, weak), device)  # type: ignore[arg-type]  # a number, by its type
     value = operand(fill_value, "full")
     if dtype is not None:
         value = arithmetic.astype(value, dtype)
-    return _placed(broadcast_to(value, sizes), device)
+    return placed(broadcast_to(value, sizes), device)
 
 
 def _like(
@@ -338,7 +339,7 @@ def zeros_like(
     dtype('int8')
     """
     sizes, found, weak = _like("zeros_like", a, dtype, shape)
-    return _placed(filled(sizes, 0, found, weak, "zeros_like"), device)
+    return placed(filled(sizes, 0, found, weak, "zeros_like"), device)
 
 
 @resembles
@@ -351,20 +352,24 @@ def ones_like(
     [1.0, 1.0]
     """
     sizes, found, weak = _like("ones_like", a, dtype, shape)
-    return _placed(filled(sizes, 1, found, weak, "ones_like"), device)
+    return placed(filled(sizes, 1, found, weak, "ones_like"), device)
 
 
 @resembles
 def empty_like(
-    a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+    prototype: Operand | SupportsType,
+    dtype: DTypeLike | None = None,
+    shape: Any = None,
+    *,
+    device: object = None,
 ) -> Array:
     """Zeros of another array's shape and dtype: memory is always initialised.
 
     >>> empty_like(np.ones(2)).tolist()
     [0.0, 0.0]
     """
-    sizes, found, weak = _like("empty_like", a, dtype, shape)
-    return _placed(filled(sizes, 0, found, weak, "empty_like"), device)
+    sizes, found, weak = _like("empty_like", prototype, dtype, shape)
+    return placed(filled(sizes, 0, found, weak, "empty_like"), device)
 
 
 def full_like(
@@ -382,9 +387,9 @@ def full_like(
     """
     sizes, found, weak = _like("full_like", a, dtype, shape)
     if type(fill_value) in (bool, int, float):
-        return _placed(filled(sizes, fill_value, found, weak, "full_like"), device)  # type: ignore[arg-type]  # a number, by its type
+        return placed(filled(sizes, fill_value, found, weak, "full_like"), device)  # type: ignore[arg-type]  # a number, by its type
     value = convert(arithmetic.astype(operand(fill_value, "full_like"), found), found, weak)
-    return _placed(broadcast_to(value, sizes), device)
+    return placed(broadcast_to(value, sizes), device)
 
 
 def as_int(what: str, name: str, value: Any) -> int:

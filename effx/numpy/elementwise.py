@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from effx import dtypes
 from effx.array import Array, arithmetic
 from effx.array.promotion import as_operand, convert, scalar
+from effx.array.reducing import no_out
 from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
+from effx.lax.elementwise import exponential, trigonometric
 from effx.numpy.creation import operand
 from effx.numpy.signatures import keeps_type, of_inexact, of_numbers, of_real
+from effx.numpy.ufuncs import universal
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -78,26 +81,7 @@ __all__ = [
     "trunc",
 ]  # fmt: skip
 
-_SQRT = e.Sqrt()
-_CBRT = e.Cbrt()
-_EXP = e.Exp()
-_EXP2 = e.Exp2()
-_EXPM1 = e.Expm1()
-_LOG = e.Log()
 _COMPLEX = e.Complex()
-_LOG1P = e.Log1p()
-_SIN = e.Sin()
-_COS = e.Cos()
-_TAN = e.Tan()
-_ASIN = e.Asin()
-_ACOS = e.Acos()
-_ATAN = e.Atan()
-_SINH = e.Sinh()
-_COSH = e.Cosh()
-_TANH = e.Tanh()
-_ASINH = e.Asinh()
-_ACOSH = e.Acosh()
-_ATANH = e.Atanh()
 
 
 @of_inexact
@@ -107,7 +91,7 @@ def sqrt(x: Operand, /) -> Array:
     >>> float(sqrt(4.0))
     2.0
     """
-    return arithmetic.unary(_SQRT, x)
+    return arithmetic.unary(exponential.SQRT, x)
 
 
 @of_inexact
@@ -117,7 +101,7 @@ def cbrt(x: Operand, /) -> Array:
     >>> float(cbrt(-8.0))
     -2.0
     """
-    return arithmetic.unary(_CBRT, x)
+    return arithmetic.unary(exponential.CBRT, x)
 
 
 @of_inexact
@@ -127,7 +111,7 @@ def exp(x: Operand, /) -> Array:
     >>> float(exp(0.0))
     1.0
     """
-    return arithmetic.unary(_EXP, x)
+    return arithmetic.unary(exponential.EXP, x)
 
 
 @of_inexact
@@ -137,7 +121,7 @@ def exp2(x: Operand, /) -> Array:
     >>> float(exp2(3.0))
     8.0
     """
-    return arithmetic.unary(_EXP2, x)
+    return arithmetic.unary(exponential.EXP2, x)
 
 
 @of_inexact
@@ -147,7 +131,7 @@ def expm1(x: Operand, /) -> Array:
     >>> float(expm1(0.0))
     0.0
     """
-    return arithmetic.unary(_EXPM1, x)
+    return arithmetic.unary(exponential.EXPM1, x)
 
 
 @of_inexact
@@ -157,7 +141,7 @@ def log(x: Operand, /) -> Array:
     >>> float(log(1.0))
     0.0
     """
-    return arithmetic.unary(_LOG, x)
+    return arithmetic.unary(exponential.LOG, x)
 
 
 @of_inexact
@@ -167,7 +151,7 @@ def log1p(x: Operand, /) -> Array:
     >>> float(log1p(0.0))
     0.0
     """
-    return arithmetic.unary(_LOG1P, x)
+    return arithmetic.unary(exponential.LOG1P, x)
 
 
 @of_inexact
@@ -177,7 +161,7 @@ def sin(x: Operand, /) -> Array:
     >>> float(sin(0.0))
     0.0
     """
-    return arithmetic.unary(_SIN, x)
+    return arithmetic.unary(trigonometric.SIN, x)
 
 
 @of_inexact
@@ -187,7 +171,7 @@ def cos(x: Operand, /) -> Array:
     >>> float(cos(0.0))
     1.0
     """
-    return arithmetic.unary(_COS, x)
+    return arithmetic.unary(trigonometric.COS, x)
 
 
 @of_inexact
@@ -197,7 +181,7 @@ def tan(x: Operand, /) -> Array:
     >>> float(tan(0.0))
     0.0
     """
-    return arithmetic.unary(_TAN, x)
+    return arithmetic.unary(trigonometric.TAN, x)
 
 
 @of_inexact
@@ -207,7 +191,7 @@ def arcsin(x: Operand, /) -> Array:
     >>> float(arcsin(0.0))
     0.0
     """
-    return arithmetic.unary(_ASIN, x)
+    return arithmetic.unary(trigonometric.ASIN, x)
 
 
 @of_inexact
@@ -217,7 +201,7 @@ def arccos(x: Operand, /) -> Array:
     >>> float(arccos(1.0))
     0.0
     """
-    return arithmetic.unary(_ACOS, x)
+    return arithmetic.unary(trigonometric.ACOS, x)
 
 
 @of_inexact
@@ -227,7 +211,7 @@ def arctan(x: Operand, /) -> Array:
     >>> float(arctan(0.0))
     0.0
     """
-    return arithmetic.unary(_ATAN, x)
+    return arithmetic.unary(trigonometric.ATAN, x)
 
 
 @of_inexact
@@ -237,7 +221,7 @@ def sinh(x: Operand, /) -> Array:
     >>> float(sinh(0.0))
     0.0
     """
-    return arithmetic.unary(_SINH, x)
+    return arithmetic.unary(trigonometric.SINH, x)
 
 
 @of_inexact
@@ -247,7 +231,7 @@ def cosh(x: Operand, /) -> Array:
     >>> float(cosh(0.0))
     1.0
     """
-    return arithmetic.unary(_COSH, x)
+    return arithmetic.unary(trigonometric.COSH, x)
 
 
 @of_inexact
@@ -257,7 +241,7 @@ def tanh(x: Operand, /) -> Array:
     >>> float(tanh(0.0))
     0.0
     """
-    return arithmetic.unary(_TANH, x)
+    return arithmetic.unary(trigonometric.TANH, x)
 
 
 @of_inexact
@@ -267,7 +251,7 @@ def arcsinh(x: Operand, /) -> Array:
     >>> float(arcsinh(0.0))
     0.0
     """
-    return arithmetic.unary(_ASINH, x)
+    return arithmetic.unary(trigonometric.ASINH, x)
 
 
 @of_inexact
@@ -277,7 +261,7 @@ def arccosh(x: Operand, /) -> Array:
     >>> float(arccosh(1.0))
     0.0
     """
-    return arithmetic.unary(_ACOSH, x)
+    return arithmetic.unary(trigonometric.ACOSH, x)
 
 
 @of_inexact
@@ -287,7 +271,7 @@ def arctanh(x: Operand, /) -> Array:
     >>> float(arctanh(0.0))
     0.0
     """
-    return arithmetic.unary(_ATANH, x)
+    return arithmetic.unary(trigonometric.ATANH, x)
 
 
 asin, acos, atan = arcsin, arccos, arctan
@@ -301,7 +285,7 @@ def log2(x: Operand, /) -> Array:
     >>> float(log2(8.0))
     3.0
     """
-    return _scaled(arithmetic.unary(_LOG, x), 1 / math.log(2))
+    return _scaled(arithmetic.unary(exponential.LOG, x), 1 / math.log(2))
 
 
 @of_inexact
@@ -311,7 +295,7 @@ def log10(x: Operand, /) -> Array:
     >>> f"{float(log10(1000.0)):.3f}"
     '3.000'
     """
-    return _scaled(arithmetic.unary(_LOG, x), 1 / math.log(10))
+    return _scaled(arithmetic.unary(exponential.LOG, x), 1 / math.log(10))
 
 
 def _scaled(x: Array, factor: float) -> Array:
@@ -349,6 +333,7 @@ def fabs(x: Operand, /) -> Array:
     return perform(arithmetic.ABS, (a,))
 
 
+@universal(nin=1)
 @of_numbers
 def negative(x: Operand, /) -> Array:
     """The negative `-x`; unsigned integers wrap.
@@ -484,13 +469,14 @@ def rint(x: Operand, /) -> Array:
     return arithmetic.round_(a) if a.type.kind == "c" else perform(arithmetic.ROUND_TO_EVEN, (a,))
 
 
-def round(x: Operand, decimals: int = 0) -> Array:
+def round(a: Operand, decimals: int = 0, out: None = None) -> Array:
     """Rounded to a number of decimals, halves to even; integers are unchanged unless `decimals` is negative.
 
     >>> float(round(2.345, 1))
     2.299999952316284
     """
-    return arithmetic.round_(operand(x, "round"), decimals)
+    no_out("round", out)
+    return arithmetic.round_(operand(a, "round"), decimals)
 
 
 around = round
@@ -530,8 +516,6 @@ def conj(x: Operand, /) -> Array:
 
 conjugate = conj
 
-_ATAN2 = e.Atan2()
-
 
 def angle(z: Operand, deg: bool = False) -> Array:
     """The angle of complex numbers in the plane, from -pi to pi.
@@ -546,7 +530,7 @@ def angle(z: Operand, deg: bool = False) -> Array:
     a = as_operand(z, "angle")
     # An integer has no part to measure from: the result is strong, as JAX has it.
     parts = (a if a.type.kind in "fc" else convert(a, dtypes.canonicalize(dtypes.float64)),)
-    result = perform(_ATAN2, (imag(parts[0]), arithmetic.real(parts[0])))
+    result = perform(trigonometric.ATAN2, (imag(parts[0]), arithmetic.real(parts[0])))
     return degrees(result) if deg else result
 
 
@@ -562,7 +546,7 @@ def sinc(x: Operand, /) -> Array:
     # Both branches stay finite at 0, and the series gives the derivatives there.
     safe = arithmetic.where(at_zero, scalar(1, a.type.dtype, a.type.weak), a)
     series = 1 - a * a * (1 / 6)
-    return arithmetic.where(at_zero, series, perform(_SIN, (safe,)) / safe)
+    return arithmetic.where(at_zero, series, perform(trigonometric.SIN, (safe,)) / safe)
 
 
 def nan_to_num(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from effx.numpy.creation import as_int, constant, filled
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
+    from effx.dtypes import DTypeLike
 
 __all__ = [
     "argwhere", "compress", "extract", "flatnonzero", "nonzero", "ravel_multi_index", "take",
@@ -53,14 +55,30 @@ def take(
     return indexing.take(as_operand(a, "take"), as_operand(indices, "take"), axis, mode, fill_value)
 
 
-def take_along_axis(arr: Operand, indices: Operand, axis: int | None = -1, mode: str | None = None) -> Array:
+def take_along_axis(
+    arr: Operand,
+    indices: Operand,
+    axis: int | None = -1,
+    mode: str | None = None,
+    fill_value: Number | None = None,
+    *,
+    wrap_negative_indices: bool = True,
+) -> Array:
     """Elements along one axis, by an array of indices that is aligned with the other axes.
+
+    Args:
+        arr: the array.
+        indices: integers, of as many axes.
+        axis: None for all elements as one axis.
+        mode: outside the bounds: "fill" (the default), "clip" or "wrap".
+        fill_value: for mode "fill"; NaN or the dtype's extreme by default.
+        wrap_negative_indices: False where negative indices are outside of the bounds.
 
     >>> take_along_axis(np.array([[3, 1]]), np.array([[1, 0]]), 1).tolist()
     [[1, 3]]
     """
     return indexing.take_along_axis(
-        as_operand(arr, "take_along_axis"), as_operand(indices, "take_along_axis"), axis, mode
+        as_operand(arr, "take_along_axis"), indices, axis, mode, fill_value, wrap_negative_indices
     )
 
 
@@ -139,32 +157,60 @@ def argwhere(a: Operand, *, size: int | None = None, fill_value: Any = None) -> 
     return shaping.stack(nonzero(x, size=size, fill_value=fill_value), -1)
 
 
-def compress(condition: Operand, a: Operand, axis: int | None = None) -> Array:
-    """The slices along an axis where a concrete condition holds.
+def compress(
+    condition: Operand,
+    a: Operand,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Operand = 0,
+    out: None = None,
+) -> Array:
+    """The slices along an axis where a condition holds.
+
+    Args:
+        condition: a vector, concrete unless `size` is given; what is longer of it and the axis is cut.
+        a: the array.
+        axis: None for all elements as one axis.
+        size: how many slices to return: cut or padded.
+        fill_value: the padding for `size`.
+        out: not supported.
+
+    Raises:
+        ConcretizationError: the condition is abstract, and `size` is not given.
+        IndexingError: the condition holds beyond the axis.
 
     >>> compress(np.array([False, True]), np.array([3, 4])).tolist()
     [4]
     """
+    no_out("compress", out)
     mask = _mask("compress", condition)
     if mask.type.ndim != 1:
         raise ShapeError(f"compress: the condition must be a vector, got {mask.type!r}")
     x = as_operand(a, "compress")
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
+    along = shaping.normalize_axis("compress", axis, x.type.ndim, x.type)
+    n = x.type.shape[along]
+    if size is not None:
+        (at,) = nonzero(mask[:n], size=size, fill_value=n)
+        found = indexing.take(x, at, along, "clip")
+        inside = shaping.reshape(at < n, (-1,) + (1,) * (x.type.ndim - along - 1))
+        return arithmetic.where(inside, found, convert(as_operand(fill_value, "compress"), x.type.dtype))
     chosen = np.nonzero(_known("compress", mask))[0]
-    size = x.type.shape[shaping.normalize_axis("compress", axis, x.type.ndim, x.type)]
-    if chosen.size and chosen[-1] >= size:
+    if chosen.size and chosen[-1] >= n:
         raise IndexingError(f"compress: index {chosen[-1]} is out of range for axis {axis} of {x.type!r}")
     return indexing.take(x, chosen.astype(np.int32), axis, "clip")
 
 
-def extract(condition: Operand, arr: Operand) -> Array:
-    """The elements where a concrete condition holds.
+def extract(condition: Operand, arr: Operand, *, size: int | None = None, fill_value: Operand = 0) -> Array:
+    """The elements where a condition holds. Arguments as for `compress`.
 
     >>> extract(np.array([False, True]), np.array([3, 4])).tolist()
     [4]
     """
-    return compress(shaping.reshape(_mask("extract", condition), -1), arr)
+    mask = shaping.reshape(_mask("extract", condition), -1)
+    return compress(mask, arr, size=size, fill_value=fill_value)
 
 
 def unravel_index(indices: Operand, shape: Any) -> tuple[Array, ...]:
@@ -186,13 +232,25 @@ def unravel_index(indices: Operand, shape: Any) -> tuple[Array, ...]:
     return tuple(reversed(results))
 
 
-def ravel_multi_index(multi_index: tuple[Operand, ...], dims: Any, mode: str = "clip") -> Array:
+def ravel_multi_index(
+    multi_index: Sequence[Operand],
+    dims: Any,
+    mode: str = "raise",
+    order: str = "C",
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The flat indices of indices on each axis.
 
     Args:
         multi_index: one integer array for each axis.
         dims: the shape.
-        mode: "clip" or "wrap" for indices out of bounds.
+        mode: for indices out of bounds: "raise", which needs concrete ones, "clip" or "wrap".
+        order: "C" where the last axis is counted first, "F" where the first is.
+        dtype: of the result.
+
+    Raises:
+        IndexingError: an index out of bounds, with mode "raise".
+        ConcretizationError: abstract indices, with mode "raise".
 
     >>> int(ravel_multi_index((1, 2), (2, 3)))
     5
@@ -200,10 +258,32 @@ def ravel_multi_index(multi_index: tuple[Operand, ...], dims: Any, mode: str = "
     sizes = shaping.as_shape("ravel_multi_index", dims)
     if len(multi_index) != len(sizes):
         raise ShapeError(f"ravel_multi_index: {len(multi_index)} indices for {len(sizes)} axes")
-    if mode not in ("clip", "wrap"):
-        raise IndexingError(f"ravel_multi_index: mode must be 'clip' or 'wrap', got {mode!r}")
+    if mode not in ("raise", "clip", "wrap") or order not in ("C", "F"):
+        raise IndexingError(
+            f"ravel_multi_index: mode must be 'raise', 'clip' or 'wrap' and order 'C' or 'F', "
+            f"got {mode!r} and {order!r}"
+        )
     result: Array = scalar(0, dtypes.canonicalize(int))
-    for i, n in zip(multi_index, sizes, strict=True):
-        place = arithmetic.clip(i, 0, n - 1) if mode == "clip" else arithmetic.remainder(i, n)
-        result = result * n + place
-    return result
+    pairs = list(zip(multi_index, sizes, strict=True))
+    for axis, (given, n) in enumerate(pairs if order == "C" else reversed(pairs)):
+        i = as_operand(given, "ravel_multi_index")
+        if mode == "wrap":
+            i = arithmetic.remainder(i, n)
+        elif mode == "clip":
+            i = arithmetic.clip(i, 0, n - 1)
+        else:
+            _check_inside("ravel_multi_index", i, n, axis)
+        result = result * n + i
+    return result if dtype is None else convert(result, dtypes.requested(dtype))
+
+
+def _check_inside(what: str, x: Array, n: int, axis: int) -> None:
+    try:
+        data = x.host(f"{what}(x)")
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            f"{what}: whether the abstract indices {x.type!r} are inside is not known while they are traced; "
+            f"use mode='clip' or mode='wrap'"
+        ) from error
+    if ((data < 0) | (data >= n)).any():
+        raise IndexingError(f"{what}: an index is out of bounds for axis {axis} of size {n}")

@@ -9,14 +9,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from effx import dtypes
-from effx.array import Array, Operand, indexing, shaping
+from effx.array import Array, Operand, arithmetic, indexing, shaping
 from effx.array.arithmetic import astype
 from effx.array.promotion import broadcast_to, convert, host_array, scalar
+from effx.array.reducing import no_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.ir.ops.shape import Pad
-from effx.numpy.creation import operand
+from effx.numpy.creation import filled, operand
+from effx.numpy.indexing import nonzero
 from effx.numpy.shaping import atleast_1d, atleast_2d, atleast_3d
 
 __all__ = [
@@ -62,12 +64,13 @@ def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Array:
     return shaping.concatenate(_parts("concat", arrays), axis)
 
 
-def stack(arrays: Arrays, axis: int = 0, dtype: DTypeLike | None = None) -> Array:
+def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
     """Joins arrays of one shape along a new axis.
 
     >>> stack([np.arange(2), np.arange(2)]).shape
     (2, 2)
     """
+    no_out("stack", out)
     return _cast(shaping.stack(_parts("stack", arrays), axis), dtype)
 
 
@@ -205,13 +208,19 @@ def dsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     return _split("dsplit", ary, indices_or_sections, 2, True)
 
 
-def delete(arr: Operand, obj: Any, axis: int | None = None) -> Array:
-    """The array without some indices of an axis, which must be concrete.
+def delete(arr: Operand, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
+    """The array without some indices of an axis.
 
     Args:
         arr: the array.
-        obj: an int, a slice, or an array of indices or booleans.
+        obj: an int, a slice, or an array of indices or booleans; concrete, unless it is an int or the
+            indices are promised to be different.
         axis: None for all elements as one axis.
+        assume_unique_indices: True to promise that no index occurs twice, so that abstract indices tell
+            the shape by their number.
+
+    Raises:
+        ConcretizationError: abstract indices without the promise.
 
     >>> delete(np.arange(4), 1).tolist()
     [0, 2, 3]
@@ -221,6 +230,11 @@ def delete(arr: Operand, obj: Any, axis: int | None = None) -> Array:
         a, axis = shaping.reshape(a, -1), 0
     place = normalize_axis("delete", axis, a.type.ndim, a.type)
     places = np.arange(a.type.shape[place], dtype=np.int32)
+    if isinstance(obj, Array) and obj.type.kind in "iu" and (assume_unique_indices or not obj.type.ndim):
+        at = shaping.reshape(obj, -1)
+        n = places.size
+        mask = filled((n,), True, dtypes.bool_).at[arithmetic.where(at < 0, at + n, at)].set(False)
+        return indexing.take(a, nonzero(mask, size=n - at.type.size)[0], place, "clip")
     chosen = obj.host("delete(obj=x)") if isinstance(obj, Array) else obj
     try:
         kept = np.delete(places, chosen)

@@ -11,6 +11,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, arithmetic, reducing
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
+from effx.array.reducing import no_out
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import elementwise as e
@@ -18,10 +19,11 @@ from effx.ir.ops.shape import BroadcastInDim
 from effx.numpy.binary import apply, apply_ordered, is_negative
 from effx.numpy.indexing import nonzero
 from effx.numpy.signatures import predicate
+from effx.numpy.ufuncs import universal
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
-    from effx.ir.values.scalars import bool_
+    from effx.ir.values.array import bool_
 
 __all__ = [
     "allclose", "array_equal", "array_equiv", "equal", "greater", "greater_equal", "isclose", "iscomplex",
@@ -95,6 +97,7 @@ def _logical(op: e.And | e.Or | e.Xor, x: Operand, y: Operand, what: str) -> Arr
     return perform(op, tuple(broadcast_arrays([truth(x, what), truth(y, what)])))
 
 
+@universal(True, reducing.all)
 def logical_and(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether both are true; numbers are true unless 0.
 
@@ -104,6 +107,7 @@ def logical_and(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     return _logical(arithmetic.AND, x, y, "logical_and")
 
 
+@universal(False, reducing.any)
 def logical_or(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether one is true; numbers are true unless 0.
 
@@ -113,6 +117,7 @@ def logical_or(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     return _logical(arithmetic.OR, x, y, "logical_or")
 
 
+@universal(False)
 def logical_xor(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether exactly one is true; numbers are true unless 0.
 
@@ -192,22 +197,24 @@ def _infinity(x: Operand, value: float, what: str) -> Array:
 
 
 @predicate
-def isposinf(x: Operand, /) -> Array:
+def isposinf(x: Operand, /, out: None = None) -> Array:
     """Whether it is positive infinity.
 
     >>> bool(isposinf(math.inf))
     True
     """
+    no_out("isposinf", out)
     return _infinity(x, math.inf, "isposinf")
 
 
 @predicate
-def isneginf(x: Operand, /) -> Array:
+def isneginf(x: Operand, /, out: None = None) -> Array:
     """Whether it is negative infinity.
 
     >>> bool(isneginf(math.inf))
     False
     """
+    no_out("isneginf", out)
     return _infinity(x, -math.inf, "isneginf")
 
 
@@ -304,27 +311,27 @@ def allclose(
     return reducing.all(isclose(a, b, rtol, atol, equal_nan))
 
 
-def array_equal(a: Operand, b: Operand, equal_nan: bool = False) -> Array:
+def array_equal(a1: Operand, a2: Operand, equal_nan: bool = False) -> Array:
     """Whether shapes and all elements are equal, a boolean scalar.
 
     >>> bool(array_equal(np.ones(3), np.ones(4)))
     False
     """
-    x, y = promote_dtypes(as_operand(a, "array_equal"), as_operand(b, "array_equal"))
+    x, y = promote_dtypes(as_operand(a1, "array_equal"), as_operand(a2, "array_equal"))
     if x.type.shape != y.type.shape:
         return _everywhere(False, scalar(0, dtypes.int32))
     same = perform(arithmetic.EQ, (x, y))
     return reducing.all(same | (isnan(x) & isnan(y)) if equal_nan else same)
 
 
-def array_equiv(a: Operand, b: Operand) -> Array:
+def array_equiv(a1: Operand, a2: Operand) -> Array:
     """Whether shapes broadcast and all elements are then equal, a boolean scalar.
 
     >>> bool(array_equiv(np.ones(3), 1))
     True
     """
     try:
-        x, y = promote(a, b)
+        x, y = promote(a1, a2)
     except ShapeError:
         return _everywhere(False, scalar(0, dtypes.int32))
     return reducing.all(perform(arithmetic.EQ, (x, y)))

@@ -195,6 +195,7 @@ def nanvar(
     ddof: float = 0,
     keepdims: bool = False,
     where: Operand | None = None,
+    mean: Operand | None = None,
 ) -> Array:
     """The variance over axes of the elements that are not NaN; NaN where there are too few.
 
@@ -204,7 +205,7 @@ def nanvar(
     """
     no_out("nanvar", out)
     x, present = _present(a, "nanvar", where)
-    result = reducing.var(x, axis, dtype, ddof, keepdims, present)
+    result = reducing.var(x, axis, dtype, ddof, keepdims, present, mean)
     if present is None:
         return result
     count = reducing.sum(present, axis, None, keepdims)
@@ -221,6 +222,7 @@ def nanstd(
     ddof: float = 0,
     keepdims: bool = False,
     where: Operand | None = None,
+    mean: Operand | None = None,
 ) -> Array:
     """The standard deviation over axes of the elements that are not NaN.
 

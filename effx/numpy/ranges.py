@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from effx import dtypes
-from effx.array import Array, arithmetic, shaping
+from effx.array import Array, arithmetic, shaping, triangles
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.errors import BackendError, ConcretizationError, ShapeError
 from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
-from effx.ir.types import Shape, array_type
-from effx.numpy.creation import as_int, constant, is_recorded
+from effx.ir.types import array_type
+from effx.numpy.creation import as_int, constant, is_recorded, placed
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -53,6 +53,8 @@ def arange(
     stop: Operand | None = None,
     step: Operand | None = None,
     dtype: DTypeLike | None = None,
+    *,
+    device: object = None,
 ) -> Array:
     """Numbers from start up to stop, which is left out, in equal steps.
 
@@ -61,6 +63,7 @@ def arange(
         stop: where to end.
         step: the difference of neighbours.
         dtype: by default the promotion of the arguments' dtypes.
+        device: where to put it.
 
     Raises:
         ConcretizationError: an argument is abstract.
@@ -81,7 +84,7 @@ def arange(
         count = len(range(low, high, by))
         result = Iota(array_type(found, (count,)), 0)()
         result = result if by == 1 else result * by
-        return result if low == 0 else result + low
+        return placed(result if low == 0 else result + low, device)
     count = (high - low) / by
     if not math.isfinite(count):
         raise ShapeError(f"arange: from {low} to {high} in steps of {by} there is no number of elements")
@@ -89,7 +92,7 @@ def arange(
         data = np.arange(low, high, by)
     except (MemoryError, ValueError):
         raise BackendError(f"arange: {math.ceil(count)} elements do not fit into the host's memory") from None
-    return constant(data.astype(found), found)
+    return placed(constant(data.astype(found), found), device)
 
 
 @overload
@@ -281,13 +284,15 @@ def meshgrid(*xi: Operand, copy: bool = True, sparse: bool = False, indexing: st
     return result
 
 
-def eye(n: int, m: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """Ones on the k-th diagonal of an n × m matrix, zeros elsewhere.
+def eye(
+    N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None, *, device: object = None
+) -> Array:
+    """Ones on the k-th diagonal of an N × M matrix, zeros elsewhere; on a device of choice.
 
     >>> eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return _matrix("eye", n, m, k, dtype, np.eye, "EQ")
+    return placed(_matrix("eye", N, M, k, dtype, np.eye, "EQ"), device)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
@@ -299,35 +304,27 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Array:
     return eye(n, dtype=dtype)
 
 
-def tri(n: int, m: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """Ones on and below the k-th diagonal of an n × m matrix, zeros elsewhere.
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
+    """Ones on and below the k-th diagonal of an N × M matrix, zeros elsewhere.
 
     >>> tri(2).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    return _matrix("tri", n, m, k, dtype, np.tri, "GE")
+    return _matrix("tri", N, M, k, dtype, np.tri, "GE")
 
 
 def _matrix(
     what: str, n: int, m: int | None, k: int, dtype: DTypeLike | None, make: Callable[..., Any], test: str
 ) -> Array:
-    rows = as_int(what, "n", n)
-    columns = rows if m is None else as_int(what, "m", m)
+    rows = as_int(what, "N", n)
+    columns = rows if m is None else as_int(what, "M", m)
     offset = as_int(what, "k", k)
     if rows < 0 or columns < 0:
         raise ShapeError(f"{what}: sizes must not be negative, got {rows} and {columns}")
     found = dtypes.requested(float if dtype is None else dtype)
     if is_recorded() or rows * columns > 65536:
-        return convert(band((rows, columns), offset, test), found)
+        return convert(triangles.band((rows, columns), offset, test), found)
     return constant(make(rows, columns, offset).astype(found), found)
-
-
-def band(shape: Shape, k: int, test: str = "GE") -> Array:
-    """Returns `bool[*shape]`: on ("EQ"), or on and below ("GE"), the k-th diagonal of the last two axes."""
-    t = array_type(dtypes.int32, shape)
-    rows, columns = Iota(t, len(shape) - 2)(), Iota(t, len(shape) - 1)()
-    shifted = rows + scalar(k, dtypes.int32) if k else rows
-    return shifted >= columns if test == "GE" else shifted == columns
 
 
 def _triangle(what: str, m: Operand, k: int, below: bool) -> Array:
@@ -335,9 +332,7 @@ def _triangle(what: str, m: Operand, k: int, below: bool) -> Array:
     if a.type.ndim < 2:
         raise ShapeError(f"{what}: needs at least two axes, got {a.type!r}")
     offset = as_int(what, "k", k)
-    zero = scalar(0, a.type.dtype, a.type.weak)
-    mask = broadcast_to(band(a.type.shape[-2:], offset if below else offset - 1), a.type.shape)
-    return arithmetic.where(mask, a, zero) if below else arithmetic.where(mask, zero, a)
+    return triangles.tril(a, offset) if below else triangles.triu(a, offset)
 
 
 def tril(m: Operand, k: int = 0) -> Array:
@@ -418,12 +413,12 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     return (arange(n),) * ndim
 
 
-def vander(x: Operand, n: int | None = None, increasing: bool = False) -> Array:
+def vander(x: Operand, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix whose columns are powers of a vector.
 
     Args:
         x: `f32[m]`.
-        n: the number of columns, by default m.
+        N: the number of columns, by default m.
         increasing: True for the power 0 first.
 
     >>> vander(np.array([1, 2]), 3).tolist()
@@ -432,7 +427,7 @@ def vander(x: Operand, n: int | None = None, increasing: bool = False) -> Array:
     a = as_operand(x, "vander")
     if a.type.ndim != 1:
         raise ShapeError(f"vander: takes a vector, got {a.type!r}")
-    count = a.type.size if n is None else as_int("vander", "n", n)
+    count = a.type.size if N is None else as_int("vander", "N", N)
     powers = range(count) if increasing else range(count - 1, -1, -1)
     ones = broadcast_to(scalar(1, a.type.dtype), a.type.shape)
     columns = [ones if p == 0 else arithmetic.integer_power(a, p) for p in powers]

@@ -13,17 +13,17 @@ from effx.array.reducing import no_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
+from effx.ir.values.overloads import overloaded_as
 from effx.ir.values.parameters import DT, Dims, F
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
-    from effx.ir.values.array import Axis, Numeric, Scalar
-    from effx.ir.values.scalars import bool_
+    from effx.ir.values.array import Axis, Numeric, Scalar, bool_
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum",
-    "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "ptp", "std", "sum",
-    "trapezoid", "var",
+    "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "minmax", "prod", "ptp", "std",
+    "sum", "trapezoid", "var",
 ]  # fmt: skip
 
 
@@ -36,6 +36,7 @@ def sum(
     keepdims: Literal[False] = False,
     initial: Operand | None = None,
     where: Operand | None = None,
+    promote_integers: bool = True,
 ) -> Scalar[F]: ...
 @overload
 def sum(
@@ -46,6 +47,7 @@ def sum(
     keepdims: bool = False,
     initial: Operand | None = None,
     where: Operand | None = None,
+    promote_integers: bool = True,
 ) -> Array: ...
 def sum(
     a: Operand,
@@ -55,6 +57,7 @@ def sum(
     keepdims: bool = False,
     initial: Operand | None = None,
     where: Operand | None = None,
+    promote_integers: bool = True,
 ) -> Array:
     """The sum over axes; integers are summed in the default integer dtype, 16-bit floats in f32.
 
@@ -66,25 +69,17 @@ def sum(
         keepdims: True to keep the axes with size 1.
         initial: added to the sum.
         where: which elements to include; broadcasts against `a`.
+        promote_integers: False to sum integers in their own dtype.
 
     >>> sum(np.ones((2, 3)), axis=0).tolist()
     [2.0, 2.0, 2.0]
     """
     no_out("sum", out)
-    return reducing.sum(as_operand(a, "sum"), axis, dtype, keepdims, initial, where)
+    x = as_operand(a, "sum")
+    return reducing.sum(x, axis, _own(x, dtype, promote_integers), keepdims, initial, where)
 
 
-@overload
-def prod(
-    a: Array[F, *Dims] | Numeric,
-    axis: None = None,
-    dtype: None = None,
-    out: None = None,
-    keepdims: Literal[False] = False,
-    initial: Operand | None = None,
-    where: Operand | None = None,
-) -> Scalar[F]: ...
-@overload
+@overloaded_as(sum)
 def prod(
     a: Operand,
     axis: Axis = None,
@@ -93,15 +88,7 @@ def prod(
     keepdims: bool = False,
     initial: Operand | None = None,
     where: Operand | None = None,
-) -> Array: ...
-def prod(
-    a: Operand,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Operand | None = None,
-    where: Operand | None = None,
+    promote_integers: bool = True,
 ) -> Array:
     """The product over axes. Arguments as for `sum`.
 
@@ -109,7 +96,12 @@ def prod(
     6
     """
     no_out("prod", out)
-    return reducing.prod(as_operand(a, "prod"), axis, dtype, keepdims, initial, where)
+    x = as_operand(a, "prod")
+    return reducing.prod(x, axis, _own(x, dtype, promote_integers), keepdims, initial, where)
+
+
+def _own(x: Array, dtype: DTypeLike | None, promote_integers: bool) -> DTypeLike | None:
+    return x.type.dtype if dtype is None and not promote_integers and x.type.kind in "iu" else dtype
 
 
 @overload
@@ -150,24 +142,7 @@ def max(
     return reducing.max(as_operand(a, "max"), axis, keepdims, initial, where)
 
 
-@overload
-def min(
-    a: Array[DT, *Dims] | Numeric,
-    axis: None = None,
-    out: None = None,
-    keepdims: Literal[False] = False,
-    initial: Number | None = None,
-    where: Operand | None = None,
-) -> Scalar[DT]: ...
-@overload
-def min(
-    a: Operand,
-    axis: Axis = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Number | None = None,
-    where: Operand | None = None,
-) -> Array: ...
+@overloaded_as(max)
 def min(
     a: Operand,
     axis: Axis = None,
@@ -189,6 +164,33 @@ def min(
 
 
 amax, amin = max, min
+
+
+def minmax(
+    a: Operand,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Number | tuple[Number, Number] | None = None,
+    where: Operand | None = None,
+) -> tuple[Array, Array]:
+    """The smallest and the largest element over axes.
+
+    Args:
+        a: real numbers.
+        axis: an axis or several; None for all.
+        out: not supported.
+        keepdims: True to keep the axes with size 1.
+        initial: takes part as one more element; or a pair, of which the smallest sees the first.
+        where: which elements to include; it needs `initial`.
+
+    >>> [int(x) for x in minmax(np.array([2, 7, 3]))]
+    [2, 7]
+    """
+    no_out("minmax", out)
+    x = as_operand(a, "minmax")
+    low, high = initial if isinstance(initial, tuple) else (initial, initial)
+    return reducing.min(x, axis, keepdims, low, where), reducing.max(x, axis, keepdims, high, where)
 
 
 def ptp(a: Operand, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
@@ -249,6 +251,7 @@ def var(
     keepdims: bool = False,
     *,
     where: Operand | None = None,
+    mean: Operand | None = None,
     correction: float | None = None,
 ) -> Array:
     """The variance over axes: the sum of squared distances from the mean by the count less `ddof`.
@@ -261,13 +264,15 @@ def var(
         ddof: subtracted from the count; `correction` is the array API's name for it.
         keepdims: True to keep the axes with size 1.
         where: which elements to include.
+        mean: the mean, if it is known, as with `keepdims`.
         correction: see `ddof`.
 
     >>> float(var(np.array([1.0, 3.0])))
     1.0
     """
     no_out("var", out)
-    return reducing.var(as_operand(a, "var"), axis, dtype, _ddof("var", ddof, correction), keepdims, where)
+    free = _ddof("var", ddof, correction)
+    return reducing.var(as_operand(a, "var"), axis, dtype, free, keepdims, where, mean)
 
 
 def std(
@@ -279,6 +284,7 @@ def std(
     keepdims: bool = False,
     *,
     where: Operand | None = None,
+    mean: Operand | None = None,
     correction: float | None = None,
 ) -> Array:
     """The standard deviation over axes: the root of the variance. Arguments as for `var`.
@@ -287,7 +293,8 @@ def std(
     1.0
     """
     no_out("std", out)
-    return reducing.std(as_operand(a, "std"), axis, dtype, _ddof("std", ddof, correction), keepdims, where)
+    free = _ddof("std", ddof, correction)
+    return reducing.std(as_operand(a, "std"), axis, dtype, free, keepdims, where, mean)
 
 
 def _ddof(what: str, ddof: float, correction: float | None) -> float:
@@ -333,24 +340,7 @@ def all(
     return reducing.all(as_operand(a, "all"), axis, keepdims, where)
 
 
-@overload
-def any(
-    a: Operand,
-    axis: None = None,
-    out: None = None,
-    keepdims: Literal[False] = False,
-    *,
-    where: Operand | None = None,
-) -> Scalar[bool_]: ...
-@overload
-def any(
-    a: Operand,
-    axis: Axis = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    where: Operand | None = None,
-) -> Array[bool_, *tuple[Any, ...]]: ...
+@overloaded_as(all)
 def any(
     a: Operand,
     axis: Axis = None,

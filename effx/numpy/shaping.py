@@ -13,6 +13,7 @@ from effx.array.promotion import as_operand, host_array
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import current_frame
 from effx.errors import ShapeError
+from effx.ir.ops.convert import Copy
 from effx.ir.ops.shape import Iota, Pad, Reverse
 from effx.ir.types import Shape, array_type
 from effx.numpy.creation import operand
@@ -29,8 +30,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def reshape(a: Operand, shape: Any, order: str = "C") -> Array:
+def reshape(a: Operand, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """The same elements in the same order under another shape; one size may be -1.
+
+    Args:
+        a: the array.
+        shape: the sizes.
+        order: "C" to count the last axis first, "F" for the first.
+        copy: True for memory of its own; arrays are immutable, so that otherwise nothing tells.
 
     Raises:
         ShapeError: the number of elements differs.
@@ -38,7 +45,8 @@ def reshape(a: Operand, shape: Any, order: str = "C") -> Array:
     >>> reshape(np.arange(4), (2, -1)).tolist()
     [[0, 1], [2, 3]]
     """
-    return shaping.reshape(operand(a, "reshape"), shape, order)
+    found = shaping.reshape(operand(a, "reshape"), shape, order)
+    return Copy()(found) if copy else found
 
 
 def ravel(a: Operand, order: str = "C") -> Array:

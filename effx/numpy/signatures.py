@@ -10,12 +10,9 @@ from typing import Any, Protocol, cast, overload
 
 from effx.array import Array, Scalar
 from effx.dtypes import DTypeLike
-from effx.ir.values.array import Numeric, Operand
+from effx.ir.values.array import Numeric, Operand, bool_
 from effx.ir.values.holding import AF, AN, AR, A, OfOperand
 from effx.ir.values.parameters import S1, S2, S3, D, Dims
-from effx.ir.values.scalars import bool_
-
-__all__ = ["creates", "keeps_type", "of_inexact", "of_numbers", "of_real", "predicate", "resembles"]
 
 
 class OfInexact(OfOperand, Protocol):

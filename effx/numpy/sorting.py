@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from effx import dtypes
+from effx import dtypes, lax
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import positions
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar
 from effx.array.shaping import normalize_axis
-from effx.errors import ConcretizationError, DTypeError, ShapeError
+from effx.errors import ConcretizationError, DTypeError, IndexingError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.ops.shape import Reverse
-from effx.numpy.creation import as_int, constant, filled
+from effx.numpy.creation import as_int, filled
 from effx.transforms.jit import jit
 
 if TYPE_CHECKING:
-    from effx.array import Number, Operand
+    from effx.array import Operand
+    from effx.dtypes import DTypeLike
 
-__all__ = ["argsort", "bincount", "digitize", "isin", "lexsort", "searchsorted", "sort", "unique"]
+__all__ = [
+    "argpartition", "argsort", "bincount", "digitize", "lexsort", "partition", "searchsorted", "sort",
+    "sort_complex", "top_k",
+]  # fmt: skip
 
 
 def sort(
@@ -45,18 +49,19 @@ def sort(
     >>> sort(np.array([3, 1, 2])).tolist()
     [1, 2, 3]
     """
-    _no_kind("sort", kind, order)
-    x = as_operand(a, "sort")
-    if axis is None:
-        x, axis = shaping.reshape(x, -1), 0
-    place = normalize_axis("sort", axis, x.type.ndim, x.type)
+    x, place = _along("sort", a, axis, kind, order)
     (result,) = Sort(place, stable)(x)
     return Reverse((place,))(result) if descending else result
 
 
-def _no_kind(what: str, kind: object, order: object) -> None:
+def _along(what: str, a: Operand, axis: int | None, kind: object, order: object) -> tuple[Array, int]:
+    """Returns the array and the axis to sort along."""
     if kind is not None or order is not None:
         raise DTypeError(f"{what}: kind and order are not supported; use stable=")
+    x = as_operand(a, what)
+    if axis is None:
+        x, axis = shaping.reshape(x, -1), 0
+    return x, normalize_axis(what, axis, x.type.ndim, x.type)
 
 
 def argsort(
@@ -67,23 +72,106 @@ def argsort(
     order: None = None,
     stable: bool = True,
     descending: bool = False,
+    dtype: DTypeLike | None = None,
 ) -> Array:
-    """The indices that sort along an axis. Arguments as for `sort`.
+    """The indices that sort along an axis. Arguments as for `sort`; `dtype` is that of the indices.
 
     >>> argsort(np.array([3, 1, 2])).tolist()
     [1, 2, 0]
     """
-    _no_kind("argsort", kind, order)
-    x = as_operand(a, "argsort")
-    if axis is None:
-        x, axis = shaping.reshape(x, -1), 0
-    place = normalize_axis("argsort", axis, x.type.ndim, x.type)
+    x, place = _along("argsort", a, axis, kind, order)
     indices = positions(x.type.shape, place)
+    if dtype is not None:
+        indices = convert(indices, dtypes.requested(dtype))
     if not descending:
         return Sort(place, stable)(x, indices)[1]
     # Sorting the reversed array and reversing the result keeps equal elements in order.
     flip = Reverse((place,))
     return flip(Sort(place, stable)(flip(x), flip(indices))[1])
+
+
+def _kth(what: str, a: Operand, kth: int, axis: int) -> Array:
+    """Returns the array; raises where no element has the index, or complex numbers are given."""
+    x = as_operand(a, what)
+    n = x.type.shape[normalize_axis(what, axis, x.type.ndim, x.type)]
+    if x.type.kind == "c":
+        raise DTypeError(f"{what}: takes real numbers, got {x.type!r}")
+    if not -n <= as_int(what, "kth", kth) < n:
+        raise IndexingError(f"{what}: kth {kth} is out of range for axis {axis} of {x.type!r}")
+    return x
+
+
+def partition(a: Operand, kth: int, axis: int = -1) -> Array:
+    """The elements with the k-th smallest at its place, none larger before it and none smaller after it.
+
+    Args:
+        a: real numbers; NaN counts as largest.
+        kth: an index; a negative one counts from the end.
+        axis: along which axis.
+
+    Raises:
+        IndexingError: `kth` is out of range.
+        DTypeError: complex numbers.
+
+    >>> partition(np.array([3, 1, 2]), 1).tolist()
+    [1, 2, 3]
+    """
+    return sort(_kth("partition", a, kth, axis), axis, stable=False)
+
+
+def argpartition(a: Operand, kth: int, axis: int = -1) -> Array:
+    """The indices that partition. Arguments as for `partition`.
+
+    >>> argpartition(np.array([3, 1, 2]), 1).tolist()
+    [1, 2, 0]
+    """
+    return argsort(_kth("argpartition", a, kth, axis), axis, stable=False)
+
+
+def sort_complex(a: Operand) -> Array:
+    """Sorted along the last axis, first by real and then by imaginary parts, as complex numbers.
+
+    >>> sort_complex(np.array([2, 1])).tolist()
+    [(1+0j), (2+0j)]
+    """
+    x = arithmetic.to_inexact(as_operand(a, "sort_complex"))
+    return sort(convert(x, x.type.dtype if x.type.kind == "c" else dtypes.complex_dtype(x.type.dtype)))
+
+
+def top_k(
+    a: Operand, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True
+) -> tuple[Array, Array]:
+    """The largest or smallest elements along an axis, and their indices.
+
+    Args:
+        a: the array.
+        k: how many, from 0 to the size of the axis.
+        axis: along which axis.
+        mode: "largest" for descending order with NaN first, or "smallest" for ascending order with NaN last.
+        sorted: False permits any order; the order is the sorted one then too.
+
+    Returns:
+        The elements, and their indices (int32). Of equal elements the earlier comes first.
+
+    Raises:
+        DTypeError: another mode.
+        ShapeError: the axis or k is out of range.
+
+    >>> [x.tolist() for x in top_k(np.array([3, 9, 5]), 2)]
+    [[9, 5], [1, 2]]
+    """
+    if mode == "largest":
+        return lax.top_k(a, k, axis=axis)
+    if mode != "smallest":
+        raise DTypeError(f"top_k: mode must be 'largest' or 'smallest', got {mode!r}")
+    x = as_operand(a, "top_k")
+    along = normalize_axis("top_k", axis, x.type.ndim, x.type)
+    n = x.type.shape[along]
+    if not 0 <= as_int("top_k", "k", k) <= n:
+        raise ShapeError(f"top_k: k must be from 0 to {n}, the size of axis {along} of {x.type!r}, got {k}")
+    values, indices = Sort(along)(x, positions(x.type.shape, along))
+    first = (slice(None),) * along + (slice(k),)
+    return values[first], indices[first]
 
 
 def lexsort(keys: Sequence[Operand] | Array | np.ndarray[Any, Any], axis: int = -1) -> Array:
@@ -120,8 +208,7 @@ def _search(a: Array, v: Array, right: bool) -> Array:
     high = broadcast_to(scalar(n, dtype, False), v.type.shape)
     for _ in range(n.bit_length()):
         middle = arithmetic.right_shift(low + high, 1)
-        element = indexing.take(a, middle, 0, "clip")
-        go_right = arithmetic.NOT(_less(v, element)) if right else _less(element, v)
+        go_right = _before(indexing.take(a, middle, 0, "clip"), v, right)
         go_right = go_right & (low < high)
         low, high = arithmetic.where(go_right, middle + 1, low), arithmetic.where(go_right, high, middle)
     return convert(low, dtypes.canonicalize(int))
@@ -137,13 +224,18 @@ def searchsorted(
         v: values of any shape.
         side: "left" for the index before equal elements, "right" for the one after.
         sorter: indices that sort `a`.
-        method: ignored: bisection always.
+        method: "scan" and "scan_unrolled" bisect, "sort" sorts both together, "compare_all" compares all pairs.
+
+    Raises:
+        DTypeError: another side or method.
 
     >>> searchsorted(np.array([1, 2, 3]), np.array([2, 5])).tolist()
     [1, 3]
     """
     if side not in ("left", "right"):
         raise DTypeError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    if method not in _METHODS:
+        raise DTypeError(f"searchsorted: method must be one of {', '.join(_METHODS)}, got {method!r}")
     x = as_operand(a, "searchsorted")
     if x.type.ndim != 1:
         raise ShapeError(f"searchsorted: takes a sorted vector, got {x.type!r}")
@@ -152,16 +244,44 @@ def searchsorted(
     x, values = promote_dtypes(x, as_operand(v, "searchsorted"))
     if not x.type.size:
         return filled(values.type.shape, 0, dtypes.canonicalize(int))
-    return _search(x, values, side == "right")
+    right = side == "right"
+    if method == "compare_all":
+        before = _before(x, shaping.expand_dims(values, -1), right)
+        return convert(reducing.sum(before, -1), dtypes.canonicalize(int))
+    if method == "sort":
+        return _ranks(x, values, right)
+    return _search(x, values, right)
 
 
-def digitize(x: Operand, bins: Operand, right: bool = False) -> Array:
+_METHODS = ("scan", "scan_unrolled", "sort", "compare_all", "default")
+
+
+def _before(a: Array, v: Array, right: bool) -> Array:
+    """Whether elements of `a` stand before where v would be inserted."""
+    return arithmetic.NOT(_less(v, a)) if right else _less(a, v)
+
+
+def _ranks(a: Array, v: Array, right: bool) -> Array:
+    """How many elements of `a` a stable sort of both puts before each v."""
+    n, flat = a.type.size, shaping.reshape(v, -1)
+    parts = [a, flat] if right else [flat, a]
+    together = shaping.concatenate(parts, 0)
+    origin = positions(together.type.shape, 0)
+    origin = Sort(0, True)(together, origin)[1]
+    of_v = origin >= n if right else origin < flat.type.size
+    rank = reducing.cumsum(convert(arithmetic.NOT(of_v), dtypes.canonicalize(int)))
+    found = filled(together.type.shape, 0, rank.type.dtype).at[origin].set(rank)
+    return shaping.reshape(found[n:] if right else found[: flat.type.size], v.type.shape)
+
+
+def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | None = None) -> Array:
     """The bin of each number: i where `bins[i-1] <= x < bins[i]`.
 
     Args:
         x: numbers.
         bins: rising or falling edges.
         right: True where a bin holds its upper edge and not its lower one.
+        method: as for `searchsorted`; "scan" by default.
 
     >>> digitize(np.array([0.5, 2.5]), np.array([1.0, 2.0])).tolist()
     [0, 2]
@@ -171,8 +291,9 @@ def digitize(x: Operand, bins: Operand, right: bool = False) -> Array:
         raise ShapeError(f"digitize: bins must be a vector, got {edges.type!r}")
     if not edges.type.size:
         return filled(as_operand(x, "digitize").type.shape, 0, dtypes.canonicalize(int))
-    rising = searchsorted(edges, x, "left" if right else "right")
-    falling = edges.type.size - searchsorted(edges[::-1], x, "right" if right else "left")
+    how = method or "scan"
+    rising = searchsorted(edges, x, "left" if right else "right", method=how)
+    falling = edges.type.size - searchsorted(edges[::-1], x, "right" if right else "left", method=how)
     return arithmetic.where(edges[-1] >= edges[0], rising, falling)
 
 
@@ -207,90 +328,3 @@ def bincount(
         raise ShapeError(f"bincount: weights {counted.type!r} do not fit {a.type!r}")
     zeros = filled((length,), 0, counted.type.dtype)
     return zeros.at[arithmetic.maximum(convert(a, integer), 0)].add(counted, mode="drop")
-
-
-def unique(
-    ar: Operand,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    *,
-    equal_nan: bool = True,
-    size: int | None = None,
-    fill_value: Number | None = None,
-) -> Any:
-    """The distinct elements of a concrete array, sorted.
-
-    Args:
-        ar: the array.
-        return_index: True to return the index of each one's first occurrence too.
-        return_inverse: True to return for each element its index in the result too.
-        return_counts: True to return how often each occurs too.
-        axis: None for all elements as one axis; otherwise distinct slices.
-        equal_nan: False to count each NaN as distinct.
-        size: how many to return: truncated or padded.
-        fill_value: the padding for `size`; by default the smallest element.
-
-    Returns:
-        The distinct elements, or a tuple that starts with them.
-
-    Raises:
-        ConcretizationError: the array is abstract.
-
-    >>> unique(np.array([3, 1, 3])).tolist()
-    [1, 3]
-    """
-    a = as_operand(ar, "unique")
-    try:
-        data = a.host("unique(x)")
-    except ConcretizationError as error:
-        raise ConcretizationError(
-            f"unique: the number of distinct elements of the abstract {a.type!r} is not known while it is traced"
-        ) from error
-    raw = data.astype(np.float32) if data.dtype.kind == "V" else data
-    found = list(np.unique(raw, True, True, True, axis, equal_nan=equal_nan))
-    along = 0 if axis is None else normalize_axis("unique", axis, data.ndim, a.type)
-    if size is not None:
-        missing = size - found[0].shape[along]
-        for i, part, where in ((0, found[0], along), (1, found[1], 0), (3, found[3], 0)):
-            cut = np.take(part, np.arange(min(size, part.shape[where])), where)
-            if missing > 0:
-                first = (
-                    np.take(part, [0] * missing, where)
-                    if part.shape[where]
-                    else np.zeros((missing,), part.dtype)
-                )
-                fill = (
-                    np.zeros_like(first)
-                    if i == 3
-                    else first
-                    if i == 1 or fill_value is None
-                    else np.full_like(first, fill_value)
-                )
-                cut = np.concatenate([cut, fill], where)
-            found[i] = cut
-    integer = dtypes.canonicalize(int)
-    wanted = (True, return_index, return_inverse, return_counts)
-    results = tuple([
-        constant(np.asarray(part).astype(data.dtype if i == 0 else integer), data.dtype if i == 0 else integer)
-        for i, part in enumerate(found) if wanted[i]
-    ])  # fmt: skip
-    return results[0] if len(results) == 1 else results
-
-
-def isin(
-    element: Operand, test_elements: Operand, assume_unique: bool = False, invert: bool = False
-) -> Array:
-    """Whether each element occurs among others.
-
-    >>> isin(np.arange(3), np.array([1, 5])).tolist()
-    [False, True, False]
-    """
-    x, others = promote_dtypes(as_operand(element, "isin"), as_operand(test_elements, "isin"))
-    others = shaping.reshape(others, -1)
-    if not others.type.size:
-        return filled(x.type.shape, invert, dtypes.bool_)
-    beside = shaping.reshape(others, (1,) * x.type.ndim + (-1,))
-    found = reducing.any(shaping.expand_dims(x, -1) == beside, -1)
-    return arithmetic.NOT(found) if invert else found

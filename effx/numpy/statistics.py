@@ -12,6 +12,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtyp
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
+from effx.families.sort import Sort
 from effx.ir.ops import elementwise as e
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort
@@ -19,6 +20,7 @@ from effx.transforms.jit import jit
 
 if TYPE_CHECKING:
     from effx.array import Operand
+    from effx.dtypes import DTypeLike
     from effx.ir.values.array import Axis
 
 __all__ = [
@@ -26,7 +28,7 @@ __all__ = [
     "quantile",
 ]  # fmt: skip
 
-METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 @jit(static_argnames=("axes", "method", "keepdims", "skip"), inline=True)
@@ -72,7 +74,15 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
 
 
 def _order_statistic(
-    what: str, a: Operand, q: Operand, axis: Axis, method: str, keepdims: bool, skip: bool, scale: float = 1.0
+    what: str,
+    a: Operand,
+    q: Operand,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    skip: bool,
+    scale: float = 1.0,
+    weights: Operand | None = None,
 ) -> Array:
     x, points = as_operand(a, what), as_operand(q, what)
     if method not in METHODS:
@@ -88,7 +98,34 @@ def _order_statistic(
     axes = normalize_axes(what, axis, x.type)
     if 0 in [x.type.shape[i] for i in axes]:
         raise ShapeError(f"{what}: {x.type!r} has no elements over axes {axes}")
+    if method == "inverted_cdf":
+        counted = as_operand(1.0 if weights is None else weights, what)
+        return _weighted(x, broadcast_to(convert(counted, dtype), x.type.shape), points, axes, keepdims, skip)
+    if weights is not None:
+        raise DTypeError(f"{what}: weights need method 'inverted_cdf', got {method!r}")
     return _quantile(x, points, axes, method, keepdims, skip)
+
+
+@jit(static_argnames=("axes", "keepdims", "skip"), inline=True)
+def _weighted(x: Array, weights: Array, q: Array, axes: tuple[int, ...], keepdims: bool, skip: bool) -> Array:
+    """The least elements up to which fractions of the weight lie."""
+    kept = [i for i in range(x.type.ndim) if i not in axes]
+    sizes = [x.type.shape[i] for i in kept]
+    flat, weight = [shaping.reshape(shaping.transpose(y, (*kept, *axes)), (*sizes, -1)) for y in (x, weights)]
+    missing = isnan(flat)
+    if skip:
+        weight = arithmetic.where(missing, 0, weight)
+    ordered, weight = Sort(len(sizes), True)(flat, weight)
+    share = reducing.cumsum(weight, -1)
+    points = shaping.reshape(q, (-1,) + (1,) * (len(sizes) + 1))
+    short = share < points * share[..., -1:]
+    index = arithmetic.clip(reducing.sum(short, -1), 0, flat.type.shape[-1] - 1)
+    found = indexing.take_along_axis(ordered, shaping.moveaxis(index, 0, -1), -1, "clip")
+    result = shaping.moveaxis(found, -1, 0)
+    bad = reducing.all(missing, -1) if skip else reducing.any(missing, -1)
+    result = arithmetic.where(bad | isnan(shaping.reshape(q, (-1,) + (1,) * len(sizes))), math.nan, result)
+    full = [1 if i in axes else m for i, m in enumerate(x.type.shape)] if keepdims else sizes
+    return shaping.reshape(result, (*q.type.shape, *full))
 
 
 def quantile(
@@ -99,6 +136,8 @@ def quantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: Operand | None = None,
 ) -> Array:
     """The values below which given fractions of the elements lie.
 
@@ -107,15 +146,17 @@ def quantile(
         q: fractions between 0 and 1: a number, or a vector whose axis comes first in the result.
         axis: an axis or several; None for all.
         out, overwrite_input: not supported.
-        method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+        method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest"; "inverted_cdf" for
+            the first element up to which the fraction lies.
         keepdims: True to keep the axes with size 1.
+        weights: how much each element counts, broadcast to the array; only with method "inverted_cdf".
 
     >>> import numpy as np
     >>> float(quantile(np.array([1.0, 2.0, 4.0]), 0.75))
     3.0
     """
     _in_place("quantile", out, overwrite_input)
-    return _order_statistic("quantile", a, q, axis, method, keepdims, False)
+    return _order_statistic("quantile", a, q, axis, method, keepdims, False, 1.0, weights)
 
 
 def percentile(
@@ -126,6 +167,8 @@ def percentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: Operand | None = None,
 ) -> Array:
     """The values below which given percentages of the elements lie. Arguments as for `quantile`.
 
@@ -134,7 +177,7 @@ def percentile(
     3.0
     """
     _in_place("percentile", out, overwrite_input)
-    return _order_statistic("percentile", a, q, axis, method, keepdims, False, 0.01)
+    return _order_statistic("percentile", a, q, axis, method, keepdims, False, 0.01, weights)
 
 
 def median(
@@ -158,6 +201,8 @@ def nanquantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: Operand | None = None,
 ) -> Array:
     """`quantile` of the elements that are not NaN.
 
@@ -166,7 +211,7 @@ def nanquantile(
     2.0
     """
     _in_place("nanquantile", out, overwrite_input)
-    return _order_statistic("nanquantile", a, q, axis, method, keepdims, True)
+    return _order_statistic("nanquantile", a, q, axis, method, keepdims, True, 1.0, weights)
 
 
 def nanpercentile(
@@ -177,6 +222,8 @@ def nanpercentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: Operand | None = None,
 ) -> Array:
     """`percentile` of the elements that are not NaN.
 
@@ -185,7 +232,7 @@ def nanpercentile(
     2.0
     """
     _in_place("nanpercentile", out, overwrite_input)
-    return _order_statistic("nanpercentile", a, q, axis, method, keepdims, True, 0.01)
+    return _order_statistic("nanpercentile", a, q, axis, method, keepdims, True, 0.01, weights)
 
 
 def nanmedian(
@@ -266,6 +313,7 @@ def cov(
     ddof: int | None = None,
     fweights: Operand | None = None,
     aweights: Operand | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The covariance matrix of variables.
 
@@ -277,14 +325,15 @@ def cov(
         ddof: subtracted from the number of observations; overrides `bias`.
         fweights: how often each observation occurs.
         aweights: the weight of each observation.
+        dtype: to compute in, floating or complex.
 
     >>> import numpy as np
     >>> cov(np.array([[1.0, 2.0], [2.0, 4.0]])).tolist()
     [[0.5, 1.0], [1.0, 2.0]]
     """
-    x = arithmetic.to_inexact(as_operand(m, "cov"))
+    x = _inexact("cov", m, dtype)
     if y is not None:
-        x, other = promote_dtypes(x, arithmetic.to_inexact(as_operand(y, "cov")))
+        x, other = promote_dtypes(x, _inexact("cov", y, dtype))
         x = shaping.concatenate([_variables(x, rowvar), _variables(other, rowvar)], 0)
     else:
         x = _variables(x, rowvar)
@@ -316,6 +365,16 @@ def cov(
     return shaping.squeeze(product)
 
 
+def _inexact(what: str, x: Operand, dtype: DTypeLike | None) -> Array:
+    found = arithmetic.to_inexact(as_operand(x, what))
+    if dtype is None:
+        return found
+    wanted = dtypes.requested(dtype)
+    if not dtypes.is_inexact(wanted):
+        raise DTypeError(f"{what}: dtype must be floating or complex, got {wanted.name}")
+    return convert(found, wanted)
+
+
 def _variables(x: Array, rowvar: bool) -> Array:
     if x.type.ndim > 2:
         raise ShapeError(f"cov: takes matrices and vectors, got {x.type!r}")
@@ -324,14 +383,16 @@ def _variables(x: Array, rowvar: bool) -> Array:
     return x if rowvar or x.type.shape[0] == 1 else shaping.transpose(x, None)
 
 
-def corrcoef(x: Operand, y: Operand | None = None, rowvar: bool = True) -> Array:
+def corrcoef(
+    x: Operand, y: Operand | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
+) -> Array:
     """The matrix of correlation coefficients of variables. Arguments as for `cov`.
 
     >>> import numpy as np
     >>> corrcoef(np.array([[1.0, 2.0], [2.0, 4.0]])).round(3).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    c = cov(x, y, rowvar)
+    c = cov(x, y, rowvar, dtype=dtype)
     if not c.type.shape:
         return c / c
     deviations = arithmetic.unary(e.Sqrt(), arithmetic.real(indexing.diagonal(c)))

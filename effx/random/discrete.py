@@ -189,7 +189,8 @@ def rademacher(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = 
     return _rademacher(as_key("rademacher", key), shape=sizes_of("rademacher", shape), dtype=found)
 
 
-def _rademacher_body(key: Array, shape: Shape, dtype: DType) -> Array:
+def rademacher_signs(key: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns -1 and 1 with equal probability."""
     heads = uniform_floats(key, shape, dtypes.canonicalize(float)) < 0.5
     return where(heads, scalar(1, dtype, False), scalar(-1, dtype, False))
 
@@ -268,6 +269,6 @@ def _inexact(x: Operand) -> Array:
 _bits = jit(random_bits, static_argnames=("width", "shape"))
 _randint = jit(randint_integers, static_argnames=("shape", "dtype"))
 _bernoulli = jit(_bernoulli_body, static_argnames=("shape",))
-_rademacher = jit(_rademacher_body, static_argnames=("shape", "dtype"))
+_rademacher = jit(rademacher_signs, static_argnames=("shape", "dtype"))
 _categorical = jit(_categorical_body, static_argnames=("axis", "prefix", "batch"))
 _categorical_distinct = jit(_categorical_distinct_body, static_argnames=("axis", "prefix"))

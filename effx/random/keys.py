@@ -20,7 +20,7 @@ from effx.random.arguments import KEY, as_key, sizes_of
 from effx.random.threefry import fold_words, split_key
 from effx.transforms.jit import jit
 
-__all__ = ["PRNGKey", "fold_in", "key", "key_data", "split", "wrap_key_data"]
+__all__ = ["PRNGKey", "clone", "fold_in", "key", "key_data", "key_impl", "split", "wrap_key_data"]
 
 IMPLEMENTATIONS = ("threefry2x32",)
 
@@ -180,3 +180,22 @@ def fold_in(key: Operand, data: Operand) -> Array:
     if number.type.kind not in "biu" or number.type.shape:
         raise DTypeError(f"fold_in: the number must be an integer scalar, got {number.type!r}")
     return _fold(as_key("fold_in", key), convert(number, dtypes.uint32))
+
+
+def clone(key: Operand) -> Array:
+    """Returns the same keys, to say that they are used again on purpose.
+
+    >>> clone(PRNGKey(7))
+    Array([0, 7], dtype=uint32)
+    """
+    return _keys("clone", key)
+
+
+def key_impl(keys: Operand) -> str:
+    """Returns the name of the keys' generator.
+
+    >>> key_impl(PRNGKey(7))
+    'threefry2x32'
+    """
+    _keys("key_impl", keys)
+    return IMPLEMENTATIONS[0]

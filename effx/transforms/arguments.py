@@ -15,24 +15,9 @@ from effx.effects import current_frame
 from effx.errors import DTypeError, TransformError
 from effx.ir.types import ArrayType, array_type
 from effx.lower.concrete import as_concrete
-from effx.tree import flatten_with_path
+from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import DictKey, PyTree, PyTreeDef, SequenceKey, flatten
-
-__all__ = [
-    "FlatFunction",
-    "PartlyFixed",
-    "adapted",
-    "argument_numbers",
-    "as_arrays",
-    "flatten_output",
-    "leaf_path",
-    "merged",
-    "name_of",
-    "origin_of",
-    "plain",
-    "selecting",
-]
 
 R = TypeVar("R")
 

@@ -249,7 +249,7 @@ class PullBack:
             )
         given = [_tangent(self.what, t, ct) for t, ct in zip(self.out_types, leaves, strict=True)]
         kept = [ct for ct, d in zip(given, self.dependent, strict=True) if d]
-        found = iter(handlers.transpose.backward(self.program, residuals, kept))
+        found = iter(handlers.transpose.pull_back(self.program, residuals, kept))
         results: list[PyTree] = []
         for t in self.in_types:
             if t.kind not in "fc":

@@ -16,8 +16,6 @@ from effx.transforms.jit import Function
 from effx.transforms.options import Options, numbers_of
 from effx.tree.registry import PyTree, flatten
 
-__all__ = ["checkpoint", "checkpoint_name", "print_saved_residuals", "remat", "saved_residuals"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -13,8 +13,6 @@ from effx.transforms.custom_call import Invocation, kind_of, perform_custom, pos
 from effx.transforms.tracing import trace
 from effx.tree.registry import PyTree, flatten
 
-__all__ = ["custom_vmap", "sequential_vmap"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., PyTree])

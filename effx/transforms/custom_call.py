@@ -23,11 +23,9 @@ from effx.ir.ops.custom import CustomCall, CustomRules
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import FlatFunction, flatten_output, leaf_path, name_of, signature_of
 from effx.transforms.tracing import trace
-from effx.tree import flatten_with_path
+from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, SequenceKey, flatten
-
-__all__ = ["Invocation", "perform_custom", "positional"]
 
 
 def positional(

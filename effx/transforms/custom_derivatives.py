@@ -15,7 +15,7 @@ from effx.transforms.arguments import flatten_output, name_of, signature_of
 from effx.transforms.autodiff import float0_zeros
 from effx.transforms.custom_call import Invocation, perform_custom, positional, positions_of
 from effx.transforms.custom_rules import ForwardRule, ReverseRule, SymbolicZero, pair, zero_for
-from effx.tree import map as tree_map
+from effx.tree.mapping import map as tree_map
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, flatten
 

@@ -17,8 +17,6 @@ from effx.transforms.custom_call import Invocation, kind_of
 from effx.tree.prefixes import flatten_up_to
 from effx.tree.registry import PyTree, flatten
 
-__all__ = ["CustomVJPPrimal", "ForwardRule", "ReverseRule", "SymbolicZero", "pair", "zero_for"]
-
 
 @final
 class SymbolicZero:

@@ -13,8 +13,6 @@ from effx.transforms.arguments import argument_path
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten
 
-__all__ = ["AxisTree", "MappedAxes", "mapped_axes"]
-
 AxisTree = Any
 """An int, None, or a pytree prefix of them; its leaves are axes."""
 

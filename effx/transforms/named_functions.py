@@ -12,8 +12,6 @@ from effx.transforms.arguments import name_of
 from effx.transforms.custom_call import Invocation, perform_custom, positional
 from effx.tree.registry import PyTreeDef
 
-__all__ = ["named_function"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

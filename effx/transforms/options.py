@@ -13,8 +13,6 @@ from effx.lower.backends import local_devices
 from effx.lower.sharding import Device, device_of
 from effx.transforms.arguments import name_of, signature_of
 
-__all__ = ["Options", "Static", "counted", "exactly", "numbers_of", "options_for"]
-
 
 @final
 @attrs.frozen

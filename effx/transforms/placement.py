@@ -9,7 +9,7 @@ from effx.errors import BackendError, ShapeError, TreeError
 from effx.lower import backends, concrete
 from effx.lower.concrete import joined
 from effx.lower.sharding import Device, TiledSharding, device_name
-from effx.tree import map as tree_map
+from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, flatten
 
 __all__ = [

@@ -20,19 +20,6 @@ from effx.ir.values.holding import OfOperand as OfOperand
 from effx.ir.values.parameters import F, M, N
 from effx.tree.registry import PyTree
 
-__all__ = [
-    "Batched",
-    "Gradient",
-    "GradientAndAux",
-    "HessianOf",
-    "JacobianOf",
-    "Mapped",
-    "Pullback",
-    "Pushforward",
-    "ScalarResult",
-    "ValueAndGradient",
-]  # fmt: skip
-
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 A = TypeVar("A")

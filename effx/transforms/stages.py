@@ -12,15 +12,12 @@ from effx.ir.program import Program
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.backends import default_device, platform_of
 from effx.lower.concrete import as_concrete
+from effx.lower.emit import PLATFORMS
 from effx.lower.module import module_text
 from effx.lower.sharding import Device
 from effx.lower.xla import Executable
 from effx.transforms.arguments import as_arrays
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_leaf
-
-__all__ = ["Compiled", "Lowered", "ShapeDtypeStruct", "Traced"]
-
-PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 def _as_shape(shape: Sequence[int]) -> Shape:
@@ -119,19 +116,15 @@ class Traced:
         return Lowered(self, wanted[0], device if wanted[0] == here else None)
 
 
-@final
 @attrs.frozen(eq=False)
-class Lowered:
-    """A function lowered to StableHLO.
+class OfTraced:
+    """A later stage of a traced function.
 
     Attributes:
-        traced: what was lowered.
-        platform: for which platform.
+        traced: the function.
     """
 
     traced: Traced
-    platform: str
-    _device: Device | None
 
     @property
     def in_tree(self) -> PyTreeDef:
@@ -142,6 +135,19 @@ class Lowered:
     def out_tree(self) -> PyTreeDef:
         """The structure of the result."""
         return self.traced.out_tree
+
+
+@final
+@attrs.frozen(eq=False)
+class Lowered(OfTraced):
+    """A function lowered to StableHLO.
+
+    Attributes:
+        platform: for which platform.
+    """
+
+    platform: str
+    _device: Device | None
 
     @property
     def out_info(self) -> Any:
@@ -173,21 +179,10 @@ class Lowered:
 
 @final
 @attrs.frozen(eq=False)
-class Compiled:
+class Compiled(OfTraced):
     """A compiled function, callable with arguments of exactly the types it was compiled for."""
 
-    traced: Traced
     executable: Executable
-
-    @property
-    def in_tree(self) -> PyTreeDef:
-        """The structure of the arguments `(args, kwargs)`."""
-        return self.traced.in_tree
-
-    @property
-    def out_tree(self) -> PyTreeDef:
-        """The structure of the result."""
-        return self.traced.out_tree
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> Any:
         """Runs the program on the dynamic arguments.

@@ -19,8 +19,6 @@ from effx.ir.types import ArrayType
 from effx.transforms.arguments import Arguments, FlatFunction, adapted, origin_of
 from effx.tree.registry import PyTree, PyTreeDef, flatten, tuple_structure
 
-__all__ = ["Trace", "Traces", "call_tree", "positional", "trace", "traced", "traces_of"]
-
 Types = tuple[ArrayType, ...]
 
 

@@ -153,6 +153,20 @@ def test_sort_of_special_floats() -> None:
     np.testing.assert_array_equal(np.signbit(lax.sort(x)), [True, True, False, False, False, False])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e5m2"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_zeros_keep_their_order_and_signs(dtype: str, axis: int) -> None:
+    """Zeros of either sign are equal, so that they come out as they stood."""
+    special = np.array([0.0, -0.0, 1.5, -1.5, np.nan, -np.nan, np.inf, -np.inf])
+    x = RNG.choice(special, (12, 9)).astype(dtype)
+    order = np.argsort(x.astype(np.float32), axis, kind="stable")
+    want = np.take_along_axis(x, order, axis).astype(np.float32)
+    got = np.asarray(lax.sort(x, axis)).astype(np.float32)
+    np.testing.assert_array_equal(got, want)
+    number = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got)[number], np.signbit(want)[number])
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_top_k(axis: int) -> None:
     x = RNG.integers(0, 5, (6, 7)).astype(np.float32)

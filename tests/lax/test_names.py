@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-PACKAGES = ("effx.lax", "effx.nn", "effx.random")
+PACKAGES = ("effx.lax", "effx.nn", "effx.random", "effx.tree", "effx.tree_util")
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -21,9 +21,9 @@ def test_no_module_hides_a_function(name: str) -> None:
     """A module becomes an attribute of its package when it is imported."""
     package = importlib.import_module(name)
     inner = {m.name for m in pkgutil.iter_modules(package.__path__)}
-    assert inner & set(package.__all__) <= {"initializers"}
+    assert inner & set(package.__all__) <= {"initializers", "linalg"}
     for public in package.__all__:
-        assert public == "initializers" or not isinstance(getattr(package, public), ModuleType)
+        assert public in ("initializers", "linalg") or not isinstance(getattr(package, public), ModuleType)
 
 
 @pytest.mark.parametrize("name", PACKAGES)

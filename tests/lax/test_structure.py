@@ -10,6 +10,7 @@ import pytest
 import effx
 from effx import lax
 from effx.array import Array
+from effx.errors import ShapeError
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -226,3 +227,37 @@ def test_identities_of_trees() -> None:
     f = lambda t: (lax.stop_gradient(t)["a"] * t["a"]).sum()  # noqa: E731
     same(effx.grad(f)({"a": X[0, 0]})["a"], X[0, 0])
     same(effx.grad(lambda x: (lax.optimization_barrier({"a": x})["a"] ** 2).sum())(X[0, 0]), 2 * X[0, 0])
+
+
+def test_stacks_tiles_and_ranks() -> None:
+    """They give what NumPy's functions give, at sizes 0 and 1 too, inside jit."""
+    for shape in ((2, 3), (1, 2), (0, 3)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        for axis in (0, 1, -1):
+            got = effx.jit(lambda v, axis=axis: lax.stack([v, 2 * v], axis))(x)
+            np.testing.assert_array_equal(np.asarray(got), np.stack([x, 2 * x], axis))
+            parts = lax.unstack(x, axis)
+            assert [np.asarray(part).tolist() for part in parts] == [
+                v.tolist() for v in np.moveaxis(x, axis, 0)
+            ]
+        for reps in ((2, 1), (1, 3), (0, 2)):
+            got = effx.jit(lambda v, reps=reps: lax.tile(v, reps))(x)
+            np.testing.assert_array_equal(np.asarray(got), np.tile(x, reps))
+        assert lax.broadcast_to_rank(x, 4).shape == (1, 1, *shape)
+        assert lax.broadcast_like(np.float32(2), x).shape == shape
+    assert lax.broadcast_shapes((2, 1), (3,), ()) == (2, 3)
+    assert lax.empty((2, 0), np.int8).shape == (2, 0)
+    for call, text in (
+        (lambda: lax.stack([]), "stack: takes at least one array"),
+        (lambda: lax.unstack(np.float32(1)), r"unstack: axis 0 is out of range for the 0 axes of f32\[\]"),
+        (
+            lambda: lax.tile(np.zeros(2, np.float32), (1, 2)),
+            r"tile: needs a repetition of at least 0 for each axis",
+        ),
+        (
+            lambda: lax.broadcast_to_rank(np.zeros(2, np.float32), 0),
+            r"broadcast_to_rank: f32\[2\] has more than 0 axes",
+        ),
+    ):
+        with pytest.raises(ShapeError, match=text):
+            call()

@@ -171,6 +171,17 @@ def test_nan_guard_looks_for_infinities() -> None:
         nan_guard(enp.log)(enp.bfloat16(-1.0))
 
 
+def test_nan_of_sums_of_products_and_of_windows() -> None:
+    """Infinities of both signs meet."""
+    x = enp.array([enp.inf, -enp.inf, 1.0])
+    sums = checkify(lambda x: lax.reduce_window(x, 0.0, lax.add, (2,)))(x)[0].get() or ""
+    assert sums.startswith("reduce_window_sum: nan in the result f32[2] at test_checkify.py:")
+    products = (
+        checkify(lambda x: lax.conv(x[None, None], enp.ones((1, 1, 2)), (1,), "VALID"))(x)[0].get() or ""
+    )
+    assert products.startswith("convolution: nan in the result f32[1,1,2] at test_checkify.py:")
+
+
 def test_what_came_in_and_what_was_made() -> None:
     """A NaN among the arguments is told from one that is made; choosing and copying are no computations."""
     found = checkify(lambda x: x + 1.0)(enp.array([enp.nan]))[0].get()

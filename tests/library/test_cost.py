@@ -79,6 +79,20 @@ def test_gradients_cost() -> None:
     assert by_name["dot_general"].flops == 3 * 2 * 4 * 16 * 16
 
 
+def test_convolutions_cost() -> None:
+    """Two for each position, feature and element of the kernel that a group of features takes."""
+    f = lambda x, k: lax.conv_general_dilated(x, k, (2, 1), "VALID", feature_group_count=2)  # noqa: E731
+    found = cost(f)(spec(3, 8, 9, 10), spec(6, 4, 3, 2))
+    assert found.flops == 2 * (3 * 6 * 4 * 9) * (4 * 3 * 2)
+    assert cost(f)(spec(0, 8, 9, 10), spec(6, 4, 3, 2)).flops == 0
+
+
+def test_windows_cost() -> None:
+    """One for each position and element of the window."""
+    f = lambda x: lax.reduce_window(x, -np.inf, lax.max, (3, 2), (2, 1))  # noqa: E731
+    assert cost(f)(spec(9, 10)).flops == 4 * 9 * 6
+
+
 def test_peak_memory() -> None:
     """A chain keeps two arrays at a time, a fan all of its parts; a checkpointed gradient less than a plain one."""
     x = spec(1000)

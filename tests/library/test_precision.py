@@ -52,6 +52,34 @@ def test_autocast() -> None:
     assert np.abs(np.asarray(deep(W, X)) - want).max() > 1e-3
 
 
+def test_autocast_of_convolutions() -> None:
+    """They are products too."""
+    x, k = X[None, None], W[None, None, :2, :2]
+
+    def f(x: Any, k: Any) -> Any:
+        return lax.conv(x, k, (1, 1), "VALID")
+
+    y = autocast(f)(x, k)
+    assert y.dtype == np.float32
+    np.testing.assert_allclose(y, f(bf16(x), bf16(k)), rtol=1e-4, atol=1e-5)
+    assert np.abs(np.asarray(f(x, k)) - np.asarray(y)).max() > 1e-3
+
+
+def test_quantized_convolutions() -> None:
+    """Their operands are calibrated and rounded as those of matrix products."""
+    k = W[None, None, :3, :2]
+
+    def f(x: Any) -> Any:
+        return lax.conv(x[None, None], k, (1, 1), "VALID")
+
+    ranges, y = calibrate(f)(enp.asarray(X))
+    np.testing.assert_allclose(np.ravel(y), np.ravel(f(X)))
+    assert [float(r.high) for _, r in sorted(ranges.items())] == [float(np.max(X)), float(np.max(k))]
+    near = np.abs(np.asarray(fake_quantize(f, ranges, 12)(enp.asarray(X)) - y)).max()
+    far = np.abs(np.asarray(fake_quantize(f, ranges, 3)(enp.asarray(X)) - y)).max()
+    assert 0 < 20 * near < far
+
+
 def test_autocast_of_gradients() -> None:
     """Inside grad or around it: full-precision gradients near the exact ones, with backward products rounded."""
     loss = lambda w: enp.sum(deep(w, X) ** 2)  # noqa: E731

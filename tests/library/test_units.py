@@ -15,7 +15,8 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.handling import coverage
-from effx.library.units import Quantity, Unit, UnitError, Units, quantity, with_units
+from effx.library.units import Quantity, Unit, UnitError, quantity, with_units
+from effx.library.units.handler import Units
 
 M, S, KG = (quantity(v, u) for v, u in ((3.0, "m"), (2.0, "s"), (5.0, "kg")))
 ROW = quantity(np.array([1.0, 2.0, 4.0], np.float32), "m")
@@ -32,6 +33,18 @@ RESULTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float | list[float
     "variance": (lambda a: enp.sum((a - a.mean()) ** 2), (ROW,), 14 / 3, "m^2"),
     "product": (lambda a: enp.prod(a), (ROW,), 8.0, "m^3"),
     "dot": (lambda a, b: a @ (a * b), (ROW, S), 42.0, "m^2*s"),
+    "convolution": (
+        lambda a, b: lax.conv(a[None, None], (a * b)[None, None, 1:], (1,), "VALID")[0, 0],
+        (ROW, S),
+        [20.0, 40.0],
+        "m^2*s",
+    ),
+    "pooling": (
+        lambda a: -enp.sum(effx.grad(lambda v: lax.reduce_window(-v * v, -np.inf, lax.max, (2,)).sum())(a)),
+        (ROW,),
+        6.0,
+        "m",
+    ),
     "sort": (lambda a: enp.sort(-a), (ROW,), [-4.0, -2.0, -1.0], "m"),
     "index": (lambda a: a[enp.array([2, 0])], (ROW,), [4.0, 1.0], "m"),
     "where": (lambda a: enp.where(a > a.mean(), a, 0.0), (ROW,), [0.0, 0.0, 4.0], "m"),
@@ -213,3 +226,23 @@ def test_low_precision_and_integers() -> None:
         x = Quantity(enp.ones(2, dtype), Unit.parse("m"))
         found = with_units(lambda a: effx.jit(lambda a: a + enp.zeros(2, a.dtype))(a))(x)
         assert (found.unit, found.value.dtype) == (x.unit, x.value.dtype)
+
+
+def test_linear_algebra() -> None:
+    """Systems divide by the matrix' unit, factors share it out, transforms keep it."""
+    a = quantity(np.array([[2.0, 1.0], [1.0, 3.0]]), "kg")
+    b = quantity(np.array([1.0, 2.0]), "N")
+
+    def unit(f: Any, *xs: Any) -> str:
+        return str(with_units(f)(*xs).unit)
+
+    linalg = enp.linalg
+    assert unit(linalg.solve, a, b) == str(quantity(1.0, "N/kg").unit)
+    assert unit(linalg.inv, a) == unit(linalg.pinv, a) == str(quantity(1.0, "kg^-1").unit)
+    assert (
+        unit(linalg.det, a) == unit(lambda x: linalg.cholesky(x) ** 4, a) == str(quantity(1.0, "kg^2").unit)
+    )
+    assert unit(lambda x: linalg.svd(x)[1], a) == unit(lambda x: linalg.eigh(x)[0], a) == "kg"
+    assert unit(lambda x: linalg.qr(x)[1], a) == unit(enp.fft.fft, a) == "kg"
+    with pytest.raises(UnitError, match="slogdet: takes plain numbers, got kg"):
+        with_units(linalg.slogdet)(a)

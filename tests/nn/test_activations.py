@@ -41,6 +41,9 @@ TABLE: list[tuple[Callable[..., Array], Callable[[Reals], Reals]]] = [
     (nn.gelu, lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))),
     (lambda x: nn.gelu(x, approximate=False), lambda x: x * special.ndtr(x)),
     (nn.squareplus, lambda x: (x + np.sqrt(x * x + 4)) / 2),
+    (nn.identity, lambda x: x),
+    (nn.sparse_plus, lambda x: np.where(x <= -1, 0, np.where(x >= 1, x, (x + 1) ** 2 / 4))),
+    (nn.sparse_sigmoid, lambda x: np.clip((x + 1) / 2, 0, 1)),
 ]
 IDS = [
     "relu",
@@ -63,6 +66,9 @@ IDS = [
     "gelu",
     "gelu_erf",
     "squareplus",
+    "identity",
+    "sparse_plus",
+    "sparse_sigmoid",
 ]
 table = pytest.mark.parametrize(("f", "reference"), TABLE, ids=IDS)
 POINTS = np.array([-50.0, -6.5, -3.7, -2.0, -1.2, -0.4, -1e-3, 1e-3, 0.3, 1.1, 2.5, 5.5, 6.7, 50.0])

@@ -149,3 +149,31 @@ def test_standardize_keeps_digits_far_from_zero() -> None:
     np.testing.assert_allclose(
         nn.standardize(x, epsilon=0.0), np.array([-1, 0, 1]) * np.sqrt(1.5), rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3), (3, 2, 2), (4, 1, 3, 2)])
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_orthogonal(shape: tuple[int, ...], axis: int) -> None:
+    """Rows or columns are orthonormal, whichever are fewer, times the scale."""
+    x = np.asarray(init.orthogonal(2.0, axis)(random.PRNGKey(1), shape))
+    matrix = np.moveaxis(x, axis, -1).reshape(-1, shape[axis]) / 2
+    small = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
+    np.testing.assert_allclose(small, np.eye(len(small)), atol=1e-5)
+
+
+@pytest.mark.parametrize("window", [(3,), (2, 3), (1, 2, 4)])
+def test_delta_orthogonal(window: tuple[int, ...]) -> None:
+    """The middle of the window is orthonormal, and all else is 0."""
+    x = np.array(init.delta_orthogonal()(random.PRNGKey(1), (*window, 2, 3)))
+    middle = tuple([(n - 1) // 2 for n in window])
+    np.testing.assert_allclose(x[middle] @ x[middle].T, np.eye(2), atol=1e-5)
+    x[middle] = 0
+    assert not x.any()
+
+
+def test_orthogonal_refuses_shapes() -> None:
+    """A vector has no rows and columns; a convolution has a window and enough outputs."""
+    with pytest.raises(ShapeError, match=r"orthogonal: weights must have at least 2 axes, got shape \[3\]"):
+        init.orthogonal()(random.PRNGKey(0), (3,))
+    with pytest.raises(ShapeError, match=r"delta_orthogonal: weights must be \[\*window, inputs, outputs\]"):
+        init.delta_orthogonal()(random.PRNGKey(0), (3, 3, 2))

@@ -173,3 +173,30 @@ def test_errors(call: Callable[[], object], kind: type[EffxError], message: str)
     with pytest.raises(kind) as caught:
         call()
     assert caught.value.message == message
+
+
+def test_logmeanexp() -> None:
+    """The logarithm of the mean of exponentials, of some elements too, without overflow."""
+    x = np.array([[1.0, 2.0, 1000.0], [0.5, -3.0, 4.0]], np.float32)
+    where = np.array([[True, True, False], [False, True, True]])
+    for axis in (None, 0, 1, (0, 1)):
+        count = x.size if axis in (None, (0, 1)) else x.shape[axis]  # type: ignore[index]  # an int
+        want = special.logsumexp(x.astype(np.float64), axis) - np.log(count)
+        np.testing.assert_allclose(np.asarray(nn.logmeanexp(x, axis)), want, rtol=1e-6)
+    want = special.logsumexp(x.astype(np.float64), 1, b=where, keepdims=True) - np.log(2)
+    found = nn.logmeanexp(x, 1, where=where, keepdims=True)
+    np.testing.assert_allclose(np.asarray(found), want, rtol=1e-5)
+
+
+def test_log1mexp() -> None:
+    """No digit is lost for small and for large numbers, and the slope is 1 / (exp(x) - 1)."""
+    x = np.array([1e-6, 1e-3, 0.5, np.log(2), 0.7, 5.0, 50.0], np.float32)
+    wide = x.astype(np.float64)
+    want = np.where(wide < 0.7, np.log(-np.expm1(-wide)), np.log1p(-np.exp(-wide)))
+    np.testing.assert_allclose(np.asarray(nn.log1mexp(x)), want, rtol=1e-5)
+    slopes = effx.vmap(effx.grad(nn.log1mexp))(x)
+    np.testing.assert_allclose(np.asarray(slopes), 1 / np.expm1(wide), rtol=1e-5)
+    assert nn.log1mexp(0.0) == -np.inf
+    assert np.isnan(float(nn.log1mexp(-1.0)))
+    with pytest.raises(effx.errors.DTypeError, match=r"log1mexp: takes real numbers, got c64\[\]"):
+        nn.log1mexp(np.complex64(1j))

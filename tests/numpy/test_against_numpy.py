@@ -6,6 +6,7 @@ Never: checks dtypes, which follow rules of their own; `test_result_types` does.
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import effx.numpy as enp
+from tests.numpy.breadth import PAIRS, REFUSED, VALUES
 from tests.numpy.expressions import agree, rows
 from tests.numpy.functions import BINARY, UNARY, inexact, taking
 
@@ -30,7 +32,8 @@ Q = np.array([[2.0, 1.0, 0.5], [0.25, 3.0, -1.0], [1.0, 0.0, 2.0]], np.float32)
 E = np.zeros((0, 3), np.float32)
 S = np.float32(1.25)
 V = np.array([5.0, 1.0, 3.0, 1.0, 4.0], np.float32)
-NAMES = dict(zip("ABPNIJMCTQESV", (A, B, P, N, I, J, M, C, T, Q, E, S, V), strict=True))
+U = np.array([[1, 2, 250], [7, 0, 255]], np.uint8)
+NAMES = dict(zip("ABPNIJMCTQESVU", (A, B, P, N, I, J, M, C, T, Q, E, S, V, U), strict=True))
 
 ROWS = [
     *rows("xp.arccosh(1 + P); xp.acosh(1 + P); xp.arccosh(np.float32(1.5))"),
@@ -220,6 +223,7 @@ ROWS = [
         ]
     ],
     *rows("xp.einsum(A, [0, 1], Q, [1, 2], [0, 2]); xp.einsum(A, [0, 1], Q, [1, 2])"),
+    *VALUES,
 ]
 
 
@@ -230,6 +234,21 @@ def test_value(row: str) -> None:
         warnings.simplefilter("ignore")
         want = eval(row, {"xp": np, "np": np, **NAMES})
     agree(eval(row, {"xp": enp, "np": np, **NAMES}), want)
+
+
+@pytest.mark.parametrize(("here", "there"), PAIRS, ids=[here for here, _ in PAIRS])
+def test_said_otherwise(here: str, there: str) -> None:
+    """Parameters that NumPy does not have do what is written out there."""
+    agree(eval(here, {"xp": enp, "np": np, **NAMES}), eval(there, {"np": np, **NAMES}))
+
+
+@pytest.mark.parametrize(("row", "error", "text"), REFUSED, ids=[row for row, _, _ in REFUSED])
+def test_refused(row: str, error: str, text: str) -> None:
+    """What does not fit is refused, with the whole text."""
+    with pytest.raises(Exception, match=re.escape(text)) as caught:
+        eval(row, {"xp": enp, "np": np, **NAMES})
+    assert type(caught.value).__name__ == error
+    assert str(caught.value).split("\n")[0] == text
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["f16", "bf16"])

@@ -120,7 +120,7 @@ def test_lists_are_refused(name: str) -> None:
         (
             lambda: enp.quantile(A, 0.5, method="x"),
             DTypeError,
-            "quantile: method must be one of linear, lower, higher, midpoint, nearest, got 'x'",
+            "quantile: method must be one of linear, lower, higher, midpoint, nearest, inverted_cdf, got 'x'",
         ),
         (
             lambda: enp.quantile(C, 0.5),

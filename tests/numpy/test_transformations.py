@@ -58,7 +58,19 @@ DIFFERENTIABLE = [
         "xp.array([x[0], x[1] * 2]); xp.array([[x[0, 0], 1.0], [2.0, x[1, 1]]]); xp.take(x, J, axis=1); "
         "xp.take_along_axis(x, J[None], 1); xp.matmul(x, Q); xp.matmul(Q, x.T); xp.vdot(x, x); "
         "xp.tensordot(x, Q, 1); xp.einsum('ij,jk->ik', x, Q); xp.einsum('ij,jk,kl->il', x, Q, Q); "
-        "xp.einsum('ij,ij->j', x, x); xp.einsum('ij->', x); xp.cov(x, aweights=B * B)"
+        "xp.einsum('ij,ij->j', x, x); xp.einsum('ij->', x); xp.cov(x, aweights=B * B); "
+        "xp.apply_along_axis(xp.cumsum, 0, x); xp.apply_over_axes(xp.sum, x, (0, 1)); "
+        "xp.piecewise(x, [x < 0.3, x > 0.6], [lambda v: v * v, xp.sin, 2.0]); xp.convolve(x[0], B); "
+        "xp.convolve(x[0], x[1], 'same'); xp.correlate(x[0], x[1], 'full'); "
+        "xp.abs(xp.fft.fft(x)) ** 2; xp.fft.irfft(x, 5); xp.abs(xp.fft.rfft2(x)) ** 2; xp.fft.hfft(x); "
+        "xp.fft.ifft(x, norm='ortho').imag; xp.frexp(x)[0]; xp.ldexp(x, J); xp.modf(x * 3)[0]; "
+        "xp.histogram(x, 3, (0, 1), weights=x)[0]; xp.interp(x, np.float32([0, 0.5, 1]), x[0]); "
+        "xp.interp(x[0], np.float32([0, 0.5, 1]), B, period=0.9); xp.gradient(x, axis=1); "
+        "xp.gradient(x, np.float32([0, 1, 3]), axis=1, edge_order=2); xp.ediff1d(x, to_end=x[0]); "
+        "xp.unwrap(x * 9); xp.poly(x[0]); xp.polyadd(x[0], B); xp.polymul(x[0], x[1]); "
+        "xp.polydiv(x[0], B[:2])[0]; xp.polyder(x[0]); xp.polyint(x[0], 2); xp.polyval(x[0], x); "
+        "xp.block([[x, x * 2], [B, x[0]]]); xp.insert(x, 1, x[0, 0], axis=1); xp.choose(J % 2, x); "
+        "xp.partition(x, 1); xp.r_[x[0], 1.0, x[1]]; xp.c_[x, x]; xp.trim_zeros(B) * x"
     ),
 ]
 CONSTANT = [
@@ -67,6 +79,7 @@ CONSTANT = [
     *[f"xp.{f}(x)" for f in words("argmax argmin argsort any all count_nonzero")],
     *[f"xp.{f}(x, B)" for f in words("isclose array_equiv")],
     *rows(
+        "xp.argpartition(x, 1); xp.histogram(x, 3, (0, 1))[0]; xp.spacing(x); xp.frexp(x)[1]; xp.isin(x, x[0]); "
         "xp.nanargmax(x, axis=1); xp.searchsorted(np.sort(B), x); xp.digitize(x, np.float32([0.2, 0.5])); "
         "xp.isin(x, B); xp.lexsort([x[0], x[1]]); xp.zeros_like(x); xp.ones_like(x); xp.allclose(x, x); "
         "xp.array_equal(x, x); xp.eye(2) * x[0, 0]; xp.tri(3) + x[0]; xp.arange(3) + x; "

@@ -7,6 +7,7 @@ from typing import Any
 
 from effx.effects import Operation
 from effx.errors import DTypeError, ShapeError
+from effx.families.incomplete import Betainc, BetaincGradA
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import KIND_NAMES, Elementwise
@@ -81,7 +82,7 @@ def row(op: Elementwise, samples: Sequence[Sample], more: Sequence[Invalid] = ()
         linear=said.linear,
         exact=said.exact,
         tolerance=said.tolerance,
-        special="f" in op.kinds,
+        special=said.edges and op.arity < 3 and "f" in op.kinds,
         invalid=(*refused_kinds(op), *more),
     )
 
@@ -183,6 +184,19 @@ OTHER = [
 def selects(which: Any, cases: Sequence[tuple[int, ...]], of: Sequence[Any]) -> list[Sample]:
     return [Sample(e.Select(), (which, *[t(d, *s) for s in cases]), ((-1, 4), anything)) for d in of]
 
+
+def ternary(op: Elementwise) -> Row:
+    """One dtype and shape; rank-0 operands broadcast."""
+    domains = sample_of(type(op)).domains
+    samples = [*over(op, (3,), (3,), (3,), of=of_kinds(op.kinds), domains=domains)]
+    samples += [
+        Sample(op, (t(f64, *x), t(f64, *y), t(f64, *z)), domains)
+        for x, y, z in (((3,), (), ()), ((), (2, 3), ()), ((), (), (0,)), ((), (), ()))
+    ]
+    return row(op, samples)
+
+
+OTHER += [ternary(Betainc()), ternary(BetaincGradA())]
 
 SELECT: Operation[Any] = e.Select()
 OTHER += [

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tests.ops import rows_control, rows_elementwise, rows_index, rows_parallel, rows_reduce, rows_shape
+from tests.ops import (
+    rows_control,
+    rows_convolution,
+    rows_elementwise,
+    rows_fourier,
+    rows_index,
+    rows_linalg,
+    rows_parallel,
+    rows_reduce,
+    rows_shape,
+    rows_windows,
+)
 from tests.ops.rows import Row, Sample, c128, f64
 
 ROWS: list[Row] = [
@@ -10,6 +21,10 @@ ROWS: list[Row] = [
     *rows_shape.ROWS,
     *rows_reduce.ROWS,
     *rows_index.ROWS,
+    *rows_fourier.ROWS,
+    *rows_linalg.ROWS,
+    *rows_convolution.ROWS,
+    *rows_windows.ROWS,
     *rows_parallel.ROWS,
     *rows_control.ROWS,
 ]

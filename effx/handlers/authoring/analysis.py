@@ -21,8 +21,6 @@ from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Literal, Program, Var
 from effx.ir.types import ArrayType
 
-__all__ = ["Analysis", "Backward", "Forward", "Place", "places"]
-
 V = TypeVar("V")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
 Facts = tuple[V, ...]

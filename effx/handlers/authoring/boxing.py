@@ -25,8 +25,7 @@ from effx.handlers.vmap.handler import identity, over_batches
 from effx.ir.ops.custom import NamedCall
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Operand
-from effx.tree import flatten as flatten_until
-from effx.tree import flatten_up_to
+from effx.tree.prefixes import flatten_up_to
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["BoxHandler", "Default"]
@@ -223,7 +222,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         self.check_function(function)
         is_payload = self._is_payload
         # The arguments are a tuple; payloads may be tuples.
-        leaves, tree = flatten_until(args, is_leaf=lambda x: x is not args and is_payload(x))
+        leaves, tree = flatten(args, is_leaf=lambda x: x is not args and is_payload(x))
         places = [i for i, x in enumerate(leaves) if is_payload(x)]
         examples: Sequence[Operand | None]
         if like is None:
@@ -281,7 +280,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             if not all([isinstance(y, Array) or self._is_payload(y) for y in found]):
                 raise TreeError(
                     f"{self.name}: the rule for {name} gives a result of structure "
-                    f"{flatten_until(result, is_leaf=self._is_payload)[1]}, but the function gives {out_tree}"
+                    f"{flatten(result, is_leaf=self._is_payload)[1]}, but the function gives {out_tree}"
                 )
             return found
 

@@ -9,8 +9,6 @@ from effx.handlers.authoring.rule_handler import RuledHandler
 from effx.handlers.recursion.marks import MARKS
 from effx.ir.catalogue import Kind, operation_classes
 
-__all__ = ["Coverage", "Treatment", "coverage"]
-
 Word = Literal["rule", "trait", "recursion", "decomposition", "forward", "refused"]
 
 

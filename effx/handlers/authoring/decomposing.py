@@ -12,8 +12,6 @@ from effx.errors import NoRuleError, TransformError, check_function
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.recursion import recur
 
-__all__ = ["Decompose", "decompose"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 Kind = type[Operation[Any]]

@@ -23,8 +23,6 @@ from effx.handlers.vmap.handler import identity, over_batches
 from effx.ir.ops.custom import NamedCall
 from effx.tree.registry import PyTree, flatten
 
-__all__ = ["InterceptHandler"]
-
 R = TypeVar("R")
 S = TypeVar("S", default=None)
 A = TypeVar("A")

@@ -21,8 +21,6 @@ from effx.handlers.transpose.handler import rules as transposes
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.types import ArrayType
 
-__all__ = ["Mask", "Masked", "mask"]
-
 R = TypeVar("R")
 Kinds = tuple[type[Handler], ...]
 

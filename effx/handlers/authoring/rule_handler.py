@@ -18,8 +18,6 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import CustomRules, NamedCall
 from effx.tree.registry import PyTree, register_declared
 
-__all__ = ["Default", "NamedFunction", "RuledHandler", "check_classes"]
-
 R = TypeVar("R")
 S = TypeVar("S", default=None)
 

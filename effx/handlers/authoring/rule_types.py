@@ -6,8 +6,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar, overload
 from effx.array import Array
 from effx.effects import Operation
 
-__all__ = ["Answers", "Computes", "ComputesAt"]
-
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
 O_contra = TypeVar("O_contra", bound=Operation[Any], contravariant=True)
 P = TypeVar("P")

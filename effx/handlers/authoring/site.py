@@ -12,8 +12,6 @@ from effx.handlers.recursion.payloads import PayloadHandler, infer
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree
 
-__all__ = ["Site"]
-
 H = TypeVar("H", bound=Handler, default=Handler)
 S = TypeVar("S", default=Any)
 

@@ -22,8 +22,6 @@ from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree
 
-__all__ = ["step_through"]
-
 Collected = dict[str, PyTree]
 
 

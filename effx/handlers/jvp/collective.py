@@ -5,16 +5,7 @@ from effx.handlers.jvp.handler import Tangent, rule
 from effx.ir.ops import collective as k
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
-from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.convert import Convert
-
-
-@rule(k.PSum, k.AllGather, k.PSumScatter, k.AllToAll, k.PPermute)
-def linear(
-    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-) -> tuple[Array, Tangent]:
-    (x,), (dx,) = primals, tangents
-    return op(x), None if dx is None else op(dx)
 
 
 @rule(k.PSumShared)

@@ -10,11 +10,13 @@ import math
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, scalar
+from effx.effects import perform
 from effx.handlers.jvp.handler import (
     Tangent,
     add_tangents,
     as_strong,
     broadcast_tangent,
+    linear,
     partials,
     rule,
     tangent_of,
@@ -29,7 +31,7 @@ from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Iota
 
 ADD, SUB, MUL, DIV, NEG = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Neg()
-SELECT = e.Select()
+SELECT, SIN, COS = e.Select(), e.Sin(), e.Cos()
 
 tangent_of(e.Exp)(lambda op, dx, x, y: dx * y)
 tangent_of(e.Exp2)(lambda op, dx, x, y: dx * y * math.log(2))
@@ -40,8 +42,8 @@ tangent_of(e.Sqrt)(lambda op, dx, x, y: DIV(dx * 0.5, y))
 tangent_of(e.Rsqrt)(lambda op, dx, x, y: DIV(dx * y * -0.5, x))
 tangent_of(e.Cbrt)(lambda op, dx, x, y: DIV(dx * (1 / 3), y * y))
 tangent_of(e.Square)(lambda op, dx, x, y: dx * (x * 2.0))
-tangent_of(e.Sin)(lambda op, dx, x, y: dx * e.Cos()(x))
-tangent_of(e.Cos)(lambda op, dx, x, y: dx * NEG(e.Sin()(x)))
+tangent_of(e.Sin)(lambda op, dx, x, y: dx * COS(x))
+tangent_of(e.Cos)(lambda op, dx, x, y: dx * NEG(SIN(x)))
 tangent_of(e.Tan)(lambda op, dx, x, y: dx * (y * y + 1.0))
 tangent_of(e.Asin)(lambda op, dx, x, y: dx * e.Rsqrt()(1.0 - x * x))
 tangent_of(e.Acos)(lambda op, dx, x, y: NEG(dx * e.Rsqrt()(1.0 - x * x)))
@@ -96,7 +98,7 @@ def sign(op: e.Sign, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) 
     return s, MUL(s, e.Complex()(zero, across))
 
 
-partials(e.Mul, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: op(x, dy))
+partials(e.Mul, lambda op, dx, x, y, z: perform(op, (dx, y)), lambda op, dy, x, y, z: perform(op, (x, dy)))
 
 
 @rule(e.Div)
@@ -172,10 +174,10 @@ partials(
 
 @rule(e.Add)
 def add(op: e.Add, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
-    z = op(*primals)
+    z = perform(op, primals)
     dx, dy = as_strong(tangents, z)
     if dx is not None and dy is not None:
-        return z, op(dx, dy)
+        return z, perform(op, (dx, dy))
     return z, add_tangents(z, dx, dy)
 
 
@@ -197,13 +199,7 @@ def named(
     return op(x), dx
 
 
-@rule(e.Neg, e.Real, e.Imag, e.Conj, v.Copy, v.ReducePrecision)
-def linear_unary(
-    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-) -> tuple[Array, Tangent]:
-    (x,), (dx,) = primals, tangents
-    assert dx is not None
-    return op(x), op(dx)
+rule(e.Real, e.Imag, e.Conj, v.ReducePrecision)(linear)
 
 
 @rule(e.Complex)

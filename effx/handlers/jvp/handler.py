@@ -11,15 +11,13 @@ import attrs
 
 from effx.array import Array, Box
 from effx.array.promotion import convert, zeros
-from effx.effects import Frame, Operation, RuleTable, handle
+from effx.effects import Frame, Operation, RuleTable, handle, perform
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.recursion.payloads import Rule
-from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.base import ArrayOperation, Linear, TupleOperation
 from effx.ir.ops.custom import CustomRules
 from effx.ir.ops.shape import BroadcastInDim
 from effx.tree.registry import PyTree
-
-__all__ = ["JVP", "Dual", "Function", "Tangent", "jvp", "rule", "tangent_of", "zeros_like"]
 
 A = TypeVar("A", bound=ArrayOperation)
 T = TypeVar("T", bound=TupleOperation)
@@ -126,13 +124,22 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
     return JVP.rules.register(*kinds)
 
 
+@JVP.rules.register(Linear)
+def linear(
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    """The rule of operations that are linear in all operands together: the operation on the tangents."""
+    moved = [zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)]
+    return op(*primals), op(*moved)
+
+
 def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":
     """Registers `(op, dx, x, y) -> dy` for an operation of one operand."""
 
     def register(tangent: Callable[[A, Array, Array, Array], Array]) -> None:
         def unary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
             (x,), (dx,) = primals, tangents
-            y = op(x)
+            y: Array = perform(op, primals)
             assert dx is not None
             return y, tangent(op, dx, x, y)
 
@@ -149,7 +156,7 @@ def partials(kind: type[A], by_first: Partial[A], by_second: Partial[A]) -> None
 
     def binary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
         x, y = primals
-        z = op(x, y)
+        z: Array = perform(op, primals)
         dx, dy = as_strong(tangents, z)
         first = None if dx is None else by_first(op, dx, x, y, z)
         second = None if dy is None else by_second(op, dy, x, y, z)

@@ -16,15 +16,6 @@ from effx.ir.ops.shape import BroadcastInDim, Pad, Reshape, Slice
 MUL, DIV, ADD = e.Mul(), e.Div(), e.Add()
 
 
-@rule(r.ReduceSum, r.CumSum)
-def total(
-    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-) -> tuple[Array, Tangent]:
-    (x,), (dx,) = primals, tangents
-    assert dx is not None
-    return op(x), op(dx)
-
-
 def _spread(y: Array, x: Array, axes: tuple[int, ...]) -> Array:
     """Repeats a reduced value along the axes that it lost."""
     return BroadcastInDim(x.type.shape, tuple([i for i in range(x.type.ndim) if i not in axes]))(y)

@@ -1,27 +1,8 @@
-"""Tangents of operations that move elements: the same moves on the tangents."""
+"""Tangents of operations that move elements at traced indices: the same moves on the tangents."""
 
 from effx.array import Array
 from effx.handlers.jvp.handler import Tangent, rule, zeros_like
 from effx.ir.ops import shape as s
-from effx.ir.ops.base import ArrayOperation
-
-
-@rule(s.BroadcastInDim, s.Reshape, s.Transpose, s.Reverse, s.Slice)
-def move(
-    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-) -> tuple[Array, Tangent]:
-    (x,), (dx,) = primals, tangents
-    assert dx is not None
-    return op(x), op(dx)
-
-
-@rule(s.Concatenate, s.Pad)
-def join(
-    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-) -> tuple[Array, Tangent]:
-    return op(*primals), op(
-        *[zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)]
-    )
 
 
 @rule(s.DynamicSlice)

@@ -4,17 +4,4 @@ from effx.handlers.linear import checkpoint, control, custom, parallel
 from effx.handlers.linear.partial_eval import Parts, Split, parts_of, split, splitter
 from effx.handlers.linear.recorder import LinearProgram, Record, record_linear
 
-__all__ = [
-    "LinearProgram",
-    "Parts",
-    "Record",
-    "Split",
-    "checkpoint",
-    "control",
-    "custom",
-    "parallel",
-    "parts_of",
-    "record_linear",
-    "split",
-    "splitter",
-]
+__all__ = ["LinearProgram", "Parts", "Record", "Split", "parts_of", "record_linear", "split", "splitter"]

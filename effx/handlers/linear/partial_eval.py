@@ -13,8 +13,6 @@ from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.passes import dead_code
 from effx.ir.program import Equation, Program, Var, effect_row
 
-__all__ = ["Parts", "Split", "parts_of", "split", "splitter"]
-
 
 @final
 @attrs.frozen(eq=False)

@@ -19,8 +19,6 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
-__all__ = ["LinearProgram", "Record", "record_linear"]
-
 R = TypeVar("R")
 
 
@@ -63,10 +61,10 @@ class Record(Handler):
         inputs = tuple([x.payload if x.frame is frame else recorder.capture(x) for x in arrays])  # type: ignore[attr-defined]  # a value with a frame is a Box
         if op.multiple:
             outputs = tuple([Var(t) for t in cast("TupleOperation", op).infer(*types)])
-            recorder.equations.append(Equation(op, inputs, outputs, current_source(), recorder.scope()))
+            recorder.equations.append(Equation(op, inputs, outputs, current_source(3), recorder.scope()))
             return cast("R", tuple([Box(frame, var, var.type) for var in outputs]))
         var = Var(op.infer(*types))  # type: ignore[attr-defined]  # an ArrayOperation
-        recorder.equations.append(Equation(op, inputs, (var,), current_source(), recorder.scope()))
+        recorder.equations.append(Equation(op, inputs, (var,), current_source(3), recorder.scope()))
         return Box(frame, var, var.type)  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
     def _split(
@@ -86,7 +84,7 @@ class Record(Handler):
                 [Var(t) for t in cast("TupleOperation", parts.linear).infer(*[x.type for x in sources])]
             )
             recorder.equations.append(
-                Equation(parts.linear, tuple(inputs), outputs, current_source(), recorder.scope())
+                Equation(parts.linear, tuple(inputs), outputs, current_source(3), recorder.scope())
             )
         linear_results = iter([Box(frame, var, var.type) for var in outputs])
         known_results = iter(known)

@@ -13,19 +13,4 @@ from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.payloads import PayloadHandler, recur, recursion
 from effx.handlers.recursion.staging import stage_under
 
-__all__ = [
-    "Layout",
-    "PayloadHandler",
-    "branches",
-    "calls",
-    "custom",
-    "flatten_boxes",
-    "loops",
-    "parallel",
-    "rebuild_boxes",
-    "recur",
-    "recursion",
-    "solve",
-    "stage_under",
-    "while_loops",
-]
+__all__ = ["Layout", "PayloadHandler", "flatten_boxes", "rebuild_boxes", "recur", "recursion", "stage_under"]

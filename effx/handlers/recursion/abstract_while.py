@@ -28,8 +28,6 @@ from effx.ir.ops.reduce import ReduceOr
 from effx.ir.types import array_type
 from effx.tree.registry import flatten
 
-__all__ = ["any_number_of_iterations"]
-
 
 def any_number_of_iterations(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Grows a loop's carry until an iteration adds nothing.

@@ -14,8 +14,6 @@ from effx.handlers.recursion.payloads import handler_of
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["Layout", "arrays_of", "fit", "flatten_boxes", "layout_of", "payload_of", "rebuild_boxes"]
-
 
 @final
 @attrs.frozen(eq=False)

@@ -9,8 +9,6 @@ from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
 from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.convert import OptimizationBarrier
 
-__all__ = ["MARKS", "marked"]
-
 MARKS = (Identity, OptimizationBarrier)
 """Checkpoint names, memory kinds and barriers."""
 

@@ -18,8 +18,6 @@ from effx.handlers.recursion.staging import State, put_collected, stage_under, s
 from effx.ir.ops.parallel import ParallelMap
 from effx.tree.registry import flatten
 
-__all__ = ["flags_of", "inside"]
-
 
 def inside(handler: Handler, op: ParallelMap) -> Handler:
     """Returns the handler for the body, in which the parallel map's axis name is not the handler's."""

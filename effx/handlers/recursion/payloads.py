@@ -13,8 +13,6 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import CustomRules
 from effx.tree.registry import PyTree, flatten
 
-__all__ = ["PayloadHandler", "custom_rule", "handler_of", "performs_once", "recur", "recursion"]
-
 R = TypeVar("R")
 H = TypeVar("H", bound=HigherOrder)
 
@@ -77,7 +75,7 @@ class PayloadHandler(Handler):
             y, about = self.apply_rule(frame, rule, op, arrays)
         else:
             try:
-                source_in_force.set(current_source())
+                source_in_force.set(current_source(3))
                 y, about = self.apply_rule(frame, rule, op, arrays)
             finally:
                 source_in_force.set(None)

@@ -17,16 +17,6 @@ from effx.ir.program import Program, Staged, Var
 from effx.ir.types import ArrayType, array_type
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = [
-    "Collected",
-    "Handled",
-    "State",
-    "aligned",
-    "cached",
-    "keeps_record",
-    "stage_under",
-]
-
 T = TypeVar("T")
 
 SCALAR = array_type(dtypes.float32)

@@ -11,14 +11,4 @@ from effx.handlers.reference import (
 )
 from effx.handlers.reference.handler import Reference, evaluate
 
-__all__ = [
-    "Reference",
-    "collective",
-    "elementwise",
-    "evaluate",
-    "index",
-    "linalg",
-    "random",
-    "reduce",
-    "shape",
-]
+__all__ = ["Reference", "evaluate"]

@@ -22,8 +22,6 @@ from effx.ir.types import ArrayType
 from effx.ir.values.array import Operand
 from effx.tree.registry import PyTree
 
-__all__ = ["Data", "Reference", "evaluate", "narrow", "rule", "wide"]
-
 R = TypeVar("R")
 
 Data = np.ndarray[Any, Any]

@@ -9,24 +9,12 @@ from effx.handlers.transpose import (
     index,
     linalg,
     parallel,
+    recurring,
     reduce,
     shape,
     solve,
 )
 from effx.handlers.transpose.handler import LinearOperand, backward
+from effx.handlers.transpose.recurring import pull_back
 
-__all__ = [
-    "LinearOperand",
-    "backward",
-    "checkpoint",
-    "collective",
-    "control",
-    "custom",
-    "elementwise",
-    "index",
-    "linalg",
-    "parallel",
-    "reduce",
-    "shape",
-    "solve",
-]
+__all__ = ["LinearOperand", "backward", "pull_back"]

@@ -19,8 +19,6 @@ from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 
-__all__ = ["Cotangent", "LinearOperand", "backward", "rule"]
-
 A = TypeVar("A", bound=ArrayOperation)
 T = TypeVar("T", bound=TupleOperation)
 

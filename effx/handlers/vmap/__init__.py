@@ -3,17 +3,4 @@
 from effx.handlers.vmap import collective, control, custom, elementwise, index, linalg, reduce, shape
 from effx.handlers.vmap.handler import Batched, Vmap, batch, over_batches
 
-__all__ = [
-    "Batched",
-    "Vmap",
-    "batch",
-    "collective",
-    "control",
-    "custom",
-    "elementwise",
-    "index",
-    "linalg",
-    "over_batches",
-    "reduce",
-    "shape",
-]
+__all__ = ["Batched", "Vmap", "batch", "over_batches"]

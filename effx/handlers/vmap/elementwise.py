@@ -2,6 +2,7 @@
 
 from effx.array import Array
 from effx.array.shaping import moveaxis
+from effx.effects import perform
 from effx.handlers.vmap.handler import Axis, Vmap, rule
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.convert import Bitcast, OptimizationBarrier
@@ -15,16 +16,16 @@ def elementwise(
     handler: Vmap, op: Elementwise, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     if len(values) == 1:
-        return op(values[0]), axes[0]
+        return perform(op, values), axes[0]
     if len(values) == 2:
         # What nearly every operation of two operands is: both batched alike, or one an unbatched scalar.
         (x, y), (a, b) = values, axes
         if a == b and x.type.ndim == y.type.ndim:
-            return op(x, y), a
+            return perform(op, values), a
         if b is None and not y.type.shape:
-            return op(x, y), a
+            return perform(op, values), a
         if a is None and not x.type.shape:
-            return op(x, y), b
+            return perform(op, values), b
     aligned, axis = align(handler, values, axes)
     return op(*aligned), axis
 

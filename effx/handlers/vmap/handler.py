@@ -3,6 +3,7 @@ one axis more than the type that the function sees, at index `axis`. A value wit
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import cache
 from typing import ClassVar, TypeVar, final, overload
 
 import attrs
@@ -19,10 +20,8 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import Batch, CustomRules
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.types import Shape
+from effx.ir.types import ArrayType, Shape
 from effx.tree.registry import PyTree, flatten
-
-__all__ = ["Batched", "Vmap", "batch", "over_batches", "rule"]
 
 A = TypeVar("A", bound=ArrayOperation)
 T = TypeVar("T", bound=TupleOperation)
@@ -45,6 +44,12 @@ class Batched:
 
     value: Array
     axis: int = attrs.field(metadata={"static": True})
+
+
+@cache
+def element_type(t: ArrayType, axis: int) -> ArrayType:
+    """Returns the type of a batch's elements. Kept for good, as types are."""
+    return t.with_shape(t.shape[:axis] + t.shape[axis + 1 :])
 
 
 @final
@@ -98,9 +103,7 @@ class Vmap(PayloadHandler):
         """Boxes a value with its batch axis; a value without one stays plain."""
         if axis is None:
             return y
-        t = y.type
-        shape = t.shape
-        return Box(frame, Batched(y, axis), t.with_shape(shape[:axis] + shape[axis + 1 :]))
+        return Box(frame, Batched(y, axis), element_type(y.type, axis))
 
     # Functions with custom rules
 

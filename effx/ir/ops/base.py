@@ -7,19 +7,6 @@ from effx.errors import DTypeError, ProgramError, ShapeError
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array
 
-__all__ = [
-    "ArrayOperation",
-    "Elementwise",
-    "Linear",
-    "Monotone",
-    "Structural",
-    "TupleOperation",
-    "check_arity",
-    "check_axis",
-    "elementwise_type",
-    "is_ints",
-]
-
 
 class ArrayOperation(Operation[Array]):
     """An operation with one array as its result."""

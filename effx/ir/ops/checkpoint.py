@@ -6,13 +6,9 @@ from typing import ClassVar, final
 import attrs
 
 from effx.effects import Operation
-from effx.errors import ProgramError
-from effx.ir.ops.base import Elementwise, Linear, elementwise_type, show
-from effx.ir.ops.control import HigherOrder, fits
-from effx.ir.program import Program
+from effx.ir.ops.base import Elementwise, Linear, elementwise_type
+from effx.ir.ops.control import Calling
 from effx.ir.types import ArrayType
-
-__all__ = ["Checkpoint", "CheckpointName", "Identity", "Offload", "Policy"]
 
 Policy = Callable[..., object]
 """`(op, *operand types) -> bool`: whether the results of an operation are saved; or an `Offload`."""
@@ -20,37 +16,16 @@ Policy = Callable[..., object]
 
 @final
 @attrs.frozen
-class Checkpoint(HigherOrder):
+class Checkpoint(Calling):
     """Calls a program whose linearisation saves few residuals: the others are computed again.
 
     Attributes:
-        program: the function's.
         policy: which of the program's intermediate results are saved; None for none.
         prevent_cse: True to keep XLA from merging the second computation with the first.
     """
 
-    program: Program
     policy: Policy | None = None
     prevent_cse: bool = True
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        """The one program."""
-        return (self.program,)
-
-    @property
-    def in_types(self) -> tuple[ArrayType, ...]:
-        """The program's input types."""
-        return self.program.in_types
-
-    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """The program's result types."""
-        expected = self.program.in_types
-        if not fits(types, expected):
-            raise ProgramError(
-                f"checkpoint: {self.program.name} takes ({show(expected)}), got ({show(types)})"
-            )
-        return self.program.out_types
 
 
 @attrs.frozen

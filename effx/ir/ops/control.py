@@ -12,8 +12,6 @@ from effx.ir.ops.base import TupleOperation, check_kind, show
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, array_type
 
-__all__ = ["Call", "Cond", "HigherOrder", "Region", "Scan", "While"]
-
 T = TypeVar("T")
 
 
@@ -100,18 +98,15 @@ def fits(types: "tuple[ArrayType, ...]", expected: "tuple[ArrayType, ...]") -> b
     )
 
 
-@final
 @attrs.frozen
-class Call(HigherOrder):
-    """Calls a program: the jit boundary. StableHLO: func.call.
+class Calling(HigherOrder):
+    """Trait: takes what its one program takes, and gives what that gives.
 
     Attributes:
         program: the callee; equal only to itself.
-        inline: True to inline the body when lowering.
     """
 
     program: Program
-    inline: bool = False
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -127,8 +122,22 @@ class Call(HigherOrder):
         """The program's result types."""
         expected = self.program.in_types
         if not fits(types, expected):
-            raise ProgramError(f"call: {self.program.name} takes ({show(expected)}), got ({show(types)})")
+            raise ProgramError(
+                f"{self.name}: {self.program.name} takes ({show(expected)}), got ({show(types)})"
+            )
         return self.program.out_types
+
+
+@final
+@attrs.frozen
+class Call(Calling):
+    """Calls a program: the jit boundary. StableHLO: func.call.
+
+    Attributes:
+        inline: True to inline the body when lowering.
+    """
+
+    inline: bool = False
 
 
 def _are_programs(instance: object, attribute: object, value: tuple[Program, ...]) -> None:

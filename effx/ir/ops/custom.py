@@ -12,7 +12,7 @@ import attrs
 
 from effx.errors import ProgramError, TransformError
 from effx.ir.ops.base import is_int, show
-from effx.ir.ops.control import HigherOrder, Region, fits
+from effx.ir.ops.control import Calling, HigherOrder, Region, fits
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTreeDef
@@ -20,7 +20,6 @@ from effx.tree.registry import PyTreeDef
 if TYPE_CHECKING:
     from effx.ir.values.array import Array
 
-__all__ = ["CustomBackward", "CustomCall", "CustomRules", "CustomTangent"]
 
 # (constants, primals, tangents) -> (results, their tangents); None stands for a zero tangent
 JvpRule = Callable[
@@ -107,36 +106,16 @@ class CustomRules:
 
 @final
 @attrs.frozen
-class CustomCall(HigherOrder):
+class CustomCall(Calling):
     """A function with custom rules. StableHLO: func.call.
 
     Attributes:
-        program: the function; its first inputs are constants.
         rules: those that handlers may use instead.
-        constants: the number of closed-over operands, which the rules do not differentiate or batch.
+        constants: the number of closed-over operands in front, which the rules do not differentiate or batch.
     """
 
-    program: Program
     rules: CustomRules
     constants: int = attrs.field(default=0, validator=is_int)
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        """The one program."""
-        return (self.program,)
-
-    @property
-    def in_types(self) -> tuple[ArrayType, ...]:
-        """The program's input types."""
-        return self.program.in_types
-
-    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """The program's result types."""
-        if not fits(types, self.program.in_types):
-            raise ProgramError(
-                f"custom_call: {self.program.name} takes ({show(self.program.in_types)}), got ({show(types)})"
-            )
-        return self.program.out_types
 
 
 @final

@@ -12,8 +12,6 @@ from effx.ir.ops.control import HigherOrder, Region, fits
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 
-__all__ = ["ParallelMap"]
-
 
 @final
 @attrs.frozen

@@ -13,8 +13,6 @@ from effx.ir.ops.control import HigherOrder, fits
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 
-__all__ = ["LinearSolve", "Root"]
-
 
 def _takes(op: HigherOrder, what: str, program: Program, types: tuple[ArrayType, ...]) -> None:
     if not fits(types, program.in_types):

@@ -5,8 +5,6 @@ import attrs
 from effx.effects import are_ordered
 from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
 
-__all__ = ["common_subexpressions", "dead_code"]
-
 
 def dead_code(program: Program) -> Program:
     """Removes equations whose results are not used, unless each occurrence counts.

@@ -8,8 +8,6 @@ import attrs
 from effx.ir.ops.control import Call
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
-__all__ = ["inline"]
-
 
 def inline(program: Program) -> Program:
     """Inlines all calls.

@@ -13,8 +13,6 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
-__all__ = ["varying", "with_plain_sums"]
-
 Mask = tuple[bool, ...]
 
 

@@ -20,8 +20,9 @@ from typing_extensions import Unpack
 
 from effx import dtypes
 from effx.dtypes import ComplexFloating, DType, Floating, Integer, Narrow, Real
-from effx.errors import ConversionError, TransformError
+from effx.errors import ConversionError
 from effx.ir.values.described import Described, HostData, Number, SupportsArray
+from effx.ir.values.overloads import overloaded_as
 from effx.ir.values.parameters import DT, D, Dims, F, Fl, I, K, M, N, R, Rest
 
 __all__ = [
@@ -50,6 +51,7 @@ class _Late:
 
 
 arithmetic = _Late("arithmetic", "effx.array.arithmetic")
+creation = _Late("creation", "effx.numpy.creation")
 indexing = _Late("indexing", "effx.array.indexing")
 operators = _Late("operators", "effx.array.operators")
 reducing = _Late("reducing", "effx.array.reducing")
@@ -224,20 +226,14 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     def __rand__(self, other: Operand) -> Array:
         return operators.binary(arithmetic.AND, other, self)
 
-    @overload
-    def __or__(self, other: Array[DT, *Dims] | Scalar[DT]) -> Array[DT, *Dims]: ...
-    @overload
-    def __or__(self, other: Operand) -> Array: ...
+    @overloaded_as(__and__)
     def __or__(self, other: Operand) -> Array:
         return operators.binary(arithmetic.OR, self, other)
 
     def __ror__(self, other: Operand) -> Array:
         return operators.binary(arithmetic.OR, other, self)
 
-    @overload
-    def __xor__(self, other: Array[DT, *Dims] | Scalar[DT]) -> Array[DT, *Dims]: ...
-    @overload
-    def __xor__(self, other: Operand) -> Array: ...
+    @overloaded_as(__and__)
     def __xor__(self, other: Operand) -> Array:
         return operators.binary(arithmetic.XOR, self, other)
 
@@ -263,38 +259,23 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     def __eq__(self, other: Operand) -> Array:
         return operators.binary(arithmetic.EQ, self, other)
 
-    @overload  # type: ignore[override]  # elementwise, as in NumPy
-    def __ne__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
-    @overload
-    def __ne__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
-    def __ne__(self, other: Operand) -> Array:
+    @overloaded_as(__eq__)
+    def __ne__(self, other: Operand) -> Array:  # type: ignore[override]  # elementwise, as in NumPy
         return operators.binary(arithmetic.NE, self, other)
 
-    @overload
-    def __lt__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
-    @overload
-    def __lt__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
+    @overloaded_as(__eq__)
     def __lt__(self, other: Operand) -> Array:
         return operators.ordered(arithmetic.LT, self, other)
 
-    @overload
-    def __le__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
-    @overload
-    def __le__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
+    @overloaded_as(__eq__)
     def __le__(self, other: Operand) -> Array:
         return operators.ordered(arithmetic.LE, self, other)
 
-    @overload
-    def __gt__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
-    @overload
-    def __gt__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
+    @overloaded_as(__eq__)
     def __gt__(self, other: Operand) -> Array:
         return operators.ordered(arithmetic.GT, self, other)
 
-    @overload
-    def __ge__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
-    @overload
-    def __ge__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
+    @overloaded_as(__eq__)
     def __ge__(self, other: Operand) -> Array:
         return operators.ordered(arithmetic.GE, self, other)
 
@@ -627,19 +608,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         reducing.no_out("max", out)
         return reducing.max(self, axis, keepdims, initial, where)
 
-    @overload
-    def min(
-        self, axis: None = None, *, keepdims: Literal[False] = False, where: Operand | None = None
-    ) -> Scalar[DT]: ...
-    @overload
-    def min(
-        self,
-        axis: Axis = None,
-        out: None = None,
-        keepdims: bool = False,
-        initial: Number | None = None,
-        where: Operand | None = None,
-    ) -> Array[DT, *tuple[Any, ...]]: ...
+    @overloaded_as(max)
     def min(
         self,
         axis: Axis = None,
@@ -667,14 +636,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         reducing.no_out("all", out)
         return reducing.all(self, axis, keepdims, where)
 
-    @overload
-    def any(
-        self, axis: None = None, *, keepdims: Literal[False] = False, where: Operand | None = None
-    ) -> Scalar[bool_]: ...
-    @overload
-    def any(
-        self, axis: Axis = None, out: None = None, keepdims: bool = False, where: Operand | None = None
-    ) -> Array[bool_, *tuple[Any, ...]]: ...
+    @overloaded_as(all)
     def any(
         self, axis: Axis = None, out: None = None, keepdims: bool = False, where: Operand | None = None
     ) -> Array:
@@ -691,10 +653,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         reducing.no_out("argmax", out)
         return reducing.argmax(self, axis, keepdims)
 
-    @overload
-    def argmin(self, axis: None = None, *, keepdims: Literal[False] = False) -> Scalar[Any]: ...
-    @overload
-    def argmin(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array: ...
+    @overloaded_as(argmax)
     def argmin(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
         """The index of the smallest element."""
         reducing.no_out("argmin", out)
@@ -905,10 +864,6 @@ class MatrixTransposable(Protocol[R_co]):
 
 
 # Scalar classes
-def _unset(x: Operand, dtype: DType) -> Array:
-    raise TransformError("scalars: nothing makes arrays yet; import effx.numpy first")
-
-
 class ScalarType(type):
     """The metaclass of the dtype classes, which are callable like NumPy's scalar types and equal to the
     dtype.
@@ -923,20 +878,12 @@ class ScalarType(type):
     """
 
     dtype: DType
-    # effx.numpy.creation.array, which is above this layer and registers itself here.
-    make: Callable[[Operand, DType], Array] = staticmethod(_unset)
 
-    @classmethod
-    def of(cls, dtype: DType, *kinds: type[dtypes.Scalar]) -> ScalarType:
-        """Returns the class for a dtype."""
-        name = "bool_" if dtype.kind == "b" else dtype.name
-        return cls(name, kinds, {"dtype": dtype, "__module__": "effx.ir.values.scalars", "__slots__": ()})
-
-    if not TYPE_CHECKING:  # checkers read the classes below instead
+    if not TYPE_CHECKING:  # checkers read the class that is called
 
         def __call__(cls, x=0):
             """Converts a number or an array to this dtype."""
-            return ScalarType.make(x, cls.dtype)
+            return creation.array(x, cls.dtype)
 
     def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, Array) and not x.type.shape and x.type.dtype == cls.dtype
@@ -962,57 +909,94 @@ if TYPE_CHECKING:
         dtype: DType  # for the metaclass too
 
         def __init__(self, x: Operand = 0) -> None: ...
+else:
 
-    class bool_(_Scalar["bool_"], Real, Narrow): ...
+    class _Scalar(metaclass=ScalarType):
+        """What type checkers take for the class of a call's result, an array of rank 0; here a dtype."""
 
-    class int2(_Scalar["int2"], Integer, Narrow): ...
+        __slots__ = ()
+        __class_getitem__ = classmethod(lambda cls, _: cls)
 
-    class int4(_Scalar["int4"], Integer, Narrow): ...
+        def __init_subclass__(cls):
+            cls.dtype = getattr(dtypes, cls.__name__)
 
-    class int8(_Scalar["int8"], Integer, Narrow): ...
 
-    class int16(_Scalar["int16"], Integer, Narrow): ...
+class bool_(_Scalar["bool_"], Real, Narrow): ...
 
-    class int32(_Scalar["int32"], Integer, Narrow): ...
 
-    class int64(_Scalar["int64"], Integer): ...
+class int2(_Scalar["int2"], Integer, Narrow): ...
 
-    class uint2(_Scalar["uint2"], Integer, Narrow): ...
 
-    class uint4(_Scalar["uint4"], Integer, Narrow): ...
+class int4(_Scalar["int4"], Integer, Narrow): ...
 
-    class uint8(_Scalar["uint8"], Integer, Narrow): ...
 
-    class uint16(_Scalar["uint16"], Integer, Narrow): ...
+class int8(_Scalar["int8"], Integer, Narrow): ...
 
-    class uint32(_Scalar["uint32"], Integer, Narrow): ...
 
-    class uint64(_Scalar["uint64"], Integer): ...
+class int16(_Scalar["int16"], Integer, Narrow): ...
 
-    class float8_e3m4(_Scalar["float8_e3m4"], Floating, Narrow): ...
 
-    class float8_e4m3(_Scalar["float8_e4m3"], Floating, Narrow): ...
+class int32(_Scalar["int32"], Integer, Narrow): ...
 
-    class float8_e4m3b11fnuz(_Scalar["float8_e4m3b11fnuz"], Floating, Narrow): ...
 
-    class float8_e4m3fn(_Scalar["float8_e4m3fn"], Floating, Narrow): ...
+class int64(_Scalar["int64"], Integer): ...
 
-    class float8_e4m3fnuz(_Scalar["float8_e4m3fnuz"], Floating, Narrow): ...
 
-    class float8_e5m2(_Scalar["float8_e5m2"], Floating, Narrow): ...
+class uint2(_Scalar["uint2"], Integer, Narrow): ...
 
-    class float8_e5m2fnuz(_Scalar["float8_e5m2fnuz"], Floating, Narrow): ...
 
-    class float8_e8m0fnu(_Scalar["float8_e8m0fnu"], Floating, Narrow): ...
+class uint4(_Scalar["uint4"], Integer, Narrow): ...
 
-    class bfloat16(_Scalar["bfloat16"], Floating, Narrow): ...
 
-    class float16(_Scalar["float16"], Floating, Narrow): ...
+class uint8(_Scalar["uint8"], Integer, Narrow): ...
 
-    class float32(_Scalar["float32"], Floating, Narrow): ...
 
-    class float64(_Scalar["float64"], Floating): ...
+class uint16(_Scalar["uint16"], Integer, Narrow): ...
 
-    class complex64(_Scalar["complex64"], ComplexFloating, Narrow): ...
 
-    class complex128(_Scalar["complex128"], ComplexFloating): ...
+class uint32(_Scalar["uint32"], Integer, Narrow): ...
+
+
+class uint64(_Scalar["uint64"], Integer): ...
+
+
+class float8_e3m4(_Scalar["float8_e3m4"], Floating, Narrow): ...
+
+
+class float8_e4m3(_Scalar["float8_e4m3"], Floating, Narrow): ...
+
+
+class float8_e4m3b11fnuz(_Scalar["float8_e4m3b11fnuz"], Floating, Narrow): ...
+
+
+class float8_e4m3fn(_Scalar["float8_e4m3fn"], Floating, Narrow): ...
+
+
+class float8_e4m3fnuz(_Scalar["float8_e4m3fnuz"], Floating, Narrow): ...
+
+
+class float8_e5m2(_Scalar["float8_e5m2"], Floating, Narrow): ...
+
+
+class float8_e5m2fnuz(_Scalar["float8_e5m2fnuz"], Floating, Narrow): ...
+
+
+class float8_e8m0fnu(_Scalar["float8_e8m0fnu"], Floating, Narrow): ...
+
+
+class bfloat16(_Scalar["bfloat16"], Floating, Narrow): ...
+
+
+class float16(_Scalar["float16"], Floating, Narrow): ...
+
+
+class float32(_Scalar["float32"], Floating, Narrow): ...
+
+
+class float64(_Scalar["float64"], Floating): ...
+
+
+class complex64(_Scalar["complex64"], ComplexFloating, Narrow): ...
+
+
+class complex128(_Scalar["complex128"], ComplexFloating): ...

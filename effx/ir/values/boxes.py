@@ -20,8 +20,6 @@ from effx.ir.values.described import HostData, Number
 from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 
-__all__ = ["Box", "HostArray"]
-
 # What to do instead, by the conversion that Python asked for.
 _ADVICE: dict[str, tuple[type[ConcretizationError], str]] = {
     "bool(x)": (TracerBoolConversionError, "use effx.numpy.where or effx.lax control flow"),

@@ -13,7 +13,6 @@ from effx.ir.types import ArrayType, Shape
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
 
-__all__ = ["Described", "HostData", "Number", "SupportsArray"]
 
 Number = bool | int | float | complex
 HostData = np.ndarray[Any, Any]

@@ -13,8 +13,6 @@ from typing_extensions import TypeVar
 from effx import dtypes
 from effx.ir.values.array import Array, Operand
 
-__all__ = ["AF", "AN", "AR", "A", "Holds", "OfOperand"]
-
 K_co = TypeVar("K_co", covariant=True)
 
 

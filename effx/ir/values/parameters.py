@@ -1,6 +1,6 @@
 """Type variables for dtypes and sizes, which annotations of arrays share, and the base class of named sizes.
 
-Those of a kind stand for the classes of `effx.ir.values.scalars`. All default to Any: unknown is unchecked. It is
+Those of a kind stand for the dtype classes of `effx.ir.values.array`. All default to Any: unknown is unchecked. It is
 `Any` itself everywhere, never an alias of it: mypy sees no ambiguity in an alias, and takes the first
 overload that an unknown array matches.
 """
@@ -10,8 +10,6 @@ from typing import Any
 from typing_extensions import TypeVar, TypeVarTuple, Unpack
 
 from effx import dtypes
-
-__all__ = ["DT", "D", "Dims", "F", "Fl", "I", "K", "M", "N", "Nu", "R", "Rest", "Size"]
 
 DT = TypeVar("DT", default=Any)
 Dims = TypeVarTuple("Dims", default=Unpack[tuple[Any, ...]])

@@ -4,8 +4,6 @@ import numpy as np
 
 from effx.ir.values.array import Array
 
-__all__ = ["array_repr", "host_text"]
-
 
 def array_repr(x: Array) -> str:
     """Returns `Array([1., 2.], dtype=float32)`, as NumPy prints arrays."""

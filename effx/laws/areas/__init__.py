@@ -22,23 +22,3 @@ from effx.laws.areas import (
     user_transformations,
     values,
 )
-
-__all__ = [
-    "backward",
-    "batching",
-    "calculus",
-    "compiled",
-    "control",
-    "custom",
-    "forward",
-    "interceptors",
-    "linear",
-    "operation",
-    "parallel",
-    "staging",
-    "states",
-    "tools",
-    "user_handlers",
-    "user_transformations",
-    "values",
-]

@@ -9,7 +9,7 @@ import effx
 import effx.numpy as enp
 from effx import lax, tree
 from effx.array import Array
-from effx.laws.areas.subjects import LOOPS, SMALL, Function, Points, batch, looped, loss
+from effx.laws.areas.subjects import LOOPS, SMALL, Function, Points, batch, gradient, looped, loss
 from effx.laws.comparing import directions, same
 from effx.laws.control_oracle import python_form
 from effx.laws.programs import cases, programs
@@ -100,11 +100,6 @@ def second_derivatives_of_control_flow(f: Function, xs: Points) -> None:
 def tangent(f: Function) -> Function:
     """The derivative along fixed directions, of the arguments' types."""
     return lambda *xs: effx.jvp(lambda *ys: f(*ys), xs, directions(xs))[1]
-
-
-def gradient(f: Function) -> Function:
-    """The gradient of a weighted sum with respect to all arguments."""
-    return lambda *xs: effx.grad(loss(f), tuple(range(len(xs))))(*xs)
 
 
 def linearized(f: Function) -> Function:

@@ -3,30 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from hypothesis import strategies as st
-
+import effx
 import effx.numpy as enp
 from effx import tree
 from effx.array import Array
 from effx.laws.comparing import leaves
 from effx.laws.programs import cases, programs
 from effx.tree.registry import PyTree
-
-__all__ = [
-    "ANY",
-    "COMPILED",
-    "ELEMENTS",
-    "FLAT",
-    "LOOPS",
-    "SCALAR",
-    "SMALL",
-    "SMOOTH",
-    "batch",
-    "looped",
-    "loss",
-    "next_of",
-    "raised",
-]
 
 Function = Callable[..., PyTree]
 E = TypeVar("E", bound=BaseException)
@@ -40,10 +23,6 @@ ANY = cases(programs(smooth=False))
 LOOPS = cases(programs(constructs=("scan", "while", "fori", "cond", "switch", "map"), most_steps=2))
 # Few shapes and statements, because each operation on new types is compiled.
 COMPILED = cases(programs(most_steps=2, depth=1, shapes=((3,), (), (2, 3))))
-SCALAR = cases(
-    programs(constructs=("jit", "scan", "cond"), shapes=((), (3,)), most_steps=3, depth=1, results=1)
-)
-SEEDS = st.integers(0, 99)
 
 
 def loss(f: Function) -> Callable[..., Array]:
@@ -57,6 +36,11 @@ def loss(f: Function) -> Callable[..., Array]:
         return result
 
     return total
+
+
+def gradient(f: Function) -> Function:
+    """The gradient of a weighted sum with respect to all arguments, by grad."""
+    return lambda *xs: effx.grad(loss(f), tuple(range(len(xs))))(*xs)
 
 
 def next_of(values: PyTree) -> PyTree:

@@ -228,32 +228,29 @@ def plain_arguments_are_lifted(subject: HandlerSubject, f: TypedProgram, xs: Poi
     agree(subject.run(f, xs, boxed=lambda i: i != 1), lifting.run(f, xs))
 
 
-@law(AREA, "the payload of h(vmap f) holds for vmap f", CASES)
-def handlers_are_sound_over_batches(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+def sound(subject: HandlerSubject, g: Function, xs: Points, needs: str) -> None:
+    """The payloads of g's results hold for the results."""
     if subject.relation is None:
         raise NotApplicable("no relation between payloads and values is given")
-    batched: Function = lambda *ys: effx.vmap(lambda *a: f(*a, ys[-1]))(*ys[:-1])  # noqa: E731 - known is shared
-    bs = [*batch(xs[:-1]), xs[-1]]
     try:
-        carried = subject.run(batched, bs)
+        carried = subject.run(g, xs)
     except NoRuleError as error:
-        raise NotApplicable(f"batching needs a rule: {error.message}") from None
-    for p, y in zip(carried, leaves(batched(*bs)), strict=True):
+        raise NotApplicable(f"{needs} needs a rule: {error.message}") from None
+    for p, y in zip(carried, leaves(g(*xs)), strict=True):
         assert subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+
+
+@law(AREA, "the payload of h(vmap f) holds for vmap f", CASES)
+def handlers_are_sound_over_batches(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
+    batched: Function = lambda *ys: effx.vmap(lambda *a: f(*a, ys[-1]))(*ys[:-1])  # noqa: E731 - known is shared
+    sound(subject, batched, [*batch(xs[:-1]), xs[-1]], "batching")
 
 
 @law(AREA, "the payload of h(Df v) holds for Df v", CASES)
 def handlers_are_sound_over_derivatives(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    if subject.relation is None:
-        raise NotApplicable("no relation between payloads and values is given")
     vs = directions(xs[:-1])
     slope: Function = lambda *ys: effx.jvp(lambda *a: f(*a, ys[-1]), ys[:-1], vs)[1]  # noqa: E731 - a derivative
-    try:
-        carried = subject.run(slope, xs)
-    except NoRuleError as error:
-        raise NotApplicable(f"the derivative needs a rule: {error.message}") from None
-    for p, y in zip(carried, leaves(slope(*xs)), strict=True):
-        assert subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+    sound(subject, slope, xs, "the derivative")
 
 
 @law(AREA, "an idle frame of h inside h does not touch the outer boxes", CASES)

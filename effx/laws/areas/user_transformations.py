@@ -14,7 +14,7 @@ from effx.array import Array
 from effx.effects import current_frame
 from effx.errors import TransformError
 from effx.handlers.reference import evaluate
-from effx.laws.areas.subjects import Function, Points, batch, looped, loss
+from effx.laws.areas.subjects import Function, Points, batch, gradient, looped, loss
 from effx.laws.comparing import difference, directions, leaves, pairing, same
 from effx.laws.control_oracle import python_form
 from effx.laws.programs import TypedProgram, programs
@@ -36,11 +36,6 @@ def along_ones(f: Function) -> Function:
 def slope_along_ones(f: Function, xs: Sequence[Array]) -> PyTree:
     """The same, by a central difference."""
     return tuple([enp.asarray(d) for d in difference(f, xs, [enp.ones_like(x) for x in xs])])
-
-
-def gradient(f: Function) -> Function:
-    """The gradient of a weighted sum, by grad."""
-    return lambda *xs: effx.grad(loss(f), tuple(range(len(xs))))(*xs)
 
 
 def numeric_gradient(f: Function, xs: Sequence[Array]) -> PyTree:

@@ -13,16 +13,6 @@ from effx.transforms.arguments import leaf_path
 from effx.transforms.tracing import Trace, Types
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = [
-    "Loose",
-    "arrays_of",
-    "carry_types",
-    "check_callable",
-    "converted",
-    "decided",
-    "types_of",
-]
-
 Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
 """What may be given for the arrays that a function names: numbers, NumPy data, scalars, containers of such."""
 

@@ -31,7 +31,7 @@ from effx.lax.control.closures import (
 from effx.lax.control.scans import at_least_one, unrolled
 from effx.transforms.arguments import name_of
 from effx.transforms.tracing import Trace, Types, positional, traced
-from effx.tree import treedef_is_leaf
+from effx.tree.mapping import treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["fori_loop", "while_loop"]

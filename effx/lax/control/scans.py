@@ -27,7 +27,7 @@ from effx.lax.slicing import index_in_dim, slice_in_dim
 from effx.transforms.arguments import leaf_path, name_of
 from effx.transforms.tracing import Trace, Types, positional, traced
 from effx.transforms.vmap import vmap
-from effx.tree import treedef_children, treedef_is_leaf
+from effx.tree.mapping import treedef_children, treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["map", "scan"]

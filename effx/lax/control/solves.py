@@ -17,7 +17,7 @@ from effx.lax.control.closures import arrays_of, check_callable, converted, type
 from effx.transforms.arguments import leaf_path, name_of
 from effx.transforms.autodiff import linear_transpose
 from effx.transforms.tracing import Trace, Types, positional, traced
-from effx.tree import treedef_children, treedef_is_leaf
+from effx.tree.mapping import treedef_children, treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef
 
 __all__ = ["custom_linear_solve", "custom_root"]

@@ -2,32 +2,24 @@
 
 import enum
 
-from effx.array import Array, Operand
+from effx.array import Array, Operand, arithmetic
+from effx.array.promotion import as_operand
 from effx.errors import DTypeError
+from effx.families.mulhi import Mulhi
 from effx.ir.ops import elementwise as e
 from effx.lax.operands import binary, keeps_type, ordered, unary
 
 __all__ = [
-    "RoundingMethod", "abs", "add", "ceil", "div", "floor", "is_finite", "max", "min", "mul", "neg",
-    "nextafter", "rem", "round", "sign", "square", "sub",
+    "RoundingMethod", "abs", "add", "ceil", "div", "floor", "is_finite", "max", "min", "mul", "mulhi", "neg",
+    "nextafter", "one_minus_square", "rem", "round", "sign", "square", "sub",
 ]  # fmt: skip
 
-NEG = e.Neg()
-SIGN = e.Sign()
-FLOOR = e.Floor()
 CEIL = e.Ceil()
+MULHI = Mulhi()
 SQUARE = e.Square()
-ABS = e.Abs()
 IS_FINITE = e.IsFinite()
-ADD = e.Add()
-SUB = e.Sub()
-MUL = e.Mul()
-DIV = e.Div()
-REM = e.Rem()
-MAX = e.Max()
-MIN = e.Min()
 NEXT_AFTER = e.NextAfter()
-ROUND_AWAY_FROM_ZERO, ROUND_TO_EVEN = e.RoundAwayFromZero(), e.RoundToEven()
+ROUND_AWAY_FROM_ZERO = e.RoundAwayFromZero()
 
 
 @keeps_type
@@ -46,7 +38,7 @@ def neg(x: Operand) -> Array:
     >>> neg(2.0)
     Array(-2., dtype=float32, weak_type=True)
     """
-    return unary(NEG, x)
+    return unary(arithmetic.NEG, x)
 
 
 @keeps_type
@@ -65,7 +57,7 @@ def sign(x: Operand) -> Array:
     >>> sign(-2.5)
     Array(-1., dtype=float32, weak_type=True)
     """
-    return unary(SIGN, x)
+    return unary(arithmetic.SIGN, x)
 
 
 @keeps_type
@@ -84,7 +76,7 @@ def floor(x: Operand) -> Array:
     >>> floor(-1.5)
     Array(-2., dtype=float32, weak_type=True)
     """
-    return unary(FLOOR, x)
+    return unary(arithmetic.FLOOR, x)
 
 
 @keeps_type
@@ -140,7 +132,7 @@ def abs(x: Operand) -> Array:
     >>> abs(-3.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    return unary(ABS, x)
+    return unary(arithmetic.ABS, x)
 
 
 def is_finite(x: Operand) -> Array:
@@ -177,7 +169,7 @@ def add(x: Operand, y: Operand) -> Array:
     >>> add(1.0, 2.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    return binary(ADD, x, y)
+    return binary(arithmetic.ADD, x, y)
 
 
 def sub(x: Operand, y: Operand) -> Array:
@@ -196,7 +188,7 @@ def sub(x: Operand, y: Operand) -> Array:
     >>> sub(1.0, 2.0)
     Array(-1., dtype=float32, weak_type=True)
     """
-    return binary(SUB, x, y)
+    return binary(arithmetic.SUB, x, y)
 
 
 def mul(x: Operand, y: Operand) -> Array:
@@ -215,7 +207,7 @@ def mul(x: Operand, y: Operand) -> Array:
     >>> mul(3.0, 2.0)
     Array(6., dtype=float32, weak_type=True)
     """
-    return binary(MUL, x, y)
+    return binary(arithmetic.MUL, x, y)
 
 
 def div(x: Operand, y: Operand) -> Array:
@@ -236,7 +228,7 @@ def div(x: Operand, y: Operand) -> Array:
     >>> div(-7, 2)
     Array(-3, dtype=int32, weak_type=True)
     """
-    return binary(DIV, x, y)
+    return binary(arithmetic.DIV, x, y)
 
 
 def rem(x: Operand, y: Operand) -> Array:
@@ -255,7 +247,7 @@ def rem(x: Operand, y: Operand) -> Array:
     >>> rem(-7, 2)
     Array(-1, dtype=int32, weak_type=True)
     """
-    return binary(REM, x, y)
+    return binary(arithmetic.REM, x, y)
 
 
 def max(x: Operand, y: Operand) -> Array:
@@ -275,7 +267,7 @@ def max(x: Operand, y: Operand) -> Array:
     >>> max(1.0, 2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return ordered(MAX, x, y)
+    return ordered(arithmetic.MAX, x, y)
 
 
 def min(x: Operand, y: Operand) -> Array:
@@ -295,7 +287,7 @@ def min(x: Operand, y: Operand) -> Array:
     >>> min(1.0, 2.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return ordered(MIN, x, y)
+    return ordered(arithmetic.MIN, x, y)
 
 
 def nextafter(x1: Operand, x2: Operand) -> Array:
@@ -342,5 +334,46 @@ def round(x: Operand, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM
     """
     if not isinstance(rounding_method, RoundingMethod):
         raise DTypeError(f"round: rounding_method must be a RoundingMethod, got {rounding_method!r}")
-    op = ROUND_AWAY_FROM_ZERO if rounding_method is RoundingMethod.AWAY_FROM_ZERO else ROUND_TO_EVEN
+    op = (
+        ROUND_AWAY_FROM_ZERO if rounding_method is RoundingMethod.AWAY_FROM_ZERO else arithmetic.ROUND_TO_EVEN
+    )
     return unary(op, x)
+
+
+@keeps_type
+def one_minus_square(x: Operand) -> Array:
+    """Returns 1 - x², as the product (1 - x)(1 + x), which loses no digits near 1.
+
+    Args:
+        x: a number of any dtype but bool, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> one_minus_square(0.5)
+    Array(0.75, dtype=float32, weak_type=True)
+    """
+    one = as_operand(x, "one_minus_square")
+    return (1 - one) * (1 + one)
+
+
+def mulhi(x: Operand, y: Operand, /) -> Array:
+    """Returns the high half of the product, whose bits are twice as many as an operand's.
+
+    Args:
+        x, y: integers of one dtype and of shapes that fit.
+
+    Returns:
+        An array of the joint shape.
+
+    Raises:
+        DTypeError: the dtypes differ, or are no integers.
+        ShapeError: the shapes do not fit.
+
+    >>> mulhi(2**30, -9)
+    Array(-3, dtype=int32, weak_type=True)
+    """
+    return binary(MULHI, x, y)

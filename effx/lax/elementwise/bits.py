@@ -1,6 +1,6 @@
 """Logical and bitwise operations, shifts and counts of bits."""
 
-from effx.array import Array, Operand
+from effx.array import Array, Operand, arithmetic
 from effx.ir.ops import elementwise as e
 from effx.lax.operands import binary, keeps_type, unary
 
@@ -9,15 +9,8 @@ __all__ = [
     "shift_right_arithmetic", "shift_right_logical",
 ]  # fmt: skip
 
-NOT = e.Not()
 POPULATION_COUNT = e.PopulationCount()
 COUNT_LEADING_ZEROS = e.CountLeadingZeros()
-AND = e.And()
-OR = e.Or()
-XOR = e.Xor()
-SHIFT_LEFT = e.ShiftLeft()
-SHIFT_RIGHT_ARITHMETIC = e.ShiftRightArithmetic()
-SHIFT_RIGHT_LOGICAL = e.ShiftRightLogical()
 
 
 @keeps_type
@@ -36,7 +29,7 @@ def bitwise_not(x: Operand) -> Array:
     >>> bitwise_not(5)
     Array(-6, dtype=int32, weak_type=True)
     """
-    return unary(NOT, x)
+    return unary(arithmetic.NOT, x)
 
 
 @keeps_type
@@ -93,7 +86,7 @@ def bitwise_and(x: Operand, y: Operand) -> Array:
     >>> bitwise_and(6, 3)
     Array(2, dtype=int32, weak_type=True)
     """
-    return binary(AND, x, y)
+    return binary(arithmetic.AND, x, y)
 
 
 def bitwise_or(x: Operand, y: Operand) -> Array:
@@ -112,7 +105,7 @@ def bitwise_or(x: Operand, y: Operand) -> Array:
     >>> bitwise_or(6, 3)
     Array(7, dtype=int32, weak_type=True)
     """
-    return binary(OR, x, y)
+    return binary(arithmetic.OR, x, y)
 
 
 def bitwise_xor(x: Operand, y: Operand) -> Array:
@@ -131,7 +124,7 @@ def bitwise_xor(x: Operand, y: Operand) -> Array:
     >>> bitwise_xor(6, 3)
     Array(5, dtype=int32, weak_type=True)
     """
-    return binary(XOR, x, y)
+    return binary(arithmetic.XOR, x, y)
 
 
 def shift_left(x: Operand, y: Operand) -> Array:
@@ -150,7 +143,7 @@ def shift_left(x: Operand, y: Operand) -> Array:
     >>> shift_left(1, 4)
     Array(16, dtype=int32, weak_type=True)
     """
-    return binary(SHIFT_LEFT, x, y)
+    return binary(arithmetic.SHIFT_LEFT, x, y)
 
 
 def shift_right_arithmetic(x: Operand, y: Operand) -> Array:
@@ -169,7 +162,7 @@ def shift_right_arithmetic(x: Operand, y: Operand) -> Array:
     >>> shift_right_arithmetic(-8, 1)
     Array(-4, dtype=int32, weak_type=True)
     """
-    return binary(SHIFT_RIGHT_ARITHMETIC, x, y)
+    return binary(arithmetic.SHIFT_RIGHT, x, y)
 
 
 def shift_right_logical(x: Operand, y: Operand) -> Array:
@@ -188,4 +181,4 @@ def shift_right_logical(x: Operand, y: Operand) -> Array:
     >>> shift_right_logical(8, 1)
     Array(4, dtype=int32, weak_type=True)
     """
-    return binary(SHIFT_RIGHT_LOGICAL, x, y)
+    return binary(arithmetic.SHIFT_RIGHT_LOGICAL, x, y)

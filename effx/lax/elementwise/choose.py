@@ -1,6 +1,6 @@
 """Choosing between operands element by element, and bounding them."""
 
-from effx.array import Array, Operand, ordering
+from effx.array import Array, Operand, arithmetic, ordering
 from effx.array.promotion import as_operand, convert
 from effx.dtypes import int32
 from effx.effects import perform
@@ -10,7 +10,7 @@ from effx.lax.operands import adapt
 
 __all__ = ["clamp", "select", "select_n"]
 
-CLAMP, MAX, MIN, SELECT = e.Clamp(), e.Max(), e.Min(), e.Select()
+CLAMP = e.Clamp()
 
 
 def select(pred: Operand, on_true: Operand, on_false: Operand) -> Array:
@@ -34,7 +34,7 @@ def select(pred: Operand, on_true: Operand, on_false: Operand) -> Array:
     if test.type.kind != "b":
         raise DTypeError(f"select: the predicate must be bool, got {test.type!r}")
     case, other = adapt("select", on_true, on_false)
-    return perform(SELECT, (test, other, case))
+    return perform(arithmetic.SELECT, (test, other, case))
 
 
 def select_n(which: Operand, *cases: Operand) -> Array:
@@ -58,7 +58,7 @@ def select_n(which: Operand, *cases: Operand) -> Array:
     chosen = as_operand(which, "select_n")
     if chosen.type.kind in "iu":
         chosen = convert(chosen, int32)
-    return perform(SELECT, (chosen, *(adapt("select_n", *cases) if cases else ())))
+    return perform(arithmetic.SELECT, (chosen, *(adapt("select_n", *cases) if cases else ())))
 
 
 def clamp(min: Operand, x: Operand, max: Operand) -> Array:
@@ -82,5 +82,5 @@ def clamp(min: Operand, x: Operand, max: Operand) -> Array:
     t = value.type
     same = all([a.type.dtype == t.dtype and a.type.shape in ((), t.shape) for a in (low, high)])
     if t.kind == "c" and same:
-        return ordering.by_parts(MIN, ordering.by_parts(MAX, low, value), high)
+        return ordering.by_parts(arithmetic.MIN, ordering.by_parts(arithmetic.MAX, low, value), high)
     return perform(CLAMP, tuple(arrays))

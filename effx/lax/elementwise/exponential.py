@@ -1,14 +1,17 @@
 """Exponentials, logarithms, roots and powers."""
 
+import math
 from operator import index
 
-from effx.array import Array, Operand
+from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, convert
+from effx.effects import perform
 from effx.ir.ops import elementwise as e
 from effx.lax.operands import binary, keeps_type, unary
 
 __all__ = [
-    "cbrt", "exp", "exp2", "expm1", "integer_pow", "log", "log1p", "logistic", "pow", "rsqrt", "sqrt",
+    "cbrt", "exp", "exp2", "expm1", "integer_pow", "log", "log1p", "log2", "logistic", "pow", "reciprocal", "rsqrt",
+    "sqrt",
 ]  # fmt: skip
 
 EXP = e.Exp()
@@ -19,7 +22,7 @@ LOG1P = e.Log1p()
 SQRT = e.Sqrt()
 RSQRT = e.Rsqrt()
 CBRT = e.Cbrt()
-LOGISTIC, POW = e.Logistic(), e.Pow()
+LOGISTIC = e.Logistic()
 
 
 @keeps_type
@@ -238,4 +241,48 @@ def pow(x: Operand, y: Operand) -> Array:
         if not isinstance(y, float | complex):
             exponent = as_operand(y, "pow")
             y = convert(exponent, base.type.dtype) if exponent.type.kind in "iu" else exponent
-    return binary(POW, x if type(x) is not int else base, y)
+    return binary(arithmetic.POW, x if type(x) is not int else base, y)
+
+
+@keeps_type
+def log2(x: Operand) -> Array:
+    """Returns the logarithm of x to base 2.
+
+    Args:
+        x: floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> log2(8.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    y = unary(LOG, x)
+    if y.type.kind != "c":
+        return y * (1 / math.log(2))
+    # A complex product would have infinity times 0.
+    return perform(
+        e.Complex(), tuple([perform(part, (y,)) * (1 / math.log(2)) for part in (e.Real(), e.Imag())])
+    )
+
+
+@keeps_type
+def reciprocal(x: Operand) -> Array:
+    """Returns 1 / x.
+
+    Args:
+        x: floating or complex, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> reciprocal(4.0)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
+    return integer_pow(x, -1)

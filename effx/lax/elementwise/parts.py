@@ -1,6 +1,6 @@
 """Complex numbers: their parts, and making them."""
 
-from effx.array import Array, Operand
+from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, scalar
 from effx.effects import perform
 from effx.ir.ops import elementwise as e
@@ -8,9 +8,7 @@ from effx.lax.operands import binary, unary
 
 __all__ = ["complex", "conj", "imag", "real"]
 
-REAL = e.Real()
-IMAG = e.Imag()
-COMPLEX, CONJ = e.Complex(), e.Conj()
+COMPLEX = e.Complex()
 
 
 def real(x: Operand) -> Array:
@@ -28,7 +26,7 @@ def real(x: Operand) -> Array:
     >>> real(1 + 2j)
     Array(1., dtype=float32, weak_type=True)
     """
-    return unary(REAL, x)
+    return unary(arithmetic.REAL, x)
 
 
 def imag(x: Operand) -> Array:
@@ -46,7 +44,7 @@ def imag(x: Operand) -> Array:
     >>> imag(1 + 2j)
     Array(2., dtype=float32, weak_type=True)
     """
-    return unary(IMAG, x)
+    return unary(arithmetic.IMAG, x)
 
 
 def complex(x: Operand, y: Operand) -> Array:
@@ -86,4 +84,4 @@ def conj(x: Operand) -> Array:
     z = as_operand(x, "conj")
     if z.type.kind == "f":
         return perform(COMPLEX, (z, scalar(0.0, z.type.dtype)))
-    return perform(CONJ, (z,))
+    return perform(arithmetic.CONJ, (z,))

@@ -1,12 +1,13 @@
-"""Special functions that XLA computes itself."""
+"""Error functions and Bessel functions."""
 
 from effx.array import Array, Operand
+from effx.families.bessel import BesselI0e, BesselI1e
 from effx.families.special import Erf, Erfc, ErfInv
 from effx.lax.operands import keeps_type, unary
 
-__all__ = ["erf", "erf_inv", "erfc"]
+__all__ = ["bessel_i0e", "bessel_i1e", "erf", "erf_inv", "erfc"]
 
-ERF, ERFC, ERF_INV = Erf(), Erfc(), ErfInv()
+ERF, ERFC, ERF_INV, I0E, I1E = Erf(), Erfc(), ErfInv(), BesselI0e(), BesselI1e()
 
 
 @keeps_type
@@ -66,3 +67,41 @@ def erf_inv(x: Operand) -> Array:
     Array(0., dtype=float32, weak_type=True)
     """
     return unary(ERF_INV, x)
+
+
+@keeps_type
+def bessel_i0e(x: Operand) -> Array:
+    """Returns exp(-abs(x)) times the modified Bessel function I0(x).
+
+    Args:
+        x: floating, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> bessel_i0e(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return unary(I0E, x)
+
+
+@keeps_type
+def bessel_i1e(x: Operand) -> Array:
+    """Returns exp(-abs(x)) times the modified Bessel function I1(x).
+
+    Args:
+        x: floating, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> bessel_i1e(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return unary(I1E, x)

@@ -11,7 +11,7 @@ from effx.library.intervals import arithmetic, combining, logic, structural
 from effx.library.intervals.enclosures import Interval, Intervals, hull
 from effx.tree import PyTree
 
-__all__ = ["Interval", "Intervals", "arithmetic", "bounds", "combining", "hull", "logic", "structural"]
+__all__ = ["Interval", "Intervals", "bounds", "hull"]
 
 
 def bounds(f: Callable[..., PyTree], *arguments: PyTree) -> PyTree:

@@ -20,8 +20,6 @@ from effx.library.jets.series import Jet, Jets, padded
 
 __all__ = ["divide", "product"]
 
-Series = Sequence[Array]
-
 
 def total(terms: Sequence[Array]) -> Array:
     """Returns the sum of one or more terms."""

@@ -22,7 +22,6 @@ __all__ = [
     "SparseMatrix",
     "hessian_sparsity",
     "jacobian_sparsity",
-    "rules",
     "sparse_hessian",
     "sparse_jacobian",
 ]

@@ -14,18 +14,3 @@ from effx.lower.stablehlo import (
     shape,
     solve,
 )
-
-__all__ = [
-    "checkpoint",
-    "collective",
-    "control",
-    "custom",
-    "elementwise",
-    "index",
-    "linalg",
-    "parallel",
-    "random",
-    "reduce",
-    "shape",
-    "solve",
-]

@@ -1,4 +1,4 @@
-"""The names of `effx.tree` as `jax.tree_util` has them, and the functions that register node types."""
+"""The functions that register node types, as `jax.tree_util` has them."""
 
 from __future__ import annotations
 
@@ -7,81 +7,12 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 from effx.errors import TreeError
-from effx.tree import (
-    DictKey,
-    FlattenedIndexKey,
-    GetAttrKey,
-    KeyPath,
-    Partial,
-    PyTree,
-    PyTreeDef,
-    SequenceKey,
-    all_leaves,
-    broadcast_prefix,
-    flatten_up_to,
-    keystr,
-    prefix_errors,
-    register_fields,
-    register_leaf,
-    register_node,
-    treedef_children,
-    treedef_is_leaf,
-    treedef_tuple,
-)
-from effx.tree import all as tree_all
-from effx.tree import broadcast as tree_broadcast
-from effx.tree import flatten as tree_flatten
-from effx.tree import flatten_with_path as tree_flatten_with_path
-from effx.tree import leaves as tree_leaves
-from effx.tree import leaves_with_path as tree_leaves_with_path
-from effx.tree import map as tree_map
-from effx.tree import map_with_path as tree_map_with_path
-from effx.tree import reduce as tree_reduce
-from effx.tree import reduce_associative as tree_reduce_associative
-from effx.tree import register_record as register_attrs
-from effx.tree import structure as tree_structure
-from effx.tree import transpose as tree_transpose
-from effx.tree import unflatten as tree_unflatten
+from effx.tree import PyTree, register_fields, register_node
 
 __all__ = [
-    "DictKey",
-    "FlattenedIndexKey",
-    "GetAttrKey",
-    "KeyPath",
-    "Partial",
-    "PyTree",
-    "PyTreeDef",
-    "SequenceKey",
-    "all_leaves",
-    "broadcast_prefix",
-    "flatten_up_to",
-    "keystr",
-    "prefix_errors",
-    "register_attrs",
-    "register_dataclass",
-    "register_leaf",
-    "register_pytree_node",
-    "register_pytree_node_class",
-    "register_pytree_with_keys",
-    "register_pytree_with_keys_class",
-    "register_static",
-    "tree_all",
-    "tree_broadcast",
-    "tree_flatten",
-    "tree_flatten_with_path",
-    "tree_leaves",
-    "tree_leaves_with_path",
-    "tree_map",
-    "tree_map_with_path",
-    "tree_reduce",
-    "tree_reduce_associative",
-    "tree_structure",
-    "tree_transpose",
-    "tree_unflatten",
-    "treedef_children",
-    "treedef_is_leaf",
-    "treedef_tuple",
-]
+    "register_dataclass", "register_pytree_node", "register_pytree_node_class", "register_pytree_with_keys",
+    "register_pytree_with_keys_class", "register_static",
+]  # fmt: skip
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[object])
@@ -104,11 +35,12 @@ def register_pytree_node(
     Raises:
         TreeError: `nodetype` is a node type already.
 
+    >>> from effx.tree import leaves
     >>> class Pair:
     ...     def __init__(self, x, y):
     ...         self.x, self.y = x, y
     >>> register_pytree_node(Pair, lambda p: ((p.x, p.y), None), lambda _, children: Pair(*children))
-    >>> tree_leaves(Pair(1, [2]))
+    >>> leaves(Pair(1, [2]))
     [1, 2]
     """
     register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
@@ -117,6 +49,7 @@ def register_pytree_node(
 def register_pytree_node_class(cls: C) -> C:
     """Class decorator for a node type with methods `tree_flatten` and `tree_unflatten` (a classmethod).
 
+    >>> from effx.tree import leaves
     >>> @register_pytree_node_class
     ... class Box:
     ...     def __init__(self, x):
@@ -126,7 +59,7 @@ def register_pytree_node_class(cls: C) -> C:
     ...     @classmethod
     ...     def tree_unflatten(cls, static, children):
     ...         return cls(*children)
-    >>> tree_leaves(Box({"a": 1}))
+    >>> leaves(Box({"a": 1}))
     [1]
     """
     node = cast("Any", cls)
@@ -151,13 +84,14 @@ def register_pytree_with_keys(
     Raises:
         TreeError: `nodetype` is a node type already.
 
+    >>> from effx.tree import GetAttrKey, keystr, leaves_with_path
     >>> class Sum:
     ...     def __init__(self, terms):
     ...         self.terms = terms
     >>> def apart(s):
     ...     return [(GetAttrKey("terms"), s.terms)], None
     >>> register_pytree_with_keys(Sum, apart, lambda _, children: Sum(*children))
-    >>> keystr(tree_leaves_with_path(Sum([1]))[0][0])
+    >>> keystr(leaves_with_path(Sum([1]))[0][0])
     '.terms[0]'
     """
 
@@ -179,6 +113,7 @@ def register_pytree_with_keys_class(cls: C) -> C:
 
     A method `tree_flatten` is used where no keys are needed, if there is one.
 
+    >>> from effx.tree import GetAttrKey, keystr, leaves_with_path
     >>> @register_pytree_with_keys_class
     ... class Tagged:
     ...     def __init__(self, x):
@@ -188,7 +123,7 @@ def register_pytree_with_keys_class(cls: C) -> C:
     ...     @classmethod
     ...     def tree_unflatten(cls, static, children):
     ...         return cls(*children)
-    >>> keystr(tree_leaves_with_path(Tagged(1))[0][0])
+    >>> keystr(leaves_with_path(Tagged(1))[0][0])
     '.x'
     """
     node = cast("Any", cls)
@@ -217,12 +152,13 @@ def register_dataclass(
     Raises:
         TreeError: `nodetype` is a node type already, or the names are not those of its fields.
 
+    >>> import effx
     >>> @register_dataclass
     ... @dataclasses.dataclass
     ... class Scaled:
     ...     x: float
     ...     unit: str = dataclasses.field(default="m", metadata={"static": True})
-    >>> tree_map(lambda x: x + 1, Scaled(1.0))
+    >>> effx.tree.map(lambda x: x + 1, Scaled(1.0))
     Scaled(x=2.0, unit='m')
     """
     name = nodetype.__qualname__
@@ -245,9 +181,10 @@ def register_dataclass(
 def register_static(cls: C) -> C:
     """Class decorator for a node type without children: its objects are structure, compared with `==`.
 
+    >>> from effx.tree import leaves
     >>> @register_static
     ... class Mode(str): ...
-    >>> tree_leaves([Mode("train"), 1])
+    >>> leaves([Mode("train"), 1])
     [1]
     """
     node = cast("Any", cls)
@@ -259,7 +196,3 @@ def register_static(cls: C) -> C:
         who="register_static",
     )
     return cls
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -1,0 +1,355 @@
+"""Convolutions: sums of products with a kernel that is moved along the spatial axes."""
+
+from typing import Any, final
+
+import attrs
+import numpy as np
+
+from effx.array import Array
+from effx.array.promotion import convert, zeros
+from effx.array.shaping import moveaxis, reshape
+from effx.dtypes import DType
+from effx.errors import DTypeError, ShapeError
+from effx.handling import (
+    ArrayOperation,
+    ArrayType,
+    Atom,
+    Body,
+    Cotangent,
+    LinearOperand,
+    Tangent,
+    Var,
+    Vmap,
+    array_type,
+    emits,
+    jvp_rule,
+    reference_rule,
+    transpose_rule,
+    vmap_rule,
+)
+from effx.ir.ops.base import check_arity, check_kind, is_int, is_ints
+from effx.ir.ops.linalg import PRECISIONS
+from effx.ir.ops.shape import Reverse
+
+__all__ = ["Convolution", "dilated", "steps"]
+
+Data = np.ndarray[Any, Any]
+Operand = Array | LinearOperand
+
+
+def dilated(size: int, dilation: int) -> int:
+    """Returns the size of an axis between whose elements there are `dilation - 1` others."""
+    return (size - 1) * dilation + 1 if size else 0
+
+
+def steps(size: int, window: int, stride: int) -> int:
+    """Returns at how many positions a window fits into an axis."""
+    return (size - window) // stride + 1 if size >= window else 0
+
+
+@final
+@attrs.frozen
+class Convolution(ArrayOperation):
+    """Sums products of lhs and a kernel moved along it, over features and kernel positions. StableHLO: convolution.
+
+    Operands: lhs, and the kernel rhs; the kernel is not reversed.
+
+    Attributes:
+        strides: by how much the kernel moves, for each spatial axis.
+        low, high: how many zeros stand before and behind each spatial axis of lhs; negative ones cut off.
+        lhs_dilation, rhs_dilation: distances of neighbouring elements along each spatial axis.
+        lhs_axes: the axes of lhs: batch, features, then the spatial ones.
+        rhs_axes: the axes of rhs: features of the result, features of lhs, then the spatial ones.
+        out_axes: the axes of the result: batch, features, then the spatial ones.
+        feature_groups: the features of lhs and of the result are in so many groups, convolved one by one.
+        batch_groups: the batch of lhs and the features of the result are, likewise.
+        precision: of lhs and rhs, each "DEFAULT", "HIGH" or "HIGHEST"; CPUs compute in full anyway.
+        preferred: the dtype of the sums and of the result; None for the operands' own.
+    """
+
+    strides: tuple[int, ...] = attrs.field(validator=is_ints)
+    low: tuple[int, ...] = attrs.field(validator=is_ints)
+    high: tuple[int, ...] = attrs.field(validator=is_ints)
+    lhs_dilation: tuple[int, ...] = attrs.field(validator=is_ints)
+    rhs_dilation: tuple[int, ...] = attrs.field(validator=is_ints)
+    lhs_axes: tuple[int, ...] = attrs.field(validator=is_ints)
+    rhs_axes: tuple[int, ...] = attrs.field(validator=is_ints)
+    out_axes: tuple[int, ...] = attrs.field(validator=is_ints)
+    feature_groups: int = attrs.field(default=1, validator=is_int)
+    batch_groups: int = attrs.field(default=1, validator=is_int)
+    precision: tuple[str, str] = attrs.field(
+        default=("DEFAULT", "DEFAULT"),
+        validator=attrs.validators.deep_iterable(attrs.validators.in_(PRECISIONS)),
+    )
+    preferred: DType | None = None
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """Batch and features by the groups, and for each spatial axis the number of positions of the kernel."""
+        check_arity(self, types, 2)
+        lhs, rhs = types
+        check_kind(self, lhs, "biufc", "lhs")
+        if lhs.dtype != rhs.dtype:
+            raise DTypeError(f"convolution: operand dtypes differ: lhs is {lhs!r}, rhs is {rhs!r}")
+        self._check_axes(lhs, rhs)
+        n, c, *space = [lhs.shape[i] for i in self.lhs_axes]
+        o, i, *window = [rhs.shape[i] for i in self.rhs_axes]
+        self._check_groups(lhs, rhs, n, c, o, i)
+        shape = [0] * lhs.ndim
+        shape[self.out_axes[0]], shape[self.out_axes[1]] = n // self.batch_groups, o
+        for j, axis in enumerate(self.out_axes[2:]):
+            if window[j] < 1:
+                raise ShapeError(f"convolution: rhs must have elements along its spatial axes, got {rhs!r}")
+            size = self.low[j] + dilated(space[j], self.lhs_dilation[j]) + self.high[j]
+            if size < 0:
+                raise ShapeError(
+                    f"convolution: padding {(self.low[j], self.high[j])} cuts off more than spatial axis {j} of "
+                    f"lhs {lhs!r} has"
+                )
+            shape[axis] = steps(size, dilated(window[j], self.rhs_dilation[j]), self.strides[j])
+        if self.preferred is not None:
+            return array_type(self.preferred, tuple(shape))
+        return array_type(lhs.dtype, tuple(shape), lhs.weak and rhs.weak)
+
+    def _check_axes(self, lhs: ArrayType, rhs: ArrayType) -> None:
+        if lhs.ndim != rhs.ndim or lhs.ndim < 2:
+            raise ShapeError(
+                f"convolution: operands must have equal ranks of at least 2, got lhs {lhs!r} and rhs {rhs!r}"
+            )
+        for what, axes in (("lhs", self.lhs_axes), ("rhs", self.rhs_axes), ("result", self.out_axes)):
+            if sorted(axes) != list(range(lhs.ndim)):
+                raise ShapeError(
+                    f"convolution: {what} axes {axes} must name each of the {lhs.ndim} axes once"
+                )
+        for what, values, least in (
+            ("strides", self.strides, 1),
+            ("low", self.low, None),
+            ("high", self.high, None),
+            ("lhs_dilation", self.lhs_dilation, 1),
+            ("rhs_dilation", self.rhs_dilation, 1),
+        ):
+            if len(values) != lhs.ndim - 2:
+                raise ShapeError(
+                    f"convolution: {what} must have one entry for each of the {lhs.ndim - 2} spatial axes of "
+                    f"lhs {lhs!r}, got {values}"
+                )
+            if least is not None and any([v < least for v in values]):
+                raise ShapeError(f"convolution: {what} must be at least {least}, got {values}")
+
+    def _check_groups(self, lhs: ArrayType, rhs: ArrayType, n: int, c: int, o: int, i: int) -> None:
+        groups, batches = self.feature_groups, self.batch_groups
+        if groups < 1 or batches < 1 or (groups > 1 and batches > 1):
+            raise ShapeError(
+                f"convolution: feature_groups and batch_groups must be positive, and one of them 1, "
+                f"got {groups} and {batches}"
+            )
+        if c != groups * i:
+            raise ShapeError(
+                f"convolution: lhs {lhs!r} has {c} features, rhs {rhs!r} takes {i} in each of {groups} groups"
+            )
+        if n % batches:
+            raise ShapeError(
+                f"convolution: the batch of lhs {lhs!r}, {n}, does not divide into {batches} groups"
+            )
+        if o % (groups * batches):
+            raise ShapeError(
+                f"convolution: the result's features in rhs {rhs!r}, {o}, do not divide into {groups * batches} groups"
+            )
+
+
+@jvp_rule(Convolution)
+def product_rule(
+    op: Convolution, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    """The convolution is linear in each operand."""
+    (x, y), (dx, dy) = primals, tangents
+    first = None if dx is None else op(dx, y)
+    second = None if dy is None else op(x, dy)
+    return op(x, y), first if second is None else second if first is None else first + second
+
+
+def moved_factor(x: Array, source: int, target: int, groups: int) -> Array:
+    """Moves the leading factor `groups` of one axis's size to the front of another's."""
+    if groups == 1:
+        return x
+    shape = list(x.type.shape)
+    shape[source : source + 1] = [groups, shape[source] // groups]
+    apart = moveaxis(reshape(x, shape), source, target)
+    shape = list(x.type.shape)
+    shape[source] //= groups
+    shape[target] *= groups
+    return reshape(apart, shape)
+
+
+@transpose_rule(Convolution)
+def _(op: Convolution, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    lhs, rhs = operands
+    if isinstance(lhs, LinearOperand):
+        assert not isinstance(rhs, LinearOperand)
+        return _by_lhs(op, _of_dtype(ct, rhs), lhs.type, rhs), None
+    assert isinstance(rhs, LinearOperand)
+    return None, _by_rhs(op, _of_dtype(ct, lhs), lhs, rhs.type)
+
+
+def _of_dtype(ct: Array, known: Array) -> Array:
+    return ct if ct.type.dtype == known.type.dtype else convert(ct, known.type.dtype)
+
+
+def _by_lhs(op: Convolution, ct: Array, t: ArrayType, rhs: Array) -> Array:
+    """The cotangent of lhs: that of the result, convolved with the reversed kernel.
+
+    With kernel position k, ct at p meets lhs at p * stride + k * rhs_dilation - low, in units of the dilated
+    lhs. So ct is dilated by the strides, and lhs's own dilation is the stride.
+    """
+    if not ct.type.size or not t.size:
+        return zeros(t)
+    window = [dilated(rhs.type.shape[a], d) for a, d in zip(op.rhs_axes[2:], op.rhs_dilation, strict=True)]
+    given = [dilated(ct.type.shape[a], s) for a, s in zip(op.out_axes[2:], op.strides, strict=True)]
+    wanted = [dilated(t.shape[a], d) for a, d in zip(op.lhs_axes[2:], op.lhs_dilation, strict=True)]
+    low = [w - 1 - before for w, before in zip(window, op.low, strict=True)]
+    high = [n + w - 1 - m - a for n, w, m, a in zip(wanted, window, given, low, strict=True)]
+    groups = op.feature_groups * op.batch_groups
+    into, taken, *space = op.rhs_axes
+    kernel = Reverse(tuple(space))(moved_factor(rhs, into, taken, groups))
+    found = Convolution(
+        op.lhs_dilation, tuple(low), tuple(high), op.strides, op.rhs_dilation,
+        op.out_axes, (taken, into, *space), op.lhs_axes, groups, 1, op.precision,
+    )(ct, kernel)  # fmt: skip
+    found = moved_factor(found, op.lhs_axes[1], op.lhs_axes[0], op.batch_groups)
+    return convert(found, t.dtype, t.weak)
+
+
+def _by_rhs(op: Convolution, ct: Array, lhs: Array, t: ArrayType) -> Array:
+    """The cotangent of rhs: lhs convolved with the result's, summed over the batch in place of the features.
+
+    Strides and the kernel's dilation change roles, and so do the groups of features and of the batch.
+    """
+    if not ct.type.size or not t.size:
+        return zeros(t)
+    window = [dilated(t.shape[a], d) for a, d in zip(op.rhs_axes[2:], op.rhs_dilation, strict=True)]
+    given = [dilated(ct.type.shape[a], s) for a, s in zip(op.out_axes[2:], op.strides, strict=True)]
+    space = [dilated(lhs.type.shape[a], d) for a, d in zip(op.lhs_axes[2:], op.lhs_dilation, strict=True)]
+    high = [w + m - 1 - n - low for w, m, n, low in zip(window, given, space, op.low, strict=True)]
+
+    def exchanged(axes: tuple[int, ...]) -> tuple[int, ...]:
+        return (axes[1], axes[0], *axes[2:])
+
+    found = Convolution(
+        op.rhs_dilation, op.low, tuple(high), op.lhs_dilation, op.strides,
+        exchanged(op.lhs_axes), exchanged(op.out_axes), exchanged(op.rhs_axes),
+        op.batch_groups, op.feature_groups, op.precision,
+    )(lhs, ct)  # fmt: skip
+    return convert(found, t.dtype, t.weak)
+
+
+@vmap_rule(Convolution)
+def _(
+    handler: Vmap, op: Convolution, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[Array, int]:
+    (lhs, rhs), (left, right) = values, axes
+    if not handler.size:
+        element = [_without(x.type, a) for x, a in zip(values, axes, strict=True)]
+        t = op.infer(*element)
+        return zeros(t.with_shape((0, *t.shape))), 0
+    grouped = op.feature_groups > 1 or op.batch_groups > 1
+    if right is None:
+        assert left is not None
+        # Groups come first within an axis, so the batch comes last.
+        y = op(_merged(lhs, left, op.lhs_axes[0], behind=grouped), rhs)
+        return _parted(y, op.out_axes[0], handler.size, behind=grouped)
+    if left is None:
+        y = op(lhs, _merged(rhs, right, op.rhs_axes[0], behind=grouped))
+        return _parted(y, op.out_axes[1], handler.size, behind=grouped)
+    by_batch = op.batch_groups > 1
+    y = attrs.evolve(
+        op,
+        feature_groups=op.feature_groups * (1 if by_batch else handler.size),
+        batch_groups=op.batch_groups * (handler.size if by_batch else 1),
+    )(
+        _merged(lhs, left, op.lhs_axes[0 if by_batch else 1], behind=False),
+        _merged(rhs, right, op.rhs_axes[0], behind=False),
+    )
+    return _parted(y, op.out_axes[1], handler.size, behind=False)
+
+
+def _without(t: ArrayType, axis: int | None) -> ArrayType:
+    return t if axis is None else t.with_shape(t.shape[:axis] + t.shape[axis + 1 :])
+
+
+def _merged(x: Array, axis: int, into: int, *, behind: bool) -> Array:
+    """Makes the batch axis a factor of one axis of a batch element, the leading or the last one."""
+    x = moveaxis(x, axis, into + behind)
+    shape = x.type.shape
+    return reshape(x, (*shape[:into], shape[into] * shape[into + 1], *shape[into + 2 :]))
+
+
+def _parted(y: Array, axis: int, size: int, *, behind: bool) -> tuple[Array, int]:
+    """Takes the batch axis out of another; returns its index too."""
+    shape = y.type.shape
+    rest = shape[axis] // size
+    parts = (rest, size) if behind else (size, rest)
+    return reshape(y, (*shape[:axis], *parts, *shape[axis + 1 :])), axis + behind
+
+
+@reference_rule(Convolution)
+def _(op: Convolution, lhs: Data, rhs: Data) -> Data:
+    dtype = lhs.dtype if op.preferred is None else op.preferred
+    wide = {"c": np.complex128, "f": np.float64, "V": np.float64, "b": np.int64}.get(dtype.kind, dtype)
+    x = lhs.transpose(op.lhs_axes).astype(dtype).astype(wide)
+    kernel = rhs.transpose(op.rhs_axes).astype(dtype).astype(wide)
+    for i, dilation in enumerate(op.lhs_dilation):
+        x = _stretched(x, i + 2, dilation, op.low[i], op.high[i])
+    for i, dilation in enumerate(op.rhs_dilation):
+        kernel = _stretched(kernel, i + 2, dilation, 0, 0)
+    window = kernel.shape[2:]
+    out = [steps(n, w, s) for n, w, s in zip(x.shape[2:], window, op.strides, strict=True)]
+    parts = []
+    groups = op.feature_groups * op.batch_groups
+    for g in range(groups):
+        taken = np.array_split(x, groups, 0 if op.batch_groups > 1 else 1)[g]
+        weights = np.array_split(kernel, groups, 0)[g]
+        part = np.zeros((taken.shape[0], weights.shape[0], *out), x.dtype)
+        for place in np.ndindex(*out):
+            cut = tuple([slice(p * s, p * s + w) for p, s, w in zip(place, op.strides, window, strict=True)])
+            covered = taken[(slice(None), slice(None), *cut)]
+            part[(slice(None), slice(None), *place)] = np.tensordot(
+                covered, weights, (range(1, x.ndim), range(1, x.ndim))
+            )
+        parts.append(part)
+    total = np.concatenate(parts, 1).transpose(np.argsort(op.out_axes))
+    return np.asarray(total != 0 if dtype.kind == "b" else total.astype(dtype))
+
+
+def _stretched(x: Data, axis: int, dilation: int, low: int, high: int) -> Data:
+    """Puts zeros between the elements along an axis, and at its ends; negative amounts cut off."""
+    n = dilated(x.shape[axis], dilation)
+    result = np.zeros((*x.shape[:axis], n + max(low, 0) + max(high, 0), *x.shape[axis + 1 :]), x.dtype)
+    line = np.moveaxis(result, axis, 0)
+    line[max(low, 0) : max(low, 0) + n : dilation] = np.moveaxis(x, axis, 0)
+    line = line[max(-low, 0) : len(line) - max(-high, 0)]
+    return np.moveaxis(line, 0, axis)
+
+
+@emits(Convolution)
+def _(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    (lhs, rhs), (out,) = inputs, outputs
+    if not lhs.type.size or not rhs.type.size or not out.type.size:
+        return body.constant(0, out.type)
+
+    def spec(axes: tuple[int, ...], names: str) -> str:
+        marks: list[object] = [*names, *range(len(axes) - 2)]
+        return "[" + ", ".join([str(marks[axes.index(i)]) for i in range(len(axes))]) + "]"
+
+    window = (
+        f"stride = {list(op.strides)}, pad = {[[a, b] for a, b in zip(op.low, op.high, strict=True)]}, "
+        f"lhs_dilate = {list(op.lhs_dilation)}, rhs_dilate = {list(op.rhs_dilation)}"
+        if op.strides
+        else ""
+    )
+    precision = ", ".join([f"#stablehlo<precision {p}>" for p in op.precision])
+    return body.line(
+        f"stablehlo.convolution({body.name(lhs)}, {body.name(rhs)}) "
+        f"dim_numbers = {spec(op.lhs_axes, 'bf')}x{spec(op.rhs_axes, 'oi')}->{spec(op.out_axes, 'bf')}, "
+        f"window = {{{window}}} {{batch_group_count = {op.batch_groups} : i64, "
+        f"feature_group_count = {op.feature_groups} : i64, precision_config = [{precision}]}} "
+        f": ({lhs.type.mlir}, {rhs.type.mlir}) -> {out.type.mlir}"
+    )

@@ -1,0 +1,192 @@
+"""The gamma function's logarithm, its derivatives, and the Hurwitz zeta function.
+
+XLA computes them by itself (CHLO `lgamma`, `digamma`, `polygamma`, `zeta`).
+"""
+
+import math
+from collections.abc import Callable
+from typing import TypeVar, final
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import convert, scalar
+from effx.errors import TransformError
+from effx.handlers.jvp.handler import partials, zeros_like
+from effx.handling import (
+    Atom,
+    Binary,
+    Body,
+    Elementwise,
+    Unary,
+    Var,
+    array_type,
+    decomposes,
+    emits,
+    reference_rule,
+    tangent_of,
+)
+from effx.transforms.autodiff import jvp
+
+__all__ = ["Digamma", "Lgamma", "Polygamma", "Zeta", "in_wide_floats", "slope"]
+
+N = TypeVar("N", Array, float)
+
+
+@final
+class Lgamma(Unary):
+    """The logarithm of |gamma(x)|. CHLO: lgamma."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (0.3, 9.0)
+
+
+@final
+class Digamma(Unary):
+    """The slope of lgamma. CHLO: digamma."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (0.3, 9.0)
+
+
+@final
+class Polygamma(Binary):
+    """The m-th slope of digamma at x, for whole m. CHLO: polygamma."""
+
+    __slots__ = ()
+    kinds = "f"
+
+
+@final
+class Zeta(Binary):
+    """The sum of (q + k)^-s over all k from 0, for s > 1. CHLO: zeta."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (1.4, 5.0)
+
+
+DIGAMMA, POLYGAMMA, ZETA = Digamma(), Polygamma(), Zeta()
+
+
+@emits(Lgamma, Polygamma, Zeta)
+def _(body: Body, op: Elementwise, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    t = outputs[0].type
+    names = ", ".join([body.fit(x, t.shape) for x in inputs])
+    return body.line(f"chlo.{op.name} {names} : {', '.join([t.mlir] * len(inputs))} -> {t.mlir}")
+
+
+@emits(Digamma)
+def _(body: Body, op: Digamma, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    # Older releases of XLA give NaN at 0, newer ones -infinity.
+    x, t = body.name(inputs[0]), inputs[0].type
+    mask, low = array_type(dtypes.bool_, t.shape).mlir, body.constant(-math.inf, t)
+    value = body.line(f"chlo.digamma {x} : {t.mlir} -> {t.mlir}")
+    zero = body.line(
+        f"stablehlo.compare EQ, {x}, {body.constant(0.0, t)}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}"
+    )
+    return body.line(f"stablehlo.select {zero}, {low}, {value} : {mask}, {t.mlir}")
+
+
+def in_wide_floats(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Returns a decomposition that computes with 32 bits at least, for all floats."""
+
+    def decomposition(op: Elementwise, *operands: Array) -> Array:
+        dtype = operands[0].type.dtype
+        if dtype.itemsize >= 4:
+            return function(*operands)
+        return convert(function(*[convert(x, dtypes.float32) for x in operands]), dtype)
+
+    return decomposition
+
+
+def slope(function: Callable[[Array], Array], x: Array) -> Array:
+    """Returns the derivative of an elementwise function by its one argument, as forward mode gives it."""
+    return jvp(function, (x,), (zeros_like(x) + 1.0,))[1]
+
+
+SHIFT = 10
+# Bernoulli numbers B_2j, divided by (2j)!
+BERNOULLI = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
+    -3617 / 10670622842880000,
+)  # fmt: skip
+
+
+def zeta_sum(s: N, q: N) -> N:
+    """Returns the zeta function for s > 1 and q > 0 by the formula of Euler and Maclaurin.
+
+    Source: DLMF, 25.11.28.
+    """
+    far = q + float(SHIFT)
+    total: N = far ** (1.0 - s) / (s - 1.0) + far**-s * 0.5
+    for k in range(SHIFT):
+        total = total + (q + float(k)) ** -s
+    factor = s * far ** (-s - 1.0)
+    for j, number in enumerate(BERNOULLI):
+        total = total + factor * number
+        factor = factor * (s + (2.0 * j + 1)) * (s + (2.0 * j + 2)) / (far * far)
+    return total
+
+
+decomposes(Zeta)(in_wide_floats(zeta_sum))
+tangent_of(Lgamma)(lambda op, dx, x, y: dx * DIGAMMA(x))
+tangent_of(Digamma)(lambda op, dx, x, y: dx * POLYGAMMA(scalar(1.0, x.type.dtype), x))
+partials(
+    Zeta,
+    lambda op, ds, s, q, z: ds * slope(lambda v: in_wide_floats(zeta_sum)(op, v, q), s),
+    lambda op, dq, s, q, z: dq * -s * ZETA(s + 1.0, q),
+)
+
+
+def _no_order(op: Polygamma, dm: Array, m: Array, x: Array, z: Array) -> Array:
+    raise TransformError("polygamma: the order m is a whole number, and has no derivative")
+
+
+partials(Polygamma, _no_order, lambda op, dx, m, x, z: dx * POLYGAMMA(m + 1.0, x))
+
+
+def _lgamma(x: float) -> float:
+    if x <= 0 and (x == -math.inf or x == int(x)):
+        return math.inf
+    return math.lgamma(x)
+
+
+def _digamma(x: float) -> float:
+    if x == 0:
+        return -math.inf
+    if math.isinf(x):
+        return x if x > 0 else math.nan
+    if x < 0:
+        # The reflection of DLMF, 5.5.4; a pole at each negative integer.
+        return math.nan if x == math.floor(x) else _digamma(1 - x) - math.pi / math.tan(math.pi * x)
+    total = 0.0
+    while x < 12:
+        total -= 1 / x
+        x += 1
+    # DLMF, 5.11.2
+    y = 1 / (x * x)
+    series = y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y * (1 / 132 - y * 691 / 32760)))))
+    return total + math.log(x) - 0.5 / x - series
+
+
+def _polygamma(m: float, x: float) -> float:
+    if m == 0:
+        return _digamma(x)
+    sign = 1 if m % 2 else -1
+    return sign * math.gamma(m + 1) * zeta_sum(m + 1.0, x)
+
+
+REFERENCES: dict[type[Elementwise], Callable[..., float]] = {
+    Lgamma: _lgamma, Digamma: _digamma, Polygamma: _polygamma, Zeta: zeta_sum,
+}  # fmt: skip
+
+
+@reference_rule(*REFERENCES)
+def _(op: Elementwise, *operands: "np.ndarray[tuple[int, ...], np.dtype[np.floating]]") -> object:
+    each = np.vectorize(REFERENCES[type(op)], otypes=[np.float64])
+    wide = [x.astype(np.float64) for x in operands]
+    return each(*wide).astype(operands[0].dtype)

@@ -1,0 +1,87 @@
+"""Cholesky's factorisation of positive definite matrices."""
+
+import contextlib
+from typing import final
+
+import numpy as np
+
+from effx.array import Array
+from effx.array.arithmetic import conj
+from effx.families.linalg.matrices import (
+    Data,
+    MatrixOperation,
+    call,
+    check_matrix,
+    half_diagonal,
+    hermitian,
+    info_type,
+    letter,
+    mul,
+    nan_where_failed,
+    nothing,
+    positive,
+    where_indices,
+)
+from effx.families.linalg.triangular import TriangularSolve
+from effx.handling import ArrayType, Atom, Body, Var, emits, lapack_target, reference_rule, tangent_of
+from effx.ir.ops.base import Singleton, check_arity
+
+__all__ = ["Cholesky"]
+
+SOLVE = TriangularSolve()
+SOLVE_RIGHT = TriangularSolve(left_side=False, transpose_a=True)
+
+
+@final
+class Cholesky(Singleton, MatrixOperation):
+    """The lower triangular L with a = L L^H, for Hermitian a `[*batch, n, n]` whose lower triangle is read.
+
+    NaN where a is not positive definite. StableHLO: cholesky.
+    """
+
+    __slots__ = ()
+    domain = staticmethod(positive)
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type."""
+        check_arity(self, types, 1)
+        check_matrix(self.name, types[0], square=True)
+        return types[0].strong()
+
+
+@tangent_of(Cholesky)
+def tangent(op: Cholesky, da: Array, a: Array, factor: Array) -> Array:
+    """Da = dL L^H + L dL^H, so L^-1 da L^-H is the sum of the triangular L^-1 dL and its adjoint."""
+    both = SOLVE_RIGHT(conj(factor), SOLVE(factor, hermitian(da)))
+    return mul(factor, half_diagonal(both))
+
+
+@reference_rule(Cholesky)
+def in_numpy(op: Cholesky, a: Data) -> Data:
+    """NumPy's factors, matrix by matrix."""
+    found = np.full(a.shape, np.nan, a.dtype)
+    for index in np.ndindex(*a.shape[:-2]):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            found[index] = np.linalg.cholesky(a[index])
+    return found
+
+
+@emits(Cholesky)
+def text(body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    (a,), t = inputs, outputs[0].type
+    factor = body.line(
+        f'"stablehlo.cholesky"({body.name(a)}) <{{lower = true}}> : ({a.type.mlir}) -> {t.mlir}'
+    )
+    return where_indices(body, "GE", factor, body.constant(0, t), t)
+
+
+@emits(Cholesky, platform="cpu")
+def potrf(body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    t, info = outputs[0].type, info_type(outputs[0].type)
+    if not t.size:
+        return nothing(body, outputs)
+    name = lapack_target("potrf", t.dtype)
+    factor, failed = call(body, name, inputs, [t, info], {"uplo": letter("L")}, {0: 0})
+    return nan_where_failed(
+        body, [where_indices(body, "GE", factor, body.constant(0, t), t)], [t], failed, info
+    )

@@ -1,0 +1,382 @@
+"""Eigenvalues and eigenvectors, and singular values and vectors."""
+
+from typing import final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, reducing
+from effx.array.arithmetic import absolute, conj, imag, real, where
+from effx.array.promotion import broadcast_to, convert
+from effx.array.shaping import expand_dims
+from effx.array.triangles import band
+from effx.errors import NoRuleError, ShapeError
+from effx.families.linalg.lu import Solve
+from effx.families.linalg.matrices import (
+    Data,
+    Factorization,
+    MatrixOperation,
+    Options,
+    adjoint,
+    call,
+    check_matrix,
+    diagonal,
+    hermitian,
+    info_type,
+    kernel_form,
+    letter,
+    mul,
+    nan_where_failed,
+    nothing,
+    on_cpu,
+    positive,
+    real_type,
+    regular,
+    target,
+)
+from effx.handling import (
+    ArrayType,
+    Atom,
+    Body,
+    Tangent,
+    Var,
+    array_type,
+    decomposes,
+    emits,
+    jvp_rule,
+    lapack_target,
+    reference_rule,
+)
+from effx.ir.ops.base import check_arity
+
+__all__ = ["Eig", "Eigh", "Pinv", "Svd"]
+
+
+def gaps(x: Array, y: Array) -> Array:
+    """Returns 1 / (y_j - x_i) off the diagonal, and 0 on it; infinite for values that are equal."""
+    n = x.type.shape[-1]
+    on = broadcast_to(band((n, n), 0, "EQ"), (*x.type.shape, n))
+    difference = expand_dims(y, -2) - expand_dims(x, -1)
+    return where(on, 0.0, 1.0 / where(on, 1.0, difference))
+
+
+def columns(x: Array) -> Array:
+    """Returns numbers as a factor of columns."""
+    return expand_dims(x, -2)
+
+
+@final
+@attrs.frozen
+class Eigh(Factorization):
+    """Eigenvalues, ascending, and eigenvectors of Hermitian matrices `[*batch, n, n]`.
+
+    Results: the eigenvalues `[*batch, n]`, real, and with vectors orthonormal ones as columns, `[*batch, n, n]`. The
+    tangents of vectors are determined for simple eigenvalues only, and are infinite or NaN otherwise; those of complex
+    vectors v are orthogonal to v.
+
+    Attributes:
+        lower: True to read the lower triangle, False for the upper one.
+        vectors: True for eigenvectors too.
+    """
+
+    lower: bool = True
+    vectors: bool = True
+    domain = staticmethod(positive)
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """Real numbers, and a matrix."""
+        check_arity(self, types, 1)
+        check_matrix(self.name, types[0], square=True)
+        (t,) = types
+        values = real_type(t, t.shape[-1])
+        return (values, t.strong()) if self.vectors else (values,)
+
+
+@jvp_rule(Eigh)
+def first_order(
+    op: Eigh, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    """First-order perturbation: in the basis of eigenvectors, da has the dw on its diagonal, and v^H dv times gaps of
+    eigenvalues beside it.
+    """
+    (a,), (da,) = primals, tangents
+    assert da is not None
+    w, v = attrs.evolve(op, vectors=True)(a)
+    inner = mul(adjoint(v), mul(hermitian(da, op.lower), v))
+    dw = real(diagonal(inner))
+    if not op.vectors:
+        return (w,), (dw,)
+    return (w, v), (dw, mul(v, convert(gaps(w, w), v.type.dtype) * inner))
+
+
+@reference_rule(Eigh)
+def eigh_in_numpy(op: Eigh, a: Data) -> tuple[Data, ...]:
+    """NumPy's function."""
+    w, v = np.linalg.eigh(a, "L" if op.lower else "U")
+    return (w, v) if op.vectors else (w,)
+
+
+@kernel_form(Eigh)
+def syevd(body: Body, op: Eigh, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    (a,), values = inputs, outputs[0].type
+    t, info = a.type.strong(), info_type(a.type)
+    if not t.size:
+        return nothing(body, outputs)
+    options: Options = (
+        {"mode": letter("V" if op.vectors else "N"), "uplo": letter("L" if op.lower else "U")}
+        if on_cpu(body)
+        else {"lower": op.lower, "algorithm": np.uint8(0)}
+    )
+    name = target(body, "heevd" if t.kind == "c" else "syevd", "syevd", t)
+    v, w, failed = call(body, name, inputs, [t, values, info], options, {0: 0})
+    names, types = ([w, v], [values, t]) if op.vectors else ([w], [values])
+    return nan_where_failed(body, names, types, failed, info)
+
+
+@final
+@attrs.frozen
+class Svd(Factorization):
+    """Singular values, descending, and singular vectors of matrices `[*batch, m, n]`: a = u diag(s) vh.
+
+    Results: s `[*batch, k]`, real, k = min(m, n); with vectors orthonormal columns u `[*batch, m, k]` and rows vh
+    `[*batch, k, n]`, or square ones. The tangents of vectors are determined for singular values that differ and are not
+    0, and are infinite or NaN otherwise.
+
+    Attributes:
+        full: True for square u and vh.
+        vectors: True for singular vectors too.
+        driver: "gesdd" to divide and conquer, "gesvd" to iterate.
+    """
+
+    full: bool = False
+    vectors: bool = True
+    driver: str = attrs.field(default="gesdd", validator=attrs.validators.in_(("gesdd", "gesvd")))
+    domain = staticmethod(regular)
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """Real numbers, and two matrices."""
+        check_arity(self, types, 1)
+        check_matrix(self.name, types[0])
+        (t,) = types
+        *_, m, n = t.shape
+        k = min(m, n)
+        return (real_type(t, k), *self.vector_types(t)) if self.vectors else (real_type(t, k),)
+
+    def vector_types(self, t: ArrayType) -> tuple[ArrayType, ArrayType]:
+        """Returns the types of u and vh."""
+        *batch, m, n = t.shape
+        k = min(m, n)
+        rows, columns = (m, n) if self.full else (k, k)
+        return array_type(t.dtype, (*batch, m, rows)), array_type(t.dtype, (*batch, columns, n))
+
+
+@jvp_rule(Svd)
+def differential(
+    op: Svd, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    """For p = u^H da v, and antihermitian x = u^H du and y = v^H dv: p = x s + ds - s y. Beside the diagonal p and p^H
+    determine x and y. On it, the imaginary part of p is shared by both.
+    """
+    (a,), (da,) = primals, tangents
+    assert da is not None
+    *_, m, n = a.type.shape
+    if op.full and op.vectors and m != n:
+        raise NoRuleError(
+            f"jvp: svd: not all vectors of square factors are determined by {a.type!r}; use full_matrices=False"
+        )
+    s, u, vh = attrs.evolve(op, vectors=True, full=False)(a)
+    v = adjoint(vh)
+    uh_da = mul(adjoint(u), da)
+    p = mul(uh_da, v)
+    ds = real(diagonal(p))
+    if not op.vectors:
+        return (s,), (ds,)
+    scale = convert(s, a.type.dtype)
+    rows, cols = expand_dims(scale, -1), columns(scale)
+    f = convert(gaps(s * s, s * s), a.type.dtype)
+    x = f * (p * cols + rows * adjoint(p))
+    y = f * (rows * p + adjoint(p) * cols)
+    if a.type.kind == "c":
+        phase = imag(diagonal(p)) / (2.0 * s)
+        on = convert(band((s.type.shape[-1],) * 2, 0, "EQ"), a.type.dtype)
+        x, y = x + 1j * expand_dims(phase, -1) * on, y - 1j * expand_dims(phase, -1) * on
+    du, dv = mul(u, x), mul(v, y)
+    if m > n:
+        du = du + (mul(da, v) - mul(u, p)) / cols
+    if n > m:
+        dv = dv + (adjoint(uh_da) - mul(v, adjoint(p))) / cols
+    return (s, u, vh), (ds, du, adjoint(dv))
+
+
+@reference_rule(Svd)
+def svd_in_numpy(op: Svd, a: Data) -> tuple[Data, ...]:
+    """NumPy's function."""
+    if not op.vectors:
+        return (np.linalg.svd(a, compute_uv=False),)
+    u, s, vh = np.linalg.svd(a, full_matrices=op.full)
+    return s, u, vh
+
+
+@kernel_form(Svd)
+def gesvd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    (a,), values = inputs, outputs[0].type
+    t, info = a.type.strong(), info_type(a.type)
+    u, vh = op.vector_types(t)
+    if not t.size:
+        return nothing(body, outputs)
+    if on_cpu(body):
+        mode = "N" if not op.vectors else "A" if op.full else "S"
+        name = lapack_target(op.driver, t.dtype)
+        results = call(body, name, inputs, [t, values, u, vh, info], {"mode": letter(mode)}, {0: 0})
+        names = list(results[1:4])
+    else:
+        # The kernel wants at least as many rows as columns: row by row, others are the transposed matrix.
+        turned = t.shape[-2] < t.shape[-1]
+        name = target(body, "", "gesvd", t)
+        options: Options = {"full_matrices": op.full, "compute_uv": op.vectors, "transposed": turned}
+        none = t.with_shape(())
+        vectors = ((vh, u) if turned else (u, vh)) if op.vectors else (none, none)
+        types = [t, values, *vectors, info]
+        results = call(body, name, inputs, types, options, {0: 0}, column_major=not turned)
+        names = [results[1], *(results[3:1:-1] if turned else results[2:4])]
+    names, types = (names, [values, u, vh]) if op.vectors else (names[:1], [values])
+    return nan_where_failed(body, names, types, results[4], info)
+
+
+@final
+@attrs.frozen
+class Pinv(MatrixOperation):
+    """The pseudo-inverses of matrices `[*batch, m, n]`: singular values at or below a part `[*batch]` of the largest count
+    as 0.
+
+    Attributes:
+        hermitian: True to take eigenvalues of a Hermitian matrix, by its lower triangle.
+    """
+
+    hermitian: bool = False
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The transposed shape."""
+        check_arity(self, types, 2)
+        a, cutoff = types
+        check_matrix(self.name, a, "a", square=self.hermitian)
+        if cutoff.strong() is not real_type(a):
+            raise ShapeError(f"pinv: the cutoff must be {real_type(a)!r} for a {a!r}, got {cutoff!r}")
+        return a.strong().with_shape((*a.shape[:-2], a.shape[-1], a.shape[-2]))
+
+    @staticmethod
+    def domain(rng: np.random.Generator, t: ArrayType) -> Data:
+        """Draws matrices, Hermitian if square, and cutoffs that leave all singular values."""
+        if t.ndim < 2:
+            return np.full(t.shape, 1e-6, t.dtype)
+        return positive(rng, t) if t.shape[-1] == t.shape[-2] else regular(rng, t)
+
+
+@decomposes(Pinv)
+def by_values(op: Pinv, a: Array, cutoff: Array) -> Array:
+    if op.hermitian:
+        w, u = Eigh()(a)
+        s, v = absolute(w), u * columns(convert(where(w < 0, -1.0, 1.0), a.type.dtype))
+    else:
+        s, u, vh = Svd()(a)
+        v = adjoint(vh)
+    bound = expand_dims(cutoff * reducing.max(s, -1, initial=0), -1)
+    inverse = where(s > bound, 1.0 / where(s > bound, s, 1.0), 0.0)
+    return mul(v * columns(convert(inverse, a.type.dtype)), adjoint(u))
+
+
+@jvp_rule(Pinv)
+def of_constant_rank(
+    op: Pinv, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    """P = a^+ of a matrix whose rank stays: dp = -p da p + p p^H da^H (1 - a p) + (1 - p a) da^H p^H p."""
+    (a, cutoff), (da, _) = primals, tangents
+    p = op(a, cutoff)
+    if da is None:
+        return p, None
+    if op.hermitian:  # one triangle is read
+        a, da = hermitian(a), hermitian(da)
+    ph, dah = adjoint(p), adjoint(da)
+    left, right = mul(mul(p, ph), dah), mul(dah, mul(ph, p))
+    moved = left - mul(mul(left, a), p) + right - mul(p, mul(a, right)) - mul(p, mul(da, p))
+    return p, moved
+
+
+@reference_rule(Pinv)
+def pinv_in_numpy(op: Pinv, a: Data, cutoff: Data) -> Data:
+    """NumPy's function."""
+    return np.linalg.pinv(a, cutoff, hermitian=op.hermitian)
+
+
+@final
+@attrs.frozen
+class Eig(Factorization):
+    """Eigenvalues and eigenvectors of matrices `[*batch, n, n]`, all complex.
+
+    Results: the eigenvalues w `[*batch, n]`; with left the vectors l with l^H a = w l^H, with right the r with
+    a r = w r, as columns, `[*batch, n, n]`, of length 1. The tangents of right vectors r are determined for simple
+    eigenvalues only, and are orthogonal to r; left ones have none.
+
+    Attributes:
+        left, right: True for the eigenvectors of this side.
+    """
+
+    left: bool = False
+    right: bool = True
+    domain = staticmethod(regular)
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """Complex numbers, and matrices."""
+        check_arity(self, types, 1)
+        check_matrix(self.name, types[0], square=True)
+        (t,) = types
+        vectors = array_type(dtypes.complex_dtype(t.dtype), t.shape)
+        return (vectors.with_shape(t.shape[:-1]), *[vectors] * (self.left + self.right))
+
+
+@jvp_rule(Eig)
+def by_both_sides(
+    op: Eig, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    """In the basis r of right eigenvectors, da has the dw on its diagonal, and r^-1 dr times gaps beside it."""
+    (a,), (da,) = primals, tangents
+    assert da is not None
+    if op.left:
+        raise NoRuleError(
+            "jvp: eig: left eigenvectors have no derivative; the right ones of a^H are the same vectors"
+        )
+    w, r = Eig(right=True)(a)
+    inner = Solve()(r, mul(convert(da, w.type.dtype), r))
+    dw = diagonal(inner)
+    if not op.right:
+        return (w,), (dw,)
+    dr = mul(r, gaps(w, w) * inner)
+    along = reducing.sum(conj(r) * dr, -2)
+    return (w, r), (dw, dr - r * columns(along))
+
+
+@reference_rule(Eig)
+def eig_in_numpy(op: Eig, a: Data) -> tuple[Data, ...]:
+    """NumPy's function; left vectors are right ones of a^H, in the order of the eigenvalues' conjugates."""
+    dtype = dtypes.complex_dtype(a.dtype)
+    w, r = np.linalg.eig(a)
+    left = np.conj(np.swapaxes(np.linalg.inv(r), -1, -2))
+    left /= np.linalg.norm(left, axis=-2, keepdims=True)
+    return tuple([x.astype(dtype) for x, wanted in ((w, True), (left, op.left), (r, op.right)) if wanted])
+
+
+@emits(Eig, platform="cpu")
+def geev(body: Body, op: Eig, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    (a,), values = inputs, outputs[0].type
+    t, info = a.type.strong(), info_type(a.type)
+    if not t.size:
+        return nothing(body, outputs)
+    vectors = array_type(values.dtype, t.shape)
+    parts = [values] if t.kind == "c" else [real_type(t, t.shape[-1])] * 2
+    options = {"compute_left": letter("NV"[op.left]), "compute_right": letter("NV"[op.right])}
+    name = lapack_target("geev", t.dtype)
+    *w, left, right, failed = call(body, name, inputs, [*parts, vectors, vectors, info], options)
+    whole = w[0] if t.kind == "c" else body.line(f"stablehlo.complex {w[0]}, {w[1]} : {values.mlir}")
+    names = [whole, *[x for x, wanted in ((left, op.left), (right, op.right)) if wanted]]
+    return nan_where_failed(body, names, [v.type for v in outputs], failed, info)

@@ -1,0 +1,443 @@
+"""LU factorisation with row exchanges, and what is computed by it: solutions of linear systems, determinants."""
+
+from typing import final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, reducing, triangles
+from effx.array.arithmetic import absolute, imag, real, where
+from effx.array.promotion import convert
+from effx.array.shaping import concatenate, expand_dims
+from effx.errors import DTypeError, ShapeError
+from effx.families.linalg.matrices import (
+    Axis,
+    Data,
+    Factorization,
+    MatrixOperation,
+    call,
+    check_matrix,
+    diagonal,
+    info_type,
+    kernel_form,
+    mul,
+    nan_where_failed,
+    nothing,
+    real_type,
+    regular,
+    target,
+    together,
+)
+from effx.families.linalg.triangular import TriangularSolve
+from effx.families.sort import Sort
+from effx.handlers.jvp.handler import add_tangents
+from effx.handling import (
+    ArrayType,
+    Atom,
+    Body,
+    Tangent,
+    Var,
+    Vmap,
+    array_type,
+    decomposes,
+    emits,
+    jvp_rule,
+    reference_rule,
+    tangent_of,
+    vmap_rule,
+)
+from effx.ir.ops.base import Singleton, check_arity, is_int
+from effx.ir.ops.elementwise import Log
+from effx.ir.ops.index import Gather
+from effx.ir.ops.shape import Iota
+from effx.lower.emit import ints
+from effx.lower.stablehlo.control import BOOL, INDEX, Names, loop
+
+__all__ = [
+    "Det",
+    "Lu",
+    "PivotsToPermutation",
+    "Slogdet",
+    "Solve",
+    "inverse_permutation",
+    "lu_solve",
+    "permuted",
+]
+
+LOG = Log()
+UNIT_LOWER, UPPER = TriangularSolve(unit_diagonal=True), TriangularSolve(lower=False)
+UNIT_LOWER_TRANSPOSED = TriangularSolve(unit_diagonal=True, transpose_a=True)
+UPPER_TRANSPOSED = TriangularSolve(lower=False, transpose_a=True)
+UPPER_RIGHT = TriangularSolve(left_side=False, lower=False)
+
+
+@final
+class Lu(Singleton, Factorization):
+    """The factors with `a[permutation] = l u`.
+
+    Operand: a `[*batch, m, n]`. Results: u, with what l has below its diagonal of ones, in one matrix `[*batch, m, n]`; of
+    k = min(m, n) pivots `i32[*batch, k]` the rows that were exchanged with row 0, 1, …, in this order; the
+    permutation `i32[*batch, m]`.
+    """
+
+    __slots__ = ()
+    domain = staticmethod(regular)
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """Both factors in one, and indices."""
+        check_arity(self, types, 1)
+        check_matrix(self.name, types[0])
+        *batch, m, n = types[0].shape
+        indices = [array_type(dtypes.int32, (*batch, size)) for size in (min(m, n), m)]
+        return types[0].strong(), *indices
+
+
+@final
+@attrs.frozen
+class PivotsToPermutation(MatrixOperation):
+    """The permutation of rows that exchanges row 0, 1, … with the ones that the pivots `i32[*batch, k]` say.
+
+    Attributes:
+        size: the number of rows.
+    """
+
+    size: int = attrs.field(validator=is_int)
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """A permutation `i32[*batch, size]`."""
+        check_arity(self, types, 1)
+        (t,) = types
+        if t.dtype != dtypes.int32:
+            raise DTypeError(f"pivots_to_permutation: pivots must be i32, got {t!r}")
+        if not t.ndim or t.shape[-1] > self.size:
+            raise ShapeError(
+                f"pivots_to_permutation: of {self.size} rows at most {self.size} have a pivot, got {t!r}"
+            )
+        return t.with_shape((*t.shape[:-1], self.size))
+
+    @staticmethod
+    def domain(rng: np.random.Generator, t: ArrayType) -> Data:
+        """Draws rows at or below the one that they are exchanged with."""
+        k = t.shape[-1]
+        return rng.integers(np.arange(k), max(k, 1), t.shape).astype(t.dtype)
+
+
+def permuted(x: Array, permutation: Array) -> Array:
+    """Returns the rows of matrices in another order."""
+    if not x.type.size:
+        return x
+    batch = tuple(range(x.type.ndim - 2))
+    k = len(batch)
+    sizes = (*(1,) * (k + 1), x.type.shape[-1])
+    return Gather((k + 1,), (k,), (k,), sizes, batch, batch)(x, expand_dims(permutation, -1))
+
+
+def inverse_permutation(permutation: Array) -> Array:
+    """Returns where each row went."""
+    axis = permutation.type.ndim - 1
+    return Sort(axis)(permutation, Iota(permutation.type, axis)())[1]
+
+
+def lu_solve(factors: Array, permutation: Array, b: Array, transpose: bool = False) -> Array:
+    """Returns the x with a x = b, or a^T x = b, from the factors of a."""
+    if transpose:
+        return permuted(
+            UNIT_LOWER_TRANSPOSED(factors, UPPER_TRANSPOSED(factors, b)), inverse_permutation(permutation)
+        )
+    return UPPER(factors, UNIT_LOWER(factors, permuted(b, permutation)))
+
+
+@jvp_rule(Lu)
+def tangents(
+    op: Lu, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    """Of the first k = min(m, n) rows and columns, l^-1 da u^-1 is the sum of l^-1 dl, which is strictly lower
+    triangular, and du u^-1, which is upper triangular. The rows or columns beyond follow from a = l u.
+    """
+    (a,), (da,) = primals, tangents
+    assert da is not None
+    factors, pivots, permutation = op(a)
+    k = min(a.type.shape[-2:])
+    da = permuted(da, permutation)
+    corner, top = factors[..., :k, :k], UNIT_LOWER(factors[..., :k, :k], da[..., :k, :])
+    inner = UPPER_RIGHT(corner, top[..., :k])
+    lower, upper = triangles.tril(inner, -1), triangles.triu(inner)
+    unit_lower = triangles.tril(corner, -1)
+    dl, du = mul(unit_lower, lower) + lower, mul(upper, triangles.triu(corner))
+    moved = dl + du
+    if a.type.shape[-1] > k:
+        moved = concatenate([moved, top[..., k:] - mul(lower, factors[..., :k, k:])], -1)
+    if a.type.shape[-2] > k:
+        below = UPPER_RIGHT(corner, da[..., k:, :] - mul(factors[..., k:, :], du))
+        moved = concatenate([moved, below], -2)
+    return (factors, pivots, permutation), (moved, None, None)
+
+
+@reference_rule(Lu)
+def in_numpy(op: Lu, a: Data) -> tuple[Data, ...]:
+    """Elimination, column by column, with the largest remaining element as the pivot."""
+    factors = np.array(a)
+    *batch, m, n = a.shape
+    pivots = np.zeros((*batch, min(m, n)), np.int32)
+    permutation = np.zeros((*batch, m), np.int32)
+    for index in np.ndindex(*batch):
+        lu, order = factors[index], np.arange(m, dtype=np.int32)
+        for j in range(min(m, n)):
+            size = np.abs(lu[j:, j].real) + np.abs(lu[j:, j].imag)
+            p = pivots[(*index, j)] = j + int(np.argmax(size))
+            lu[[j, p]], order[[j, p]] = lu[[p, j]], order[[p, j]]
+            lu[j + 1 :, j] /= lu[j, j]
+            lu[j + 1 :, j + 1 :] -= np.outer(lu[j + 1 :, j], lu[j, j + 1 :])
+        permutation[index] = order
+    return factors, pivots, permutation
+
+
+@jvp_rule(PivotsToPermutation)
+def constant(
+    op: PivotsToPermutation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    """Integers."""
+    return op(*primals), None
+
+
+@reference_rule(PivotsToPermutation)
+def exchanged(op: PivotsToPermutation, pivots: Data) -> Data:
+    """One exchange after the other."""
+    found = np.broadcast_to(np.arange(op.size, dtype=np.int32), (*pivots.shape[:-1], op.size)).copy()
+    for index in np.ndindex(*pivots.shape[:-1]):
+        for i, j in enumerate(pivots[index]):
+            found[index][[i, j]] = found[index][[j, i]]
+    return found
+
+
+def write_permutation(body: Body, pivots: str, t: ArrayType, size: int) -> str:
+    """Writes a loop over the pivots; masks exchange the rows, so that a batch needs no gather."""
+    *batch, k = t.shape
+    axis = len(batch)
+    whole, one, flat = (t.with_shape(s) for s in ((*batch, size), (*batch, 1), tuple(batch)))
+    places = body.line(f"stablehlo.iota dim = {axis} : {whole.mlir}")
+    if not k or not whole.size:
+        return places
+    mask, zero = array_type(dtypes.bool_, whole.shape), body.constant(0, INDEX)
+
+    def entry(x: str, of: ArrayType, i: str) -> str:
+        """Writes x[..., i], repeated along the rows."""
+        starts = ", ".join([*[zero] * axis, i])
+        kinds = ", ".join([INDEX.mlir] * (axis + 1))
+        found = body.line(
+            f"stablehlo.dynamic_slice {x}, {starts}, sizes = {ints(one.shape)} : ({of.mlir}, {kinds}) -> {one.mlir}"
+        )
+        return body.line(
+            f"stablehlo.broadcast_in_dim {found}, dims = {list(range(axis + 1))} : ({one.mlir}) -> {whole.mlir}"
+        )
+
+    def at(i: str) -> str:
+        return body.line(
+            f"stablehlo.compare EQ, {places}, {i}, SIGNED : ({whole.mlir}, {whole.mlir}) -> {mask.mlir}"
+        )
+
+    def select(test: str, x: str, y: str) -> str:
+        return body.line(f"stablehlo.select {test}, {x}, {y} : {mask.mlir}, {whole.mlir}")
+
+    def step(now: Names) -> Names:
+        i, order, all_pivots = now
+        first, second = at(body.broadcast(i, INDEX, whole)), at(entry(all_pivots, t, i))
+        chosen = select(second, order, body.constant(0, whole))
+        found = body.line(
+            f"stablehlo.reduce({chosen} init: {zero}) applies stablehlo.add across dimensions = [{axis}] "
+            f": ({whole.mlir}, {INDEX.mlir}) -> {flat.mlir}"
+        )
+        spread = body.line(
+            f"stablehlo.broadcast_in_dim {found}, dims = {list(range(axis))} : ({flat.mlir}) -> {whole.mlir}"
+        )
+        changed = select(first, spread, select(second, entry(order, whole, i), order))
+        return body.line(f"stablehlo.add {i}, {body.constant(1, INDEX)} : {INDEX.mlir}"), changed, all_pivots
+
+    def more(now: Names) -> str:
+        end = body.constant(k, INDEX)
+        return body.line(
+            f"stablehlo.compare LT, {now[0]}, {end}, SIGNED : ({INDEX.mlir}, {INDEX.mlir}) -> {BOOL.mlir}"
+        )
+
+    return loop(body, (zero, places, pivots), (INDEX, whole, t), more, step)[1]
+
+
+@emits(PivotsToPermutation)
+def permutation_text(
+    body: Body, op: PivotsToPermutation, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> str:
+    return write_permutation(body, body.name(inputs[0]), inputs[0].type, op.size)
+
+
+@kernel_form(Lu)
+def getrf(body: Body, op: Lu, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    t, pivots_type, permutation_type = (v.type for v in outputs)
+    if not t.size:
+        factors, pivots = nothing(body, outputs[:2])
+        return factors, pivots, write_permutation(body, pivots, pivots_type, t.shape[-2])
+    info = info_type(t)
+    name = target(body, "getrf", "getrf", t)
+    factors, pivots, failed = call(body, name, inputs, [t, pivots_type, info], {}, {0: 0})
+    # Pivots count from 1. A positive info says that a pivot is 0, which is no failure.
+    pivots = body.line(f"stablehlo.subtract {pivots}, {body.constant(1, pivots_type)} : {pivots_type.mlir}")
+    (factors,) = nan_where_failed(body, [factors], [t], failed, info, "GE")
+    return factors, pivots, write_permutation(body, pivots, pivots_type, permutation_type.shape[-1])
+
+
+@final
+class Solve(Singleton, MatrixOperation):
+    """The x with a x = b, for a `[*batch, n, n]` and b `[*batch, n, k]`."""
+
+    __slots__ = ()
+    domain = staticmethod(regular)
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The type of b."""
+        check_arity(self, types, 2)
+        a, b = types
+        check_matrix(self.name, a, "a", square=True)
+        check_matrix(self.name, b, "b")
+        if a.dtype != b.dtype:
+            raise DTypeError(f"solve: operand dtypes differ: a is {a!r}, b is {b!r}")
+        if a.shape[:-1] != b.shape[:-1]:
+            raise ShapeError(
+                f"solve: batch axes and rows of a and b must be the same: a is {a!r}, b is {b!r}"
+            )
+        return b.strong()
+
+
+@decomposes(Solve)
+def by_factors(op: Solve, a: Array, b: Array) -> Array:
+    factors, _, permutation = Lu()(a)
+    return lu_solve(factors, permutation, b)
+
+
+@jvp_rule(Solve)
+def solve_again(
+    op: Solve, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    """From a x = b follows a dx = db - da x, which the same factors solve."""
+    a, b = primals
+    da, db = tangents
+    factors, _, permutation = Lu()(a)
+    x = lu_solve(factors, permutation, b)
+    side = add_tangents(x, None if da is None else -mul(da, x), db)
+    return x, None if side is None else lu_solve(factors, permutation, side)
+
+
+@vmap_rule(Solve)
+def more_sides(
+    handler: Vmap, op: Solve, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[Array, Axis]:
+    """One matrix for all batch elements solves all their sides together."""
+    return together(handler, op, values, axes, True)
+
+
+@reference_rule(Solve)
+def solved(op: Solve, a: Data, b: Data) -> Data:
+    """NumPy's solver."""
+    return np.linalg.solve(a, b)
+
+
+@final
+class Det(Singleton, MatrixOperation):
+    """The determinants of matrices `[*batch, n, n]`."""
+
+    __slots__ = ()
+    domain = staticmethod(regular)
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """A number for each matrix."""
+        check_arity(self, types, 1)
+        check_matrix(self.name, types[0], square=True)
+        return types[0].strong().with_shape(types[0].shape[:-2])
+
+
+def parity(pivots: Array) -> Array:
+    """Returns -1 or 1, in the default integer dtype: the sign of the permutation that the pivots make."""
+    exchanges = reducing.sum(convert(pivots != Iota(pivots.type, pivots.type.ndim - 1)(), dtypes.int32), -1)
+    return 1 - 2 * (exchanges % 2)
+
+
+@decomposes(Det)
+def by_diagonal(op: Det, a: Array) -> Array:
+    factors, pivots, _ = Lu()(a)
+    return reducing.prod(diagonal(factors), -1) * convert(parity(pivots), a.type.dtype)
+
+
+@tangent_of(Det)
+def by_cofactors(op: Det, da: Array, a: Array, det: Array) -> Array:
+    """The trace of adj(a) da, without a division by the determinant: where it is 0, so is, in general, only the last
+    pivot p. For u = [v w; 0 p], adj(u) = det(v) [p v^-1, -v^-1 w; 0, 1].
+    """
+    n = a.type.shape[-1]
+    if n == 0:
+        return det * 0.0
+    factors, pivots, permutation = Lu()(a)
+    c = UNIT_LOWER(factors, permuted(da, permutation))
+    if n == 1:
+        return c[..., 0, 0]
+    most = factors[..., :-1, :-1]
+    pivot, column = factors[..., -1:, -1:], factors[..., :-1, -1:]
+    first = UPPER(most, pivot * c[..., :-1, :] - column * c[..., -1:, :])
+    traced = reducing.sum(diagonal(first), -1) + c[..., -1, -1]
+    scale = reducing.prod(diagonal(most), -1)
+    return scale * traced * convert(parity(pivots), a.type.dtype)
+
+
+@reference_rule(Det)
+def determinant(op: Det, a: Data) -> Data:
+    """NumPy's determinant."""
+    return np.asarray(np.linalg.det(a))
+
+
+@final
+class Slogdet(Singleton, Factorization):
+    """Signs, of absolute value 1, of the determinants of matrices `[*batch, n, n]`, and logarithms of their absolute values.
+
+    Both `[*batch]`, the logarithms real; 0 and minus infinity for singular matrices.
+    """
+
+    __slots__ = ()
+    domain = staticmethod(regular)
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """Two numbers for each matrix."""
+        check_arity(self, types, 1)
+        check_matrix(self.name, types[0], square=True)
+        return types[0].strong().with_shape(types[0].shape[:-2]), real_type(types[0])
+
+
+def sign_and_log(on_diagonal: Array, sign: Array) -> tuple[Array, Array]:
+    """Returns sign and logarithm of products of diagonals with a sign in front."""
+    dtype = on_diagonal.type.dtype
+    sizes = absolute(on_diagonal)
+    directions = where(sizes == 0, 0.0, on_diagonal / convert(where(sizes == 0, 1.0, sizes), dtype))
+    return convert(sign, dtype) * reducing.prod(directions, -1), reducing.sum(LOG(sizes), -1)
+
+
+@decomposes(Slogdet)
+def by_logarithms(op: Slogdet, a: Array) -> tuple[Array, ...]:
+    factors, pivots, _ = Lu()(a)
+    return sign_and_log(diagonal(factors), parity(pivots))
+
+
+@jvp_rule(Slogdet)
+def by_trace(
+    op: Slogdet, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    """The logarithm of the determinant moves by the trace of a^-1 da: its real part, and the sign's angle."""
+    (a,), (da,) = primals, tangents
+    assert da is not None
+    factors, pivots, permutation = Lu()(a)
+    sign, log = sign_and_log(diagonal(factors), parity(pivots))
+    moved = reducing.sum(diagonal(lu_solve(factors, permutation, da)), -1)
+    turned = sign * (1j * imag(moved)) if a.type.kind == "c" else None
+    return (sign, log), (turned, real(moved))
+
+
+@reference_rule(Slogdet)
+def logarithms(op: Slogdet, a: Data) -> tuple[Data, ...]:
+    """NumPy's function."""
+    return tuple([np.asarray(x) for x in np.linalg.slogdet(a)])

@@ -1,0 +1,283 @@
+"""What the operations on matrices share: typing, batching, samples, and the calls of a platform's kernels.
+
+LAPACK's kernels for CPUs come with jaxlib; those of cuSOLVER and hipSOLVER are the plugins', which are called by
+the same names with other parameters.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, reducing, triangles
+from effx.array.arithmetic import conj, matmul, where
+from effx.array.promotion import broadcast_to, convert, scalar
+from effx.array.shaping import matrix_transpose, moveaxis, reshape
+from effx.effects import Operation
+from effx.errors import DTypeError, ShapeError
+from effx.handlers.reference.handler import Data
+from effx.handling import (
+    ArrayOperation,
+    ArrayType,
+    Atom,
+    Body,
+    TupleOperation,
+    Var,
+    Vmap,
+    array_type,
+    emits,
+    lapack_target,
+    materialize,
+    vmap_rule,
+)
+
+__all__ = ["Data", "Factorization", "MatrixOperation"]
+
+O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
+Rule = Callable[[Body, O, tuple[Atom, ...], tuple[Var, ...]], "str | tuple[str, ...]"]
+Axis = int | None
+Options = Mapping[str, bool | np.integer]
+"""A kernel's parameters."""
+
+KERNEL_DTYPES = (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)
+
+
+class MatrixOperation(ArrayOperation):
+    """An operation on matrices with one result; batch axes stand first."""
+
+    __slots__ = ()
+
+
+class Factorization(TupleOperation):
+    """An operation on matrices with several results; batch axes stand first."""
+
+    __slots__ = ()
+
+
+@vmap_rule(MatrixOperation)
+def batched(
+    handler: Vmap, op: MatrixOperation, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[Array, Axis]:
+    """One more batch axis."""
+    return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), 0
+
+
+@vmap_rule(Factorization)
+def batched_parts(
+    handler: Vmap, op: Factorization, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
+    """One more batch axis."""
+    results = op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)])
+    return results, (0,) * len(results)
+
+
+def together(
+    handler: Vmap, op: MatrixOperation, values: tuple[Array, ...], axes: tuple[Axis, ...], left_side: bool
+) -> tuple[Array, Axis]:
+    """Batches systems a x = b, or x a = b: with one a for all, the batch elements are more columns, or rows, of b."""
+    (a, b), (of_matrix, of_sides) = values, axes
+    if of_matrix is not None or of_sides is None:
+        return batched(handler, op, values, axes)
+    # The batch axis stands right before the axis of the columns, or rows.
+    place = b.type.ndim - (2 if left_side else 3)
+    moved = moveaxis(b, of_sides, place)
+    shape = moved.type.shape
+    whole = reshape(moved, (*shape[:place], shape[place] * shape[place + 1], *shape[place + 2 :]))
+    return reshape(op(a, whole), shape), place
+
+
+# --- typing ---------------------------------------------------------------------------------------
+
+
+def check_matrix(name: str, t: ArrayType, what: str = "operand", square: bool = False) -> None:
+    """Raises an error that begins with a name, unless a type is of matrices, square ones if asked for, of a dtype that
+    kernels take.
+    """
+    if t.dtype not in KERNEL_DTYPES:
+        raise DTypeError(f"{name}: {what} must be f32, f64, c64 or c128, got {t!r}")
+    if t.ndim < 2:
+        raise ShapeError(f"{name}: {what} must have at least two axes, got {t!r}")
+    if square and t.shape[-1] != t.shape[-2]:
+        raise ShapeError(f"{name}: {what} must be square in its last two axes, got {t!r}")
+
+
+def real_type(t: ArrayType, *shape: int) -> ArrayType:
+    """Returns the type of real arrays with the batch axes of a type of matrices."""
+    return array_type(dtypes.real_dtype(t.dtype), (*t.shape[:-2], *shape))
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+def mul(x: Array, y: Array) -> Array:
+    """Returns the products of matrices in full precision."""
+    return matmul(x, y, "highest")
+
+
+def adjoint(x: Array) -> Array:
+    """Returns the conjugate transposes."""
+    return conj(matrix_transpose(x))
+
+
+def eye(x: Array) -> Array:
+    """Returns the unit matrix of the size of square matrices, and of their dtype."""
+    return convert(triangles.band(x.type.shape[-2:], 0, "EQ"), x.type.dtype)
+
+
+def diagonal(x: Array) -> Array:
+    """Returns the diagonals of square matrices."""
+    on = broadcast_to(triangles.band(x.type.shape[-2:], 0, "EQ"), x.type.shape)
+    return reducing.sum(where(on, x, scalar(0, x.type.dtype, False)), -1)
+
+
+def half_diagonal(x: Array) -> Array:
+    """Returns the lower triangle with its diagonal halved: L + L^H is the matrix again if that is Hermitian."""
+    return triangles.tril(x) * (1.0 - 0.5 * eye(x))
+
+
+def hermitian(x: Array, lower: bool = True) -> Array:
+    """Returns the Hermitian matrices with the lower or upper triangles of some, which is all that kernels read."""
+    part = half_diagonal(x) if lower else adjoint(half_diagonal(adjoint(x)))
+    return part + adjoint(part)
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+def _normal(rng: np.random.Generator, t: ArrayType) -> Data:
+    data = rng.normal(size=t.shape)
+    return data + 1j * rng.normal(size=t.shape) if t.kind == "c" else data
+
+
+def regular(rng: np.random.Generator, t: ArrayType) -> Data:
+    """Draws matrices that are far from singular: the diagonal is large."""
+    data = _normal(rng, t)
+    return (
+        (data + 3 * np.eye(t.shape[-2], t.shape[-1])).astype(t.dtype) if t.ndim > 1 else data.astype(t.dtype)
+    )
+
+
+def positive(rng: np.random.Generator, t: ArrayType) -> Data:
+    """Draws Hermitian matrices with positive eigenvalues that are far apart."""
+    q = np.linalg.qr(_normal(rng, t))[0]
+    values = 1.0 + np.arange(t.shape[-1]) + rng.uniform(0, 0.3, t.shape[-1])
+    data: Data = q * values @ np.conj(np.swapaxes(q, -1, -2))
+    return np.asarray((data + np.conj(np.swapaxes(data, -1, -2))) / 2, t.dtype)
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+SOLVERS = {"cuda": "cusolver", "rocm": "hipsolver"}
+
+
+def kernel_form(*kinds: type[O]) -> Callable[[Rule[O]], Rule[O]]:
+    """Registers the form of operations for all platforms that have kernels for it."""
+
+    def register(rule: Rule[O]) -> Rule[O]:
+        for platform in ("cpu", *SOLVERS):
+            emits(*kinds, platform=platform)(rule)
+        return rule
+
+    return register
+
+
+def on_cpu(body: Body) -> bool:
+    """Says whether the module is for CPUs, where LAPACK's parameters count."""
+    return body.module.platform == "cpu"
+
+
+def target(body: Body, lapack: str, solver: str, t: ArrayType) -> str:
+    """Returns the name of the platform's kernel."""
+    if on_cpu(body):
+        return lapack_target(lapack, t.dtype)
+    return f"{SOLVERS[body.module.platform]}_{solver}_ffi"
+
+
+def letter(text: str) -> np.uint8:
+    """Returns an option as LAPACK's kernels take it."""
+    return np.uint8(ord(text))
+
+
+def call(
+    body: Body,
+    name: str,
+    inputs: Sequence[Atom],
+    results: Sequence[ArrayType],
+    attributes: Options,
+    aliases: Mapping[int, int] | None = None,
+    column_major: bool = True,
+    batch: int | None = None,
+) -> tuple[str, ...]:
+    """Calls a kernel.
+
+    Args:
+        body: where the call is written.
+        name: the kernel's.
+        inputs: the operands.
+        results: their types.
+        attributes: the kernel's parameters.
+        aliases: which result is written into which operand's memory.
+        column_major: False for a kernel whose matrices lie row by row.
+        batch: the number of batch axes; by default those of the first operand if that is of matrices.
+    """
+    axes = inputs[0].type.ndim - 2 if batch is None else batch
+
+    def layout(t: ArrayType) -> Sequence[int]:
+        order = list(range(t.ndim - 1, -1, -1))
+        if t.ndim - axes == 2 and column_major:
+            order[:2] = order[1], order[0]
+        return order
+
+    layouts = [layout(x.type) for x in inputs], [layout(t) for t in results]
+    return body.custom_call(name, inputs, results, attributes, *layouts, aliases=aliases)
+
+
+def info_type(t: ArrayType) -> ArrayType:
+    """Returns the type of the numbers by which kernels say whether they succeeded, one for each matrix."""
+    return array_type(dtypes.int32, t.shape[:-2])
+
+
+def nan_where_failed(
+    body: Body, names: Sequence[str], types: Sequence[ArrayType], info: str, it: ArrayType, test: str = "EQ"
+) -> tuple[str, ...]:
+    """Returns the results, NaN for the matrices whose `info`, of type `it`, does not compare to 0 as it should."""
+    mask = array_type(dtypes.bool_, it.shape)
+    zero = body.constant(0, it)
+    ok = body.line(
+        f"stablehlo.compare {test}, {info}, {zero}, SIGNED : ({it.mlir}, {it.mlir}) -> {mask.mlir}"
+    )
+    found: list[str] = []
+    for name, t in zip(names, types, strict=True):
+        wide, nan = array_type(dtypes.bool_, t.shape), body.constant(float("nan"), t)
+        spread = body.line(
+            f"stablehlo.broadcast_in_dim {ok}, dims = {list(range(it.ndim))} : ({mask.mlir}) -> {wide.mlir}"
+        )
+        found.append(body.line(f"stablehlo.select {spread}, {name}, {nan} : {wide.mlir}, {t.mlir}"))
+    return tuple(found)
+
+
+def nothing(body: Body, outputs: Sequence[Var]) -> tuple[str, ...]:
+    """Returns the results for matrices without elements, which kernels do not take: the beginning of unit matrices, of
+    which only square factors have elements.
+    """
+    found: list[str] = []
+    for t in [v.type for v in outputs]:
+        zero = _filled(body, 0, t)
+        found.append(where_indices(body, "EQ", _filled(body, 1, t), zero, t) if t.size else zero)
+    return tuple(found)
+
+
+def _filled(body: Body, value: int, t: ArrayType) -> str:
+    scalar = t.with_shape(())
+    return body.broadcast(body.constant(value, scalar), scalar, t)
+
+
+def where_indices(body: Body, test: str, x: str, otherwise: str, t: ArrayType) -> str:
+    """Returns x where the index of the row compares to that of the column, and else another value."""
+    it, mask = array_type(dtypes.int32, t.shape), array_type(dtypes.bool_, t.shape)
+    rows, columns = (body.line(f"stablehlo.iota dim = {t.ndim - i} : {it.mlir}") for i in (2, 1))
+    chosen = body.line(
+        f"stablehlo.compare {test}, {rows}, {columns}, SIGNED : ({it.mlir}, {it.mlir}) -> {mask.mlir}"
+    )
+    return body.line(f"stablehlo.select {chosen}, {x}, {otherwise} : {mask.mlir}, {t.mlir}")

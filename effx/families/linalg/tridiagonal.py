@@ -1,0 +1,133 @@
+"""Systems of linear equations with tridiagonal matrices."""
+
+from typing import final
+
+import numpy as np
+
+from effx.array import Array
+from effx.array.shaping import concatenate, expand_dims
+from effx.errors import ShapeError
+from effx.families.linalg.matrices import (
+    Data,
+    MatrixOperation,
+    call,
+    check_matrix,
+    info_type,
+    nan_where_failed,
+    nothing,
+)
+from effx.handlers.jvp.handler import add_tangents
+from effx.handlers.transpose.handler import Operand, value
+from effx.handling import (
+    ArrayType,
+    Atom,
+    Body,
+    Cotangent,
+    LinearOperand,
+    Tangent,
+    Var,
+    emits,
+    jvp_rule,
+    lapack_target,
+    reference_rule,
+    transpose_rule,
+)
+from effx.ir.ops.base import Singleton, check_arity, show
+
+__all__ = ["TridiagonalSolve"]
+
+
+@final
+class TridiagonalSolve(Singleton, MatrixOperation):
+    """The x with a x = b, for the diagonals of a below, on and above the main one, `[*batch, n]`, and b `[*batch, n, k]`.
+
+    The first element below and the last one above are not read.
+    """
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The type of b."""
+        check_arity(self, types, 4)
+        *diagonals, b = types
+        check_matrix(self.name, b, "b")
+        for t in diagonals:
+            if (t.dtype, t.shape) != (b.dtype, b.shape[:-1]):
+                raise ShapeError(
+                    f"tridiagonal_solve: diagonals must have b's dtype and shape without the last axis, got {show(types)}"
+                )
+        return b.strong()
+
+
+def shifted(x: Array, by: int) -> Array:
+    """Returns x[i + by] along the last axis, 0 beyond its ends; `by` is 1 or -1."""
+    zero = x[..., :1] * 0
+    return concatenate([x[..., 1:], zero] if by > 0 else [zero, x[..., :-1]], -1)
+
+
+def product(lower: Array, main: Array, upper: Array, x: Array) -> Array:
+    """Returns a x."""
+    rows = [expand_dims(d, -1) for d in (lower, main, upper)]
+    zero = x[..., :1, :] * 0
+    before = concatenate([zero, x[..., :-1, :]], -2)
+    after = concatenate([x[..., 1:, :], zero], -2)
+    return rows[0] * before + rows[1] * x + rows[2] * after
+
+
+@jvp_rule(TridiagonalSolve)
+def solve_again(
+    op: TridiagonalSolve, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    """From a x = b follows a dx = db - da x."""
+    diagonals, moved, db = primals[:3], tangents[:3], tangents[3]
+    x = op(*primals)
+    side = db
+    if any([d is not None for d in moved]) and x.type.size:
+        filled = [p * 0 if d is None else d for p, d in zip(diagonals, moved, strict=True)]
+        side = add_tangents(x, -product(filled[0], filled[1], filled[2], x), db)
+    return x, None if side is None else op(*diagonals, side)
+
+
+@transpose_rule(TridiagonalSolve)
+def turned(op: TridiagonalSolve, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    """Linear in b: the system with the transposed matrix, whose outer diagonals change places."""
+    assert type(operands[3]) is LinearOperand
+    lower, main, upper = (value(x) for x in operands[:3])
+    if not ct.type.size:
+        return None, None, None, ct
+    return None, None, None, op(shifted(upper, -1), main, shifted(lower, 1), ct)
+
+
+@reference_rule(TridiagonalSolve)
+def by_dense_matrices(op: TridiagonalSolve, lower: Data, main: Data, upper: Data, b: Data) -> Data:
+    """NumPy's solver, for the whole matrix."""
+    n = main.shape[-1]
+    a = np.zeros((*main.shape, n), main.dtype)
+    i = np.arange(n)
+    a[..., i, i] = main
+    a[..., i[1:], i[:-1]] = lower[..., 1:]
+    a[..., i[:-1], i[1:]] = upper[..., :-1]
+    return np.linalg.solve(a, b)
+
+
+@emits(TridiagonalSolve, platform="cpu")
+def gtsv(
+    body: Body, op: TridiagonalSolve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
+    t, info = outputs[0].type, info_type(outputs[0].type)
+    if not t.size:
+        return nothing(body, outputs)
+    types = [x.type.strong() for x in inputs]
+    aliases = {i: i for i in range(4)}
+    results = call(
+        body, lapack_target("gtsv", t.dtype), inputs, [*types, info], {}, aliases, batch=t.ndim - 2
+    )
+    return nan_where_failed(body, results[3:4], [t], results[4], info)
+
+
+@emits(TridiagonalSolve, platform="cuda")
+def gtsv2(
+    body: Body, op: TridiagonalSolve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
+    t = outputs[0].type
+    return call(body, "cusparse_gtsv2_ffi", inputs, [t], {}, {0: 3}, batch=t.ndim - 2)

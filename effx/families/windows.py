@@ -1,0 +1,359 @@
+"""Reductions over windows: a window moves along all axes, and what it covers is combined at each position.
+
+The tangent of an extreme element is that of the first one that equals it. So there is an operation that finds elements
+by labels, and tangents are gathered with these.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.indexing import take
+from effx.array.promotion import scalar, zeros
+from effx.array.shaping import reshape
+from effx.errors import DTypeError, ShapeError
+from effx.families.convolution import dilated, steps
+from effx.handling import (
+    ArrayOperation,
+    ArrayType,
+    Atom,
+    Body,
+    Cotangent,
+    Linear,
+    LinearOperand,
+    Tangent,
+    Var,
+    Vmap,
+    array_type,
+    emits,
+    jvp_rule,
+    materialize,
+    reference_rule,
+    tangent_of,
+    transpose_rule,
+    vmap_rule,
+)
+from effx.ir.ops.base import check_arity, check_kind, is_ints
+from effx.ir.ops.shape import Iota, Pad
+from effx.ir.program import Scalar
+from effx.lower.emit import highest, lowest
+from effx.lower.stablehlo.elementwise import COMPARE_KIND
+
+__all__ = [
+    "ReduceWindowMax",
+    "ReduceWindowMin",
+    "ReduceWindowSum",
+    "WindowArgMax",
+    "WindowArgMin",
+    "WindowReduction",
+]
+
+Data = np.ndarray[Any, Any]
+
+
+@attrs.frozen
+class WindowReduction(ArrayOperation):
+    """Trait: combines what a window covers, at each of its positions. StableHLO: reduce_window.
+
+    Each attribute has one entry for each axis.
+
+    Attributes:
+        window: the window's sizes.
+        strides: by how much it moves.
+        low, high: how many elements that do not count stand before and behind; negative ones cut off.
+        base_dilation, window_dilation: the distances of neighbouring elements of x and of the window.
+    """
+
+    window: tuple[int, ...] = attrs.field(validator=is_ints)
+    strides: tuple[int, ...] = attrs.field(validator=is_ints)
+    low: tuple[int, ...] = attrs.field(validator=is_ints)
+    high: tuple[int, ...] = attrs.field(validator=is_ints)
+    base_dilation: tuple[int, ...] = attrs.field(validator=is_ints)
+    window_dilation: tuple[int, ...] = attrs.field(validator=is_ints)
+    kinds: ClassVar[str] = "biuf"
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The dtype of x, and for each axis the number of the window's positions."""
+        check_arity(self, types, 1)
+        return types[0].with_shape(self.positions(types[0]))
+
+    def positions(self, t: ArrayType) -> tuple[int, ...]:
+        """Returns the shape of the result."""
+        check_kind(self, t, self.kinds)
+        for what, values, least in (
+            ("window", self.window, 1),
+            ("strides", self.strides, 1),
+            ("low", self.low, None),
+            ("high", self.high, None),
+            ("base_dilation", self.base_dilation, 1),
+            ("window_dilation", self.window_dilation, 1),
+        ):
+            if len(values) != t.ndim:
+                raise ShapeError(
+                    f"{self.name}: {what} must have one entry for each of the {t.ndim} axes of {t!r}, got {values}"
+                )
+            if least is not None and any([v < least for v in values]):
+                raise ShapeError(f"{self.name}: {what} must be at least {least}, got {values}")
+        sizes = [
+            low + dilated(n, b) + high
+            for n, low, high, b in zip(t.shape, self.low, self.high, self.base_dilation, strict=True)
+        ]
+        spread = [dilated(w, d) for w, d in zip(self.window, self.window_dilation, strict=True)]
+        return tuple([steps(n, w, s) for n, w, s in zip(sizes, spread, self.strides, strict=True)])
+
+    def neutral(self, t: ArrayType) -> Scalar:
+        """Returns the result where nothing counts."""
+        if isinstance(self, ReduceWindowSum):
+            return 0
+        return lowest(t) if isinstance(self, ReduceWindowMax | WindowArgMax) else highest(t)
+
+    def covered(self, t: ArrayType) -> Iterator[tuple[tuple[int, ...], list[tuple[int, ...]]]]:
+        """Yields for each position the indices of the elements that count, in order."""
+        for place in np.ndindex(*self.positions(t)):
+            found = []
+            for offset in np.ndindex(*self.window):
+                spots = [
+                    divmod(p * s + k * d - low, b)
+                    for p, s, k, d, low, b in zip(
+                        place,
+                        self.strides,
+                        offset,
+                        self.window_dilation,
+                        self.low,
+                        self.base_dilation,
+                        strict=True,
+                    )
+                ]
+                if all([not rest and 0 <= i < n for (i, rest), n in zip(spots, t.shape, strict=True)]):
+                    found.append(tuple([i for i, _ in spots]))
+            yield place, found
+
+    def beside(self, axis: int) -> "WindowReduction":
+        """Returns the operation for a batch along an axis: a window of one element."""
+        return attrs.evolve(
+            self,
+            **{
+                f.name: (*value[:axis], 0 if f.name in ("low", "high") else 1, *value[axis:])
+                for f in attrs.fields(type(self))
+                for value in (getattr(self, f.name),)
+            },
+        )
+
+
+@final
+@attrs.frozen
+class ReduceWindowSum(WindowReduction, Linear):
+    """The sum; 0 where nothing counts."""
+
+    kinds: ClassVar[str] = "iufc"
+
+
+@final
+@attrs.frozen
+class ReduceWindowMax(WindowReduction):
+    """The largest element, NaN if there is one; the smallest value of the dtype where nothing counts."""
+
+
+@final
+@attrs.frozen
+class ReduceWindowMin(WindowReduction):
+    """The smallest element, NaN if there is one; the largest value of the dtype where nothing counts."""
+
+
+@attrs.frozen
+class WindowArg(WindowReduction):
+    """Trait: the label of the extreme element in each window, of equal ones the smallest label.
+
+    Operands: x, and integers of its shape, its labels. The label is the largest integer where nothing counts. NaN is the
+    most extreme.
+    """
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The labels' dtype, and for each axis the number of the window's positions."""
+        check_arity(self, types, 2)
+        x, labels = types
+        if labels.shape != x.shape or not dtypes.is_integer(labels.dtype):
+            raise DTypeError(f"{self.name}: labels must be integers of the shape of x, {x!r}, got {labels!r}")
+        return labels.with_shape(self.positions(x))
+
+
+@final
+@attrs.frozen
+class WindowArgMax(WindowArg):
+    """The label of the largest element."""
+
+
+@final
+@attrs.frozen
+class WindowArgMin(WindowArg):
+    """The label of the smallest element."""
+
+
+tangent_of(ReduceWindowSum)(lambda op, dx, x, y: op(dx))
+
+
+@transpose_rule(ReduceWindowSum)
+def _(op: ReduceWindowSum, ct: Array, operands: tuple[Array | LinearOperand, ...]) -> tuple[Cotangent, ...]:
+    # As for the lhs of a convolution: an element meets the window at k where ct, dilated by the strides, is
+    # k * window_dilation before it; the window is its own mirror image.
+    t = operands[0].type
+    if not ct.type.size or not t.size:
+        return (zeros(t),)
+    spread = [dilated(w, d) for w, d in zip(op.window, op.window_dilation, strict=True)]
+    given = [dilated(m, s) for m, s in zip(ct.type.shape, op.strides, strict=True)]
+    wanted = [dilated(n, b) for n, b in zip(t.shape, op.base_dilation, strict=True)]
+    low = [w - 1 - before for w, before in zip(spread, op.low, strict=True)]
+    high = [n + w - 1 - m - a for n, w, m, a in zip(wanted, spread, given, low, strict=True)]
+    # Zeros that are written once are added faster by XLA:CPU than elements that are left out.
+    padded = Pad(tuple(low), tuple(high), tuple([n - 1 for n in op.strides]))(ct, scalar(0, t.dtype))
+    none, ones = (0,) * t.ndim, (1,) * t.ndim
+    return (ReduceWindowSum(op.window, op.base_dilation, none, none, ones, op.window_dilation)(padded),)
+
+
+@jvp_rule(ReduceWindowMax, ReduceWindowMin)
+def tangent_of_the_first(
+    op: WindowReduction, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    """The tangent of the first element that is the extreme; zero where nothing counts."""
+    (x,), (dx,) = primals, tangents
+    y = op(x)
+    assert dx is not None
+    if not x.type.size or not y.type.size:
+        return y, None
+    finds = WindowArgMax if isinstance(op, ReduceWindowMax) else WindowArgMin
+    dtype = dtypes.int32 if x.type.size < 2**31 else dtypes.int64
+    labels = reshape(Iota(array_type(dtype, (x.type.size,)), 0)(), x.type.shape)
+    arg = finds(op.window, op.strides, op.low, op.high, op.base_dilation, op.window_dilation)
+    return y, take(reshape(dx, -1), arg(x, labels), 0, mode="fill", fill_value=0)
+
+
+@jvp_rule(WindowArg)
+def _(op: WindowArg, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    return op(*primals), None
+
+
+@vmap_rule(WindowReduction)
+def _(
+    handler: Vmap, op: WindowReduction, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[Array, int]:
+    front = next(a for a in axes if a is not None)
+    return op.beside(front)(
+        *[materialize(handler, x, a, front) for x, a in zip(values, axes, strict=True)]
+    ), front
+
+
+@reference_rule(WindowReduction)
+def _(op: WindowReduction, x: Data) -> Data:
+    t = array_type(x.dtype, x.shape)
+    result = np.zeros(op.positions(t), x.dtype)
+    for place, found in op.covered(t):
+        values = np.asarray([x[i] for i in found], x.dtype)
+        if isinstance(op, ReduceWindowSum):
+            wide = values.astype(np.float64) if x.dtype.kind in "fV" else values
+            result[place] = wide.sum(dtype=wide.dtype)
+        elif found:
+            result[place] = values.max() if isinstance(op, ReduceWindowMax) else values.min()
+        else:
+            result[place] = op.neutral(t)
+    return result
+
+
+@reference_rule(WindowArg)
+def _(op: WindowArg, x: Data, labels: Data) -> Data:
+    t = array_type(x.dtype, x.shape)
+    result = np.full(op.positions(t), dtypes.iinfo(labels.dtype).max, labels.dtype)
+    for place, found in op.covered(t):
+        values = [x[i] for i in found]
+        nan = [i for i, v in zip(found, values, strict=True) if v != v]
+        if found and not nan:
+            best = max(values) if isinstance(op, WindowArgMax) else min(values)
+            nan = [i for i, v in zip(found, values, strict=True) if v == best]
+        if nan:
+            result[place] = min([labels[i] for i in nan])
+    return result
+
+
+def _attributes(op: WindowReduction) -> str:
+    arrays = {
+        "window_dimensions": op.window,
+        "window_strides": op.strides,
+        "base_dilations": op.base_dilation,
+        "window_dilations": op.window_dilation,
+    }
+    padding = [[low, high] for low, high in zip(op.low, op.high, strict=True)]
+    parts = [f"{name} = array<i64: {', '.join(map(str, values))}>" for name, values in arrays.items()]
+    return f"{', '.join(parts)}, padding = dense<{padding}> : tensor<{len(padding)}x2xi64>"
+
+
+@emits(WindowReduction)
+def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    (x,), (y,) = inputs, outputs
+    start = op.neutral(x.type)
+    combine = (
+        "add"
+        if isinstance(op, ReduceWindowSum)
+        else "maximum"
+        if isinstance(op, ReduceWindowMax)
+        else "minimum"
+    )
+    if not op.window or not x.type.size or not y.type.size:
+        return body.name(x) if not op.window else body.constant(start, y.type)
+    scalar = array_type(x.type.dtype)
+    first = body.constant(start, scalar)
+    s = scalar.mlir
+    return body.line(
+        f'"stablehlo.reduce_window"({body.name(x)}, {first}) ({{ ^bb0(%a: {s}, %b: {s}): '
+        f"%c = stablehlo.{combine} %a, %b : {s} stablehlo.return %c : {s} }}) {{{_attributes(op)}}} "
+        f": ({x.type.mlir}, {s}) -> {y.type.mlir}"
+    )
+
+
+@emits(WindowArg)
+def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    (x, labels), (y,) = inputs, outputs
+    none = highest(labels.type)
+    if not x.type.size or not y.type.size:
+        return body.constant(none, y.type)
+    if not op.window:
+        return body.name(labels)
+    largest = isinstance(op, WindowArgMax)
+    s, k = array_type(x.type.dtype), array_type(labels.type.dtype)
+    starts = body.constant(op.neutral(x.type), s), body.constant(none, k)
+    kind, label_kind = COMPARE_KIND[x.type.kind], COMPARE_KIND[labels.type.kind]
+    pair, labels_pair, found = (
+        f"({s.mlir}, {s.mlir})",
+        f"({k.mlir}, {k.mlir})",
+        f"({x.type.mlir}, {labels.type.mlir}",
+    )
+    # Symmetric in both elements, so their order does not matter: the second is taken if it is more extreme, or
+    # equal (both NaN, too) with a smaller label.
+    lines = [
+        f"^bb0(%a: {s.mlir}, %i: {k.mlir}, %b: {s.mlir}, %j: {k.mlir}):",
+        f"%more = stablehlo.compare {'GT' if largest else 'LT'}, %b, %a, {kind} : {pair} -> tensor<i1>",
+        f"%same = stablehlo.compare EQ, %a, %b, {kind} : {pair} -> tensor<i1>",
+        f"%an = stablehlo.compare NE, %a, %a, {kind} : {pair} -> tensor<i1>",
+        f"%bn = stablehlo.compare NE, %b, %b, {kind} : {pair} -> tensor<i1>",
+        "%number = stablehlo.not %an : tensor<i1>",
+        "%first = stablehlo.and %bn, %number : tensor<i1>",
+        "%both = stablehlo.and %bn, %an : tensor<i1>",
+        "%equal = stablehlo.or %same, %both : tensor<i1>",
+        f"%less = stablehlo.compare LT, %j, %i, {label_kind} : {labels_pair} -> tensor<i1>",
+        "%earlier = stablehlo.and %equal, %less : tensor<i1>",
+        "%beyond = stablehlo.or %more, %first : tensor<i1>",
+        "%taken = stablehlo.or %beyond, %earlier : tensor<i1>",
+        f"%v = stablehlo.select %taken, %b, %a : tensor<i1>, {s.mlir}",
+        f"%l = stablehlo.select %taken, %j, %i : tensor<i1>, {k.mlir}",
+        f"stablehlo.return %v, %l : {s.mlir}, {k.mlir}",
+    ]
+    region = "\n      ".join(lines)
+    name = body.line(
+        f'"stablehlo.reduce_window"({body.name(x)}, {body.name(labels)}, {starts[0]}, {starts[1]}) ({{\n      {region}\n'
+        f"    }}) {{{_attributes(op)}}} : {found}, {s.mlir}, {k.mlir}) "
+        f"-> ({x.type.with_shape(y.type.shape).mlir}, {y.type.mlir})",
+        2,
+    )
+    return f"{name}#1"

@@ -1,0 +1,46 @@
+"""Overloads that are written once, for several functions of one signature."""
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import TypeVar, cast
+
+Overloaded = TypeVar("Overloaded", bound=Callable[..., object])
+
+
+def overloaded_as(other: Overloaded) -> Callable[[Callable[..., object]], Overloaded]:
+    """Says to type checkers that a function has the overloads of another, whose parameters it must have.
+
+    Not for a method whose overloads bring type variables of their own: mypy forgets these when it reads its cache.
+
+    Raises:
+        TypeError: the parameters or their defaults differ.
+
+    >>> def least(x: int, y: int = 0) -> int:
+    ...     return min(x, y)
+    >>> @overloaded_as(least)
+    ... def greatest(x: int, y: int = 0) -> int:
+    ...     return max(x, y)
+    >>> greatest(3)
+    3
+    >>> overloaded_as(least)(lambda x: x)
+    Traceback (most recent call last):
+        ...
+    TypeError: overloaded_as: <lambda> must have the parameters of least
+    """
+
+    def checked(function: Callable[..., object]) -> Overloaded:
+        if _parameters(function) != _parameters(other):
+            raise TypeError(
+                f"overloaded_as: {function.__qualname__} must have the parameters of {other.__qualname__}"
+            )
+        # Not typed as taking an `Overloaded`: basedpyright then forgets the type variables of methods.
+        return cast("Overloaded", function)
+
+    return checked
+
+
+def _parameters(function: Callable[..., object]) -> tuple[object, ...]:
+    assert isinstance(function, FunctionType)
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names, code.co_argcount, function.__defaults__, function.__kwdefaults__

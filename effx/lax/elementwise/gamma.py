@@ -1,0 +1,191 @@
+"""Functions of the gamma and beta families."""
+
+from effx.array import Array, Operand
+from effx.effects import perform
+from effx.families.gamma import Digamma, Lgamma, Polygamma, Zeta
+from effx.families.incomplete import Betainc, Igamma, Igammac, IgammaGradA, RandomGammaGrad
+from effx.lax.operands import binary, fit, keeps_type, unary
+
+__all__ = [
+    "betainc", "digamma", "igamma", "igamma_grad_a", "igammac", "lgamma", "polygamma", "random_gamma_grad", "zeta",
+]  # fmt: skip
+
+LGAMMA, DIGAMMA, POLYGAMMA, ZETA, BETAINC = Lgamma(), Digamma(), Polygamma(), Zeta(), Betainc()
+IGAMMA, IGAMMAC, IGAMMA_GRAD_A, RANDOM_GAMMA_GRAD = Igamma(), Igammac(), IgammaGradA(), RandomGammaGrad()
+
+
+@keeps_type
+def lgamma(x: Operand) -> Array:
+    """Returns the logarithm of abs(gamma(x)); infinite at 0 and at negative integers.
+
+    Args:
+        x: floating, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> lgamma(3.0).round(4)
+    Array(0.6931, dtype=float32, weak_type=True)
+    """
+    return unary(LGAMMA, x)
+
+
+@keeps_type
+def digamma(x: Operand) -> Array:
+    """Returns the slope of lgamma; -infinity at 0 and NaN at negative integers.
+
+    Args:
+        x: floating, of any shape.
+
+    Returns:
+        An array of x's dtype and shape.
+
+    Raises:
+        DTypeError: x has another dtype.
+
+    >>> digamma(1.0).round(4)
+    Array(-0.5772, dtype=float32, weak_type=True)
+    """
+    return unary(DIGAMMA, x)
+
+
+def polygamma(m: Operand, x: Operand) -> Array:
+    """Returns the m-th slope of digamma at x, for whole m >= 0. It has a derivative in x alone.
+
+    Args:
+        m, x: floating, of one dtype and of shapes that fit.
+
+    Returns:
+        An array of the joint shape.
+
+    Raises:
+        DTypeError: the dtypes differ, or are no floating ones.
+        ShapeError: the shapes do not fit.
+
+    >>> polygamma(1.0, 1.0).round(4)
+    Array(1.6449, dtype=float32, weak_type=True)
+    """
+    return binary(POLYGAMMA, m, x)
+
+
+def zeta(x: Operand, q: Operand) -> Array:
+    """Returns the Hurwitz zeta function, the sum of (q + k)^-x over all k from 0, for x > 1.
+
+    Args:
+        x, q: floating, of one dtype and of shapes that fit.
+
+    Returns:
+        An array of the joint shape.
+
+    Raises:
+        DTypeError: the dtypes differ, or are no floating ones.
+        ShapeError: the shapes do not fit.
+
+    >>> zeta(2.0, 1.0).round(4)
+    Array(1.6449, dtype=float32, weak_type=True)
+    """
+    return binary(ZETA, x, q)
+
+
+def igamma(a: Operand, x: Operand) -> Array:
+    """Returns the regularised lower incomplete gamma function: the chance of a gamma sample below x.
+
+    Source: DLMF, 8.7.1 and 8.9.2.
+
+    Args:
+        a, x: floating, of one dtype and of shapes that fit.
+
+    Returns:
+        An array of the joint shape.
+
+    Raises:
+        DTypeError: the dtypes differ, or are no floating ones.
+        ShapeError: the shapes do not fit.
+
+    >>> igamma(1.0, 2.0).round(4)
+    Array(0.8647, dtype=float32, weak_type=True)
+    """
+    return binary(IGAMMA, a, x)
+
+
+def igammac(a: Operand, x: Operand) -> Array:
+    """Returns 1 - igamma(a, x), exact where that is small.
+
+    Args:
+        a, x: floating, of one dtype and of shapes that fit.
+
+    Returns:
+        An array of the joint shape.
+
+    Raises:
+        DTypeError: the dtypes differ, or are no floating ones.
+        ShapeError: the shapes do not fit.
+
+    >>> igammac(1.0, 2.0).round(4)
+    Array(0.1353, dtype=float32, weak_type=True)
+    """
+    return binary(IGAMMAC, a, x)
+
+
+def igamma_grad_a(a: Operand, x: Operand) -> Array:
+    """Returns the slope of igamma(a, x) in a.
+
+    Args:
+        a, x: floating, of one dtype and of shapes that fit.
+
+    Returns:
+        An array of the joint shape.
+
+    Raises:
+        DTypeError: the dtypes differ, or are no floating ones.
+        ShapeError: the shapes do not fit.
+
+    >>> igamma_grad_a(1.0, 2.0).round(4)
+    Array(-0.2227, dtype=float32, weak_type=True)
+    """
+    return binary(IGAMMA_GRAD_A, a, x)
+
+
+def random_gamma_grad(a: Operand, x: Operand) -> Array:
+    """Returns how a gamma sample x moves with a: the slope of the x that holds igamma(a, x) fixed.
+
+    Source: Figurnov, Mohamed, Mnih, "Implicit reparameterization gradients", NeurIPS 2018.
+
+    Args:
+        a, x: floating, of one dtype and of shapes that fit.
+
+    Returns:
+        An array of the joint shape.
+
+    Raises:
+        DTypeError: the dtypes differ, or are no floating ones.
+        ShapeError: the shapes do not fit.
+
+    >>> random_gamma_grad(1.0, 2.0).round(4)
+    Array(1.6454, dtype=float32, weak_type=True)
+    """
+    return binary(RANDOM_GAMMA_GRAD, a, x)
+
+
+def betainc(a: Operand, b: Operand, x: Operand) -> Array:
+    """Returns the regularised incomplete beta function: the chance of a beta sample below x.
+
+    Source: DLMF, 8.17.22. All three operands have derivatives.
+
+    Args:
+        a, b, x: floating, of one dtype and of shapes that fit.
+
+    Returns:
+        An array of the joint shape.
+
+    Raises:
+        DTypeError: the dtypes differ, or are no floating ones.
+        ShapeError: the shapes do not fit.
+
+    >>> betainc(1.0, 2.0, 0.5).round(4)
+    Array(0.75, dtype=float32, weak_type=True)
+    """
+    return perform(BETAINC, tuple(fit("betainc", a, b, x)))

@@ -1,0 +1,46 @@
+"""Discrete Fourier transforms."""
+
+import enum
+from collections.abc import Sequence
+from operator import index
+
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand
+from effx.errors import DTypeError
+from effx.families.fft import KINDS, Fft
+
+__all__ = ["FftType", "fft"]
+
+
+class FftType(enum.IntEnum):
+    """What a Fourier transform goes between, and in which direction."""
+
+    FFT = 0
+    IFFT = 1
+    RFFT = 2
+    IRFFT = 3
+
+
+def fft(x: Operand, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
+    """Returns the discrete Fourier transform along the last axes.
+
+    Args:
+        x: `c64[*batch, *lengths]` or the like; real for "RFFT", and with a last axis of `n // 2 + 1` for "IRFFT".
+        fft_type: "FFT", "IFFT", "RFFT" or "IRFFT", or the enum's value.
+        fft_lengths: the sizes of the transform, one to three; for "IRFFT" those of the result.
+
+    Returns:
+        The transform; an inverse one is divided by the product of the lengths.
+
+    Raises:
+        DTypeError: another type of transform, or a dtype that it does not take.
+        ShapeError: the last axes are not those of the lengths.
+
+    >>> import numpy as np
+    >>> fft(np.array([1, 0, 0], np.complex64), "FFT", (3,)).tolist()
+    [(1+0j), (1+0j), (1+0j)]
+    """
+    name = fft_type.name if isinstance(fft_type, FftType) else str(fft_type).upper()
+    if name not in KINDS:
+        raise DTypeError(f"fft: fft_type must be one of {', '.join(KINDS)}, got {fft_type!r}")
+    return Fft(name, tuple([index(n) for n in fft_lengths]))(as_operand(x, "fft"))

@@ -1,0 +1,3 @@
+from effx.lax.linalg.eigen import *
+from effx.lax.linalg.factors import *
+from effx.lax.linalg.reductions import *

@@ -1,0 +1,31 @@
+"""Operands of factorisations."""
+
+from collections.abc import Callable
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.arithmetic import conj
+from effx.array.promotion import as_operand, convert
+from effx.array.shaping import matrix_transpose
+from effx.families.linalg.matrices import check_matrix
+from effx.transforms.jit import jit
+
+
+def widened(what: str, *operands: Operand) -> tuple[list[Array], Callable[[Array], Array]]:
+    """Returns operands of a dtype that kernels take, and what brings results back to the dtype they had."""
+    arrays = [as_operand(x, what) for x in operands]
+    narrow = arrays[0].type.dtype
+    if narrow.itemsize > 2 or not dtypes.is_floating(narrow):
+        return arrays, lambda x: x
+    return [convert(x, dtypes.float32) for x in arrays], lambda x: convert(x, narrow)
+
+
+def symmetrized(what: str, x: Array) -> Array:
+    """Returns the mean of matrices and their adjoints."""
+    check_matrix(what, x.type, square=True)
+    return _symmetrized(x)
+
+
+@jit(inline=True)
+def _symmetrized(x: Array) -> Array:
+    return (x + conj(matrix_transpose(x))) * 0.5

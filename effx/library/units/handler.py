@@ -1,0 +1,215 @@
+"""The handler of units: quantities, and what each operation makes of their units."""
+
+from fractions import Fraction
+from typing import ClassVar, final
+
+import attrs
+import numpy as np
+
+import effx.numpy as enp
+from effx import Array
+from effx.families.convolution import Convolution
+from effx.families.fft import Fft
+from effx.families.sort import Sort
+from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowArg
+from effx.handling import BoxHandler, Elementwise, Operation, Site, Structural
+from effx.ir.ops import elementwise as e
+from effx.ir.ops import reduce as r
+from effx.ir.ops.checkpoint import Identity
+from effx.ir.ops.collective import AxisIndex, Collective
+from effx.ir.ops.compare import Comparison
+from effx.ir.ops.convert import Bitcast, Convert, Copy, ReducePrecision, StopGradient
+from effx.ir.ops.index import Gather, Scatter
+from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.random import Threefry2x32
+from effx.ir.ops.shape import Concatenate, DynamicSlice, DynamicUpdateSlice, Iota, Pad
+from effx.ir.values.array import Operand
+from effx.library.units.unit import ANY, ONE, Unit, UnitError
+from effx.tree import PyTree
+
+Kind = type[Operation[PyTree]]
+
+
+@final
+@attrs.frozen
+class Quantity:
+    """An array with a unit.
+
+    Attributes:
+        value: the numbers.
+        unit: of the numbers.
+    """
+
+    value: Array
+    unit: Unit = attrs.field(metadata={"static": True})
+
+    def __str__(self) -> str:
+        return f"{self.value} {self.unit}"
+
+
+def quantity(value: Operand, unit: str) -> Quantity:
+    """Returns numbers with a unit such as `kg*m/s^2`.
+
+    Raises:
+        UnitError: the text is no unit.
+
+    >>> print(quantity(3.0, "m/s"))
+    3.0 m*s^-1
+    """
+    return Quantity(enp.asarray(value), Unit.parse(unit))
+
+
+@final
+@attrs.frozen
+class Units(BoxHandler[Quantity]):
+    """Computes with quantities. It sees every operation, to recognise zeros that a program makes."""
+
+    intercepts: ClassVar[bool] = True
+    lifts_carries = True
+
+    def lift(self, x: Array) -> Quantity:
+        """A plain number; a literal zero (or infinity, or NaN) has any unit."""
+        known = x.host("units") if x.frame is None and x.size and x.type.kind != "b" else None
+        fits = known is not None and not np.any(np.isfinite(known := known.astype(complex)) & (known != 0))
+        return Quantity(x, ANY if fits else ONE)
+
+    def primal(self, payload: Quantity) -> Array:
+        """The numbers, without the unit."""
+        return payload.value
+
+    def widen(self, a: Quantity, b: Quantity) -> Quantity:
+        """A zero takes the other's unit."""
+        return b if a.unit == ANY else a
+
+    def conform(self, payload: Quantity, like: Quantity) -> Quantity:
+        """Checks that a loop's carry or a branch's result keeps its unit."""
+        return Quantity(payload.value, same("a loop, branch or solver", payload, like))
+
+
+def same(what: str, *xs: Quantity) -> Unit:
+    """Returns the one unit of quantities.
+
+    Raises:
+        UnitError: there are several.
+    """
+    units = [x.unit for x in xs if x.unit != ANY]
+    if any([u != units[0] for u in units]):
+        raise UnitError(f"{what}: units differ: {', '.join([str(x.unit) for x in xs])}")
+    return units[0] if units else ANY
+
+
+def performed(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Unit) -> PyTree:
+    """Performs an operation on the numbers and gives its results one unit."""
+    y = op(*[x.value for x in xs])
+    return tuple([Quantity(part, unit) for part in y]) if isinstance(y, tuple) else Quantity(y, unit)
+
+
+@Units.rule(
+    Elementwise, r.CumProd, r.ReduceAnd, r.ReduceOr, r.ReduceXor, Bitcast, Threefry2x32, Iota, AxisIndex
+)
+def plain(op: Operation[PyTree], *xs: Quantity) -> PyTree:
+    """The rule of what takes plain numbers: exp, sin, bits and most others."""
+    for x in xs:
+        if x.unit not in (ANY, ONE):
+            raise UnitError(f"{op.name}: takes plain numbers, got {x.unit}")
+    return performed(op, xs, ONE)
+
+
+KEEPING: tuple[Kind, ...] = (
+    *(e.Add, e.Sub, e.Max, e.Min, e.Clamp, e.Rem, e.Neg, e.Abs, e.Floor, e.Ceil, e.RoundToEven),
+    *(e.RoundAwayFromZero, e.Real, e.Imag, e.Conj, e.Complex, e.NextAfter, Convert, Copy, ReducePrecision),
+    *(StopGradient, Identity, Concatenate, Pad, r.ReduceSum, r.ReduceMax, r.ReduceMin, r.CumSum, r.CumMax),
+    *(ReduceWindowSum, ReduceWindowMax, ReduceWindowMin),
+    *(r.CumMin, Structural, Collective, Fft),
+)
+
+
+@Units.rule(*KEEPING)
+def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
+    return performed(op, xs, same(op.name, *xs))
+
+
+@Units.rule(Comparison, e.Sign, e.IsFinite, r.ArgReduction, e.Atan2)
+def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
+    same(op.name, *xs)
+    return performed(op, xs, ONE)
+
+
+@Units.rule(WindowArg)
+def _(op: WindowArg, x: Quantity, labels: Quantity) -> Quantity:
+    return Quantity(op(x.value, labels.value), ONE)
+
+
+@Units.rule(e.Mul, DotGeneral, Convolution)
+def _(op: e.Mul | DotGeneral | Convolution, x: Quantity, y: Quantity) -> Quantity:
+    return Quantity(op(x.value, y.value), x.unit.times(y.unit))
+
+
+@Units.rule(e.Div)
+def _(op: e.Div, x: Quantity, y: Quantity) -> Quantity:
+    return Quantity(op(x.value, y.value), x.unit.times(y.unit, -1))
+
+
+POWERS: dict[Kind, Fraction] = {
+    e.Square: Fraction(2),
+    e.Sqrt: Fraction(1, 2),
+    e.Rsqrt: Fraction(-1, 2),
+    e.Cbrt: Fraction(1, 3),
+}
+
+
+@Units.rule(*POWERS)
+def _(op: Operation[PyTree], x: Quantity) -> Quantity:
+    return Quantity(op(x.value), x.unit.to(POWERS[type(op)]))
+
+
+@Units.rule(e.IntegerPow)
+def _(op: e.IntegerPow, x: Quantity) -> Quantity:
+    return Quantity(op(x.value), x.unit.to(op.exponent))
+
+
+@Units.site_rule(e.Pow)
+def _(site: Site[Units, None], op: e.Pow, x: Quantity, y: Quantity) -> Quantity:
+    same("pow", y, Quantity(y.value, ONE))
+    known = site.constants[1]
+    values = set() if known is None else set(known.ravel().tolist())
+    if len(values) == 1:
+        return Quantity(op(x.value, y.value), x.unit.to(Fraction(*values).limit_denominator(1000)))
+    if x.unit not in (ANY, ONE):
+        raise UnitError(f"pow: {x.unit} to a power that is not written down has no unit")
+    return Quantity(op(x.value, y.value), ONE)
+
+
+@Units.rule(r.ReduceProd)
+def _(op: r.ReduceProd, x: Quantity) -> Quantity:
+    count = int(np.prod([x.value.shape[a] for a in op.axes]))
+    return Quantity(op(x.value), x.unit.to(count))
+
+
+@Units.rule(e.Select)
+def _(op: e.Select, which: Quantity, *cases: Quantity) -> PyTree:
+    return performed(op, (which, *cases), same("select", *cases))
+
+
+@Units.rule(Gather, DynamicSlice)
+def _(op: Operation[PyTree], x: Quantity, *where: Quantity) -> PyTree:
+    same(f"{op.name}: indices", *where, *[Quantity(w.value, ONE) for w in where])
+    return performed(op, (x, *where), x.unit)
+
+
+@Units.rule(Scatter)
+def _(op: Scatter, x: Quantity, where: Quantity, updates: Quantity) -> PyTree:
+    if op.combiner == "mul":  # by plain numbers: elements not updated keep their unit
+        same("scatter: factors", updates, Quantity(updates.value, ONE))
+        return performed(op, (x, where, updates), x.unit)
+    return performed(op, (x, where, updates), same("scatter", x, updates))
+
+
+@Units.rule(DynamicUpdateSlice)
+def _(op: DynamicUpdateSlice, x: Quantity, update: Quantity, *where: Quantity) -> PyTree:
+    return performed(op, (x, update, *where), same(op.name, x, update))
+
+
+@Units.rule(Sort)
+def _(op: Sort, *xs: Quantity) -> tuple[Quantity, ...]:
+    return tuple([Quantity(y, x.unit) for x, y in zip(xs, op(*[x.value for x in xs]), strict=True)])

@@ -1,0 +1,201 @@
+"""Attention: averages of values, weighted by the softmax of products of queries and keys."""
+
+from operator import index
+from typing import Literal, overload
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.arithmetic import where
+from effx.array.promotion import as_operand, broadcast_to, convert, host_array, scalar
+from effx.array.shaping import reshape, transpose
+from effx.errors import DTypeError, ShapeError
+from effx.ir.ops.convert import StopGradient
+from effx.ir.ops.linalg import DotGeneral
+from effx.nn.exponentials import logsumexp, softmax
+
+__all__ = ["dot_product_attention"]
+
+WHAT = "dot_product_attention"
+
+
+@overload
+def dot_product_attention(
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    bias: Operand | None = None,
+    mask: Operand | None = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Operand | None = None,
+    key_value_seq_lengths: Operand | None = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: Literal["xla", "cudnn"] | None = None,
+    return_residual: Literal[False] = False,
+) -> Array: ...
+@overload
+def dot_product_attention(
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    bias: Operand | None = None,
+    mask: Operand | None = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Operand | None = None,
+    key_value_seq_lengths: Operand | None = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: Literal["xla", "cudnn"] | None = None,
+    return_residual: Literal[True],
+) -> tuple[Array, Array]: ...
+def dot_product_attention(
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    bias: Operand | None = None,
+    mask: Operand | None = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Operand | None = None,
+    key_value_seq_lengths: Operand | None = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: Literal["xla", "cudnn"] | None = None,
+    return_residual: bool = False,
+) -> Array | tuple[Array, Array]:
+    """Averages the values, for each query by the softmax of its products with the keys.
+
+    Source: Vaswani et al., "Attention is all you need", 2017; with fewer keys than queries' heads Ainslie et al., "GQA",
+    2023.
+
+    Args:
+        query: `[b, t, n, h]` floats for `n` heads, or `[t, n, h]`.
+        key, value: `[b, s, k, h]` or `[s, k, h]` of the same dtype; each serves `n / k` heads in a row.
+        bias: added to the products; broadcast to `[b, n, t, s]`.
+        mask: bool; True for the pairs that take part; broadcast to `[b, n, t, s]`.
+        scale: of the products; by default `1 / sqrt(h)`.
+        is_causal: True to leave out keys behind the query.
+        query_seq_lengths, key_value_seq_lengths: i32 `[b]`: how many queries and keys there are; results of the other
+            queries are 0.
+        local_window_size: how many keys before and behind the query take part; one int for both.
+        implementation: "xla" or None.
+        return_residual: True to return logsumexp of the products too, as a constant.
+
+    Returns:
+        An array of query's shape, and for `return_residual` one without the last axis. A query for which no key
+        takes part gets the mean of all values.
+
+    Raises:
+        ShapeError, DTypeError: shapes or dtypes do not fit.
+
+    >>> q, kv = np.ones((2, 1, 4), np.float32), np.arange(8, dtype=np.float32).reshape(2, 1, 4)
+    >>> dot_product_attention(q, kv, kv, is_causal=True)[0, 0]
+    Array([0., 1., 2., 3.], dtype=float32)
+    """
+    if implementation not in (None, "xla"):
+        raise DTypeError(f"{WHAT}: implementation must be 'xla' or None, got {implementation!r}")
+    given = as_operand(query, WHAT)
+    q, k, v = [_of_rank_4(name, x) for name, x in (("query", query), ("key", key), ("value", value))]
+    b, s, heads, h = k.type.shape
+    t, n = q.type.shape[1:3]
+    if v.type.shape != k.type.shape or q.type.shape != (b, t, n, h):
+        raise ShapeError(
+            f"{WHAT}: query must be [b, t, n, h], key and value [b, s, k, h], got {q.type!r}, {k.type!r} and {v.type!r}"
+        )
+    if k.type.kind != "f" or not q.type.dtype == k.type.dtype == v.type.dtype:
+        raise DTypeError(
+            f"{WHAT}: query, key and value must be of one floating dtype, got {q.type!r}, {k.type!r} and {v.type!r}"
+        )
+    if heads == 0 or n % heads:
+        raise ShapeError(
+            f"{WHAT}: the number of heads of query must be a multiple of that of key, got {n} and {heads}"
+        )
+    dtype = dtypes.promote_types(k.type.dtype, dtypes.float32)
+    shape = (b, n, t, s)
+    # [b, k, t, n / k, s], then heads together.
+    grouped = reshape(q, (b, t, heads, n // heads, h))
+    products = DotGeneral((4,), (3,), (0, 2), (0, 2), preferred=dtype)(grouped, k)
+    logits = reshape(transpose(products, (0, 1, 3, 2, 4)), shape)
+    logits = logits * scalar(h**-0.5 if scale is None else scale, dtype, False)
+    if bias is not None:
+        logits = convert(logits + _fitting("bias", bias, shape), dtype)
+    taking = _taking_part(shape, mask, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size)
+    if taking is not None:
+        # A finite number, so that a query without keys has a softmax.
+        logits = where(taking, logits, scalar(-0.7 * float(dtypes.finfo(dtype).max), dtype, False))
+    weights = reshape(convert(softmax(logits, -1), k.type.dtype), (b, heads, n // heads, t, s))
+    means = DotGeneral((4,), (1,), (0, 1), (0, 2))(weights, v)  # [b, k, n / k, t, h]
+    result = reshape(transpose(means, (0, 3, 1, 2, 4)), (b, t, n, h))
+    if query_seq_lengths is not None:
+        counted = _before("query_seq_lengths", query_seq_lengths, b, t)
+        result = where(reshape(counted, (b, t, 1, 1)), result, scalar(0.0, result.type.dtype, False))
+    result = reshape(result, given.type.shape)
+    if not return_residual:
+        return result
+    sums = convert(transpose(logsumexp(logits, -1), (0, 2, 1)), k.type.dtype)
+    return result, StopGradient()(reshape(sums, given.type.shape[:-1]))
+
+
+def _of_rank_4(name: str, x: Operand) -> Array:
+    array = as_operand(x, WHAT)
+    if array.type.ndim not in (3, 4):
+        raise ShapeError(f"{WHAT}: {name} must have 3 or 4 axes, got {array.type!r}")
+    return array if array.type.ndim == 4 else reshape(array, (1, *array.type.shape))
+
+
+def _fitting(name: str, x: Operand, shape: tuple[int, ...]) -> Array:
+    """Broadcasts a bias or mask to the pairs of queries and keys."""
+    array = as_operand(x, WHAT)
+    sizes = (1,) * (4 - array.type.ndim) + array.type.shape
+    if len(sizes) != 4 or any([m not in (1, n) for m, n in zip(sizes, shape, strict=True)]):
+        raise ShapeError(f"{WHAT}: {name} must broadcast to [b, n, t, s] = {list(shape)}, got {array.type!r}")
+    return broadcast_to(array, shape)
+
+
+def _before(name: str, lengths: Operand, b: int, size: int) -> Array:
+    """Says of each location along an axis of `size` whether it is within each batch element's length."""
+    array = as_operand(lengths, WHAT)
+    if array.type.shape != (b,) or array.type.dtype != dtypes.int32:
+        raise ShapeError(f"{WHAT}: {name} must be i32[{b}], got {array.type!r}")
+    return host_array(np.arange(size, dtype=np.int32)[None]) < reshape(array, (b, 1))
+
+
+def _taking_part(
+    shape: tuple[int, ...],
+    mask: Operand | None,
+    is_causal: bool,
+    query_lengths: Operand | None,
+    key_lengths: Operand | None,
+    window: int | tuple[int, int] | None,
+) -> Array | None:
+    """Says which pairs of queries and keys take part; None for all."""
+    b, _, t, s = shape
+    parts: list[Array] = []
+    if mask is not None:
+        given = _fitting("mask", mask, shape)
+        if given.type.kind != "b":
+            raise DTypeError(f"{WHAT}: mask must be bool, got {given.type!r}; add other masks as bias")
+        parts.append(given)
+    if is_causal or window is not None:
+        behind = np.arange(s)[None, :] - np.arange(t)[:, None]
+        near = behind <= 0 if is_causal else np.ones((t, s), bool)
+        if window is not None:
+            before, after = window if isinstance(window, tuple) else (window, window)
+            near = near & (behind >= -index(before)) & (behind <= index(after))
+        parts.append(broadcast_to(host_array(near), shape))
+    for name, lengths, size, place in (
+        ("query_seq_lengths", query_lengths, t, (b, 1, t, 1)),
+        ("key_value_seq_lengths", key_lengths, s, (b, 1, 1, s)),
+    ):
+        if lengths is not None:
+            parts.append(broadcast_to(reshape(_before(name, lengths, b, size), place), shape))
+    if not parts:
+        return None
+    found = parts[0]
+    for part in parts[1:]:
+        found = found & part
+    return found

@@ -1,0 +1,399 @@
+"""Discrete Fourier transforms with NumPy's names: sizes, axes and norms of choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, arithmetic, shaping
+from effx.array.promotion import as_operand, convert
+from effx.array.shaping import normalize_axes, normalize_axis
+from effx.errors import DTypeError, ShapeError
+from effx.families.fft import Fft
+from effx.numpy.creation import as_int, constant, placed
+from effx.numpy.elementwise import conj
+from effx.numpy.joining import pad
+from effx.numpy.shaping import roll
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+    from effx.dtypes import DTypeLike
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+NORMS = ("backward", "ortho", "forward")
+
+
+def _complex(x: Array) -> Array:
+    x = arithmetic.to_inexact(x)
+    wide = convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x
+    return wide if wide.type.kind == "c" else convert(wide, dtypes.complex_dtype(wide.type.dtype))
+
+
+def _real(what: str, x: Array) -> Array:
+    if x.type.kind == "c":
+        raise DTypeError(f"{what}: takes real numbers, got {x.type!r}; use the transform of complex numbers")
+    x = arithmetic.to_inexact(x)
+    return convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x
+
+
+def _resized(x: Array, axis: int, size: int) -> Array:
+    """Cuts an axis at its end, or pads it with zeros."""
+    n = x.type.shape[axis]
+    if n < size:
+        return pad(x, {axis: (0, size - n)})
+    return x[(slice(None),) * axis + (slice(size),)] if n > size else x
+
+
+def _transform(
+    what: str,
+    kind: str,
+    a: Operand,
+    s: Sequence[int | None] | None,
+    axes: Sequence[int] | None,
+    norm: str | None,
+) -> Array:
+    """Brings axes to the end, transforms along three at a time, and brings them back."""
+    x = as_operand(a, what)
+    if norm is not None and norm not in NORMS:
+        raise ValueError(f"{what}: norm must be one of {', '.join(NORMS)}, got {norm!r}")
+    if axes is None:
+        axes = range(x.type.ndim) if s is None else range(x.type.ndim - len(s), x.type.ndim)
+    places = [normalize_axis(what, axis, x.type.ndim, x.type) for axis in axes]
+    sizes = list(s) if s is not None else [None] * len(places)
+    if len(sizes) != len(places):
+        raise ShapeError(f"{what}: {len(sizes)} sizes for {len(places)} axes")
+    if len(set(places)) != len(places):
+        raise ShapeError(f"{what}: axes {tuple(axes)} repeat an axis")
+    x = _real(what, x) if kind == "RFFT" else _complex(x)
+    if not places:
+        return x
+    lengths = []
+    for i, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        n = x.type.shape[place]
+        half = kind == "IRFFT" and i == len(places) - 1
+        length = (2 * (n - 1) if half else n) if size is None else as_int(what, "a size", size)
+        if length < 1:
+            raise ShapeError(f"{what}: axis {place} of {x.type!r} must have at least one point, got {length}")
+        x = _resized(x, place, length // 2 + 1 if half else length)
+        lengths.append(length)
+    last = tuple(range(x.type.ndim - len(places), x.type.ndim))
+    x = shaping.moveaxis(x, tuple(places), last)
+    x = _along_last(kind, x, tuple(lengths))
+    factor = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm or "backward"]
+    if factor:
+        power = -factor if kind in ("FFT", "RFFT") else factor
+        x = x * math.prod(lengths) ** power
+    return shaping.moveaxis(x, last, tuple(places))
+
+
+def _along_last(kind: str, x: Array, lengths: tuple[int, ...]) -> Array:
+    """Transforms along the last axes, of which one operation takes three."""
+    rest, three = lengths[:-3], lengths[-3:]
+    if not rest:
+        return Fft(kind, three)(x)
+    plain = {"RFFT": "FFT", "IRFFT": "IFFT"}.get(kind, kind)
+    k, m = x.type.ndim, len(lengths)
+    outer, inner = tuple(range(k - m, k - 3)), tuple(range(k - len(rest), k))
+
+    def along_rest(y: Array) -> Array:
+        return shaping.moveaxis(_along_last(plain, shaping.moveaxis(y, outer, inner), rest), inner, outer)
+
+    # What makes numbers real comes last, what makes them complex first.
+    return Fft(kind, three)(along_rest(x)) if kind == "IRFFT" else along_rest(Fft(kind, three)(x))
+
+
+def fft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The discrete Fourier transform along an axis: `sum_j a[j] * exp(-2 pi i j k / n)`.
+
+    Args:
+        a: numbers.
+        n: the size of the transform: the axis is cut or padded with zeros at its end. By default its own.
+        axis: along which axis.
+        norm: "backward" (the default) divides the inverse by `n`, "forward" this one, "ortho" both by its root.
+
+    Returns:
+        Complex numbers.
+
+    Raises:
+        ShapeError: an axis out of range, or no points.
+        ValueError: another norm.
+
+    >>> import effx.numpy as enp
+    >>> fft(enp.array([1.0, 1.0])).tolist()
+    [(2+0j), 0j]
+    """
+    return _transform("fft", "FFT", a, [n], [axis], norm)
+
+
+def ifft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `fft` along an axis. Arguments as for `fft`.
+
+    >>> import effx.numpy as enp
+    >>> ifft(enp.array([2.0, 0.0])).tolist()
+    [(1+0j), (1+0j)]
+    """
+    return _transform("ifft", "IFFT", a, [n], [axis], norm)
+
+
+def rfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The first `n // 2 + 1` entries of `fft` of real numbers, which determine the rest. Arguments as for `fft`.
+
+    >>> import effx.numpy as enp
+    >>> rfft(enp.array([1.0, 1.0, 1.0])).shape
+    (2,)
+    """
+    return _transform("rfft", "RFFT", a, [n], [axis], norm)
+
+
+def irfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `rfft` along an axis: real numbers.
+
+    Args:
+        a: half a spectrum; the imaginary parts of its ends count as 0.
+        n: how many numbers to return; by default `2 * (m - 1)` of m entries.
+        axis, norm: as for `fft`.
+
+    >>> import effx.numpy as enp
+    >>> irfft(enp.array([2.0, 0.0])).tolist()
+    [1.0, 1.0]
+    """
+    return _transform("irfft", "IRFFT", a, [n], [axis], norm)
+
+
+_SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def _swapped(what: str, norm: str | None) -> str:
+    if norm not in _SWAPPED:
+        raise ValueError(f"{what}: norm must be one of {', '.join(NORMS)}, got {norm!r}")
+    return _SWAPPED[norm]
+
+
+def hfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The transform of a signal that is its own mirror image's conjugate, given by its half: a real spectrum.
+
+    Args:
+        a: half a signal.
+        n: how many entries to return; by default `2 * (m - 1)` of m numbers.
+        axis, norm: as for `fft`.
+
+    >>> import effx.numpy as enp
+    >>> hfft(enp.array([1.0, 1.0])).tolist()
+    [2.0, 0.0]
+    """
+    return _transform("hfft", "IRFFT", conj(a), [n], [axis], _swapped("hfft", norm))
+
+
+def ihfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `hfft`: half a signal of a real spectrum. Arguments as for `fft`.
+
+    >>> import effx.numpy as enp
+    >>> ihfft(enp.array([2.0, 0.0])).real.tolist()
+    [1.0, 1.0]
+    """
+    return conj(_transform("ihfft", "RFFT", a, [n], [axis], _swapped("ihfft", norm)))
+
+
+def fftn(
+    a: Operand,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """The discrete Fourier transform along several axes.
+
+    Args:
+        a: numbers.
+        s: the sizes of the transform, None for an axis' own: axes are cut or padded with zeros at their ends.
+        axes: along which axes; None for all, or for the last if `s` is given.
+        norm: as for `fft`.
+
+    Returns:
+        Complex numbers.
+
+    Raises:
+        ShapeError: an axis out of range or twice, no points, or another number of sizes.
+        ValueError: another norm.
+
+    >>> import effx.numpy as enp
+    >>> fftn(enp.ones((2, 2))).real.tolist()
+    [[4.0, 0.0], [0.0, 0.0]]
+    """
+    return _transform("fftn", "FFT", a, s, axes, norm)
+
+
+def ifftn(
+    a: Operand,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """The inverse of `fftn`. Arguments as for `fftn`.
+
+    >>> import effx.numpy as enp
+    >>> ifftn(enp.array([[4.0, 0.0], [0.0, 0.0]])).real.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return _transform("ifftn", "IFFT", a, s, axes, norm)
+
+
+def rfftn(
+    a: Operand,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """`fftn` of real numbers, the half of it along the last axis. Arguments as for `fftn`.
+
+    >>> import effx.numpy as enp
+    >>> rfftn(enp.ones((2, 4))).shape
+    (2, 3)
+    """
+    return _transform("rfftn", "RFFT", a, s, axes, norm)
+
+
+def irfftn(
+    a: Operand,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """The inverse of `rfftn`: real numbers. Arguments as for `fftn`; the sizes are those of the result.
+
+    >>> import effx.numpy as enp
+    >>> irfftn(enp.array([[4.0, 0.0], [0.0, 0.0]])).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return _transform("irfftn", "IRFFT", a, s, axes, norm)
+
+
+def fft2(
+    a: Operand, s: Sequence[int | None] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
+    """`fftn` along two axes, by default the last. Arguments as for `fftn`.
+
+    >>> import effx.numpy as enp
+    >>> fft2(enp.ones((3, 2, 2))).shape
+    (3, 2, 2)
+    """
+    return _transform("fft2", "FFT", a, s, axes, norm)
+
+
+def ifft2(
+    a: Operand, s: Sequence[int | None] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
+    """`ifftn` along two axes, by default the last. Arguments as for `fftn`.
+
+    >>> import effx.numpy as enp
+    >>> ifft2(enp.ones((3, 2, 2))).shape
+    (3, 2, 2)
+    """
+    return _transform("ifft2", "IFFT", a, s, axes, norm)
+
+
+def rfft2(
+    a: Operand, s: Sequence[int | None] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
+    """`rfftn` along two axes, by default the last. Arguments as for `fftn`.
+
+    >>> import effx.numpy as enp
+    >>> rfft2(enp.ones((3, 2, 4))).shape
+    (3, 2, 3)
+    """
+    return _transform("rfft2", "RFFT", a, s, axes, norm)
+
+
+def irfft2(
+    a: Operand, s: Sequence[int | None] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
+    """`irfftn` along two axes, by default the last. Arguments as for `fftn`.
+
+    >>> import effx.numpy as enp
+    >>> irfft2(enp.ones((3, 2, 3))).shape
+    (3, 2, 4)
+    """
+    return _transform("irfft2", "IRFFT", a, s, axes, norm)
+
+
+def _frequencies(
+    what: str, counts: np.ndarray[tuple[int], np.dtype[np.intp]], n: int, d: Operand, dtype: DTypeLike | None
+) -> Array:
+    found = dtypes.requested(float if dtype is None else dtype)
+    if not dtypes.is_inexact(found):
+        raise DTypeError(f"{what}: dtype must be floating or complex, got {found.name}")
+    return constant(counts.astype(found), found) / (as_operand(d, what) * n)
+
+
+def fftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device: object = None) -> Array:
+    """The frequencies of the entries of `fft`, in cycles per unit of the distance of samples.
+
+    Args:
+        n: the size of the transform.
+        d: the distance of samples.
+        dtype: of the result; floating.
+        device: where to put it.
+
+    Returns:
+        `[n]` frequencies: 0 and the positive ones, then the negative ones.
+
+    >>> fftfreq(4).tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
+    size = _points("fftfreq", n)
+    return placed(
+        _frequencies("fftfreq", (np.arange(size) + size // 2) % size - size // 2, size, d, dtype), device
+    )
+
+
+def rfftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device: object = None) -> Array:
+    """The frequencies of the entries of `rfft`. Arguments as for `fftfreq`.
+
+    Returns:
+        `[n // 2 + 1]` frequencies, none of them negative.
+
+    >>> rfftfreq(4).tolist()
+    [0.0, 0.25, 0.5]
+    """
+    size = _points("rfftfreq", n)
+    return placed(_frequencies("rfftfreq", np.arange(size // 2 + 1), size, d, dtype), device)
+
+
+def _points(what: str, n: int) -> int:
+    size = as_int(what, "n", n)
+    if size < 1:
+        raise ShapeError(f"{what}: needs at least one point, got {size}")
+    return size
+
+
+def fftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Array:
+    """The spectrum with the frequency 0 in the middle.
+
+    Args:
+        x: the array.
+        axes: an axis or several; None for all.
+
+    >>> fftshift(fftfreq(4)).tolist()
+    [-0.5, -0.25, 0.0, 0.25]
+    """
+    a = as_operand(x, "fftshift")
+    places = normalize_axes("fftshift", axes, a.type)
+    return roll(a, [a.type.shape[i] // 2 for i in places], places)
+
+
+def ifftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Array:
+    """The inverse of `fftshift`. Arguments as for `fftshift`.
+
+    >>> ifftshift(fftshift(fftfreq(4))).tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
+    a = as_operand(x, "ifftshift")
+    places = normalize_axes("ifftshift", axes, a.type)
+    return roll(a, [-(a.type.shape[i] // 2) for i in places], places)

@@ -1,0 +1,183 @@
+"""Convolution and correlation of vectors, and windows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from effx import dtypes, lax
+from effx.array import Array
+from effx.array.arithmetic import to_inexact
+from effx.array.promotion import as_operand, convert, host_array, promote_dtypes
+from effx.errors import DTypeError, ShapeError
+from effx.numpy.creation import as_int, constant
+from effx.numpy.elementwise import absolute, conj, exp
+from effx.numpy.joining import pad
+from effx.numpy.linear import dot
+from effx.numpy.shaping import flip
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+    from effx.dtypes import DTypeLike
+
+__all__ = ["bartlett", "blackman", "convolve", "correlate", "hamming", "hanning", "i0", "kaiser"]
+
+
+def _filtered(
+    what: str, a: Operand, v: Operand, mode: str, precision: object, preferred: DTypeLike | None
+) -> Array:
+    """Correlates two vectors of one dtype: sums of products with the second shifted along the first."""
+    if mode not in ("full", "same", "valid"):
+        raise DTypeError(f"{what}: mode must be 'full', 'same' or 'valid', got {mode!r}")
+    x, y = [to_inexact(part) for part in promote_dtypes(as_operand(a, what), as_operand(v, what))]
+    if x.type.ndim != 1 or y.type.ndim != 1 or not x.type.size or not y.type.size:
+        raise ShapeError(f"{what}: takes two vectors with elements, got {x.type!r} and {y.type!r}")
+    n, m = x.type.size, y.type.size
+    exchanged = n < m
+    if exchanged:  # the sums are those of both reversed
+        x, y, n, m = y[::-1], x[::-1], m, n
+    low, high = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]
+    padded = pad(x, (high, low) if exchanged else (low, high))
+    count = n + low + high - m + 1
+    windows = padded[host_array(np.arange(count)[:, None] + np.arange(m))]
+    return dot(windows, y, precision=precision, preferred_element_type=preferred)
+
+
+def convolve(
+    a: Operand,
+    v: Operand,
+    mode: str = "full",
+    *,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """The convolution of two vectors: `out[k] = sum_i a[i] * v[k - i]`.
+
+    Args:
+        a, v: `[n]` and `[m]` numbers, neither of them empty; integers count as floats.
+        mode: "full" for `[n + m - 1]` sums, "same" for the `max(n, m)` in the middle, "valid" for the
+            `max(n, m) - min(n, m) + 1` to which all elements contribute.
+        precision: of the products, as for `dot`.
+        preferred_element_type: of the sums; by default that of the operands.
+
+    Raises:
+        ShapeError: no vectors, or no elements.
+        DTypeError: another mode.
+
+    >>> convolve(np.array([1, 2, 3]), np.array([1, 1])).tolist()
+    [1.0, 3.0, 5.0, 3.0]
+    """
+    x, y = as_operand(a, "convolve"), as_operand(v, "convolve")
+    if x.type.size < y.type.size:
+        x, y = y, x
+    return _filtered("convolve", x, flip(y), mode, precision, preferred_element_type)
+
+
+def correlate(
+    a: Operand,
+    v: Operand,
+    mode: str = "valid",
+    *,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """The correlation of two vectors: `out[k] = sum_i a[i + k] * conj(v[i])`. Arguments as for `convolve`.
+
+    >>> correlate(np.array([1, 2, 3]), np.array([1, 1])).tolist()
+    [3.0, 5.0]
+    """
+    return _filtered("correlate", a, conj(v), mode, precision, preferred_element_type)
+
+
+def _window(what: str, M: int, *weights: float) -> Array:
+    """A sum of cosines over one period: `sum_k weights[k] * cos(k * t)` for M values of t from 0 to 2 pi."""
+    n = as_int(what, "M", M)
+    t = 2 * math.pi * np.arange(max(n, 0)) / max(n - 1, 1)
+    data = sum([w * np.cos(k * t) for k, w in enumerate(weights)]) if n > 1 else np.ones(max(n, 0))
+    dtype = dtypes.canonicalize(float)
+    return constant(np.asarray(data).astype(dtype), dtype)
+
+
+def bartlett(M: int) -> Array:
+    """The Bartlett window: a triangle from 0 to 1 and back to 0.
+
+    Args:
+        M: how many values.
+
+    Returns:
+        `[M]` values of the default floating dtype; 1 where `M` is 1.
+
+    >>> bartlett(5).tolist()
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    n = as_int("bartlett", "M", M)
+    dtype = dtypes.canonicalize(float)
+    return constant(np.bartlett(max(n, 0)).astype(dtype), dtype)
+
+
+def blackman(M: int) -> Array:
+    """The Blackman window: `0.42 - 0.5 cos(t) + 0.08 cos(2 t)`. Arguments as for `bartlett`.
+
+    >>> [round(abs(w), 2) for w in blackman(3).tolist()]
+    [0.0, 1.0, 0.0]
+    """
+    return _window("blackman", M, 0.42, -0.5, 0.08)
+
+
+def hamming(M: int) -> Array:
+    """The Hamming window: `0.54 - 0.46 cos(t)`. Arguments as for `bartlett`.
+
+    >>> [round(w, 2) for w in hamming(3).tolist()]
+    [0.08, 1.0, 0.08]
+    """
+    return _window("hamming", M, 0.54, -0.46)
+
+
+def hanning(M: int) -> Array:
+    """The Hann window: `0.5 - 0.5 cos(t)`. Arguments as for `bartlett`.
+
+    >>> [round(w, 2) for w in hanning(5).tolist()]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    return _window("hanning", M, 0.5, -0.5)
+
+
+def i0(x: Operand) -> Array:
+    """The modified Bessel function of the first kind of order 0: `exp(|x|)` times `lax.bessel_i0e`.
+
+    Args:
+        x: real numbers.
+
+    Raises:
+        DTypeError: complex numbers.
+
+    >>> float(i0(0.0))
+    1.0
+    """
+    a = to_inexact(as_operand(x, "i0"))
+    if a.type.kind == "c":
+        raise DTypeError(f"i0: takes real numbers, got {a.type!r}")
+    return exp(absolute(a)) * lax.bessel_i0e(a)
+
+
+def kaiser(M: int, beta: Operand) -> Array:
+    """The Kaiser window: `i0(beta sqrt(1 - t**2)) / i0(beta)` for t from -1 to 1.
+
+    Args:
+        M: how many values.
+        beta: the shape of the window: 0 for a rectangle.
+
+    Returns:
+        `[M]` values of the default floating dtype.
+
+    >>> [round(w, 2) for w in kaiser(3, 5.0).tolist()]
+    [0.04, 1.0, 0.04]
+    """
+    n, dtype = as_int("kaiser", "M", M), dtypes.canonicalize(float)
+    if n <= 1:
+        return constant(np.ones(max(n, 0), dtype), dtype)
+    shape = convert(as_operand(beta, "kaiser"), dtype)
+    t = np.linspace(-1, 1, n)
+    return i0(shape * constant(np.sqrt(1 - t**2).astype(dtype), dtype)) / i0(shape)

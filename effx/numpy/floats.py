@@ -1,0 +1,140 @@
+"""Floats taken apart and put together: mantissa and exponent, integer and fraction, distance to the next one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from effx import dtypes
+from effx.array import Array, arithmetic
+from effx.array.promotion import as_operand, convert
+from effx.array.reducing import no_out
+from effx.errors import DTypeError
+from effx.ir.ops.convert import Bitcast
+from effx.numpy.binary import copysign, nextafter
+from effx.numpy.creation import full_like
+from effx.numpy.elementwise import trunc
+from effx.numpy.logic import isfinite, isinf
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+
+__all__ = ["frexp", "ldexp", "modf", "spacing"]
+
+# Of the dtypes that have a mantissa and an exponent of their own: the integer of their bits.
+_BITS = {
+    dtypes.float16: dtypes.int16,
+    dtypes.bfloat16: dtypes.int16,
+    dtypes.float32: dtypes.int32,
+    dtypes.float64: dtypes.int64,
+}
+
+
+def _real(what: str, x: Operand) -> Array:
+    a = arithmetic.to_inexact(as_operand(x, what))
+    if a.type.dtype not in _BITS:
+        raise DTypeError(f"{what}: takes real numbers of at least 16 bits, got {a.type!r}")
+    return a
+
+
+def frexp(x: Operand, /) -> tuple[Array, Array]:
+    """The mantissa and the exponent: `x = mantissa * 2**exponent`, the mantissa in [0.5, 1) or 0.
+
+    Args:
+        x: real numbers.
+
+    Returns:
+        The mantissas, and the exponents (int32); of infinities and NaN they themselves, and 0.
+
+    Raises:
+        DTypeError: complex numbers.
+
+    >>> [float(part) for part in frexp(6.0)]
+    [0.75, 3.0]
+    """
+    a = _real("frexp", x)
+    info = dtypes.finfo(a.type.dtype)
+    # Subnormal numbers are scaled into the normal range first.
+    tiny = abs(a) < float(info.tiny)
+    scaled = arithmetic.where(tiny, a * 2.0**info.nmant, a)
+    integer = _BITS[a.type.dtype]
+    mask = (1 << info.nexp) - 1
+    bits = Bitcast(integer)(convert(scaled, a.type.dtype))
+    exponent = ((bits >> info.nmant) & mask) - (mask // 2 - 1)
+    exponent = convert(exponent, dtypes.int32) - arithmetic.where(tiny, info.nmant, 0)
+    plain = isfinite(a) & (a != 0)
+    exponent = arithmetic.where(plain, exponent, 0)
+    return arithmetic.where(plain, ldexp(a, -exponent), a), exponent
+
+
+def ldexp(x1: Operand, x2: Operand, /) -> Array:
+    """The product `x1 * 2**x2`.
+
+    Args:
+        x1: real numbers.
+        x2: integers.
+
+    Returns:
+        Products of the dtype of `x1`, which overflow to infinity and lose bits only where they are subnormal.
+
+    Raises:
+        DTypeError: complex numbers, or exponents that are no integers.
+
+    >>> float(ldexp(0.75, 3))
+    6.0
+    """
+    a, n = _real("ldexp", x1), as_operand(x2, "ldexp")
+    if n.type.kind not in "iu":
+        raise DTypeError(f"ldexp: exponents must be integers, got {n.type!r}")
+    info = dtypes.finfo(a.type.dtype)
+    reach = int(info.maxexp) - 2
+    n = arithmetic.clip(convert(n, dtypes.int32) if n.type.dtype.itemsize < 4 else n, -4 * reach, 4 * reach)
+    # A factor for each part of the exponent: the whole may be out of the range of the dtype.
+    for _ in range(4):
+        part = arithmetic.clip(n, -reach, reach)
+        a, n = a * _power(part, a), n - part
+    return a
+
+
+def _power(n: Array, like: Array) -> Array:
+    """Returns 2**n of a dtype for integers n in the normal range, from its bits."""
+    info, integer = dtypes.finfo(like.type.dtype), _BITS[like.type.dtype]
+    bits = convert(n + (int(info.maxexp) - 1), integer) << info.nmant
+    return convert(Bitcast(like.type.dtype)(bits), like.type.dtype, like.type.weak)
+
+
+def modf(x: Operand, /, out: None = None) -> tuple[Array, Array]:
+    """The fraction and the integer of each number, both with its sign.
+
+    Args:
+        x: real numbers.
+        out: not supported.
+
+    Raises:
+        DTypeError: complex numbers.
+
+    >>> [float(part) for part in modf(-2.5)]
+    [-0.5, -2.0]
+    """
+    no_out("modf", out)
+    a = _real("modf", x)
+    whole = trunc(a)
+    fraction = arithmetic.where(isinf(a), 0.0, a - whole)
+    return copysign(fraction, a), whole
+
+
+def spacing(x: Operand, /) -> Array:
+    """The distance to the next float away from zero, with the number's sign.
+
+    Args:
+        x: real numbers.
+
+    Raises:
+        DTypeError: complex numbers.
+
+    >>> float(spacing(1.0))
+    1.1920928955078125e-07
+    """
+    a = _real("spacing", x)
+    away = full_like(a, float("inf"))
+    away = arithmetic.where(a < 0, -away, away)
+    return arithmetic.where(isfinite(a), nextafter(a, away) - a, float("nan"))

@@ -1,0 +1,172 @@
+"""Norms of vectors and matrices, and condition numbers."""
+
+import math
+from collections.abc import Sequence
+
+from effx.array import Array, Operand, arithmetic, reducing, shaping
+from effx.array.arithmetic import absolute, to_inexact
+from effx.array.promotion import as_operand, convert
+from effx.array.shaping import normalize_axes, normalize_axis
+from effx.errors import ShapeError
+from effx.ir.ops.elementwise import Sqrt
+from effx.numpy.linalg.factors import svdvals
+from effx.numpy.linalg.systems import inv
+
+__all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
+
+Order = int | float | str
+SQRT = Sqrt()
+
+
+def norm(
+    x: Operand,
+    ord: Order | None = None,
+    axis: tuple[int, ...] | int | None = None,
+    keepdims: bool = False,
+) -> Array:
+    """Returns norms of vectors, along one axis, or of matrices, along two.
+
+    Args:
+        x: an array.
+        ord: of vectors, None for the root of the sum of squares, infinity or minus infinity for the largest or smallest
+            absolute value, 0 for the number of elements that are not 0, another p for `sum(abs(x)**p)**(1/p)`. Of
+            matrices, None or "fro" for the root of the sum of squares, "nuc" for the sum of singular values, 2 and -2
+            for the largest and smallest of them, 1 and -1 for the largest and smallest sum of absolute values of a
+            column, infinity and minus infinity for those of a row.
+        axis: one axis, or two; by default all, and for a given ord x must have one or two.
+        keepdims: True to keep the axes with size 1.
+
+    Raises:
+        ShapeError: there is no such norm for the number of axes.
+
+    >>> import numpy as np
+    >>> float(norm(np.array([3., 4.])))
+    5.0
+    """
+    a = to_inexact(as_operand(x, "norm"))
+    if axis is None:
+        if ord is None:
+            return _root_of_squares(a, tuple(range(a.type.ndim)), keepdims)
+        axis = tuple(range(a.type.ndim))
+    given = (axis,) if isinstance(axis, int) else axis
+    axes = tuple([normalize_axis("norm", i, a.type.ndim, a.type) for i in given])
+    if len(axes) == 1:
+        return _of_vectors("norm", a, 2 if ord is None else ord, axes, keepdims)
+    if len(set(axes)) == len(axes) == 2:
+        return _of_matrices("norm", a, "fro" if ord is None else ord, (axes[0], axes[1]), keepdims)
+    raise ShapeError(f"norm: axis must be one or two axes, got {axis} for {a.type!r}")
+
+
+def vector_norm(
+    x: Operand, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: Order = 2
+) -> Array:
+    """Returns norms of vectors, whose elements may lie along several axes.
+
+    Args:
+        x: an array.
+        axis: the vectors' axes; None for all.
+        keepdims: True to keep the axes with size 1.
+        ord: as for `norm` of vectors.
+
+    Raises:
+        ShapeError: there is no such norm.
+
+    >>> import numpy as np
+    >>> float(vector_norm(np.array([[3., 4.]]), ord=1))
+    7.0
+    """
+    a = to_inexact(as_operand(x, "vector_norm"))
+    axes = tuple(range(a.type.ndim)) if axis is None else normalize_axes("vector_norm", axis, a.type)
+    return _of_vectors("vector_norm", a, ord, axes, keepdims)
+
+
+def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro") -> Array:
+    """Returns norms of matrices.
+
+    Args:
+        x: `[*batch, m, n]`.
+        keepdims: True to keep both axes with size 1.
+        ord: as for `norm` of matrices.
+
+    Raises:
+        ShapeError: x is not of matrices, or there is no such norm.
+
+    >>> import numpy as np
+    >>> float(matrix_norm(np.array([[3., 0.], [0., 4.]]), ord="nuc"))
+    7.0
+    """
+    a = to_inexact(as_operand(x, "matrix_norm"))
+    if a.type.ndim < 2:
+        raise ShapeError(f"matrix_norm: operand must have at least two axes, got {a.type!r}")
+    return _of_matrices("matrix_norm", a, ord, (a.type.ndim - 2, a.type.ndim - 1), keepdims)
+
+
+def _root_of_squares(a: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    squares = arithmetic.real(a * arithmetic.conj(a)) if a.type.kind == "c" else a * a
+    return arithmetic.unary(SQRT, reducing.sum(squares, axes, keepdims=keepdims))
+
+
+def _of_vectors(what: str, a: Array, ord: Order, axes: tuple[int, ...], keepdims: bool) -> Array:
+    if isinstance(ord, str):
+        raise ShapeError(f"{what}: ord of vectors must be a number or infinity, got {ord!r}")
+    if ord == 2:
+        return _root_of_squares(a, axes, keepdims)
+    sizes = absolute(a)
+    if ord == math.inf:
+        return reducing.max(sizes, axes, keepdims=keepdims, initial=0)
+    if ord == -math.inf:
+        return reducing.min(sizes, axes, keepdims=keepdims)
+    if ord == 0:
+        return reducing.sum(convert(a != 0, sizes.type.dtype), axes, keepdims=keepdims)
+    if ord == 1:
+        return reducing.sum(sizes, axes, keepdims=keepdims)
+    return reducing.sum(sizes**ord, axes, keepdims=keepdims) ** (1.0 / ord)
+
+
+def _of_matrices(what: str, a: Array, ord: Order, axes: tuple[int, int], keepdims: bool) -> Array:
+    if ord == "fro":
+        return _root_of_squares(a, axes, keepdims)
+    row, column = axes
+    if ord in (1, -1, math.inf, -math.inf):
+        summed, kept = (row, column) if ord in (1, -1) else (column, row)
+        sums = reducing.sum(absolute(a), (summed,), keepdims=True)
+        most = reducing.max if ord in (1, math.inf) else reducing.min
+        found = most(sums, (kept,), keepdims=True)
+        return found if keepdims else shaping.squeeze(found, axes)
+    if ord not in (2, -2, "nuc"):
+        raise ShapeError(
+            f"{what}: ord of matrices must be 'fro', 'nuc', infinity, 1 or 2, or a negative of these, got {ord!r}"
+        )
+    s = svdvals(shaping.moveaxis(a, axes, (-2, -1)))
+    values = reducing.sum(s, -1) if ord == "nuc" else reducing.max(s, -1) if ord == 2 else reducing.min(s, -1)
+    return shaping.expand_dims(values, sorted(axes)) if keepdims else values
+
+
+def cond(x: Operand, p: Order | None = None) -> Array:
+    """Returns the condition numbers of matrices: the norms of a matrix and of its inverse, multiplied.
+
+    Args:
+        x: `[*batch, m, n]`, square but for p None, 2 and -2.
+        p: the norm as for `matrix_norm`; None for 2.
+
+    Returns:
+        An array `[*batch]`; infinite for singular matrices.
+
+    Raises:
+        ShapeError: x is not of matrices, or there is no such norm.
+
+    >>> import numpy as np
+    >>> float(cond(np.array([[2., 0.], [0., 8.]])))
+    4.0
+    """
+    a = to_inexact(as_operand(x, "cond"))
+    if a.type.ndim < 2:
+        raise ShapeError(f"cond: operand must have at least two axes, got {a.type!r}")
+    if p is None or p in (2, -2):
+        s = svdvals(a)
+        most, least = reducing.max(s, -1), reducing.min(s, -1)
+        found = least / most if p == -2 else most / least
+    else:
+        found = matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
+    missing = reducing.any(a != a, (-2, -1))
+    return arithmetic.where((found != found) & ~missing, math.inf, found)

@@ -1,0 +1,440 @@
+"""Sets of elements: the distinct ones of an array, and what two arrays have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, arithmetic, indexing, reducing, shaping
+from effx.array.indexing import positions
+from effx.array.promotion import as_operand, convert, promote_dtypes
+from effx.array.shaping import normalize_axis
+from effx.errors import ConcretizationError, DTypeError, ShapeError
+from effx.families.sort import Sort
+from effx.numpy.creation import as_int, constant, filled
+from effx.numpy.indexing import nonzero
+from effx.numpy.sorting import searchsorted, sort
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+
+__all__ = [
+    "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
+]  # fmt: skip
+
+
+def _known(what: str, *arrays: Array) -> list[np.ndarray[Any, Any]]:
+    """Returns the data of arrays; raises where a size would depend on abstract ones."""
+    try:
+        return [x.host(what) for x in arrays]
+    except ConcretizationError as error:
+        abstract = ", ".join([repr(x.type) for x in arrays])
+        raise ConcretizationError(
+            f"{what}: the number of distinct elements of the abstract {abstract} is not known while it is "
+            f"traced; give size="
+        ) from error
+
+
+def _differs(x: Array, y: Array, equal_nan: bool = True) -> Array:
+    both = (x != x) & (y != y)
+    return (x != y) & arithmetic.NOT(both) if equal_nan and x.type.kind in "fc" else x != y
+
+
+def _starts(ordered: list[Array], equal_nan: bool = True) -> Array:
+    """Marks the first of each run of equal entries in columns that are sorted together."""
+    n = ordered[0].type.shape[0]
+    marks = filled((max(n - 1, 0),), False, dtypes.bool_)
+    for column in ordered:
+        marks = marks | _differs(column[1:], column[:-1], equal_nan)
+    return shaping.concatenate([filled((min(n, 1),), True, dtypes.bool_), marks], 0)
+
+
+def _padded(values: Array, found: Array, fill_value: Operand | None) -> Array:
+    """Replaces what is beyond the elements that were found: by a value, by the first of them, or by 0."""
+    if not values.type.size:
+        return values
+    mask = shaping.reshape(found, (-1,) + (1,) * (values.type.ndim - 1))
+    if fill_value is None:
+        fill = arithmetic.where(mask[:1], values[:1], False)
+    else:
+        fill = convert(as_operand(fill_value), values.type.dtype)
+    return arithmetic.where(mask, values, fill)
+
+
+def _chosen(mask: Array, size: int) -> tuple[Array, Array]:
+    """Returns the indices that a mask marks, padded with the first, and which of them are none of the padding."""
+    n = mask.type.size
+    (at,) = nonzero(mask, size=size, fill_value=n)
+    return arithmetic.where(at < n, at, at[:1]), at < n
+
+
+def _sized_unique(
+    x: Array, size: int, fill_value: Operand | None, equal_nan: bool
+) -> tuple[Array, Array, Array, Array]:
+    """The distinct slices along the first axis, with first index, inverse and counts, for a given size."""
+    n, integer = x.type.shape[0], dtypes.canonicalize(int)
+    if not n:
+        if size and fill_value is None:
+            raise ShapeError(f"unique: {x.type!r} has no element to fill {size} with; give fill_value=")
+        values = filled((size, *x.type.shape[1:]), 0, x.type.dtype)
+        none = filled((size,), 0, integer)
+        fill = _padded(values, none != 0, fill_value)
+        return fill, none, filled((0,), 0, integer), none
+    rows = shaping.reshape(x, (n, -1))
+    columns = [rows[:, i] for i in range(rows.type.shape[1])] or [filled((n,), 0, integer)]
+    *ordered, order = Sort(0, True, len(columns))(*columns, convert(positions((n,), 0), integer))
+    starts = _starts(ordered, equal_nan)
+    group = convert(reducing.cumsum(starts), integer) - 1
+    at, found = _chosen(starts, size)
+    index = indexing.take(order, at, 0, "clip")
+    values = _padded(indexing.take(x, index, 0, "clip"), found, fill_value)
+    inverse = filled((n,), 0, integer).at[order].set(group)
+    counts = filled((size,), 0, integer).at[group].add(1, mode="drop")
+    return values, index, inverse, counts
+
+
+def unique(
+    ar: Operand,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Operand | None = None,
+    sorted: bool = True,
+) -> Any:
+    """The distinct elements of an array, sorted.
+
+    Args:
+        ar: the array; concrete unless `size` is given.
+        return_index: True to return the index of each one's first occurrence too.
+        return_inverse: True to return for each element its index in the result too, in the array's shape.
+        return_counts: True to return how often each occurs too.
+        axis: None for all elements as one axis; otherwise distinct slices.
+        equal_nan: False to count each NaN as distinct.
+        size: how many to return: truncated or padded. The counts of the padding are 0.
+        fill_value: the padding for `size`; by default the smallest element.
+        sorted: False permits any order; the order is the sorted one then too.
+
+    Returns:
+        The distinct elements, or a tuple that starts with them.
+
+    Raises:
+        ConcretizationError: the array is abstract, and `size` is not given.
+        ShapeError: the array has no element to fill `size` with.
+
+    >>> unique(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    >>> unique(np.array([3, 1, 3]), return_counts=True, size=3, fill_value=0)[1].tolist()
+    [1, 2, 0]
+    """
+    a = as_operand(ar, "unique")
+    along = 0 if axis is None else normalize_axis("unique", axis, a.type.ndim, a.type)
+    if size is not None:
+        x = shaping.reshape(a, -1) if axis is None else shaping.moveaxis(a, along, 0)
+        values, index, inverse, counts = _sized_unique(
+            x, as_int("unique", "size", size), fill_value, equal_nan
+        )
+        shape = a.type.shape if axis is None else inverse.type.shape
+        found = [shaping.moveaxis(values, 0, along), index, shaping.reshape(inverse, shape), counts]
+    else:
+        (data,) = _known("unique", a)
+        raw = data.astype(np.float32) if data.dtype.kind == "V" else data
+        parts = np.unique(raw, True, True, True, axis, equal_nan=equal_nan)
+        integer = dtypes.canonicalize(int)
+        found = [constant(parts[0].astype(data.dtype), a.type.dtype)]
+        found += [constant(np.asarray(part).astype(integer), integer) for part in parts[1:]]
+    wanted = (True, return_index, return_inverse, return_counts)
+    results = tuple([part for part, asked in zip(found, wanted, strict=True) if asked])
+    return results[0] if len(results) == 1 else results
+
+
+class UniqueAll(NamedTuple):
+    """The distinct values, their first indices, the inverse and the counts."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """The distinct values and how often each occurs."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """The distinct values, and the index of each element among them."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def unique_all(x: Operand, /, *, size: int | None = None, fill_value: Operand | None = None) -> UniqueAll:
+    """The distinct elements, their first indices, the inverse and the counts; each NaN is distinct.
+
+    >>> unique_all(np.array([3, 1, 3])).counts.tolist()
+    [1, 2]
+    """
+    return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_counts(
+    x: Operand, /, *, size: int | None = None, fill_value: Operand | None = None
+) -> UniqueCounts:
+    """The distinct elements and how often each occurs; each NaN is distinct.
+
+    >>> unique_counts(np.array([3, 1, 3])).values.tolist()
+    [1, 3]
+    """
+    found = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueCounts(*found)
+
+
+def unique_inverse(
+    x: Operand, /, *, size: int | None = None, fill_value: Operand | None = None
+) -> UniqueInverse:
+    """The distinct elements, and for each element its index among them; each NaN is distinct.
+
+    >>> unique_inverse(np.array([3, 1, 3])).inverse_indices.tolist()
+    [1, 0, 1]
+    """
+    found = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueInverse(*found)
+
+
+def unique_values(x: Operand, /, *, size: int | None = None, fill_value: Operand | None = None) -> Array:
+    """The distinct elements, sorted; each NaN is distinct.
+
+    >>> unique_values(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    found: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
+    return found
+
+
+_METHODS = ("auto", "compare_all", "binary_search", "sort")
+# Up to this many comparisons, comparing all pairs is faster than sorting.
+_PAIRS = 1 << 16
+
+
+def isin(
+    element: Operand,
+    test_elements: Operand,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str = "auto",
+) -> Array:
+    """Whether each element occurs among others.
+
+    Args:
+        element: the elements, of any shape.
+        test_elements: what they are looked for in.
+        assume_unique: permitted for NumPy's sake; no method gains by it.
+        invert: True for whether it does not occur.
+        method: "compare_all" compares all pairs; "binary_search" and "sort" sort the others first; "auto"
+            chooses by their number.
+
+    Raises:
+        DTypeError: another method.
+
+    >>> isin(np.arange(3), np.array([1, 5])).tolist()
+    [False, True, False]
+    """
+    if method not in _METHODS:
+        raise DTypeError(f"isin: method must be one of {', '.join(_METHODS)}, got {method!r}")
+    x, others = promote_dtypes(as_operand(element, "isin"), as_operand(test_elements, "isin"))
+    others = shaping.reshape(others, -1)
+    if not others.type.size:
+        return filled(x.type.shape, invert, dtypes.bool_)
+    pairs = x.type.size * others.type.size
+    if method == "compare_all" or (method == "auto" and pairs <= _PAIRS) or x.type.kind == "c":
+        beside = shaping.reshape(others, (1,) * x.type.ndim + (-1,))
+        found = reducing.any(shaping.expand_dims(x, -1) == beside, -1)
+    else:
+        ordered = sort(others)
+        found = indexing.take(ordered, searchsorted(ordered, x), 0, "clip") == x
+    return arithmetic.NOT(found) if invert else found
+
+
+def _two(what: str, ar1: Operand, ar2: Operand) -> tuple[Array, Array]:
+    x, y = promote_dtypes(as_operand(ar1, what), as_operand(ar2, what))
+    return shaping.reshape(x, -1), shaping.reshape(y, -1)
+
+
+def _on_host(what: str, x: Array, y: Array) -> Array:
+    """What NumPy's function of that name returns for concrete elements."""
+    first, second = _known(what, x, y)
+    found = getattr(np, what)(first, second)
+    return constant(found.astype(first.dtype), x.type.dtype)
+
+
+def _merged(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
+    """Sorts both together: the elements, their origins, and for each whether its run has one of x and one of y."""
+    n, m = x.type.size, y.type.size
+    integer = dtypes.int32
+    together = shaping.concatenate([x, y], 0)
+    values, origin = Sort(0, True)(together, positions((n + m,), 0))
+    starts = _starts([values])
+    group = convert(reducing.cumsum(starts), integer) - 1
+    none = filled((n + m,), 0, integer)
+    in_x = none.at[group].add(convert(origin < n, integer))[group] > 0
+    in_y = none.at[group].add(convert(origin >= n, integer))[group] > 0
+    return values, origin, starts & in_x, starts & in_y
+
+
+def _taken(what: str, values: Array, mask: Array, size: int, fill_value: Operand | None) -> Array:
+    at, found = _chosen(mask, as_int(what, "size", size))
+    if not values.type.size:
+        return _padded(
+            filled(at.type.shape, 0, values.type.dtype), found, 0 if fill_value is None else fill_value
+        )
+    return _padded(indexing.take(values, at, 0, "clip"), found, fill_value)
+
+
+def intersect1d(
+    ar1: Operand,
+    ar2: Operand,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Operand | None = None,
+) -> Any:
+    """The distinct elements that two arrays have in common, sorted.
+
+    Args:
+        ar1, ar2: the arrays; concrete unless `size` is given.
+        assume_unique: a promise that no array has an element twice; the result is the same.
+        return_indices: True to return their first indices in both arrays too.
+        size: how many to return: truncated or padded.
+        fill_value: the padding of the elements for `size`; by default the smallest. The padding of indices is
+            the size of the array.
+
+    Returns:
+        The elements; with `return_indices` a tuple of elements and two arrays of indices.
+
+    Raises:
+        ConcretizationError: an array is abstract, and `size` is not given.
+
+    >>> intersect1d(np.array([3, 1, 2]), np.array([2, 3, 5])).tolist()
+    [2, 3]
+    """
+    x, y = _two("intersect1d", ar1, ar2)
+    if size is None:
+        first, second = _known("intersect1d", x, y)
+        integer = dtypes.canonicalize(int)
+        shared, *indices = np.intersect1d(first, second, assume_unique, return_indices=True)
+        elements = constant(shared.astype(first.dtype), x.type.dtype)
+        if not return_indices:
+            return elements
+        return (elements, *[constant(i.astype(integer), integer) for i in indices])
+    values, origin, in_x, in_y = _merged(x, y)
+    both = in_x & in_y
+    result = _taken("intersect1d", values, both, size, fill_value)
+    if not return_indices:
+        return result
+    at, found = _chosen(both, size)
+    n, m, integer = x.type.size, y.type.size, dtypes.canonicalize(int)
+    # The sort is stable: x's first occurrence starts the run, and y's is its first element that is not below n.
+    group = convert(reducing.cumsum(_starts([values])), dtypes.int32) - 1
+    firsts = filled((n + m,), n + m, dtypes.int32).at[group].min(arithmetic.where(origin >= n, origin, n + m))
+    in_first = arithmetic.where(found, indexing.take(origin, at, 0, "clip"), n)
+    in_second = arithmetic.where(found, indexing.take(firsts[group], at, 0, "clip") - n, m)
+    return result, convert(in_first, integer), convert(in_second, integer)
+
+
+def union1d(
+    ar1: Operand, ar2: Operand, *, size: int | None = None, fill_value: Operand | None = None
+) -> Array:
+    """The distinct elements of two arrays, sorted.
+
+    Args:
+        ar1, ar2: the arrays; concrete unless `size` is given.
+        size: how many to return: truncated or padded.
+        fill_value: the padding for `size`; by default the smallest element.
+
+    Raises:
+        ConcretizationError: an array is abstract, and `size` is not given.
+
+    >>> union1d(np.array([3, 1]), np.array([1, 2])).tolist()
+    [1, 2, 3]
+    """
+    x, y = _two("union1d", ar1, ar2)
+    if size is None:
+        return _on_host("union1d", x, y)
+    found: Array = unique(shaping.concatenate([x, y], 0), size=size, fill_value=fill_value)
+    return found
+
+
+def setdiff1d(
+    ar1: Operand,
+    ar2: Operand,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Operand | None = None,
+) -> Array:
+    """The distinct elements of an array that another does not have, sorted.
+
+    Args:
+        ar1: the array; concrete unless `size` is given.
+        ar2: what is left out.
+        assume_unique: a promise that no array has an element twice: the order of `ar1` is kept then.
+        size: how many to return: truncated or padded.
+        fill_value: the padding for `size`; 0 by default.
+
+    Raises:
+        ConcretizationError: an array is abstract, and `size` is not given.
+
+    >>> setdiff1d(np.array([3, 1, 2, 3]), np.array([2])).tolist()
+    [1, 3]
+    """
+    x, y = _two("setdiff1d", ar1, ar2)
+    if size is None:
+        if not assume_unique:
+            return _on_host("setdiff1d", x, y)
+        first, second = _known("setdiff1d", x, y)
+        return constant(np.setdiff1d(first, second, True), x.type.dtype)
+    fill = 0 if fill_value is None else fill_value
+    if assume_unique:
+        return _taken("setdiff1d", x, isin(x, y, invert=True), size, fill)
+    values, _, in_x, in_y = _merged(x, y)
+    return _taken("setdiff1d", values, in_x & arithmetic.NOT(in_y), size, fill)
+
+
+def setxor1d(
+    ar1: Operand,
+    ar2: Operand,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Operand | None = None,
+) -> Array:
+    """The distinct elements that only one of two arrays has, sorted.
+
+    Args:
+        ar1, ar2: the arrays; concrete unless `size` is given.
+        assume_unique: a promise that no array has an element twice; the result is the same.
+        size: how many to return: truncated or padded.
+        fill_value: the padding for `size`; by default the smallest.
+
+    Raises:
+        ConcretizationError: an array is abstract, and `size` is not given.
+
+    >>> setxor1d(np.array([3, 1]), np.array([1, 2])).tolist()
+    [2, 3]
+    """
+    x, y = _two("setxor1d", ar1, ar2)
+    if size is None:
+        return _on_host("setxor1d", x, y)
+    values, _, in_x, in_y = _merged(x, y)
+    return _taken("setxor1d", values, in_x != in_y, size, fill_value)

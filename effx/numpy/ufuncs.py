@@ -1,0 +1,357 @@
+"""Universal functions: functions of numbers that also reduce, accumulate, and act at indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from effx import dtypes, lax
+from effx.array import Array, arithmetic, indexing, shaping
+from effx.array.indexing import positions
+from effx.array.promotion import as_operand, broadcast_to, convert
+from effx.array.reducing import no_out
+from effx.array.shaping import normalize_axes, normalize_axis
+from effx.errors import ShapeError, check_function
+from effx.numpy.vectorizing import vectorize
+
+if TYPE_CHECKING:
+    from effx.array import Operand
+    from effx.ir.values.array import Axis, Index
+
+__all__ = ["frompyfunc", "ufunc"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Reduction = Callable[..., Array]
+
+
+class ufunc(Generic[P, R]):
+    """A function of numbers that is applied element by element, after its operands are broadcast.
+
+    Attributes:
+        nin: how many operands it takes.
+        nout: how many results it has.
+        nargs: both together.
+        identity: what changes nothing as one of two operands; None if nothing does.
+
+    >>> import effx.numpy as enp
+    >>> enp.add.reduce(enp.arange(4)).tolist(), enp.multiply.outer(enp.arange(2), enp.arange(3)).shape
+    (6, (2, 3))
+    """
+
+    __name__: str
+
+    def __init__(
+        self,
+        func: Callable[P, R],
+        /,
+        nin: int,
+        nout: int,
+        *,
+        identity: Any = None,
+        reduce: Reduction | None = None,
+        accumulate: Reduction | None = None,
+        at: str | None = None,
+        associative: bool = False,
+    ) -> None:
+        update_wrapper(self, func)
+        self.func, self.nin, self.nout, self.nargs = func, nin, nout, nin + nout
+        self._apply: Callable[..., Any] = func
+        self.identity = identity
+        self._reduce, self._accumulate, self._at, self._associative = reduce, accumulate, at, associative
+
+    def __repr__(self) -> str:
+        return f"<ufunc {self.__name__!r}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function of each element."""
+        return self.func(*args, **kwargs)
+
+    def _binary(self, method: str) -> None:
+        if (self.nin, self.nout) != (2, 1):
+            raise TypeError(
+                f"{self.__name__}.{method}: only for functions of two operands and one result; "
+                f"{self.__name__} has {self.nin} and {self.nout}"
+            )
+
+    def _combined(self, x: Array, y: Array) -> Array:
+        """The function of two accumulated values, in the dtype of the first."""
+        return convert(as_operand(self._apply(x, y)), x.type.dtype)
+
+    def _start(self, x: Array, dtype: Any) -> Array:
+        """Converts to the dtype of the results, which that of one application is if none is asked for."""
+        if dtype is not None:
+            return convert(x, dtypes.requested(dtype))
+        return convert(x, as_operand(self._apply(x[:0], x[:0])).type.dtype)
+
+    def reduce(
+        self,
+        a: Operand,
+        axis: Axis = 0,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Array:
+        """Combines the elements along axes, from the first to the last.
+
+        Args:
+            a: the array.
+            axis: an axis or several; None for all.
+            dtype: of the results; by default that of the function's.
+            out: not supported.
+            keepdims: True to keep the axes with size 1.
+            initial: what to start with; by default the identity, or the first element.
+            where: a mask of the elements to combine; it needs an identity or `initial`.
+
+        Raises:
+            TypeError: a function that is not of two operands and one result.
+            ShapeError: no elements, or a mask, and nothing to start with.
+
+        >>> import effx.numpy as enp
+        >>> enp.subtract.reduce(enp.array([9, 2, 3])).tolist()
+        4
+        """
+        self._binary("reduce")
+        name = f"{self.__name__}.reduce"
+        no_out(name, out)
+        x = as_operand(a, name)
+        axes = normalize_axes(name, axis, x.type)
+        if self._reduce is not None and initial is None and where is None and dtype is None:
+            return self._reduce(x, axis=axes, keepdims=keepdims)
+        kept = [i for i in range(x.type.ndim) if i not in axes]
+        sizes = [x.type.shape[i] for i in kept]
+
+        def in_front(y: Array) -> Array:
+            return shaping.reshape(shaping.transpose(y, (*axes, *kept)), (-1, *sizes))
+
+        y = self._start(in_front(x), dtype)
+        first = self.identity if initial is None else initial
+        if first is None and (where is not None or not y.type.shape[0]):
+            raise ShapeError(
+                f"{name}: {x.type!r} over axes {axes} needs initial=: {self.__name__} has no identity"
+            )
+        mask = None
+        if where is not None:
+            mask = in_front(broadcast_to(as_operand(where, name), x.type.shape))
+        if first is None:
+            carry, y = y[0], y[1:]
+        else:
+            carry = broadcast_to(convert(as_operand(first, name), y.type.dtype), tuple(sizes))
+
+        def step(value: Array, part: tuple[Array, Array | None]) -> tuple[Array, None]:
+            element, chosen = part
+            combined = self._combined(value, element)
+            return (combined if chosen is None else arithmetic.where(chosen, combined, value)), None
+
+        found = lax.scan(step, carry, (y, mask))[0]
+        full = [1 if i in axes else n for i, n in enumerate(x.type.shape)]
+        return shaping.reshape(found, full) if keepdims else found
+
+    def accumulate(self, a: Operand, axis: int = 0, dtype: Any = None, out: None = None) -> Array:
+        """Combines the elements along an axis, and keeps what each step gives.
+
+        Args:
+            a: the array.
+            axis: along which axis.
+            dtype: of the results.
+            out: not supported.
+
+        Raises:
+            TypeError: a function that is not of two operands and one result.
+
+        >>> import effx.numpy as enp
+        >>> enp.add.accumulate(enp.array([1, 2, 3])).tolist()
+        [1, 3, 6]
+        """
+        self._binary("accumulate")
+        name = f"{self.__name__}.accumulate"
+        no_out(name, out)
+        x = as_operand(a, name)
+        along = normalize_axis(name, axis, x.type.ndim, x.type)
+        if self._accumulate is not None and dtype is None:
+            return self._accumulate(x, axis=along)
+        y = self._start(shaping.moveaxis(x, along, 0), dtype)
+        if self._associative or not y.type.shape[0]:
+            found = lax.associative_scan(self._combined, y)
+        else:
+
+            def step(value: Array, element: Array) -> tuple[Array, Array]:
+                combined = self._combined(value, element)
+                return combined, combined
+
+            found = shaping.concatenate([y[:1], lax.scan(step, y[0], y[1:])[1]], 0)
+        return shaping.moveaxis(found, 0, along)
+
+    def reduceat(
+        self, a: Operand, indices: Operand, axis: int = 0, dtype: Any = None, out: None = None
+    ) -> Array:
+        """Reduces the slices that start at indices: each ends where the next one starts, and holds its first
+        element at least.
+
+        Args:
+            a: the array.
+            indices: `[n]` integers; the last slice ends with the array.
+            axis: along which axis.
+            dtype: of the results.
+            out: not supported.
+
+        Returns:
+            The reductions; the axis has size n.
+
+        Raises:
+            TypeError: a function that is not of two operands and one result.
+            ShapeError: indices that are no vector.
+
+        >>> import effx.numpy as enp
+        >>> enp.add.reduceat(enp.arange(5), enp.array([0, 3])).tolist()
+        [3, 7]
+        """
+        self._binary("reduceat")
+        name = f"{self.__name__}.reduceat"
+        no_out(name, out)
+        x, starts = as_operand(a, name), as_operand(indices, name)
+        if starts.type.ndim != 1 or starts.type.kind not in "iu":
+            raise ShapeError(f"{name}: indices must be a vector of integers, got {starts.type!r}")
+        along = normalize_axis(name, axis, x.type.ndim, x.type)
+        y = self._start(shaping.moveaxis(x, along, 0), dtype)
+        n, m = y.type.shape[0], starts.type.size
+        if not m:
+            return shaping.moveaxis(y[:0], 0, along)
+        starts = convert(starts, dtypes.int32)
+        ends = shaping.concatenate([starts[1:], broadcast_to(as_operand(n), (1,))], 0)
+        form = (-1,) + (1,) * (y.type.ndim - 1)
+
+        def step(value: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
+            element, index = part
+            inside = shaping.reshape((index > starts) & (index < ends), form)
+            return arithmetic.where(inside, self._combined(value, element), value), None
+
+        firsts = indexing.take(y, starts, 0, "clip")
+        found = lax.scan(step, firsts, (y, positions((n,), 0)))[0]
+        return shaping.moveaxis(found, 0, along)
+
+    def at(self, a: Operand, indices: Index, b: Operand | None = None, /, *, inplace: bool = True) -> Array:
+        """Applies the function at indices, at equal ones once for each.
+
+        Args:
+            a: the array.
+            indices: as in `a[indices]`.
+            b: the second operand, for a function of two; it broadcasts to the shape of `a[indices]`.
+            inplace: must be False: arrays are immutable.
+
+        Returns:
+            The array with the results at the indices, in its dtype.
+
+        Raises:
+            TypeError: `inplace` is not False, or another number of operands.
+
+        >>> import effx.numpy as enp
+        >>> enp.add.at(enp.zeros(3), enp.array([0, 0, 2]), 1.0, inplace=False).tolist()
+        [2.0, 0.0, 1.0]
+        """
+        name = f"{self.__name__}.at"
+        if inplace:
+            raise TypeError(
+                f"{name}: arrays are immutable; pass inplace=False and use the array that is returned"
+            )
+        if (self.nin == 1) != (b is None) or self.nin > 2 or self.nout != 1:
+            raise TypeError(f"{name}: {self.__name__} takes {self.nin} operands and has {self.nout} results")
+        x = as_operand(a, name)
+        if b is None:
+            return x.at[indices].apply(lambda v: convert(as_operand(self._apply(v)), x.type.dtype))
+        if self._at is not None:
+            updated: Array = getattr(x.at[indices], self._at)(b)
+            return updated
+        # The index of each element that is addressed, one after the other.
+        numbers = shaping.reshape(positions((x.type.size,), 0), x.type.shape)[indices]
+        others = shaping.reshape(broadcast_to(as_operand(b, name), numbers.type.shape), -1)
+
+        def step(flat: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
+            index, other = part
+            return flat.at[index].set(self._combined(flat[index], other)), None
+
+        flat, numbers = shaping.reshape(x, -1), shaping.reshape(numbers, -1)
+        return shaping.reshape(lax.scan(step, flat, (numbers, others))[0], x.type.shape)
+
+    def outer(self, A: Operand, B: Operand, /) -> Array:
+        """Applies the function to all pairs of elements.
+
+        Args:
+            A: `[*shape_a]`.
+            B: `[*shape_b]`.
+
+        Returns:
+            `[*shape_a, *shape_b]` results.
+
+        Raises:
+            TypeError: a function that is not of two operands.
+
+        >>> import effx.numpy as enp
+        >>> enp.add.outer(enp.array([1, 2]), enp.array([10, 20])).tolist()
+        [[11, 21], [12, 22]]
+        """
+        if self.nin != 2:
+            raise TypeError(f"{self.__name__}.outer: only for functions of two operands; it has {self.nin}")
+        x, y = as_operand(A, f"{self.__name__}.outer"), as_operand(B, f"{self.__name__}.outer")
+        found: Array = self._apply(shaping.reshape(x, x.type.shape + (1,) * y.type.ndim), y)
+        return found
+
+
+def universal(
+    identity: Any = None,
+    reduce: Reduction | None = None,
+    accumulate: Reduction | None = None,
+    at: str | None = None,
+    associative: bool = True,
+    nin: int = 2,
+) -> Callable[[Callable[P, R]], ufunc[P, R]]:
+    """Makes a universal function of a function of numbers.
+
+    Args:
+        identity: what changes nothing as one of two operands.
+        reduce: the reduction with this function, of an array, axes and `keepdims`.
+        accumulate: the cumulative reduction, of an array and an axis.
+        at: the name of the method of `.at[]` that applies it.
+        associative: False where the order of applications matters.
+        nin: how many operands it takes.
+    """
+
+    def make(func: Callable[P, R]) -> ufunc[P, R]:
+        return ufunc(
+            func,
+            nin,
+            1,
+            identity=identity,
+            reduce=reduce,
+            accumulate=accumulate,
+            at=at,
+            associative=associative,
+        )
+
+    return make
+
+
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc[..., Any]:
+    """Makes a universal function of a function of numbers.
+
+    Args:
+        func: takes `nin` scalars and returns `nout`; it can be traced.
+        nin, nout: the numbers of operands and results.
+        identity: what changes nothing as one of two operands.
+
+    Raises:
+        TypeError: no function.
+        ShapeError: numbers that are not positive.
+
+    >>> import effx.numpy as enp
+    >>> both = enp.frompyfunc(lambda x, y: 10 * x + y, 2, 1)
+    >>> both.reduce(enp.array([1, 2, 3])).tolist(), both.outer(enp.array([1, 2]), 5).tolist()
+    (123, [15, 25])
+    """
+    check_function("frompyfunc", func)
+    if nin < 1 or nout < 1:
+        raise ShapeError(f"frompyfunc: takes at least one operand and result, got {nin} and {nout}")
+    return ufunc(vectorize(func), nin, nout, identity=identity)

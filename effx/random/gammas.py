@@ -1,0 +1,343 @@
+"""Gamma samples, and what is made of them: beta, chi-square, Dirichlet, F, Student's t, generalised normal numbers.
+
+All samplers take a key u32[2], not to be used again; real parameters that broadcast to `shape`, by default their joint
+shape; and a floating dtype, f32 by default, f64 with `enable_x64`. Numbers of 16 bits are drawn with 32 and rounded.
+
+The bits are JAX's. A gamma sample moves with its parameter as the quantile at its place does (Figurnov, Mohamed, Mnih,
+"Implicit reparameterization gradients", NeurIPS 2018), and what is made of it follows.
+"""
+
+import math
+from operator import index
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.arithmetic import where
+from effx.array.promotion import as_operand, broadcast_to, convert
+from effx.array.shaping import reshape
+from effx.dtypes import DType, DTypeLike
+from effx.errors import DTypeError, ShapeError
+from effx.ir.types import Shape
+from effx.lax.control.loops import while_loop
+from effx.lax.elementwise.exponential import exp, log, log1p, pow, sqrt
+from effx.lax.elementwise.gamma import digamma, random_gamma_grad
+from effx.lax.operands import size_of
+from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
+from effx.random.discrete import rademacher_signs
+from effx.random.floats import exponential_floats, normal_floats, unit_floats
+from effx.random.threefry import split_key
+from effx.transforms.custom_derivatives import custom_jvp
+from effx.transforms.jit import jit
+from effx.transforms.vmap import vmap
+
+__all__ = [
+    "ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t",
+]  # fmt: skip
+
+METHODS = ("exact",)
+
+
+def _candidate(key: Array, c: Array) -> tuple[Array, Array]:
+    """Returns a normal number x, and 1 + c x where that is positive."""
+    dtype = c.type.dtype
+
+    def draw(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        keys = split_key(state[0], (2,))
+        x = normal_floats(keys[1], (), dtype)
+        return keys[0], x, x * c + 1.0
+
+    zero = c * 0.0
+    _, x, v = while_loop(lambda state: state[2] <= 0.0, draw, (key, zero, zero - 1.0))
+    return x, v
+
+
+def _log_sample(key: Array, a: Array) -> Array:
+    """Returns the logarithm of one gamma number by rejection.
+
+    Source: Marsaglia and Tsang, "A simple method for generating gamma variables", 2000. Below a = 1, a sample of
+    a + 1 times u^(1/a).
+    """
+    dtype = a.type.dtype
+    keys = split_key(key, (2,))
+    boost = where(a >= 1.0, 0.0, log1p(-unit_floats(keys[1], (), dtype)) / a)
+    d = where(a >= 1.0, a, a + 1.0) - 1 / 3
+    c = 1 / 3 / sqrt(d)
+
+    def rejected(state: tuple[Array, Array, Array, Array]) -> Array:
+        _, x, v, u = state
+        # NaN ends the loop.
+        return (u >= 1.0 - 0.0331 * (x * x)) & (log(u) >= x * 0.5 + d * (1.0 - v + log(v)))
+
+    def draw(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        keys = split_key(state[0], (3,))
+        x, v = _candidate(keys[1], c)
+        return keys[0], x * x, v * v * v, unit_floats(keys[2], (), dtype)
+
+    zero = a * 0.0
+    _, _, v, _ = while_loop(rejected, draw, draw((keys[0], zero, zero, zero)))
+    return where(a >= 0.0, log(d) + log(v) + boost, math.nan)
+
+
+def _log_samples(keys: Array, a: Array) -> Array:
+    return vmap(_log_sample)(keys, a)
+
+
+_differentiable = custom_jvp(_log_samples, nondiff_argnums=(0,))
+
+
+@_differentiable.defjvp
+def _(keys: Array, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (a,), (da,) = primals, tangents
+    y = _differentiable(keys, a)
+    x = exp(y)
+    # Of x below the rounding of 1, the distribution function is x^a / gamma(a + 1).
+    small = y < math.log(float(dtypes.finfo(y.type.dtype).eps))
+    slope = where(small, (digamma(a + 1.0) - y) / a, random_gamma_grad(a, x) / where(small, 1.0, x))
+    return y, slope * da
+
+
+def loggamma_floats(key: Array, a: Operand, shape: Shape, dtype: DType) -> Array:
+    """Returns logarithms of gamma numbers."""
+    work = dtype if dtypes.bits(dtype) >= 32 else dtypes.float32
+    parameters = reshape(broadcast_to(convert(as_operand(a), work), shape), (size_of(shape),))
+    if not size_of(shape):
+        return convert(reshape(parameters, shape), dtype)
+    return convert(reshape(_differentiable(split_key(key, (size_of(shape),)), parameters), shape), dtype)
+
+
+def gamma_floats(key: Array, a: Operand, shape: Shape, dtype: DType) -> Array:
+    """Returns gamma numbers."""
+    return exp(loggamma_floats(key, a, shape, dtype))
+
+
+def beta_floats(key: Array, a: Operand, b: Operand, shape: Shape, dtype: DType) -> Array:
+    """Returns beta numbers."""
+    keys = split_key(key, (2,))
+    x, y = loggamma_floats(keys[0], a, shape, dtype), loggamma_floats(keys[1], b, shape, dtype)
+    # Divided by the larger, so that both may be tiny.
+    largest = where(x > y, x, y)
+    p, q = exp(x - largest), exp(y - largest)
+    return p / (p + q)
+
+
+def chisquare_floats(key: Array, df: Operand, shape: Shape, dtype: DType) -> Array:
+    """Returns chi-square numbers."""
+    return gamma_floats(key, as_operand(df) * 0.5, shape, dtype) * 2.0
+
+
+def f_floats(key: Array, dfnum: Operand, dfden: Operand, shape: Shape, dtype: DType) -> Array:
+    """Returns quotients of chi-square numbers, each divided by its degrees of freedom."""
+    n, m = convert(as_operand(dfnum), dtype), convert(as_operand(dfden), dtype)
+    keys = split_key(key, (2,))
+    top = chisquare_floats(keys[1], n, shape, dtype) / n
+    return top / (chisquare_floats(keys[0], m, shape, dtype) / m)
+
+
+def t_floats(key: Array, df: Operand, shape: Shape, dtype: DType) -> Array:
+    """Returns Student's t numbers."""
+    half = convert(as_operand(df), dtype) * 0.5
+    keys = split_key(key, (2,))
+    return normal_floats(keys[0], shape, dtype) * sqrt(half / gamma_floats(keys[1], half, shape, dtype))
+
+
+def generalized_floats(key: Array, p: Operand, shape: Shape, dtype: DType) -> Array:
+    """Returns numbers of density proportional to exp(-abs(x)^p)."""
+    inverse = 1.0 / convert(as_operand(p), dtype)
+    keys = split_key(key, (2,))
+    size = pow(gamma_floats(keys[0], inverse, shape, dtype), broadcast_to(inverse, shape))
+    return size * rademacher_signs(keys[1], shape, dtype)
+
+
+def ball_floats(key: Array, p: Operand, d: int, shape: Shape, dtype: DType) -> Array:
+    """Returns points of the unit ball of the p-norm.
+
+    Source: Barthe, Guédon, Mendelson, Naor, "A probabilistic approach to the geometry of the l_p^n-ball", 2005.
+    """
+    order = convert(as_operand(p), dtype)
+    keys = split_key(key, (2,))
+    g = generalized_floats(keys[0], order, (*shape, d), dtype)
+    total = pow(abs(g), broadcast_to(order, g.type.shape)).sum(-1) + exponential_floats(keys[1], shape, dtype)
+    return g / reshape(pow(total, broadcast_to(1.0 / order, shape)), (*shape, 1))
+
+
+STATIC = ("shape", "dtype")
+_loggamma, _gamma, _beta = [
+    jit(g, static_argnames=STATIC) for g in (loggamma_floats, gamma_floats, beta_floats)
+]
+_chisquare, _f, _t = [jit(g, static_argnames=STATIC) for g in (chisquare_floats, f_floats, t_floats)]
+_generalized = jit(generalized_floats, static_argnames=STATIC)
+_ball = jit(ball_floats, static_argnames=(*STATIC, "d"))
+
+
+def _check_method(what: str, method: str) -> None:
+    if method not in METHODS:
+        raise DTypeError(f"{what}: method must be 'exact', got {method!r}")
+
+
+def loggamma(
+    key: Operand,
+    a: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    method: str = "exact",
+) -> Array:
+    """Draws logarithms of gamma numbers of shape parameter a, exact also where these underflow.
+
+    >>> import effx
+    >>> loggamma(effx.random.PRNGKey(7), 2.5).round(4)
+    Array(0.9651, dtype=float32)
+    """
+    _check_method("loggamma", method)
+    sizes = as_bounds("loggamma", shape, a)
+    return _loggamma(as_key("loggamma", key), a, shape=sizes, dtype=as_floating("loggamma", dtype))
+
+
+def gamma(
+    key: Operand,
+    a: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    method: str = "exact",
+) -> Array:
+    """Draws gamma numbers, of density x^(a-1) exp(-x) / gamma(a).
+
+    >>> import effx
+    >>> gamma(effx.random.PRNGKey(7), 2.5).round(4)
+    Array(2.6251, dtype=float32)
+    """
+    _check_method("gamma", method)
+    return _gamma(
+        as_key("gamma", key), a, shape=as_bounds("gamma", shape, a), dtype=as_floating("gamma", dtype)
+    )
+
+
+def beta(
+    key: Operand,
+    a: Operand,
+    b: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    method: str = "exact",
+) -> Array:
+    """Draws beta numbers, of density x^(a-1) (1-x)^(b-1) / B(a, b).
+
+    >>> import effx
+    >>> beta(effx.random.PRNGKey(7), 2.0, 3.0, (2,)).round(4)
+    Array([0.3982, 0.3441], dtype=float32)
+    """
+    _check_method("beta", method)
+    return _beta(
+        as_key("beta", key), a, b, shape=as_bounds("beta", shape, a, b), dtype=as_floating("beta", dtype)
+    )
+
+
+def chisquare(
+    key: Operand,
+    df: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    method: str = "exact",
+) -> Array:
+    """Draws chi-square numbers of df degrees of freedom.
+
+    >>> import effx
+    >>> chisquare(effx.random.PRNGKey(7), 3.0, (2,)).round(4)
+    Array([3.0221, 1.0438], dtype=float32)
+    """
+    _check_method("chisquare", method)
+    sizes = as_bounds("chisquare", shape, df)
+    return _chisquare(as_key("chisquare", key), df, shape=sizes, dtype=as_floating("chisquare", dtype))
+
+
+def f(
+    key: Operand,
+    dfnum: Operand,
+    dfden: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+) -> Array:
+    """Draws F numbers: quotients of chi-square numbers, each divided by its degrees of freedom.
+
+    >>> import effx
+    >>> f(effx.random.PRNGKey(7), 3.0, 5.0, (2,)).round(4)
+    Array([0.4838, 1.1076], dtype=float32)
+    """
+    sizes = as_bounds("f", shape, dfnum, dfden)
+    return _f(as_key("f", key), dfnum, dfden, shape=sizes, dtype=as_floating("f", dtype))
+
+
+def t(key: Operand, df: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None) -> Array:
+    """Draws numbers of Student's t distribution of df degrees of freedom.
+
+    >>> import effx
+    >>> t(effx.random.PRNGKey(7), 3.0, (2,)).round(4)
+    Array([2.3152, 0.1499], dtype=float32)
+    """
+    return _t(as_key("t", key), df, shape=as_bounds("t", shape, df), dtype=as_floating("t", dtype))
+
+
+def generalized_normal(
+    key: Operand, p: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None
+) -> Array:
+    """Draws numbers of density proportional to exp(-abs(x)^p).
+
+    >>> import effx
+    >>> generalized_normal(effx.random.PRNGKey(7), 1.5, (2,)).round(4)
+    Array([-0.1131, -0.7861], dtype=float32)
+    """
+    sizes = as_bounds("generalized_normal", shape, p)
+    kind = as_floating("generalized_normal", dtype)
+    return _generalized(as_key("generalized_normal", key), p, shape=sizes, dtype=kind)
+
+
+def ball(
+    key: Operand, d: int, p: Operand = 2, shape: ShapeLike = (), dtype: "DTypeLike | None" = None
+) -> Array:
+    """Draws points `[*shape, d]` that are uniform in the unit ball of the p-norm in d dimensions.
+
+    >>> import effx
+    >>> ball(effx.random.PRNGKey(7), 3).shape
+    (3,)
+    """
+    sizes, kind = as_bounds("ball", shape, p), as_floating("ball", dtype)
+    return _ball(as_key("ball", key), p, d=index(d), shape=sizes, dtype=kind)
+
+
+def dirichlet_floats(key: Array, alpha: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns points of the simplex."""
+    x = loggamma_floats(key, alpha, (*shape, alpha.type.shape[-1]), dtype)
+    y = exp(x - x.max(-1, keepdims=True))
+    return y / y.sum(-1, keepdims=True)
+
+
+_dirichlet = jit(dirichlet_floats, static_argnames=STATIC)
+
+
+def dirichlet(
+    key: Operand, alpha: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+) -> Array:
+    """Draws points `[*shape, n]` of the simplex, of density proportional to the product of x^(alpha - 1).
+
+    Args:
+        key, dtype: as for all samplers here.
+        alpha: positive numbers `[*batch, n]`.
+        shape: to which `batch` broadcasts; by default `batch`.
+
+    Raises:
+        ShapeError: alpha is a scalar, or its batch does not broadcast to the shape.
+
+    >>> import effx
+    >>> dirichlet(effx.random.PRNGKey(7), effx.numpy.array([1.0, 2.0, 3.0])).sum().round(4)
+    Array(1., dtype=float32)
+    """
+    array = as_operand(alpha, "dirichlet")
+    if not array.type.shape:
+        raise ShapeError(f"dirichlet: alpha must have an axis of categories, got {array.type!r}")
+    batch = array.type.shape[:-1]
+    sizes = batch if shape is None else sizes_of("dirichlet", shape)
+    as_bounds("dirichlet", (*sizes, array.type.shape[-1]), array)
+    return _dirichlet(as_key("dirichlet", key), array, shape=sizes, dtype=as_floating("dirichlet", dtype))

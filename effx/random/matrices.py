@@ -1,0 +1,107 @@
+"""Samplers of vectors with a covariance, and of orthogonal matrices. The bits are those of JAX's normal numbers."""
+
+from effx.array import Array, Operand, arithmetic, indexing
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
+from effx.array.shaping import expand_dims
+from effx.dtypes import DTypeLike
+from effx.errors import DTypeError, ShapeError
+from effx.numpy import linalg
+from effx.numpy.linear import matvec
+from effx.random.arguments import ShapeLike, as_floating, as_key, broadcasts, sizes_of
+from effx.random.continuous import normal
+
+__all__ = ["multivariate_normal", "orthogonal"]
+
+
+def multivariate_normal(
+    key: Operand,
+    mean: Operand,
+    cov: Operand,
+    shape: "ShapeLike | None" = None,
+    dtype: "DTypeLike | None" = None,
+    method: str = "cholesky",
+) -> Array:
+    """Draws vectors of normal numbers with a mean and a covariance: the mean plus a root of the covariance times
+    independent ones.
+
+    Args:
+        key: a key u32[2], not to be used again.
+        mean: `[*batch, n]`.
+        cov: `[*batch, n, n]`, symmetric and positive semidefinite; definite for "cholesky".
+        shape: of the batch of results; by default what those of `mean` and `cov` broadcast to.
+        dtype: a floating dtype.
+        method: of the root: "cholesky", "eigh" or "svd".
+
+    Returns:
+        `[*shape, n]` numbers.
+
+    Raises:
+        DTypeError: another method, or a dtype that is not floating.
+        ShapeError: mean, covariance and shape do not fit.
+
+    >>> from effx.random import PRNGKey
+    >>> import numpy as np
+    >>> multivariate_normal(PRNGKey(0), np.zeros(2), np.eye(2), (3,)).shape
+    (3, 2)
+    """
+    what = "multivariate_normal"
+    found = as_floating(what, dtype)
+    if method not in ("cholesky", "eigh", "svd"):
+        raise DTypeError(f"{what}: method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
+    center, covariance = convert(as_operand(mean, what), found), convert(as_operand(cov, what), found)
+    n = center.type.shape[-1:]
+    if not n or covariance.type.shape[-2:] != n * 2:
+        raise ShapeError(
+            f"{what}: the mean must be [..., n] and the covariance [..., n, n], got {center.type!r} and "
+            f"{covariance.type!r}"
+        )
+    batch = broadcast_shapes(center.type.shape[:-1], covariance.type.shape[:-2])
+    sizes = batch if shape is None else sizes_of(what, shape)
+    if not broadcasts(batch, sizes):
+        raise ShapeError(f"{what}: the shape {list(sizes)} does not hold the batch {list(batch)}")
+    if method == "cholesky":
+        root = linalg.cholesky(covariance)
+    else:
+        if method == "svd":
+            vectors, values, _ = linalg.svd(covariance)
+        else:
+            values, vectors = linalg.eigh(covariance)
+        root = vectors * expand_dims(arithmetic.maximum(values, 0.0) ** 0.5, -2)
+    drawn = normal(as_key(what, key), (*sizes, *n), found)
+    return broadcast_to(center + matvec(root, drawn), (*sizes, *n))
+
+
+def orthogonal(
+    key: Operand, n: int, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, m: int | None = None
+) -> Array:
+    """Draws orthogonal matrices, unitary ones for complex dtypes, all of them equally often.
+
+    Source: Mezzadri, "How to generate random matrices from the classical compact groups", 2007.
+
+    Args:
+        key: a key u32[2], not to be used again.
+        n: the number of rows.
+        shape: of the batch.
+        dtype: floating or complex.
+        m: the number of columns; n by default. The longer sides are cut off a square matrix.
+
+    Returns:
+        `[*shape, n, m]` with orthonormal rows or columns, whichever are fewer.
+
+    Raises:
+        DTypeError: a dtype that is neither floating nor complex.
+
+    >>> from effx.random import PRNGKey
+    >>> q = orthogonal(PRNGKey(0), 2)
+    >>> [[round(abs(x), 3) for x in row] for row in (q @ q.T).tolist()]
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    found = as_floating("orthogonal", dtype, "fc")
+    rows, columns = n, n if m is None else m
+    size = (max(rows, columns), min(rows, columns))
+    drawn = normal(as_key("orthogonal", key), (*sizes_of("orthogonal", shape), *size), found)
+    q, r = linalg.qr(drawn)
+    # Made positive, the diagonal of r leaves no choice, which makes the distribution uniform.
+    diagonal = indexing.diagonal(r, 0, -2, -1)
+    q = q * expand_dims(diagonal / abs(diagonal), -2)
+    return q.mT if rows < columns else q

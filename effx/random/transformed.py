@@ -1,0 +1,200 @@
+"""Samplers of real numbers that transform uniform, normal or exponential ones, and so differentiate by their parameters.
+
+All take a key u32[2], not to be used again; real parameters that broadcast to `shape`; and a floating dtype, f32 by
+default, f64 with `enable_x64`. The bits are JAX's.
+"""
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.arithmetic import where
+from effx.array.promotion import as_operand, broadcast_to, convert
+from effx.dtypes import DType, DTypeLike
+from effx.ir.types import Shape
+from effx.lax.elementwise.exponential import exp, log, log1p, pow, sqrt
+from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
+from effx.random.discrete import rademacher_signs
+from effx.random.floats import exponential_floats, normal_floats, uniform_floats, unit_floats
+from effx.random.threefry import split_key
+from effx.transforms.jit import jit
+
+__all__ = [
+    "double_sided_maxwell", "lognormal", "maxwell", "pareto", "rayleigh", "triangular", "wald", "weibull_min",
+]  # fmt: skip
+
+
+def _parameter(x: Operand, shape: Shape, dtype: DType) -> Array:
+    return broadcast_to(convert(as_operand(x), dtype), shape)
+
+
+def _lognormal_floats(key: Array, sigma: Operand, shape: Shape, dtype: DType) -> Array:
+    return exp(normal_floats(key, shape, dtype) * _parameter(sigma, shape, dtype))
+
+
+def _pareto_floats(key: Array, b: Operand, shape: Shape, dtype: DType) -> Array:
+    return exp(exponential_floats(key, shape, dtype) / _parameter(b, shape, dtype))
+
+
+def _rayleigh_floats(key: Array, scale: Operand, shape: Shape, dtype: DType) -> Array:
+    points = uniform_floats(key, shape, dtype, float(dtypes.finfo(dtype).tiny), 1.0)
+    return _parameter(scale, shape, dtype) * sqrt(log(points) * -2.0)
+
+
+def _weibull_floats(key: Array, scale: Operand, power: Operand, shape: Shape, dtype: DType) -> Array:
+    points = -log1p(-unit_floats(key, shape, dtype))
+    return pow(points, 1.0 / _parameter(power, shape, dtype)) * _parameter(scale, shape, dtype)
+
+
+def _maxwell_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+    x = normal_floats(key, (*shape, 3), dtype)
+    return sqrt((x * x).sum(-1))
+
+
+def _double_maxwell_floats(key: Array, loc: Operand, scale: Operand, shape: Shape, dtype: DType) -> Array:
+    keys = split_key(key, (2,))
+    x = _maxwell_floats(keys[0], shape, dtype) * rademacher_signs(keys[1], shape, dtype)
+    return x * _parameter(scale, shape, dtype) + _parameter(loc, shape, dtype)
+
+
+def _triangular_floats(
+    key: Array, left: Operand, mode: Operand, right: Operand, shape: Shape, dtype: DType
+) -> Array:
+    a, c, b = [_parameter(x, shape, dtype) for x in (left, mode, right)]
+    u = unit_floats(key, shape, dtype)
+    rising = u < (c - a) / (b - a)
+    # The root of the other side is not taken, so that its slope is finite.
+    area = where(rising, u * ((b - a) * (c - a)), (1.0 - u) * ((b - a) * (b - c)))
+    return where(rising, a + sqrt(area), b - sqrt(area))
+
+
+def _wald_floats(key: Array, mean: Operand, shape: Shape, dtype: DType) -> Array:
+    m = _parameter(mean, shape, dtype)
+    keys = split_key(key, (2,))
+    v, u = normal_floats(keys[0], shape, dtype), unit_floats(keys[1], shape, dtype)
+    z, m2 = v * v, m * m
+    x = m + m2 * z * 0.5 - m * 0.5 * sqrt(m * z * 4.0 + m2 * (z * z))
+    return where(u <= m / (m + x), x, m2 / x)
+
+
+STATIC = ("shape", "dtype")
+_lognormal, _pareto, _rayleigh = [
+    jit(g, static_argnames=STATIC) for g in (_lognormal_floats, _pareto_floats, _rayleigh_floats)
+]
+_weibull, _maxwell, _double_maxwell = [
+    jit(g, static_argnames=STATIC) for g in (_weibull_floats, _maxwell_floats, _double_maxwell_floats)
+]
+_triangular, _wald = [jit(g, static_argnames=STATIC) for g in (_triangular_floats, _wald_floats)]
+
+
+def lognormal(
+    key: Operand, sigma: Operand = 1.0, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+) -> Array:
+    """Draws numbers whose logarithm is normal with the standard deviation sigma.
+
+    >>> import effx
+    >>> lognormal(effx.random.PRNGKey(7), 2.0, (2,)).round(3)
+    Array([ 2.466, 49.745], dtype=float32)
+    """
+    sizes = as_bounds("lognormal", shape, sigma)
+    return _lognormal(as_key("lognormal", key), sigma, shape=sizes, dtype=as_floating("lognormal", dtype))
+
+
+def pareto(
+    key: Operand, b: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+) -> Array:
+    """Draws Pareto numbers, of density b / x^(b+1) for x > 1.
+
+    >>> import effx
+    >>> pareto(effx.random.PRNGKey(7), 2.0, (2,)).round(3)
+    Array([1.752, 6.277], dtype=float32)
+    """
+    sizes = as_bounds("pareto", shape, b)
+    return _pareto(as_key("pareto", key), b, shape=sizes, dtype=as_floating("pareto", dtype))
+
+
+def rayleigh(
+    key: Operand, scale: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+) -> Array:
+    """Draws Rayleigh numbers: the lengths of vectors of two normal numbers of standard deviation `scale`.
+
+    >>> import effx
+    >>> rayleigh(effx.random.PRNGKey(7), 2.0, (2,)).round(3)
+    Array([1.776, 0.454], dtype=float32)
+    """
+    sizes = as_bounds("rayleigh", shape, scale)
+    return _rayleigh(as_key("rayleigh", key), scale, shape=sizes, dtype=as_floating("rayleigh", dtype))
+
+
+def weibull_min(
+    key: Operand,
+    scale: Operand,
+    concentration: Operand,
+    shape: ShapeLike = (),
+    dtype: "DTypeLike | None" = None,
+) -> Array:
+    """Draws Weibull numbers, of distribution function 1 - exp(-(x / scale)^concentration).
+
+    >>> import effx
+    >>> weibull_min(effx.random.PRNGKey(7), 2.0, 3.0, (2,)).round(3)
+    Array([2.078, 3.086], dtype=float32)
+    """
+    sizes, kind = as_bounds("weibull_min", shape, scale, concentration), as_floating("weibull_min", dtype)
+    return _weibull(as_key("weibull_min", key), scale, concentration, shape=sizes, dtype=kind)
+
+
+def maxwell(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+    """Draws Maxwell numbers: the lengths of vectors of three standard normal numbers.
+
+    >>> import effx
+    >>> maxwell(effx.random.PRNGKey(7), (2,)).round(3)
+    Array([2.07 , 0.714], dtype=float32)
+    """
+    return _maxwell(
+        as_key("maxwell", key), shape=sizes_of("maxwell", shape), dtype=as_floating("maxwell", dtype)
+    )
+
+
+def double_sided_maxwell(
+    key: Operand, loc: Operand, scale: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None
+) -> Array:
+    """Draws Maxwell numbers of random sign, times `scale`, plus `loc`.
+
+    >>> import effx
+    >>> double_sided_maxwell(effx.random.PRNGKey(7), 1.0, 2.0, (2,)).round(3)
+    Array([-1.477, -4.17 ], dtype=float32)
+    """
+    sizes = as_bounds("double_sided_maxwell", shape, loc, scale)
+    kind = as_floating("double_sided_maxwell", dtype)
+    return _double_maxwell(as_key("double_sided_maxwell", key), loc, scale, shape=sizes, dtype=kind)
+
+
+def triangular(
+    key: Operand,
+    left: Operand,
+    mode: Operand,
+    right: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+) -> Array:
+    """Draws numbers of a density that rises from `left` to `mode` and falls to `right`.
+
+    >>> import effx
+    >>> triangular(effx.random.PRNGKey(7), 0.0, 1.0, 3.0, (2,)).round(3)
+    Array([1.602, 2.61 ], dtype=float32)
+    """
+    sizes, kind = as_bounds("triangular", shape, left, mode, right), as_floating("triangular", dtype)
+    return _triangular(as_key("triangular", key), left, mode, right, shape=sizes, dtype=kind)
+
+
+def wald(
+    key: Operand, mean: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+) -> Array:
+    """Draws Wald (inverse Gaussian) numbers of shape parameter 1.
+
+    Source: Michael, Schucany, Haas, "Generating random variates using transformations with multiple roots", 1976.
+
+    >>> import effx
+    >>> wald(effx.random.PRNGKey(7), 2.0, (2,)).round(3)
+    Array([0.471, 2.443], dtype=float32)
+    """
+    sizes = as_bounds("wald", shape, mean)
+    return _wald(as_key("wald", key), mean, shape=sizes, dtype=as_floating("wald", dtype))

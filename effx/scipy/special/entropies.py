@@ -1,0 +1,84 @@
+"""Products with logarithms, whose value at 0 is the limit, and the logistic function."""
+
+from effx.array import Array, Operand
+from effx.array.arithmetic import promote_inexact, where
+from effx.lax.elementwise import exponential
+
+__all__ = ["entr", "expit", "kl_div", "logit", "rel_entr", "xlog1py", "xlogy"]
+
+INFINITY = float("inf")
+
+
+def expit(x: Operand) -> Array:
+    """The logistic function 1 / (1 + exp(-x)).
+
+    >>> float(expit(0.0))
+    0.5
+    """
+    return exponential.logistic(*promote_inexact(x))
+
+
+def logit(x: Operand) -> Array:
+    """The inverse of `expit`, log(x / (1 - x)).
+
+    >>> float(logit(0.5))
+    0.0
+    """
+    (a,) = promote_inexact(x)
+    return exponential.log(a) - exponential.log1p(-a)
+
+
+def xlogy(x: Operand, y: Operand) -> Array:
+    """X log(y), and 0 where x is 0, unless y is NaN.
+
+    >>> float(xlogy(0.0, 0.0))
+    0.0
+    """
+    a, b = promote_inexact(x, y)
+    zero = (a == 0.0) & (b == b)
+    return where(zero, 0.0, a * exponential.log(where(zero, 1.0, b)))
+
+
+def xlog1py(x: Operand, y: Operand) -> Array:
+    """X log(1 + y), and 0 where x is 0, unless y is NaN.
+
+    >>> float(xlog1py(0.0, -1.0))
+    0.0
+    """
+    a, b = promote_inexact(x, y)
+    zero = (a == 0.0) & (b == b)
+    return where(zero, 0.0, a * exponential.log1p(where(zero, 0.0, b)))
+
+
+def entr(x: Operand) -> Array:
+    """-x log(x), 0 at 0 and -infinity below.
+
+    >>> float(entr(1.0))
+    -0.0
+    """
+    (a,) = promote_inexact(x)
+    return where(a < 0.0, -INFINITY, -xlogy(a, where(a < 0.0, 1.0, a)))
+
+
+def rel_entr(p: Operand, q: Operand) -> Array:
+    """P log(p / q), 0 where p is 0 and q >= 0, and infinity outside of the domain.
+
+    >>> float(rel_entr(2.0, 2.0))
+    0.0
+    """
+    a, b = promote_inexact(p, q)
+    inside, zero = (a > 0.0) & (b > 0.0), (a == 0.0) & (b >= 0.0)
+    u, v = where(inside, a, 1.0), where(inside, b, 1.0)
+    found = where(inside, u * exponential.log(u / v), where(zero, 0.0, INFINITY))
+    return where((a == a) & (b == b), found, float("nan"))
+
+
+def kl_div(p: Operand, q: Operand) -> Array:
+    """rel_entr(p, q) - p + q.
+
+    >>> float(kl_div(2.0, 2.0))
+    0.0
+    """
+    a, b = promote_inexact(p, q)
+    entropy = rel_entr(a, b)
+    return where(entropy == INFINITY, entropy, entropy - a + b)

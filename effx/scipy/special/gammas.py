@@ -1,0 +1,177 @@
+"""Functions of the gamma, beta, zeta and Bessel families."""
+
+from effx.array import Array, Operand
+from effx.array.arithmetic import absolute, promote_inexact, where
+from effx.lax.elementwise import gamma as of_gamma
+from effx.lax.elementwise import special
+from effx.lax.elementwise.arithmetic import floor
+from effx.lax.elementwise.exponential import exp
+
+__all__ = [
+    "beta", "betainc", "betaln", "digamma", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1",
+    "i1e", "loggamma", "poch", "polygamma", "zeta",
+]  # fmt: skip
+
+
+def gammaln(x: Operand) -> Array:
+    """The logarithm of abs(gamma(x)).
+
+    >>> f"{float(gammaln(3.0)):.4f}"
+    '0.6931'
+    """
+    return of_gamma.lgamma(*promote_inexact(x))
+
+
+def loggamma(x: Operand) -> Array:
+    """The same as `gammaln`.
+
+    >>> f"{float(loggamma(3.0)):.4f}"
+    '0.6931'
+    """
+    return gammaln(x)
+
+
+def gammasgn(x: Operand) -> Array:
+    """The sign of gamma(x): of 0 its own sign, NaN at negative integers.
+
+    >>> float(gammasgn(-0.5))
+    -1.0
+    """
+    (a,) = promote_inexact(x)
+    whole = floor(a)
+    even = whole * 0.5 == floor(whole * 0.5)
+    sign = where((a > 0.0) | even, 1.0 + a * 0.0, -1.0)
+    sign = where(a == 0.0, where(1.0 / where(a == 0.0, a, 1.0) > 0.0, 1.0, -1.0), sign)
+    return where((a < 0.0) & (a == whole), float("nan"), where(a > 0.0, 1.0, sign))
+
+
+def gamma(x: Operand) -> Array:
+    """The gamma function.
+
+    >>> f"{float(gamma(5.0)):.3f}"
+    '24.000'
+    """
+    (a,) = promote_inexact(x)
+    return gammasgn(a) * exp(of_gamma.lgamma(a))
+
+
+def digamma(x: Operand) -> Array:
+    """The slope of `gammaln`.
+
+    >>> f"{float(digamma(1.0)):.4f}"
+    '-0.5772'
+    """
+    return of_gamma.digamma(*promote_inexact(x))
+
+
+def polygamma(n: Operand, x: Operand) -> Array:
+    """The n-th slope of `digamma` at x.
+
+    >>> f"{float(polygamma(1, 1.0)):.4f}"
+    '1.6449'
+    """
+    return of_gamma.polygamma(*promote_inexact(n, x))
+
+
+def zeta(x: Operand, q: Operand | None = None) -> Array:
+    """The Hurwitz zeta function; Riemann's where q is None.
+
+    >>> f"{float(zeta(2.0)):.4f}"
+    '1.6449'
+    """
+    return of_gamma.zeta(*promote_inexact(x, 1.0 if q is None else q))
+
+
+def betaln(a: Operand, b: Operand) -> Array:
+    """The logarithm of abs(beta(a, b)).
+
+    >>> f"{float(betaln(2.0, 3.0)):.4f}"
+    '-2.4849'
+    """
+    p, q = promote_inexact(a, b)
+    return of_gamma.lgamma(p) + of_gamma.lgamma(q) - of_gamma.lgamma(p + q)
+
+
+def beta(a: Operand, b: Operand) -> Array:
+    """The beta function.
+
+    >>> f"{float(beta(2.0, 3.0)):.4f}"
+    '0.0833'
+    """
+    p, q = promote_inexact(a, b)
+    return gammasgn(p) * gammasgn(q) * gammasgn(p + q) * exp(betaln(p, q))
+
+
+def betainc(a: Operand, b: Operand, x: Operand) -> Array:
+    """The regularised incomplete beta function.
+
+    >>> f"{float(betainc(1.0, 2.0, 0.5)):.4f}"
+    '0.7500'
+    """
+    return of_gamma.betainc(*promote_inexact(a, b, x))
+
+
+def gammainc(a: Operand, x: Operand) -> Array:
+    """The regularised lower incomplete gamma function.
+
+    >>> f"{float(gammainc(1.0, 2.0)):.4f}"
+    '0.8647'
+    """
+    return of_gamma.igamma(*promote_inexact(a, x))
+
+
+def gammaincc(a: Operand, x: Operand) -> Array:
+    """1 - gammainc(a, x), exact where that is small.
+
+    >>> f"{float(gammaincc(1.0, 2.0)):.4f}"
+    '0.1353'
+    """
+    return of_gamma.igammac(*promote_inexact(a, x))
+
+
+def poch(z: Operand, m: Operand) -> Array:
+    """gamma(z + m) / gamma(z), for z > 0 and z + m > 0.
+
+    >>> f"{float(poch(2.0, 3.0)):.3f}"
+    '24.000'
+    """
+    a, b = promote_inexact(z, m)
+    return where(b == 0.0, 1.0, exp(of_gamma.lgamma(a + b) - of_gamma.lgamma(a)))
+
+
+def i0e(x: Operand) -> Array:
+    """exp(-abs(x)) times the modified Bessel function I0(x).
+
+    >>> float(i0e(0.0))
+    1.0
+    """
+    return special.bessel_i0e(*promote_inexact(x))
+
+
+def i0(x: Operand) -> Array:
+    """The modified Bessel function of the first kind and order 0.
+
+    >>> float(i0(0.0))
+    1.0
+    """
+    (a,) = promote_inexact(x)
+    return exp(absolute(a)) * special.bessel_i0e(a)
+
+
+def i1e(x: Operand) -> Array:
+    """exp(-abs(x)) times the modified Bessel function I1(x).
+
+    >>> float(i1e(0.0))
+    0.0
+    """
+    return special.bessel_i1e(*promote_inexact(x))
+
+
+def i1(x: Operand) -> Array:
+    """The modified Bessel function of the first kind and order 1.
+
+    >>> float(i1(0.0))
+    0.0
+    """
+    (a,) = promote_inexact(x)
+    return exp(absolute(a)) * special.bessel_i1e(a)

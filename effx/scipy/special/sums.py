@@ -1,0 +1,128 @@
+"""Sums of exponentials, counts of arrangements, and what is made of logarithms of gamma functions."""
+
+import math
+
+from effx.array import Array, Operand
+from effx.array.arithmetic import promote_inexact, where
+from effx.array.indexing import positions
+from effx.array.promotion import as_operand, convert
+from effx.array.reducing import sum as total
+from effx.array.shaping import expand_dims
+from effx.errors import DTypeError, ShapeError
+from effx.lax.elementwise import arithmetic as lax_arithmetic
+from effx.lax.elementwise.exponential import exp, expm1, log, log1p
+from effx.lax.elementwise.gamma import lgamma
+from effx.nn import exponentials
+from effx.nn.exponentials import logsumexp
+
+__all__ = [
+    "boxcox", "boxcox1p", "comb", "factorial", "log_softmax", "logsumexp", "multigammaln", "softmax",
+]  # fmt: skip
+
+Axis = int | tuple[int, ...] | None
+
+
+def softmax(x: Operand, /, *, axis: Axis = None) -> Array:
+    """The exponentials divided by their sum, along axes; None for all.
+
+    >>> import effx.numpy as enp
+    >>> softmax(enp.zeros(4)).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    return exponentials.softmax(x, axis)
+
+
+def log_softmax(x: Operand, /, *, axis: Axis = None) -> Array:
+    """The logarithm of `softmax`, along axes; None for all.
+
+    >>> import effx.numpy as enp
+    >>> log_softmax(enp.zeros(1)).tolist()
+    [0.0]
+    """
+    return exponentials.log_softmax(x, axis)
+
+
+def factorial(n: Operand, exact: bool = False) -> Array:
+    """The product of the integers up to n, as a floating number; 0 for negative n.
+
+    Args:
+        n: real numbers, of any shape.
+        exact: must be False: there are no integers of any size.
+
+    Raises:
+        DTypeError: `exact` is True.
+
+    >>> round(float(factorial(5)), 2)
+    120.0
+    """
+    if exact:
+        raise DTypeError("factorial: exact=True needs integers of any size; use math.factorial")
+    (a,) = promote_inexact(n)
+    return where(a < 0.0, 0.0, exp(lgamma(where(a < 0.0, 0.0, a) + 1.0)))
+
+
+def comb(N: Operand, k: Operand, *, repetition: bool = False) -> Array:
+    """The number of choices of k out of N things, as a floating number; 0 outside of 0 <= k <= N.
+
+    Args:
+        N, k: whole numbers, which broadcast.
+        repetition: True to choose a thing as often as wanted.
+
+    >>> float(comb(5, 2))
+    10.0
+    """
+    n, m = promote_inexact(N, k)
+    if repetition:
+        n = n + m - 1.0
+    inside = (m >= 0.0) & (m <= n)
+    a, b = where(inside, n, 1.0), where(inside, m, 1.0)
+    found = exp(lgamma(a + 1.0) - lgamma(b + 1.0) - lgamma(a - b + 1.0))
+    whole = (lax_arithmetic.floor(a) == a) & (lax_arithmetic.floor(b) == b)
+    return where(inside, where(whole, lax_arithmetic.round(found), found), 0.0)
+
+
+def multigammaln(a: Operand, d: Operand) -> Array:
+    """The logarithm of the multivariate gamma function of dimension d.
+
+    Args:
+        a: real numbers above `(d - 1) / 2`.
+        d: the dimension, a Python integer.
+
+    Raises:
+        ShapeError: the dimension is no positive int.
+
+    >>> f"{float(multigammaln(2.0, 1)):.4f}"
+    '0.0000'
+    """
+    if not isinstance(d, int) or d < 1:
+        raise ShapeError(f"multigammaln: the dimension must be a positive int, got {d!r}")
+    (x,) = promote_inexact(a)
+    halves = convert(positions((d,), 0), x.type.dtype) * 0.5
+    parts = lgamma(expand_dims(x, -1) - halves)
+    return total(parts, -1) + d * (d - 1) / 4 * math.log(math.pi)
+
+
+def boxcox(x: Operand, lmbda: Operand) -> Array:
+    """(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.
+
+    >>> float(boxcox(3.0, 1.0))
+    2.0
+    """
+    a, b = promote_inexact(x, lmbda)
+    return _power_transform(log(a), b)
+
+
+def boxcox1p(x: Operand, lmbda: Operand) -> Array:
+    """`boxcox` of 1 + x, exact for x near 0.
+
+    >>> float(boxcox1p(2.0, 1.0))
+    2.0
+    """
+    a, b = promote_inexact(as_operand(x, "boxcox1p"), lmbda)
+    return _power_transform(log1p(a), b)
+
+
+def _power_transform(logarithm: Array, power: Array) -> Array:
+    zero = power == 0.0
+    divisor = where(zero, 1.0, power)
+    return where(zero, logarithm, expm1(divisor * logarithm) / divisor)

@@ -1,0 +1,303 @@
+"""What is done with trees: take them apart, put them together, map over and combine their leaves."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
+
+from effx.effects import Value
+from effx.errors import TreeError
+from effx.tree.prefixes import broadcast_prefix, flatten_up_to, up_to
+from effx.tree.registry import (
+    IsLeaf,
+    KeyPath,
+    PyTree,
+    PyTreeDef,
+    flatten,
+    refuse_deep,
+    settle,
+    tuple_structure,
+    users,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+    from attrs import AttrsInstance
+
+__all__ = [
+    "all", "all_leaves", "broadcast", "flatten_with_path", "leaves", "leaves_with_path", "map",
+    "map_with_path", "reduce", "reduce_associative", "structure", "transpose", "treedef_children",
+    "treedef_is_leaf", "treedef_tuple", "unflatten",
+]  # fmt: skip
+
+T = TypeVar("T")
+R = TypeVar("R")
+K = TypeVar("K")
+# Values are the leaves of arrays, which lie above this layer.
+L = TypeVar("L", bound=Value)
+D = TypeVar("D", bound="DataclassInstance | AttrsInstance")
+
+
+def unflatten(treedef: PyTreeDef, leaves: Iterable[PyTree]) -> PyTree:
+    """Build a tree from its structure and leaves: the inverse of `flatten`.
+
+    >>> unflatten(structure((0, [0])), [1, 2])
+    (1, [2])
+    """
+    try:
+        return treedef.unflatten(leaves)
+    except ValueError as error:
+        # An error of a node's own unflatten function passes unchanged.
+        found = list(leaves) if isinstance(leaves, Sequence) else None
+        if found is None or len(found) == treedef.num_leaves:
+            raise
+        raise TreeError(
+            f"tree.unflatten: got {len(found)} leaves, expected {treedef.num_leaves} for {treedef}"
+        ) from error
+
+
+def leaves(tree: PyTree, is_leaf: IsLeaf | None = None) -> list[PyTree]:
+    """The leaves of a tree, in order.
+
+    >>> leaves({"b": 2, "a": (1, None)})
+    [1, 2]
+    """
+    return flatten(tree, is_leaf)[0]
+
+
+def structure(tree: PyTree, is_leaf: IsLeaf | None = None) -> PyTreeDef:
+    """The structure of a tree.
+
+    >>> structure([1, (2, None)])
+    PyTreeDef([*, (*, None)])
+    """
+    return flatten(tree, is_leaf)[1]
+
+
+@overload
+def map(f: Callable[..., L], tree: D, *rest: PyTree, is_leaf: None = None) -> D: ...
+@overload
+def map(f: Callable[..., R], tree: list[L], *rest: PyTree, is_leaf: None = None) -> list[R]: ...
+@overload
+def map(f: Callable[..., R], tree: dict[K, L], *rest: PyTree, is_leaf: None = None) -> dict[K, R]: ...
+@overload
+def map(f: Callable[..., R], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None = None) -> PyTree: ...
+def map(f: Callable[..., R], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None = None) -> PyTree:
+    """Apply a function to the leaves of one or more trees.
+
+    Args:
+        f: takes a leaf of `tree`, and the corresponding part of each of `rest`.
+        tree: its structure is the result's.
+        rest: trees of which `tree` is a prefix.
+        is_leaf: where it is true of a subtree of `tree`, the subtree is a leaf.
+
+    Raises:
+        TreeError: `tree` is no prefix of one of `rest`.
+
+    >>> map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
+    {'a': 11, 'b': [22]}
+    """
+    found, treedef = flatten(tree, is_leaf)
+    if not rest:
+        return treedef.unflatten(builtins.map(f, found))
+    others = [
+        up_to(treedef, other, tree, is_leaf, "tree.map", ("tree 1", f"tree {i}"))
+        for i, other in enumerate(rest, 2)
+    ]
+    return treedef.unflatten(builtins.map(f, found, *others))
+
+
+def transpose(outer: PyTreeDef, inner: PyTreeDef | None, tree: PyTree) -> PyTree:
+    """Turn a tree of trees inside out.
+
+    Args:
+        outer: the structure at the root of `tree`.
+        inner: the structure at each leaf of `outer`; None takes that of the first.
+        tree: what to transpose.
+
+    Raises:
+        TreeError: the structure of `tree` is not `inner` inside `outer`.
+
+    >>> transpose(structure([0, 0]), structure({"a": 0}), [{"a": 1}, {"a": 2}])
+    {'a': [1, 2]}
+    """
+    found, treedef = flatten(tree)
+    if inner is None:
+        if outer.num_leaves == 0:
+            raise TreeError(f"tree.transpose: inner structure needed, as {outer} has no leaves")
+        inner = structure(flatten_up_to(outer, tree)[0])
+    expected = outer.compose(inner)
+    if treedef != expected:
+        raise TreeError(f"tree.transpose: got {treedef}, expected {expected}")
+    count = inner.num_leaves
+    return inner.unflatten([outer.unflatten(found[i::count]) for i in range(count)])
+
+
+_MISSING: Final = object()
+
+
+def reduce(
+    function: Callable[[T, Any], T],
+    tree: PyTree,
+    initializer: T | object = _MISSING,
+    is_leaf: IsLeaf | None = None,
+) -> T:
+    """Fold the leaves from left to right.
+
+    >>> reduce(lambda x, y: x + y, {"a": 1, "b": [2, 3]}, 0)
+    6
+    """
+    found = leaves(tree, is_leaf)
+    if initializer is _MISSING:
+        if not found:
+            raise TreeError("tree.reduce: got a tree without leaves and no initializer")
+        return cast("T", functools.reduce(function, found))
+    return functools.reduce(function, found, cast("T", initializer))
+
+
+def reduce_associative(
+    operation: Callable[[T, T], T],
+    tree: PyTree,
+    *,
+    identity: T | object = _MISSING,
+    is_leaf: IsLeaf | None = None,
+) -> T:
+    """Combine the leaves in pairs, so that n leaves take log2 n levels.
+
+    >>> reduce_associative(lambda x, y: f"({x}{y})", list("abcd"))
+    '((ab)(cd))'
+    """
+    found = cast("list[T]", leaves(tree, is_leaf))
+    if not found:
+        if identity is _MISSING:
+            raise TreeError("tree.reduce_associative: got a tree without leaves and no identity")
+        return cast("T", identity)
+    while len(found) > 1:
+        pairs = [operation(x, y) for x, y in zip(found[::2], found[1::2], strict=False)]
+        found = pairs + found[len(pairs) * 2 :]
+    return found[0]
+
+
+def all(tree: PyTree, *, is_leaf: IsLeaf | None = None) -> bool:
+    """Whether every leaf is true.
+
+    >>> all({"a": True, "b": [1, 0]})
+    False
+    """
+    return builtins.all(leaves(tree, is_leaf))
+
+
+def all_leaves(values: Iterable[PyTree], is_leaf: IsLeaf | None = None) -> bool:
+    """Whether each value is a leaf.
+
+    >>> all_leaves([1, "a"]), all_leaves([1, None])
+    (True, False)
+    """
+    items = list(values)
+    found = leaves(items, is_leaf)
+    return len(found) == len(items) and builtins.all(x is y for x, y in zip(found, items, strict=True))
+
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether a structure is that of a single leaf; that of None is not.
+
+    >>> treedef_is_leaf(structure(1)), treedef_is_leaf(structure(None))
+    (True, False)
+    """
+    return treedef.node_data() is None
+
+
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """The structures of a root's children.
+
+    >>> treedef_children(structure([1, (2, 3)]))
+    [PyTreeDef(*), PyTreeDef((*, *))]
+    """
+    return treedef.children()
+
+
+def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
+    """The structure of a tuple of trees with these structures.
+
+    >>> treedef_tuple([structure(1), structure([2])])
+    PyTreeDef((*, [*]))
+    """
+    return tuple_structure(treedefs)
+
+
+def flatten_with_path(
+    tree: PyTree, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> tuple[list[tuple[KeyPath, PyTree]], PyTreeDef]:
+    """Like `flatten`, with the key path of each leaf.
+
+    Args:
+        tree: any value.
+        is_leaf: called with each subtree, or with its path and itself.
+        is_leaf_takes_path: whether `is_leaf` takes the path too.
+
+    >>> flatten_with_path({"a": [1]})[0]
+    [((DictKey(key='a'), SequenceKey(idx=0)), 1)]
+    """
+    predicate = is_leaf
+    if is_leaf is not None and not is_leaf_takes_path:
+        plain = is_leaf
+
+        def predicate(_path: KeyPath, subtree: PyTree) -> bool:
+            return plain(subtree)
+
+    refuse_deep(tree)
+    found, treedef = users.flatten_with_path(tree, predicate)
+    if settle([leaf for _, leaf in found]):
+        return flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    return found, treedef
+
+
+def leaves_with_path(
+    tree: PyTree, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> list[tuple[KeyPath, PyTree]]:
+    """The key paths and leaves of a tree, in order.
+
+    >>> leaves_with_path((5,))
+    [((SequenceKey(idx=0),), 5)]
+    """
+    return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
+
+
+def map_with_path(
+    f: Callable[..., R],
+    tree: PyTree,
+    *rest: PyTree,
+    is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
+) -> PyTree:
+    """Like `map`, with the key path as the function's first argument.
+
+    >>> from effx.tree import keystr
+    >>> map_with_path(lambda path, x: f"{keystr(path)}={x}", {"a": [1]})
+    {'a': ["['a'][0]=1"]}
+    """
+    found, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    others = [
+        up_to(
+            treedef,
+            other,
+            tree,
+            is_leaf if not is_leaf_takes_path else None,
+            "tree.map_with_path",
+            ("tree 1", f"tree {i}"),
+        )
+        for i, other in enumerate(rest, 2)
+    ]
+    paths = [path for path, _ in found]
+    return treedef.unflatten(builtins.map(f, paths, [leaf for _, leaf in found], *others))
+
+
+def broadcast(prefix: PyTree, full: PyTree, is_leaf: IsLeaf | None = None) -> PyTree:
+    """A tree with the structure of `full` and the leaves of `prefix`.
+
+    >>> broadcast((0, 1), ([5, 6], 7))
+    ([0, 0], 1)
+    """
+    return structure(full).unflatten(broadcast_prefix(prefix, full, is_leaf))

@@ -1,0 +1,203 @@
+"""Gamma numbers and their kin, transformed numbers and counts: distributions, JAX's bits, slopes and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import effx
+from effx import random
+from effx.array import Array
+from effx.errors import DTypeError, ShapeError
+
+N = 5000
+KEY = random.PRNGKey(11)
+
+CONTINUOUS: list[tuple[str, tuple[float, ...], Any]] = [
+    ("gamma", (0.3,), stats.gamma(0.3)),
+    ("gamma", (7.5,), stats.gamma(7.5)),
+    ("beta", (0.5, 2.0), stats.beta(0.5, 2.0)),
+    ("chisquare", (3.0,), stats.chi2(3.0)),
+    ("f", (3.0, 5.0), stats.f(3.0, 5.0)),
+    ("t", (3.0,), stats.t(3.0)),
+    ("generalized_normal", (1.5,), stats.gennorm(1.5)),
+    ("lognormal", (0.7,), stats.lognorm(0.7)),
+    ("pareto", (2.5,), stats.pareto(2.5)),
+    ("rayleigh", (2.0,), stats.rayleigh(scale=2.0)),
+    ("weibull_min", (2.0, 1.5), stats.weibull_min(1.5, scale=2.0)),
+    ("maxwell", (), stats.maxwell()),
+    ("double_sided_maxwell", (1.0, 2.0), stats.dweibull(1.0)),
+    ("triangular", (-1.0, 0.5, 3.0), stats.triang(0.375, -1.0, 4.0)),
+    ("wald", (2.0,), stats.invgauss(2.0)),
+]
+COUNTS: list[tuple[str, tuple[float, ...], Any]] = [
+    ("poisson", (3.0,), stats.poisson(3.0)),
+    ("poisson", (50.0,), stats.poisson(50.0)),
+    ("binomial", (9.0, 0.3), stats.binom(9, 0.3)),
+    ("binomial", (60.0, 0.6), stats.binom(60, 0.6)),
+    ("geometric", (0.3,), stats.geom(0.3)),
+]
+
+
+def draw(name: str, parameters: tuple[float, ...], shape: tuple[int, ...]) -> Array:
+    sampler: Callable[..., Array] = getattr(random, name)
+    return sampler(KEY, *parameters, shape=shape)
+
+
+@pytest.mark.parametrize(("name", "parameters", "law"), CONTINUOUS)
+def test_distributions(name: str, parameters: tuple[float, ...], law: Any) -> None:
+    drawn = np.asarray(draw(name, parameters, (N,)), np.float64)
+    if name == "double_sided_maxwell":
+        # The sign and the size apart.
+        moved = (drawn - parameters[0]) / parameters[1]
+        assert stats.kstest(np.abs(moved), stats.maxwell.cdf).pvalue > 1e-3
+        assert stats.binomtest(int((moved > 0).sum()), N).pvalue > 1e-3
+    else:
+        assert stats.kstest(drawn, law.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("name", "parameters", "law"), COUNTS)
+def test_counts(name: str, parameters: tuple[float, ...], law: Any) -> None:
+    drawn = np.asarray(draw(name, parameters, (N,))).astype(np.int64)
+    # Bins of at least 20 numbers each.
+    edges = np.unique(law.ppf(np.linspace(0, 1, 21)[1:-1]))
+    found = np.bincount(np.searchsorted(edges, drawn), minlength=edges.size + 1)
+    expected = np.diff([0.0, *law.cdf(edges), 1.0]) * N
+    assert stats.chisquare(found, expected).pvalue > 1e-3
+
+
+def test_vectors() -> None:
+    """Points of the simplex, of the ball, and counts of categories."""
+    alpha = np.array([0.5, 2.0, 3.0], np.float32)
+    points = np.asarray(random.dirichlet(KEY, alpha, (N,)))
+    np.testing.assert_allclose(points.sum(-1), 1.0, rtol=1e-5)
+    assert stats.kstest(points[:, 1], stats.beta(2.0, 3.5).cdf).pvalue > 1e-3
+    radii = np.linalg.norm(np.asarray(random.ball(KEY, 3, shape=(N,))), axis=-1)
+    assert stats.kstest(radii**3, stats.uniform.cdf).pvalue > 1e-3
+    p = np.array([0.2, 0.3, 0.5], np.float32)
+    counts = np.asarray(random.multinomial(KEY, 30, p, shape=(N,)))
+    assert (counts.sum(-1) == 30).all()
+    assert stats.chisquare(counts.sum(0), p * 30 * N).pvalue > 1e-3
+
+
+BITS: list[tuple[str, tuple[Any, ...], list[tuple[int, ...]]]] = [
+    ("loggamma", (0.3,), [(10,), (), (2, 5), (0, 2)]),
+    ("dirichlet", (np.array([0.5, 2.0], np.float32),), [(5,)]),
+    ("ball", (3, 1.5), [(4,)]),
+    ("multinomial", (30.0, np.array([0.2, 0.3, 0.5], np.float32)), [(4,)]),
+]
+
+
+BITS += [(name, parameters, [(10,)]) for name, parameters, _ in (*CONTINUOUS[1:], *COUNTS)]
+
+
+@pytest.mark.parametrize(("name", "parameters", "shapes"), BITS)
+def test_draws_are_those_of_jax(
+    name: str, parameters: tuple[Any, ...], shapes: list[tuple[int, ...]]
+) -> None:
+    """To the rounding of logarithms and powers; counts exactly."""
+    jax = pytest.importorskip("jax")
+    for shape in shapes:
+        # Shape () has the other form of JAX's keys.
+        key = jax.random.PRNGKey(11) if shape else jax.random.key(11)
+        theirs = np.asarray(getattr(jax.random, name)(key, *parameters, shape=shape))
+        ours = np.asarray(getattr(random, name)(KEY, *parameters, shape=shape))
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        if name in ("poisson", "binomial", "geometric", "multinomial"):
+            np.testing.assert_array_equal(ours, theirs)
+        else:
+            np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
+
+
+def test_ends() -> None:
+    """Chances of 0 and 1, no trials, and parameters that mean nothing; no loop hangs."""
+    nan = np.nan
+    n, p = np.array([5, 0, nan, 3, -1, 3, 3]), np.array([0.0, 0.5, 0.5, 1.0, 0.5, -0.5, nan])
+    np.testing.assert_array_equal(random.binomial(KEY, n, p), [0, 0, nan, 3, nan, nan, nan])
+    assert random.poisson(KEY, np.array([0.0, -1.0, nan, np.inf])).tolist() == [0, -1, -1, -1]
+    np.testing.assert_array_equal(random.gamma(KEY, np.array([0.0, -0.5, nan])), [0.0, nan, nan])
+
+
+@pytest.mark.parametrize("a", [0.4, 3.0, 200.0])
+def test_slopes_of_gamma_samples(a: float) -> None:
+    """A sample stays at its quantile."""
+    with effx.enable_x64(True):
+        x = float(random.gamma(KEY, a))
+        p, h = stats.gamma(a).cdf(x), 1e-4 * a
+        want = (stats.gamma(a + h).ppf(p) - stats.gamma(a - h).ppf(p)) / (2 * h)
+        np.testing.assert_allclose(effx.grad(lambda v: random.gamma(KEY, v))(a), want, rtol=1e-6)
+        np.testing.assert_allclose(effx.grad(lambda v: random.loggamma(KEY, v))(a), want / x, rtol=1e-6)
+
+
+def test_slopes_of_others() -> None:
+    """Scales move samples in proportion, and those made of gamma numbers have finite slopes."""
+    for name in ("rayleigh", "weibull_min"):
+        more = (3.0,) if name == "weibull_min" else ()
+        slope = effx.grad(lambda s: getattr(random, name)(KEY, s, *more))(2.0)  # noqa: B023
+        np.testing.assert_allclose(slope, draw(name, (2.0, *more), ()) / 2.0, rtol=1e-5)
+    for name, parameters in (("beta", (2.0, 3.0)), ("t", (3.0,)), ("chisquare", (3.0,)), ("f", (3.0, 5.0))):
+        slope = effx.grad(lambda v: getattr(random, name)(KEY, v, *parameters[1:]))(parameters[0])  # noqa: B023
+        assert np.isfinite(slope)
+        assert slope != 0
+
+
+def test_keys() -> None:
+    assert random.clone(KEY).tolist() == KEY.tolist()
+    assert random.key_impl(KEY) == "threefry2x32"
+
+
+def test_vmap_is_a_loop() -> None:
+    keys = random.split(KEY, 3)
+    samplers: list[Callable[[Array], Array]] = [
+        lambda k: random.gamma(k, 2.5),
+        lambda k: random.poisson(k, 3.0),
+        lambda k: random.binomial(k, 40.0, 0.4),
+    ]
+    for sampler in samplers:
+        np.testing.assert_array_equal(effx.vmap(sampler)(keys), [sampler(k) for k in keys])
+
+
+ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (lambda: random.gamma(KEY, 1.0, method="fast"), DTypeError, "gamma: method must be 'exact', got 'fast'"),
+    (
+        lambda: random.poisson(KEY, 1.0, method="fast"),
+        DTypeError,
+        "poisson: method must be 'exact', got 'fast'",
+    ),
+    (
+        lambda: random.gamma(KEY, 1.0, dtype="int32"),
+        DTypeError,
+        "gamma: the dtype must be floating, got int32",
+    ),
+    (
+        lambda: random.poisson(KEY, 1.0, dtype="float32"),
+        DTypeError,
+        "poisson: the dtype must be an integer one, got float32",
+    ),
+    (
+        lambda: random.dirichlet(KEY, 1.0),
+        ShapeError,
+        "dirichlet: alpha must have an axis of categories, got f32[]~",
+    ),
+    (
+        lambda: random.multinomial(KEY, 3, 1.0),
+        ShapeError,
+        "multinomial: p must have an axis of categories, got f32[]~",
+    ),
+    (
+        lambda: random.beta(KEY, np.ones(3, np.float32), 1.0, (2,)),
+        ShapeError,
+        "beta: parameters f32[3], f32[]~ do not broadcast to shape [2]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), ERRORS)
+def test_errors(call: Callable[[], object], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value).splitlines()[0] == text

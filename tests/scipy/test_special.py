@@ -1,0 +1,77 @@
+"""effx.scipy.special gives what SciPy gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special as scipy
+
+import effx
+from effx.scipy import special
+
+LINE = np.array([-7.3, -2.5, -1.0, -0.4, 0.0, 1e-3, 0.3, 1.0, 2.0, 6.5, 40.0])
+ABOVE = np.array([0.2, 0.9, 1.0, 2.5, 7.0, 30.0])
+OTHER = np.array([1.3, 0.4, 2.0, 2.5, 11.0, 24.0])
+UNIT = np.array([0.01, 0.2, 0.5, 0.7, 0.9, 0.99])
+ENTROPY = np.array([0.0, 0.5, 2.0, -1.0, 1.0, np.nan]), np.array([0.0, 0.25, 0.0, 1.0, 1.0, 1.0])
+
+ROWS: list[tuple[str, tuple[np.ndarray, ...]]] = [
+    *[
+        (name, (LINE,))
+        for name in ("erf", "erfc", "expit", "gammaln", "i0", "i0e", "i1", "i1e", "ndtr", "gammasgn")
+    ],
+    ("gamma", (ABOVE,)),
+    ("loggamma", (ABOVE,)),
+    ("digamma", (ABOVE,)),
+    ("zeta", (ABOVE + 1,)),
+    ("erfinv", (UNIT,)),
+    ("logit", (UNIT,)),
+    ("ndtri", (UNIT,)),
+    ("entr", (ENTROPY[0],)),
+    *[(name, ENTROPY) for name in ("xlogy", "xlog1py", "rel_entr", "kl_div")],
+    *[(name, (ABOVE, OTHER)) for name in ("beta", "betaln", "gammainc", "gammaincc", "poch")],
+    ("polygamma", (np.array([0, 1, 2, 3, 1, 2]), ABOVE)),
+    ("betainc", (ABOVE, OTHER, UNIT)),
+    *[(name, (np.outer(LINE, UNIT),)) for name in ("logsumexp", "softmax", "log_softmax")],
+    ("factorial", (np.array([0.0, 1.0, 3.0, 12.0, 2.5, -1.0]),)),
+    ("comb", (np.array([5.0, 10.0, 3.0, 7.0, 30.0]), np.array([2.0, 0.0, 4.0, 7.0, 11.0]))),
+    *[(name, (ABOVE, np.array([0.0, 1.0, -1.5, 0.5, 2.0, 0.3]))) for name in ("boxcox", "boxcox1p")],
+]
+
+
+def test_every_function_has_a_row() -> None:
+    assert sorted([*[name for name, _ in ROWS], "multigammaln"]) == sorted(dir(special))
+
+
+@pytest.mark.parametrize(("name", "operands"), ROWS)
+def test_values(name: str, operands: tuple[np.ndarray, ...]) -> None:
+    with np.errstate(all="ignore"):
+        want = getattr(scipy, name)(*operands)
+    with effx.enable_x64(True):
+        got = getattr(special, name)(*operands)
+    np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-14)
+
+
+def test_sums_along_axes() -> None:
+    """softmax and its logarithm take an axis or several, multigammaln a dimension."""
+    x = np.random.default_rng(0).normal(size=(2, 3, 4))
+    with effx.enable_x64(True):
+        for axis in (None, 0, (0, 2)):
+            np.testing.assert_allclose(special.softmax(x, axis=axis), scipy.softmax(x, axis), rtol=1e-12)
+            np.testing.assert_allclose(
+                special.log_softmax(x, axis=axis), scipy.log_softmax(x, axis), rtol=1e-12
+            )
+        for d in (1, 3):
+            want = [scipy.multigammaln(a, d) for a in ABOVE + 1]
+            np.testing.assert_allclose(special.multigammaln(ABOVE + 1, d), want, rtol=1e-12)
+        want = scipy.comb(np.arange(6), 3, repetition=True)
+        np.testing.assert_allclose(special.comb(np.arange(6.0), 3, repetition=True), want, rtol=1e-12)
+
+
+def test_refused() -> None:
+    with pytest.raises(effx.errors.DTypeError, match="factorial: exact=True needs integers of any size"):
+        special.factorial(3, exact=True)
+    with pytest.raises(
+        effx.errors.ShapeError, match="multigammaln: the dimension must be a positive int, got 0"
+    ):
+        special.multigammaln(2.0, 0)

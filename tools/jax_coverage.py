@@ -1,0 +1,453 @@
+"""Compares the public names of the installed jax, and their parameters, with effx's: `docs/coverage.md`.
+
+python -m tools.jax_coverage            writes the page; refuses to where more is left to do than the page says
+python -m tools.jax_coverage --check    says whether the page is fresh
+python -m tools.jax_coverage --update   writes the page in any case: jax has grown
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import attrs
+import numpy as np
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "coverage.md"
+TO_DO = "to do"
+PRIMITIVE = "a primitive; effx has operations (`effx.ir`)"
+INTERNAL = "internal to JAX"
+RAISED = "errors are raised by the library, with its own words"
+EXPERIMENTAL = "experimental there, and not planned here"
+
+# Why something is not there: names, parameters as `name(parameter)`, or patterns of either. A module's reason holds
+# for all in it. A reason that fits nothing, or something that is there, is an error.
+REASONS: dict[str, str] = {
+    "*(_*)": "private there",
+    "jax.*_p": PRIMITIVE,
+    "jax.api_util": INTERNAL,
+    "jax.collect_profile": "a script",
+    "jax.core": INTERNAL,
+    "jax.extend": "for libraries that change JAX itself; in effx `effx.handling` and `effx.ir`",
+    "jax.interpreters": "for libraries that change JAX itself; in effx `effx.handling` and `effx.ir`",
+    "jax.lib": INTERNAL,
+    "jax.tools": "scripts",
+    "jax.version": INTERNAL,
+    "jax.errors.*(context)": RAISED,
+    "jax.errors.*(msg)": RAISED,
+    "jax.errors.*(tracer)": RAISED,
+    "jax.experimental.jet.[!j]*": INTERNAL,
+    "jax.experimental.jet.jet?*": INTERNAL,
+    "jax.experimental.ode.[!o]*": INTERNAL,
+    "jax.experimental.ode.optimal_step_size": INTERNAL,
+    "jax.experimental.sparse.test_util": INTERNAL,
+    **{
+        f"jax.experimental.sparse.{module}": "its names are those of `jax.experimental.sparse`"
+        for module in ("ad", "api", "bcoo", "bcsr", "coo", "csr", "random", "transform", "util")
+    },
+}
+# Experimental modules that effx has or will have; the others get EXPERIMENTAL.
+EXPERIMENTS = frozenset({"checkify", "jet", "ode", "pjit", "shard_map", "sparse"})
+
+
+@attrs.frozen
+class Item:
+    """One thing that jax offers.
+
+    Attributes:
+        name: in full, as jax.numpy.sum, or jax.numpy.sum(axis) for a parameter.
+        gap: what differs here; "" if nothing does.
+        reason: why, where jax itself says it is deprecated.
+    """
+
+    name: str
+    gap: str = ""
+    reason: str = ""
+
+
+@attrs.frozen
+class Namespace:
+    """What a module of jax offers; `reason` if effx has no such module and will have none."""
+
+    name: str
+    items: Sequence[Item] = ()
+    reason: str = ""
+
+
+# --- what jax offers ------------------------------------------------------------------------------
+
+
+def modules(name: str = "jax") -> Iterator[tuple[str, str]]:
+    """Lists jax's public modules with the reason why effx has none of the name, "" where it should; a module
+    with a reason is neither imported nor looked into.
+    """
+    parent, _, last = name.rpartition(".")
+    if parent == "jax.experimental" and last not in EXPERIMENTS:
+        yield name, EXPERIMENTAL
+        return
+    reason = REASONS.get(name, "")
+    yield name, reason
+    if not reason:
+        for found in pkgutil.iter_modules(getattr(importlib.import_module(name), "__path__", ())):
+            if not found.name.startswith("_"):
+                yield from modules(f"{name}.{found.name}")
+
+
+def public_names(module: ModuleType) -> set[str]:
+    """Returns a module's public names but for modules.
+
+    A module that only collects names means all that it has. One that defines functions means these, and what it imports
+    under the same name (`from x import f as f`).
+    """
+    listed: list[str] | None = getattr(module, "__all__", None)
+    body = ast.parse(inspect.getsource(module)).body
+    if listed is not None:
+        found = set(listed)
+    elif any([isinstance(node, ast.FunctionDef | ast.ClassDef) for node in body]):
+        found = {name for node in body for name in _bound(node)}
+    else:
+        found = set(dir(module))
+    return {
+        n for n in found if not n.startswith("_") and not isinstance(getattr(module, n, None), ModuleType)
+    } | set(deprecated(module))
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Assign(targets=targets):
+            yield from [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+        case ast.ImportFrom(names=aliases):
+            yield from [alias.name for alias in aliases if alias.asname == alias.name]
+        case _:
+            pass
+
+
+def deprecated(module: ModuleType) -> dict[str, str]:
+    """Returns the names that a module warns of or refuses when they are looked up, with the reason."""
+    table: dict[str, tuple[str, object]] = getattr(module, "_deprecations", {})
+    return {
+        name: "removed there" if value is None else "deprecated there" for name, (_, value) in table.items()
+    }
+
+
+def members(thing: object) -> set[str]:
+    """Returns the public names that an object offers beside being called: methods and attributes of a class or a ufunc,
+    with the operators that a class defines, and the names of a namespace object.
+    """
+    if isinstance(thing, SimpleNamespace):
+        return set(vars(thing))
+    if (
+        isinstance(thing, type)
+        and type(thing).__name__ != "_ScalarMeta"
+        and not issubclass(thing, np.generic)
+    ):
+        above = [b for b in thing.__mro__ if b.__module__ in ("builtins", "typing", "abc", "enum")]
+        known = {name for b in above for name in vars(b)}
+        found = {name for b in thing.__mro__ if b not in above for name in vars(b)} - known
+        return {name for name in found if not name.startswith("_") or _is_operator(thing, name)}
+    if type(thing).__name__ == "ufunc":
+        return {name for name in dir(thing) if not name.startswith("_")}
+    return set()
+
+
+# What classes have for Python's or their own sake.
+_SILENT = re.compile(
+    r"__(getattr|setstate|getstate|post_init|init_subclass|class_getitem|replace|del|attrs_\w+|dataclass_\w+|"
+    r"signature|jax_\w+|nb_\w+|abstractmethods|weakref|subclasshook|instancecheck|subclasscheck|set_name)__$"
+)
+
+
+def _is_operator(thing: type, name: str) -> bool:
+    return name.startswith("__") and not _SILENT.match(name) and callable(getattr(thing, name, None))
+
+
+# --- the comparison -------------------------------------------------------------------------------
+
+ABSENT = object()
+
+
+def look_up(name: str, attribute: str) -> object:
+    """Returns what a module of effx has under a name; ABSENT if it, or the module, is not there."""
+    try:
+        return getattr(importlib.import_module(name), attribute, ABSENT)
+    except ImportError:
+        return ABSENT
+
+
+def compare(name: str, theirs: object, ours: object) -> Iterator[Item]:
+    """Yields an item for a name, and one for each of its parameters, if it is there, and of its methods' parameters."""
+    yield Item(name, "missing" if ours is ABSENT else "")
+    if ours is ABSENT:
+        return
+    offered = members(theirs)
+    absent = sorted([member for member in offered if not hasattr(ours, member)])
+    if absent:
+        yield Item(f"{name}.", f"has no {', '.join(absent)}")
+    if isinstance(theirs, type):
+        for member in sorted(offered.difference(absent)):
+            if not member.startswith("__"):  # nobody names an operator's parameters
+                yield from parameters(f"{name}.{member}", getattr(theirs, member), getattr(ours, member))
+    yield from parameters(name, theirs, ours)
+
+
+def signature(thing: object) -> list[inspect.Parameter]:
+    """Returns the parameters of a callable; [] for what has none that Python knows."""
+    if not callable(thing):
+        return []
+    try:
+        return list(inspect.signature(thing).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+KINDS = {
+    inspect.Parameter.POSITIONAL_ONLY: "positional only",
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional or keyword",
+    inspect.Parameter.KEYWORD_ONLY: "keyword only",
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
+
+
+def parameters(name: str, theirs: object, ours: object) -> Iterator[Item]:
+    """Yields an item for each parameter of jax's function, and one for each that ours alone requires.
+
+    >>> def theirs(x, /, shape, axis=0, dtype=None): ...
+    >>> def ours(a, /, size, *, axis=1): ...
+    >>> for item in parameters("jax.f", theirs, ours):
+    ...     print(item.name, item.gap or "is the same")
+    jax.f(x) is the same
+    jax.f(shape) called size
+    jax.f(axis) keyword only, there positional or keyword; default 1, there default 0
+    jax.f(dtype) refused
+    """
+    expected, present = signature(theirs), signature(ours)
+    if not (expected and present):
+        return
+    variadic = {p.kind for p in present if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    here = {p.name: p for p in present}
+    unknown = set(here).difference([p.name for p in expected])
+    for i, p in enumerate(expected):
+        q, other = here.get(p.name), present[i] if i < len(present) else None
+        if other is not None and other.kind is p.kind is p.POSITIONAL_ONLY:
+            q = other  # nobody can use the name
+            unknown.discard(q.name)
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            rest = [r.name for r in present[i:] if r.kind < r.VAR_POSITIONAL and p.kind is p.VAR_POSITIONAL]
+            named = unknown.intersection(rest)  # *args there, x and y here
+            unknown -= named
+            yield Item(f"{name}({KINDS[p.kind]}{p.name})", "" if p.kind in variadic or named else "refused")
+        elif q is not None:
+            yield Item(f"{name}({p.name})", "; ".join(_differences(i, p, present.index(q), q)))
+        elif other is not None and other.kind is p.POSITIONAL_OR_KEYWORD and other.name in unknown:
+            unknown.discard(other.name)
+            yield Item(f"{name}({p.name})", f"called {other.name}")
+        else:
+            taken = p.VAR_POSITIONAL if p.kind is p.POSITIONAL_ONLY else p.VAR_KEYWORD
+            yield Item(f"{name}({p.name})", "" if taken in variadic else "refused")
+    for q in [here[n] for n in here if n in unknown]:
+        if q.default is q.empty and q.kind not in variadic:
+            yield Item(f"{name}({q.name})", "required, there unknown")
+
+
+def _differences(i: int, p: inspect.Parameter, j: int, q: inspect.Parameter) -> Iterator[str]:
+    if p.kind is not q.kind:
+        yield f"{KINDS[q.kind]}, there {KINDS[p.kind]}"
+    elif i != j and p.kind is not p.KEYWORD_ONLY:
+        yield f"at index {j}, there at {i}"
+    there, here = shown(p.default), shown(q.default)
+    if there != here:
+        yield f"{here}, there {there}"
+
+
+def shown(default: object) -> str:
+    """Returns a default in words that do not depend on the library: classes and enumerations by their names, NumPy's
+    scalars by their values, an object that stands for "not given" as `unset`.
+    """
+    if default is inspect.Parameter.empty:
+        return "required"
+    if isinstance(default, type):
+        return f"default {default.__name__}"
+    if type(default).__module__ == "numpy":
+        default = getattr(default, "item", lambda: default)()
+    if type(default).__module__ == "builtins" and type(default) is not object:
+        return f"default {getattr(default, '__name__', repr(default))}"
+    return f"default {getattr(default, 'name', 'unset')}"
+
+
+def collect() -> list[Namespace]:
+    """Compares all of jax with effx."""
+    found: list[Namespace] = []
+    known: set[tuple[int, int]] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for name, reason in modules():
+            if reason:
+                found.append(Namespace(name, reason=reason))
+                continue
+            module, here = importlib.import_module(name), "effx" + name.removeprefix("jax")
+            gone = deprecated(module)
+            items: list[Item] = []
+            for attribute in sorted(public_names(module)):
+                theirs, ours = getattr(module, attribute, None), look_up(here, attribute)
+                compared = list(compare(f"{name}.{attribute}", theirs, ours))
+                if attribute in gone:
+                    compared = [attrs.evolve(compared[0], reason=gone[attribute])]
+                elif (id(theirs), id(ours)) in known:  # the same pair by another name
+                    del compared[1:]
+                known.add((id(theirs), id(ours)))
+                items += compared
+            if items:
+                found.append(Namespace(name, items))
+    return found
+
+
+def explained(namespaces: Sequence[Namespace], reasons: dict[str, str]) -> list[Namespace]:
+    """Returns the namespaces with a reason for each gap, if only "to do".
+
+    Raises:
+        ValueError: a reason fits nothing, or something that is there.
+
+    >>> explained([Namespace("jax", [Item("jax.f", "missing"), Item("jax.g")])], {"jax.?": "no"})
+    Traceback (most recent call last):
+    ...
+    ValueError: the reason for 'jax.?' fits jax.g, which is there
+    """
+    patterns = {p: re.compile(fnmatch.translate(p)) for p in reasons}
+    unused = set(patterns).difference([n.name for n in namespaces if n.reason])
+    result: list[Namespace] = []
+    for namespace in namespaces:
+        items: list[Item] = []
+        for item in namespace.items:
+            fitting = [p for p, pattern in patterns.items() if pattern.match(item.name)]
+            if fitting and not item.gap:
+                raise ValueError(f"the reason for {fitting[0]!r} fits {item.name}, which is there")
+            unused.difference_update(fitting)
+            why = item.reason or (reasons[fitting[0]] if fitting else TO_DO)
+            items.append(attrs.evolve(item, reason=why) if item.gap else item)
+        result.append(attrs.evolve(namespace, items=items))
+    if unused:
+        raise ValueError(f"reasons that fit nothing which is missing: {', '.join(sorted(unused))}")
+    return result
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+HEAD = """# Coverage
+
+Every public name and parameter of jax {version} that effx lacks or has otherwise. This page is written by
+`python -m tools.jax_coverage` from the two packages, and a test fails when it is stale. A parameter is written
+`name(parameter)`; what a class or a ufunc lacks, `name.`.
+
+To do: {names} names, {parameters} parameters and members.
+
+"""
+
+
+def is_name(item: Item) -> bool:
+    """Says whether an item is a name, and no parameter or member."""
+    return not item.name.endswith((")", "."))
+
+
+def left(namespaces: Iterable[Namespace]) -> tuple[int, int]:
+    """Counts what is to do: names, and then parameters and members."""
+    open_ = [is_name(item) for n in namespaces for item in n.items if item.reason == TO_DO]
+    return sum(open_), len(open_) - sum(open_)
+
+
+def render(namespaces: Sequence[Namespace], version: str) -> str:
+    """Returns the page."""
+    names, others = left(namespaces)
+    table = [_row("namespace", "names", "there", "with a reason", TO_DO, "parameters to do"), _rule(6)]
+    apart: dict[str, list[str]] = {}
+    sections: list[str] = []
+    for n in namespaces:
+        if n.reason:
+            apart.setdefault(n.reason, []).append(f"`{n.name}`")
+            continue
+        listed = [item for item in n.items if is_name(item)]
+        absent = sum([bool(item.gap) for item in listed])
+        to_do, open_ = left([n])
+        counts = (len(listed), len(listed) - absent, absent - to_do, to_do, open_)
+        table.append(_row(f"`{n.name}`", *map(str, counts)))
+        gaps = [item for item in n.items if item.gap]
+        if gaps:
+            rows = [_row(f"`{i.name.removeprefix(n.name)[1:]}`", i.gap, i.reason) for i in gaps]
+            sections.append("\n".join([f"## {n.name}\n", _row("name", "here", "why"), _rule(3), *rows]))
+    head = HEAD.format(version=version, names=names, parameters=others)
+    rows = [_row("not compared", "why"), _rule(2), *[_row(", ".join(m), why) for why, m in apart.items()]]
+    return "\n\n".join([head + "\n".join(table), "\n".join(rows), *sections]) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join([c.replace('|', chr(92) + '|') for c in cells])} |"
+
+
+def _rule(columns: int) -> str:
+    return f"|{'---|' * columns}"
+
+
+_FIRST = re.compile(r"of jax (\S+) that.*?To do: (\d+) names, (\d+) parameters", re.DOTALL)
+
+
+def baseline(page: str) -> tuple[str, int, int]:
+    """Returns the version of jax that a page is about, and what it says is to do.
+
+    Raises:
+        ValueError: it does not say.
+
+    >>> baseline(render([Namespace("jax", [Item("jax.f", "missing", TO_DO)])], "1.0"))
+    ('1.0', 1, 0)
+    """
+    match = _FIRST.search(page)
+    if match is None:
+        raise ValueError(f"{PAGE.name}: does not say of which jax it is, and what is to do")
+    return match[1], int(match[2]), int(match[3])
+
+
+def grown(page: str, namespaces: Sequence[Namespace]) -> str:
+    """Says by how much there is more to do than the page says; "" if there is not. A new name may bring parameters."""
+    _, *allowed = baseline(page)
+    now, limit = sum(left(namespaces)), sum(allowed)
+    return f"{now} names and parameters are to do, {PAGE.name} allows {limit}" if now > limit else ""
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the page or checks it."""
+    version: str = importlib.import_module("jax").__version__
+    namespaces = explained(collect(), REASONS)
+    text = render(namespaces, version)
+    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else None
+    if page is not None and "--update" not in arguments:
+        of = baseline(page)[0]
+        if of != version:
+            print(f"{PAGE.name} is of jax {of}, installed is {version}", file=sys.stderr)
+            return 2
+        more = grown(page, namespaces)
+        if more:
+            print(more, file=sys.stderr)
+            return 1
+    if "--check" in arguments:
+        if page != text:
+            print(f"{PAGE.name} is stale: python -m tools.jax_coverage writes it", file=sys.stderr)
+        return int(page != text)
+    PAGE.write_text(text, encoding="utf-8")
+    print(PAGE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
