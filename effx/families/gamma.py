@@ -177,11 +177,25 @@ def _polygamma(m: float, x: float) -> float:
     if m == 0:
         return _digamma(x)
     sign = 1 if m % 2 else -1
-    return sign * math.gamma(m + 1) * zeta_sum(m + 1.0, x)
+    return sign * math.gamma(m + 1) * _zeta(m + 1.0, x)
+
+
+def _zeta(s: float, q: float) -> float:
+    if s <= 1:
+        return math.inf if s == 1 else math.nan
+    whole = s == s // 1
+    if q > 0:
+        return zeta_sum(s, q)
+    if q == q // 1:
+        return math.inf if whole and s % 2 == 0 else math.nan
+    if not whole or math.isnan(q):
+        return math.nan
+    negative = range(math.ceil(-q))
+    return math.fsum((q + k) ** -s for k in negative) + zeta_sum(s, q + len(negative))
 
 
 REFERENCES: dict[type[Elementwise], Callable[..., float]] = {
-    Lgamma: _lgamma, Digamma: _digamma, Polygamma: _polygamma, Zeta: zeta_sum,
+    Lgamma: _lgamma, Digamma: _digamma, Polygamma: _polygamma, Zeta: _zeta,
 }  # fmt: skip
 
 
