@@ -38,6 +38,8 @@ __all__ = ["KINDS", "Fft"]
 
 Data = np.ndarray[Any, Any]
 
+CONJ = Conj()
+
 KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
 """Forwards and backwards, between complex numbers, or from and to real ones."""
 
@@ -96,9 +98,6 @@ def _(op: Fft, ct: Array, operands: tuple[Array | LinearOperand, ...]) -> tuple[
         return (Fft("IRFFT", op.lengths)(CONJ(ct) * weights),)
     weights = convert(host_array(twice / size), ct.type.dtype)
     return (CONJ(Fft("RFFT", op.lengths)(ct)) * weights,)
-
-
-CONJ = Conj()
 
 
 @vmap_rule(Fft)

@@ -87,19 +87,17 @@ def histogram(
     [[3.0, 1.0], [0.0, 2.0, 4.0]]
     """
     x = as_operand(a, "histogram")
-    of = None if weights is None else [as_operand(weights, "histogram")]
-    if of is not None and of[0].type.shape != x.type.shape:
-        raise ShapeError(f"histogram: weights {of[0].type!r} must have the shape of {x.type!r}")
     edges = histogram_bin_edges(x, bins, range)
     flat, edges = promote_dtypes(shaping.reshape(arithmetic.to_inexact(x), -1), edges)
-    weight = (
-        filled(flat.type.shape, 1, flat.type.dtype)
-        if of is None
-        else shaping.reshape(arithmetic.to_inexact(of[0]), -1)
-    )
-    counts = _binned(_bins(flat, edges), weight, edges.type.size - 1)
+    if weights is None:
+        weight = filled(flat.type.shape, 1, flat.type.dtype)
+    else:
+        of = as_operand(weights, "histogram")
+        if of.type.shape != x.type.shape:
+            raise ShapeError(f"histogram: weights {of.type!r} must have the shape of {x.type!r}")
+        weight = shaping.reshape(arithmetic.to_inexact(of), -1)
+    counts = _summed(weight, (_bins(flat, edges),), (edges.type.size - 1,))
     if density:
-        counts = arithmetic.to_inexact(counts)
         counts = counts / reducing.sum(counts) / diff(edges)
     return counts, edges
 
@@ -112,8 +110,9 @@ def _bins(x: Array, edges: Array) -> Array:
     return arithmetic.where((at < 0) | (x != x), n, at)
 
 
-def _binned(at: Array, weights: Array, size: int) -> Array:
-    return filled((size,), 0, weights.type.dtype).at[at].add(weights, mode="drop")
+def _summed(weights: Array, bins: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
+    """The sum of the weights in each bin; those outside are left out."""
+    return filled(shape, 0, weights.type.dtype).at[bins].add(weights, mode="drop")
 
 
 def histogram2d(
@@ -196,7 +195,7 @@ def histogramdd(
     edges = [histogram_bin_edges(c, b, r) for c, b, r in zip(columns, each, ends, strict=True)]
     shape = tuple([e.type.size - 1 for e in edges])
     index = tuple([_bins(*promote_dtypes(c, e)) for c, e in zip(columns, edges, strict=True)])
-    counts = filled(shape, 0, weight.type.dtype).at[index].add(weight, mode="drop")
+    counts = _summed(weight, index, shape)
     if density:
         counts = arithmetic.to_inexact(counts)
         counts = counts / reducing.sum(counts)

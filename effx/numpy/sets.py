@@ -240,8 +240,8 @@ def isin(
         test_elements: what they are looked for in.
         assume_unique: permitted for NumPy's sake; no method gains by it.
         invert: True for whether it does not occur.
-        method: "compare_all" compares all pairs; "binary_search" and "sort" sort the others first; "auto"
-            chooses by their number.
+        method: "compare_all" compares all pairs; "binary_search" and "sort" both sort the others and look for
+            each element by bisection; "auto" chooses by the number of pairs.
 
     Raises:
         DTypeError: another method.
@@ -277,8 +277,24 @@ def _on_host(what: str, x: Array, y: Array) -> Array:
     return constant(found.astype(first.dtype), x.type.dtype)
 
 
-def _merged(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-    """Sorts both together: the elements, their origins, and for each whether its run has one of x and one of y."""
+class _Merged(NamedTuple):
+    """The elements of two arrays x and y, sorted together; equal ones are a run.
+
+    Attributes:
+        values: the elements.
+        origin: the index of each in x and y, one behind the other.
+        group: the number of each one's run.
+        in_x, in_y: True for the first of a run that has an element of x, or of y.
+    """
+
+    values: Array
+    origin: Array
+    group: Array
+    in_x: Array
+    in_y: Array
+
+
+def _merged(x: Array, y: Array) -> _Merged:
     n, m = x.type.size, y.type.size
     integer = dtypes.int32
     together = shaping.concatenate([x, y], 0)
@@ -288,16 +304,18 @@ def _merged(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
     none = filled((n + m,), 0, integer)
     in_x = none.at[group].add(convert(origin < n, integer))[group] > 0
     in_y = none.at[group].add(convert(origin >= n, integer))[group] > 0
-    return values, origin, starts & in_x, starts & in_y
+    return _Merged(values, origin, group, starts & in_x, starts & in_y)
+
+
+def _gathered(values: Array, at: Array, found: Array, fill_value: Operand | None) -> Array:
+    if not values.type.size:
+        return _padded(filled(at.type.shape, 0, values.type.dtype), found, fill_value)
+    return _padded(indexing.take(values, at, 0, "clip"), found, fill_value)
 
 
 def _taken(what: str, values: Array, mask: Array, size: int, fill_value: Operand | None) -> Array:
     at, found = _chosen(mask, as_int(what, "size", size))
-    if not values.type.size:
-        return _padded(
-            filled(at.type.shape, 0, values.type.dtype), found, 0 if fill_value is None else fill_value
-        )
-    return _padded(indexing.take(values, at, 0, "clip"), found, fill_value)
+    return _gathered(values, at, found, fill_value)
 
 
 def intersect1d(
@@ -337,15 +355,13 @@ def intersect1d(
         if not return_indices:
             return elements
         return (elements, *[constant(i.astype(integer), integer) for i in indices])
-    values, origin, in_x, in_y = _merged(x, y)
-    both = in_x & in_y
-    result = _taken("intersect1d", values, both, size, fill_value)
+    values, origin, group, in_x, in_y = _merged(x, y)
+    at, found = _chosen(in_x & in_y, as_int("intersect1d", "size", size))
+    result = _gathered(values, at, found, fill_value)
     if not return_indices:
         return result
-    at, found = _chosen(both, size)
     n, m, integer = x.type.size, y.type.size, dtypes.canonicalize(int)
     # The sort is stable: x's first occurrence starts the run, and y's is its first element that is not below n.
-    group = convert(reducing.cumsum(_starts([values])), dtypes.int32) - 1
     firsts = filled((n + m,), n + m, dtypes.int32).at[group].min(arithmetic.where(origin >= n, origin, n + m))
     in_first = arithmetic.where(found, indexing.take(origin, at, 0, "clip"), n)
     in_second = arithmetic.where(found, indexing.take(firsts[group], at, 0, "clip") - n, m)
@@ -407,8 +423,8 @@ def setdiff1d(
     fill = 0 if fill_value is None else fill_value
     if assume_unique:
         return _taken("setdiff1d", x, isin(x, y, invert=True), size, fill)
-    values, _, in_x, in_y = _merged(x, y)
-    return _taken("setdiff1d", values, in_x & arithmetic.NOT(in_y), size, fill)
+    merged = _merged(x, y)
+    return _taken("setdiff1d", merged.values, merged.in_x & arithmetic.NOT(merged.in_y), size, fill)
 
 
 def setxor1d(
@@ -436,5 +452,5 @@ def setxor1d(
     x, y = _two("setxor1d", ar1, ar2)
     if size is None:
         return _on_host("setxor1d", x, y)
-    values, _, in_x, in_y = _merged(x, y)
-    return _taken("setxor1d", values, in_x != in_y, size, fill_value)
+    merged = _merged(x, y)
+    return _taken("setxor1d", merged.values, merged.in_x != merged.in_y, size, fill_value)

@@ -117,15 +117,17 @@ def _recurring(
     program: Program, residuals: Sequence[Array], cotangents: Sequence[Cotangent]
 ) -> list[Cotangent] | None:
     """Runs a backward pass as one executable; None where it is none yet, or must not be one."""
-    kinds = {type(x) for x in (*residuals, *cotangents)}
+    seeds = [ct for ct in cotangents if ct is not None]
+    kinds = {type(x) for x in (*residuals, *seeds)}
     devices = {bound_device(x) for x in residuals if type(x) is ConcreteArray}
-    if not kinds <= {ConcreteArray, HostArray} or len(devices) > 1 or len(program.equations) < 2:
+    if len(seeds) < len(cotangents) or not kinds <= {ConcreteArray, HostArray} or len(devices) > 1:
+        return None
+    if len(program.equations) < 2:
         return None
     structure = _structure(program)
     if structure is None:
         return None
     form, literals = structure
-    seeds = [ct for ct in cotangents if ct is not None]
     # The counts say where one part of the key ends and the next begins.
     kept = _kept((len(residuals), len(seeds), *[ct.type for ct in seeds], *form))
     kept.meetings += 1
