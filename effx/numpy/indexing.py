@@ -12,9 +12,10 @@ from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import positions
 from effx.array.promotion import as_operand, convert, scalar
 from effx.array.reducing import no_out
-from effx.errors import ConcretizationError, IndexingError, ShapeError
+from effx.errors import IndexingError, ShapeError
 from effx.ir.types import Shape
 from effx.numpy.creation import as_int, constant, filled
+from effx.numpy.known import bounded, known_data
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
@@ -87,14 +88,10 @@ def _mask(what: str, a: Operand) -> Array:
     return x if x.type.kind == "b" else x != 0
 
 
-def _known(what: str, mask: Array) -> np.ndarray[Any, Any]:
-    try:
-        return mask.host(f"{what}(x)")
-    except ConcretizationError as error:
-        raise ConcretizationError(
-            f"{what}: the shape would depend on the values of the abstract {mask.type!r}; "
-            f"give size=, or use the mask itself in effx.numpy.where"
-        ) from error
+_SHAPE_UNKNOWN = (
+    "the shape would depend on the values of the abstract {}; "
+    "give size=, or use the mask itself in effx.numpy.where"
+)
 
 
 def nonzero(a: Operand, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
@@ -117,7 +114,12 @@ def nonzero(a: Operand, *, size: int | None = None, fill_value: Any = None) -> t
     mask = _mask("nonzero", x)
     integer = dtypes.canonicalize(int)
     if size is None:
-        return tuple([constant(i.astype(integer), integer) for i in np.nonzero(_known("nonzero", mask))])
+        return tuple(
+            [
+                constant(i.astype(integer), integer)
+                for i in np.nonzero(known_data("nonzero", mask, _SHAPE_UNKNOWN))
+            ]
+        )
     count = as_int("nonzero", "size", size)
     flat = shaping.reshape(mask, -1)
     n = flat.type.size
@@ -197,7 +199,7 @@ def compress(
         found = indexing.take(x, at, along, "clip")
         inside = shaping.reshape(at < n, (-1,) + (1,) * (x.type.ndim - along - 1))
         return arithmetic.where(inside, found, convert(as_operand(fill_value, "compress"), x.type.dtype))
-    chosen = np.nonzero(_known("compress", mask))[0]
+    chosen = np.nonzero(known_data("compress", mask, _SHAPE_UNKNOWN))[0]
     if chosen.size and chosen[-1] >= n:
         raise IndexingError(f"compress: index {chosen[-1]} is out of range for axis {axis} of {x.type!r}")
     return indexing.take(x, chosen.astype(np.int32), axis, "clip")
@@ -267,23 +269,7 @@ def ravel_multi_index(
     pairs = list(zip(multi_index, sizes, strict=True))
     for axis, (given, n) in enumerate(pairs if order == "C" else reversed(pairs)):
         i = as_operand(given, "ravel_multi_index")
-        if mode == "wrap":
-            i = arithmetic.remainder(i, n)
-        elif mode == "clip":
-            i = arithmetic.clip(i, 0, n - 1)
-        else:
-            _check_inside("ravel_multi_index", i, n, axis)
-        result = result * n + i
+        result = result * n + bounded(
+            "ravel_multi_index", i, n, mode, f"out of bounds for axis {axis} of size {n}"
+        )
     return result if dtype is None else convert(result, dtypes.requested(dtype))
-
-
-def _check_inside(what: str, x: Array, n: int, axis: int) -> None:
-    try:
-        data = x.host(f"{what}(x)")
-    except ConcretizationError as error:
-        raise ConcretizationError(
-            f"{what}: whether the abstract indices {x.type!r} are inside is not known while they are traced; "
-            f"use mode='clip' or mode='wrap'"
-        ) from error
-    if ((data < 0) | (data >= n)).any():
-        raise IndexingError(f"{what}: an index is out of bounds for axis {axis} of size {n}")

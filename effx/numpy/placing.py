@@ -23,6 +23,7 @@ from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import ConcretizationError, DTypeError, IndexingError, ShapeError
 from effx.numpy.creation import asarray, operand
 from effx.numpy.joining import concatenate
+from effx.numpy.known import bounded, known_data
 from effx.numpy.sorting import argsort
 
 if TYPE_CHECKING:
@@ -248,23 +249,9 @@ def choose(a: Operand, choices: Array | Sequence[Operand], out: None = None, mod
     parts = [as_operand(c, "choose") for c in choices]
     if not parts:
         raise ShapeError("choose: there is nothing to choose from")
-    last = len(parts) - 1
-    if mode == "raise":
-        try:
-            data = at.host("choose(a)")
-        except ConcretizationError as error:
-            raise ConcretizationError(
-                f"choose: whether the abstract indices {at.type!r} are inside is not known while they are traced; "
-                f"use mode='clip' or mode='wrap'"
-            ) from error
-        if ((data < 0) | (data > last)).any():
-            raise IndexingError(f"choose: an index is outside the {last + 1} choices")
-    elif mode == "wrap":
-        at = arithmetic.remainder(at, last + 1)
-    elif mode == "clip":
-        at = arithmetic.clip(at, 0, last)
-    else:
+    if mode not in ("raise", "clip", "wrap"):
         raise DTypeError(f"choose: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
+    at = bounded("choose", at, len(parts), mode, f"outside the {len(parts)} choices")
     at, *parts = broadcast_arrays([at, *promote_dtypes(*parts)], False)
     return indexing.take_along_axis(shaping.stack(parts, 0), shaping.expand_dims(at, 0), 0, "clip")[0]
 
@@ -288,12 +275,7 @@ def trim_zeros(filt: Operand, trim: str = "fb", axis: int | Sequence[int] | None
     where = trim.lower()
     if where not in ("f", "b", "fb", "bf"):
         raise DTypeError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
-    try:
-        data = x.host("trim_zeros(x)")
-    except ConcretizationError as error:
-        raise ConcretizationError(
-            f"trim_zeros: how many zeros the abstract {x.type!r} has is not known while it is traced"
-        ) from error
+    data = known_data("trim_zeros", x, "how many zeros the abstract {} has is not known while it is traced")
     found: tuple[np.ndarray[Any, Any], ...] = np.nonzero(data)
     index = [slice(None)] * x.type.ndim
     for i in normalize_axes("trim_zeros", axis, x.type):

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, shaping
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, promote_dtypes
-from effx.errors import ConcretizationError, ShapeError
+from effx.errors import ShapeError
 from effx.numpy.creation import as_int, filled
 from effx.numpy.filtering import convolve
 from effx.numpy.joining import pad
+from effx.numpy.known import known_data
 from effx.numpy.ranges import arange
 
 if TYPE_CHECKING:
@@ -36,12 +37,8 @@ def _aligned(what: str, a1: Operand, a2: Operand) -> tuple[Array, Array]:
 
 def without_leading_zeros(what: str, p: Array, tolerance: float = 0.0) -> Array:
     """Returns concrete coefficients from the first on that is not 0."""
-    try:
-        data = p.host(f"{what}(p)")
-    except ConcretizationError as error:
-        raise ConcretizationError(
-            f"{what}: how many leading zeros the abstract {p.type!r} has is not known while it is traced"
-        ) from error
+    unknown = "how many leading zeros the abstract {} has is not known while it is traced"
+    data = known_data(what, p, unknown)
     kept = (abs(data) > tolerance).nonzero()[0]
     return p[int(kept[0]) if kept.size else data.size :]
 

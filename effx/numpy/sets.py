@@ -11,10 +11,11 @@ from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import positions
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import normalize_axis
-from effx.errors import ConcretizationError, DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError
 from effx.families.sort import Sort
 from effx.numpy.creation import as_int, constant, filled
 from effx.numpy.indexing import nonzero
+from effx.numpy.known import known_data
 from effx.numpy.sorting import searchsorted, sort
 
 if TYPE_CHECKING:
@@ -27,15 +28,8 @@ __all__ = [
 
 
 def _known(what: str, *arrays: Array) -> list[np.ndarray[Any, Any]]:
-    """Returns the data of arrays; raises where a size would depend on abstract ones."""
-    try:
-        return [x.host(what) for x in arrays]
-    except ConcretizationError as error:
-        abstract = ", ".join([repr(x.type) for x in arrays])
-        raise ConcretizationError(
-            f"{what}: the number of distinct elements of the abstract {abstract} is not known while it is "
-            f"traced; give size="
-        ) from error
+    unknown = "the number of distinct elements of the abstract {} is not known while it is traced; give size="
+    return [known_data(what, x, unknown) for x in arrays]
 
 
 def _differs(x: Array, y: Array, equal_nan: bool = True) -> Array:

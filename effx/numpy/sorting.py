@@ -12,10 +12,11 @@ from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import positions
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar
 from effx.array.shaping import normalize_axis
-from effx.errors import ConcretizationError, DTypeError, IndexingError, ShapeError
+from effx.errors import DTypeError, IndexingError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.ops.shape import Reverse
 from effx.numpy.creation import as_int, filled
+from effx.numpy.known import known_data
 from effx.transforms.jit import jit
 
 if TYPE_CHECKING:
@@ -315,12 +316,8 @@ def bincount(
     if a.type.kind not in "biu" or a.type.ndim != 1:
         raise DTypeError(f"bincount: takes a vector of integers, got {a.type!r}")
     if length is None:
-        try:
-            data = a.host("bincount(x)")
-        except ConcretizationError as error:
-            raise ConcretizationError(
-                f"bincount: the shape would depend on the values of the abstract {a.type!r}; give length="
-            ) from error
+        unknown = "the shape would depend on the values of the abstract {}; give length="
+        data = known_data("bincount", a, unknown)
         length = max(as_int("bincount", "minlength", minlength), int(data.max()) + 1 if data.size else 0)
     integer = dtypes.canonicalize(int)
     counted = scalar(1, integer, False) if weights is None else as_operand(weights, "bincount")

@@ -1,0 +1,55 @@
+"""Concrete values on which a shape or an error depends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from effx.array import Array, arithmetic
+from effx.errors import ConcretizationError, IndexingError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["bounded", "known_data"]
+
+
+def known_data(what: str, x: Array, unknown: str) -> np.ndarray[Any, Any]:
+    """Returns the data of a concrete array.
+
+    Args:
+        what: the function that needs it.
+        x: the array.
+        unknown: the sentence for an abstract one, with {} for its type.
+
+    Raises:
+        ConcretizationError: the array is abstract.
+    """
+    try:
+        return x.host(f"{what}(x)")
+    except ConcretizationError as error:
+        raise ConcretizationError(f"{what}: {unknown.format(repr(x.type))}") from error
+
+
+def bounded(what: str, x: Array, n: int, mode: str, outside: str) -> Array:
+    """Returns indices below n: clipped, modulo n, or as they are, which must be concrete and inside then.
+
+    Args:
+        what: the function that takes the indices.
+        x: the indices.
+        n: the bound.
+        mode: "clip", "wrap" or "raise".
+        outside: what an index out of bounds is, for the error.
+
+    Raises:
+        IndexingError: an index out of bounds, with mode "raise".
+        ConcretizationError: abstract indices, with mode "raise".
+    """
+    if mode == "wrap":
+        return arithmetic.remainder(x, n)
+    if mode == "clip":
+        return arithmetic.clip(x, 0, n - 1)
+    unknown = "whether the abstract indices {} are inside is not known while they are traced; use mode='clip' or mode='wrap'"
+    data = known_data(what, x, unknown)
+    if ((data < 0) | (data >= n)).any():
+        raise IndexingError(f"{what}: an index is {outside}")
+    return x
