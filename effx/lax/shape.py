@@ -445,8 +445,9 @@ def unstack(x: Operand, axis: int = 0) -> tuple[Array, ...]:
     """
     a = as_operand(x, "unstack")
     place = shaping.normalize_axis("unstack", axis, a.type.ndim, a.type)
-    parts = split(a, (1,) * a.type.shape[place], place) if a.type.shape[place] else []
-    return tuple([squeeze(part, (place,)) for part in parts])
+    moved = shaping.moveaxis(a, place, 0)
+    # Indices are operands of one compiled program, where static slices would each be their own.
+    return tuple([moved[i] for i in range(moved.type.shape[0])])
 
 
 def tile(operand: Operand, reps: Sequence[int]) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from effx import dtypes
+from effx import dtypes, lax
 from effx.array import Array, Operand, arithmetic, indexing, shaping
 from effx.array.arithmetic import astype
 from effx.array.promotion import broadcast_to, convert, host_array, scalar
@@ -83,8 +83,7 @@ def unstack(x: Operand, /, *, axis: int = 0) -> tuple[Array, ...]:
     a = operand(x, "unstack")
     if not a.type.shape:
         raise ShapeError(f"unstack: a scalar has no axes, got {a.type!r}")
-    moved = shaping.moveaxis(a, axis, 0)
-    return tuple([moved[i] for i in range(moved.type.shape[0])])
+    return lax.unstack(a, axis)
 
 
 def vstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:

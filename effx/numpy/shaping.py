@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from effx import dtypes
+from effx import dtypes, lax
 from effx.array import Array, arithmetic, indexing, promotion, reducing, shaping
 from effx.array.promotion import as_operand, host_array
 from effx.array.shaping import normalize_axes, normalize_axis
@@ -324,12 +324,7 @@ def tile(A: Operand, reps: int | Sequence[int]) -> Array:
         raise ShapeError(f"tile: repetitions must not be negative, got {list(counts)}")
     ndim = max(len(counts), a.type.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
-    shape = (1,) * (ndim - a.type.ndim) + a.type.shape
-    spread = tuple([n for pair in zip(counts, shape, strict=True) for n in pair])
-    apart = shaping.reshape(a, tuple([n for size in shape for n in (1, size)]))
-    return shaping.reshape(
-        promotion.broadcast_to(apart, spread), tuple([c * n for c, n in zip(counts, shape, strict=True)])
-    )
+    return lax.tile(shaping.reshape(a, (1,) * (ndim - a.type.ndim) + a.type.shape), counts)
 
 
 def repeat(
