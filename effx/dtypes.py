@@ -359,6 +359,18 @@ def complex_dtype(dtype: DType) -> DType:
     return complex128 if dtype == float64 else complex64
 
 
+_SIGNED_OF_WIDTH: Final = {8: int8, 16: int16, 32: int32, 64: int64}
+
+
+def bits_dtype(dtype: DType) -> DType:
+    """Returns the signed integer dtype with as many bits as a dtype of 8, 16, 32 or 64.
+
+    >>> bits_dtype(bfloat16)
+    dtype('int16')
+    """
+    return _SIGNED_OF_WIDTH[bits(dtype)]
+
+
 def tangent_dtype(dtype: DType) -> DType:
     """The dtype of tangents: a float or complex dtype itself, float0 for the others.
 

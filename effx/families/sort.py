@@ -114,9 +114,6 @@ def in_python(op: Sort, *operands: Data) -> tuple[Data, ...]:
     return tuple(results)
 
 
-_INTS = {8: dtypes.int8, 16: dtypes.int16, 32: dtypes.int32, 64: dtypes.int64}
-
-
 def ordered_bits(body: Body, x: str, t: ArrayType) -> tuple[str, ArrayType]:
     """Maps floats to signed integers of the same order: -0.0 as 0.0, NaN above all.
 
@@ -127,7 +124,7 @@ def ordered_bits(body: Body, x: str, t: ArrayType) -> tuple[str, ArrayType]:
     bits but the sign of negative ones makes one order of both.
     """
     width = dtypes.bits(t.dtype)
-    it = array_type(_INTS[width], t.shape)
+    it = array_type(dtypes.bits_dtype(t.dtype), t.shape)
     mask = array_type(dtypes.bool_, t.shape).mlir
     if nan_is_signed(t.dtype):
         bits = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")

@@ -309,8 +309,7 @@ def is_negative(a: Array) -> Array:
     t = a.type
     if t.kind != "f":
         return a < 0 if t.kind == "i" else perform(arithmetic.NE, (a, a))
-    integer = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}[t.dtype.itemsize]
-    return Bitcast(integer)(a) < 0
+    return Bitcast(dtypes.bits_dtype(t.dtype))(a) < 0
 
 
 def copysign(x: Operand, y: Operand, /) -> Array:

@@ -20,18 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["frexp", "ldexp", "modf", "spacing"]
 
-# Of the dtypes that have a mantissa and an exponent of their own: the integer of their bits.
-_BITS = {
-    dtypes.float16: dtypes.int16,
-    dtypes.bfloat16: dtypes.int16,
-    dtypes.float32: dtypes.int32,
-    dtypes.float64: dtypes.int64,
-}
-
 
 def _real(what: str, x: Operand) -> Array:
     a = arithmetic.to_inexact(as_operand(x, what))
-    if a.type.dtype not in _BITS:
+    if a.type.kind != "f" or a.type.dtype.itemsize < 2:
         raise DTypeError(f"{what}: takes real numbers of at least 16 bits, got {a.type!r}")
     return a
 
@@ -56,7 +48,7 @@ def frexp(x: Operand, /) -> tuple[Array, Array]:
     # Subnormal numbers are scaled into the normal range first.
     tiny = abs(a) < float(info.tiny)
     scaled = arithmetic.where(tiny, a * 2.0**info.nmant, a)
-    integer = _BITS[a.type.dtype]
+    integer = dtypes.bits_dtype(a.type.dtype)
     mask = (1 << info.nexp) - 1
     bits = Bitcast(integer)(convert(scaled, a.type.dtype))
     exponent = ((bits >> info.nmant) & mask) - (mask // 2 - 1)
@@ -97,7 +89,7 @@ def ldexp(x1: Operand, x2: Operand, /) -> Array:
 
 def _power(n: Array, like: Array) -> Array:
     """Returns 2**n of a dtype for integers n in the normal range, from its bits."""
-    info, integer = dtypes.finfo(like.type.dtype), _BITS[like.type.dtype]
+    info, integer = dtypes.finfo(like.type.dtype), dtypes.bits_dtype(like.type.dtype)
     bits = convert(n + (int(info.maxexp) - 1), integer) << info.nmant
     return convert(Bitcast(like.type.dtype)(bits), like.type.dtype, like.type.weak)
 

@@ -28,7 +28,6 @@ from effx.ir.types import ArrayType, array_type
 from effx.lower.emit import Axis, Body, emits
 from effx.lower.stablehlo.control import INDEX
 
-_INTS = {16: dtypes.int16, 32: dtypes.int32, 64: dtypes.int64}
 CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
 
@@ -100,7 +99,7 @@ def extreme(body: Body, op: Grouped, inputs: tuple[Atom, ...], outputs: tuple[Va
     if t.kind != "f" or dtypes.bits(t.dtype) < 16:
         return _reduction(body, "all_reduce", x, t, t, groups, combine)
     width = dtypes.bits(t.dtype)
-    it = array_type(_INTS[width], t.shape)
+    it = array_type(dtypes.bits_dtype(t.dtype), t.shape)
     mask = array_type(dtypes.bool_, t.shape).mlir
     bits = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
     top = body.constant(2 ** (width - 1) - 1 if is_max else -(2 ** (width - 1)), it)
