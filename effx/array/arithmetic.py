@@ -1,5 +1,6 @@
 """Arithmetic with NumPy's semantics, for the operators of `Array` and for `effx.numpy`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -378,6 +379,14 @@ def precision_of(precision: Any) -> tuple[str, str]:
 def preferred_of(preferred: Any) -> DType | None:
     """Returns the dtype of `preferred_element_type`, None for none."""
     return None if preferred is None else dtypes.requested(preferred)
+
+
+def horner(x: Array, coefficients: Sequence[float]) -> Array:
+    """Returns the values of a polynomial with these coefficients, from the constant on."""
+    total = x * 0.0 + coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * x + coefficient
+    return total
 
 
 def maximum(x: Operand, y: Operand) -> Array:

@@ -1,9 +1,10 @@
 """Regularised incomplete gamma and beta functions, with derivatives in all operands.
 
-Series and continued fractions run until every element has its digits, for `LIMIT` iterations at most. What they
-have no digits for by then, incomplete gamma functions of a > 1e6 at x near a, is less exact. Derivatives by the
-parameters are those of the iterations (Moore, "Algorithm AS 187", Applied Statistics 31, 1982; Boik and Robison-Cox,
-"Derivatives of the incomplete beta function", Journal of Statistical Software 3, 1998).
+Series and continued fractions run until every element has its digits, for `LIMIT` iterations at most. Derivatives by
+the parameters are those of the iterations (Moore, "Algorithm AS 187", Applied Statistics 31, 1982; Boik and
+Robison-Cox, "Derivatives of the incomplete beta function", Journal of Statistical Software 3, 1998). Incomplete gamma
+functions of large a, for which series and fractions are long, have an expansion that holds for all x (Temme, "The
+asymptotic expansion of the incomplete gamma functions", SIAM J. Math. Anal. 10, 1979; DLMF, 8.12).
 """
 
 import math
@@ -12,9 +13,10 @@ from typing import final
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.arithmetic import where
+from effx.array.arithmetic import horner, where
 from effx.array.promotion import broadcast_to, convert, scalar
 from effx.families.gamma import Digamma, Lgamma, in_wide_floats, slope
+from effx.families.special import Erfc
 from effx.handlers.jvp.handler import Tangent, add_tangents, as_strong, partials
 from effx.handlers.stage import stage
 from effx.handling import ArrayType, Binary, Elementwise, decomposes, jvp_rule
@@ -27,15 +29,10 @@ from effx.transforms.autodiff import jvp
 __all__ = ["Betainc", "BetaincGradA", "Igamma", "IgammaGradA", "Igammac", "RandomGammaGrad"]
 
 LIMIT = 10_000
-EXP, LOG, LOG1P, SQRT, ABS, LGAMMA, DIGAMMA = (
-    e.Exp(),
-    e.Log(),
-    e.Log1p(),
-    e.Sqrt(),
-    e.Abs(),
-    Lgamma(),
-    Digamma(),
-)
+# From here on the expansion for large a has the digits of float64 with two terms, and series need LIMIT iterations.
+LARGE = 1e6
+EXP, LOG, LOG1P, SQRT, ABS, SIGN = e.Exp(), e.Log(), e.Log1p(), e.Sqrt(), e.Abs(), e.Sign()
+LGAMMA, DIGAMMA, ERFC = Lgamma(), Digamma(), Erfc()
 
 
 class OfPositive(Binary):
@@ -168,6 +165,15 @@ def _gamma_fraction(a: Array, x: Array) -> Array:
     )[0]
 
 
+def _log_excess(u: Array) -> Array:
+    """Returns u - log(1 + u), without loss of digits for small u."""
+    near = ABS(u) < 0.2
+    v = where(near, u, 0.0)
+    s = v / (v + 2.0)  # log(1 + v) = 2 artanh(s)
+    series = s * v - 2.0 * s**3 * horner(s * s, [1 / k for k in range(3, 21, 2)])
+    return where(near, series, u - LOG1P(u))
+
+
 def _density(a: Array, x: Array) -> Array:
     """Returns x^a exp(-x) / gamma(a + 1).
 
@@ -180,19 +186,71 @@ def _density(a: Array, x: Array) -> Array:
     rest = (
         1 / 12 - w * (1 / 360 - w * (1 / 1260 - w * (1 / 1680 - w * (1 / 1188 - w * (691 / 360360)))))
     ) / far
-    peak = EXP(-far * (u - LOG1P(u)) - rest) / SQRT(far * (2 * math.pi))
+    peak = EXP(-far * _log_excess(u) - rest) / SQRT(far * (2 * math.pi))
     return where(large, peak, EXP(a * LOG(x) - x - LGAMMA(a + 1.0)))
 
 
-Split = tuple[Array, Array, Array, Array, Array]
+# The first functions of the expansion around eta = 0: 1 / mu - 1 / eta = C0[0] + C0[1] eta + …, and the next.
+C0 = (
+    -1 / 3, 1 / 12, -2 / 135, 1 / 864, 1 / 2835, -139 / 777600, 1 / 25515, -571 / 261273600, -281 / 151559100,
+    163879 / 197522841600, -5221 / 29554024500, 5246819 / 782190452736000, 5459 / 531972441000,
+    -534703531 / 122021710626816000,
+)  # fmt: skip
+C1 = (-1 / 540, -1 / 288, 1 / 378, -77 / 77760, 1 / 4860, -1 / 2488320)
+
+
+def _expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
+    """Returns igamma, igammac and the slope of igamma in a divided by the density of x, for large a.
+
+    With mu = x / a - 1 and eta²/2 = mu - log(1 + mu), of mu's sign, igamma is
+    `erfc(-eta sqrt(a / 2)) / 2 - exp(-a eta² / 2) / sqrt(2 pi a) * (c0(eta) + c1(eta) / a + …)`.
+    """
+    mu = (x - a) / a
+    half = _log_excess(mu)
+    eta = SIGN(mu) * SQRT(2.0 * half)
+    near = ABS(eta) < 0.3
+    m, n, small = where(near, 1.0, mu), where(near, 1.0, eta), where(near, eta, 0.0)
+    c0 = where(near, horner(small, C0), 1.0 / m - 1.0 / n)
+    c0_slope = where(
+        near,
+        horner(small, [k * c for k, c in enumerate(C0)][1:]),
+        1.0 / (n * n) - (m + 1.0) * n / (m * m * m),
+    )
+    powers = 1.0 / (n * n * n) - 1.0 / (m * m * m) - 1.0 / (m * m) - 1.0 / (m * 12.0)
+    c1 = where(near, horner(small, C1), powers)
+    total = c0 + c1 / a
+    rest = EXP(-a * half) / SQRT(a * (2.0 * math.pi)) * total
+    root = eta * SQRT(a * 0.5)
+    logarithm = LOG1P(mu)
+    # log(1 + mu) / eta is 1 at 0; eta's slope in a is -(log(1 + mu) / eta + eta / 2) / a.
+    ratio = where(eta == 0.0, 1.0, logarithm / where(eta == 0.0, 1.0, eta))
+    slope_of_total = -c0_slope * (ratio + eta * 0.5) / a - c1 / (a * a)
+    bracket = total / (a * 2.0) - ratio - logarithm * total - slope_of_total
+    return ERFC(-root) * 0.5 - rest, ERFC(root) * 0.5 + rest, (mu + 1.0) * EXP(1.0 / (a * 12.0)) * bracket
+
+
+Split = tuple[Array, Array, Array, Array, Array, Array, Array, Array]
 
 
 def _split(a: Array, x: Array) -> Split:
-    """Says where the series serves, and gives operands to it and to the fraction, harmless ones in the other's part."""
+    """Says where the expansion and where the series serves, and gives operands to it, to the series and to the fraction.
+
+    Operands of another's part are harmless.
+    """
     inside = (a > 0.0) & (x > 0.0) & (x < math.inf) & (a < math.inf)
+    large = inside & (a >= LARGE)
     near = (x <= 1.0) | (x <= a)
-    use, rest = inside & near, inside & ~near
-    return near, where(use, a, 1.0), where(use, x, 0.5), where(rest, a, 1.0), where(rest, x, 2.0)
+    use, rest = inside & near & ~large, inside & ~near & ~large
+    expanded = where(large, a, LARGE), where(large, x, LARGE)
+    return (
+        large,
+        *expanded,
+        near,
+        where(use, a, 1.0),
+        where(use, x, 0.5),
+        where(rest, a, 1.0),
+        where(rest, x, 2.0),
+    )
 
 
 def _limits(a: Array, x: Array, zero: float, one: float, value: Array) -> Array:
@@ -203,24 +261,26 @@ def _limits(a: Array, x: Array, zero: float, one: float, value: Array) -> Array:
 
 
 def _igamma(a: Array, x: Array) -> Array:
-    near, a1, x1, a2, x2 = _split(a, x)
+    large, a0, x0, near, a1, x1, a2, x2 = _split(a, x)
     below = _density(a1, x1) * _power_series(a1, x1)
-    return _limits(a, x, 0.0, 1.0, where(near, below, 1.0 - _density(a2, x2) * a2 * _gamma_fraction(a2, x2)))
+    value = where(near, below, 1.0 - _density(a2, x2) * a2 * _gamma_fraction(a2, x2))
+    return _limits(a, x, 0.0, 1.0, where(large, _expansion(a0, x0)[0], value))
 
 
 def _igammac(a: Array, x: Array) -> Array:
-    near, a1, x1, a2, x2 = _split(a, x)
+    large, a0, x0, near, a1, x1, a2, x2 = _split(a, x)
     below = _density(a1, x1) * _power_series(a1, x1)
-    return _limits(a, x, 1.0, 0.0, where(near, 1.0 - below, _density(a2, x2) * a2 * _gamma_fraction(a2, x2)))
+    value = where(near, 1.0 - below, _density(a2, x2) * a2 * _gamma_fraction(a2, x2))
+    return _limits(a, x, 1.0, 0.0, where(large, _expansion(a0, x0)[1], value))
 
 
 def _sample_slope(a: Array, x: Array) -> Array:
     """Returns the slope of igamma in a, divided by the density of x."""
-    near, a1, x1, a2, x2 = _split(a, x)
+    large, a0, x0, near, a1, x1, a2, x2 = _split(a, x)
     series, fraction = _power_series(a1, x1), _gamma_fraction(a2, x2)
     below = slope(lambda v: _power_series(v, x1), a1) + series * (LOG(x1) - DIGAMMA(a1 + 1.0))
     above = slope(lambda v: _gamma_fraction(v, x2), a2) + fraction * (LOG(x2) - DIGAMMA(a2))
-    return where(near, x1 / a1 * below, -x2 * above)
+    return where(large, _expansion(a0, x0)[2], where(near, x1 / a1 * below, -x2 * above))
 
 
 def _igamma_grad_a(a: Array, x: Array) -> Array:

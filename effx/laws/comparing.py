@@ -75,12 +75,15 @@ def pairing(a: Sequence[object], b: Sequence[object]) -> float:
 def difference(
     f: Callable[..., PyTree], xs: Sequence[Array], along: Sequence[Array], step: float = STEP
 ) -> list[Data]:
-    """Returns the central difference of a function's results along directions."""
+    """Returns the central difference of a function's results along directions; 0 where they stay, infinite ones too."""
     ends: list[list[Data]] = []
     for sign in (1.0, -1.0):
         moved = [numbers(x) + sign * step * numbers(v) for x, v in zip(xs, along, strict=True)]
         ends.append([numbers(y) for y in leaves(f(*arrays(moved, xs)))])
-    return [
-        np.asarray(np.subtract(a, b) / (2 * step)) if a.dtype.kind in "fc" else np.zeros(a.shape)
-        for a, b in zip(*ends, strict=True)
-    ]
+    slopes = []
+    for a, b in zip(*ends, strict=True):
+        slope = np.zeros(a.shape, a.dtype if a.dtype.kind in "fc" else np.float64)
+        if a.dtype.kind in "fc":
+            np.subtract(a, b, out=slope, where=a != b)
+        slopes.append(slope / (2 * step))
+    return slopes

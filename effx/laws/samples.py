@@ -237,8 +237,8 @@ NARROW: tuple[type[Elementwise], ...] = (e.Complex,)  # of 16-bit floats there a
 def plain_operations(arity: int) -> list[Elementwise]:
     """Lists effx's elementwise operations of some operands that have no parameters, and take all dtypes of their kinds.
 
-    >>> [op.name for op in plain_operations(2)][:3]
-    ['eq', 'ge', 'gt']
+    >>> "atan2" in [op.name for op in plain_operations(2)]
+    True
     """
     return [
         kind()

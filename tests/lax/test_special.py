@@ -116,6 +116,25 @@ def test_slopes(
         np.testing.assert_allclose(effx.grad(function, by)(*operands), difference, rtol=1e-8)
 
 
+@pytest.mark.parametrize("a", [9.9e5, 1.01e6, 1e8, 1e12])
+def test_incomplete_gamma_functions_of_large_parameters(a: float) -> None:
+    """On both sides of where the expansion begins; the slopes are those of SciPy's values."""
+    x, h = a + np.array([-3.0, -1.0, 0.0, 0.5, 4.0]) * np.sqrt(a), 1e-3 * np.sqrt(a)
+    slopes = (scipy.gammainc(a + h, x) - scipy.gammainc(a - h, x)) / (2 * h)
+    with effx.enable_x64(True):
+        np.testing.assert_allclose(lax.igamma(a, x), scipy.gammainc(a, x), rtol=1e-11)
+        np.testing.assert_allclose(lax.igammac(a, x), scipy.gammaincc(a, x), rtol=1e-11)
+        np.testing.assert_allclose(lax.igamma_grad_a(a, x), slopes, rtol=1e-5)
+        density = -lax.igamma_grad_a(a, x) / lax.random_gamma_grad(a, x)
+        np.testing.assert_allclose(density, np.exp((a - 1) * np.log(x) - x - scipy.gammaln(a)), rtol=a * 1e-14)
+        np.testing.assert_array_equal(lax.igamma(a, np.array([a / 3, 3 * a])), [0.0, 1.0])
+        np.testing.assert_array_equal(lax.igammac(a, np.array([a / 3, 3 * a])), [1.0, 0.0])
+    wide = x.astype(np.float32)
+    np.testing.assert_allclose(
+        lax.igamma(np.float32(a), wide), scipy.gammainc(np.float64(np.float32(a)), wide.astype("f8")), rtol=2e-4
+    )
+
+
 def test_slope_of_polygamma() -> None:
     """It is the next polygamma; the order itself has none."""
     np.testing.assert_allclose(effx.grad(lax.polygamma, 1)(1.0, 2.5), scipy.polygamma(2, 2.5), rtol=1e-5)

@@ -52,6 +52,22 @@ def test_values(name: str, operands: tuple[np.ndarray, ...]) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_quantiles_of_the_normal_distribution(dtype: str) -> None:
+    """In the tails too, with the slope: 1 / density, infinite at the ends."""
+    p = np.concatenate([10.0 ** np.arange(-37, 0), [0.07, 0.08, 0.3, 0.92, 0.93], 1 - 10.0 ** np.arange(-7, -1)])
+    p = p.astype(dtype)
+    want = scipy.ndtri(p.astype("f8"))
+    exact = 1e-14 if dtype == "f8" else 1e-6
+    with effx.enable_x64(dtype == "f8"):
+        np.testing.assert_allclose(special.ndtri(p), want, rtol=exact)
+        slopes = effx.vmap(effx.grad(special.ndtri))(p)
+        np.testing.assert_allclose(slopes, np.sqrt(2 * np.pi) * np.exp(want**2 / 2), rtol=300 * exact)
+        ends = np.array([0, 1, -0.5, 2, np.nan], dtype)
+        np.testing.assert_array_equal(special.ndtri(ends), [-np.inf, np.inf, np.nan, np.nan, np.nan])
+        np.testing.assert_array_equal(effx.vmap(effx.grad(special.ndtri))(ends[:2]), [np.inf, np.inf])
+
+
 def test_sums_along_axes() -> None:
     """softmax and its logarithm take an axis or several, multigammaln a dimension."""
     x = np.random.default_rng(0).normal(size=(2, 3, 4))

@@ -4,6 +4,7 @@ import math
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact
+from effx.families.quantiles import NDTRI
 from effx.lax.elementwise import special
 
 __all__ = ["erf", "erfc", "erfinv", "ndtr", "ndtri"]
@@ -47,10 +48,14 @@ def ndtr(x: Operand) -> Array:
 
 
 def ndtri(p: Operand) -> Array:
-    """The inverse of `ndtr`; for p near 0, 1 - 2p has the digits that are left.
+    """The inverse of `ndtr`: the quantiles of the standard normal distribution.
+
+    Args:
+        p: probabilities; outside [0, 1] the result is NaN.
+
+    Source: Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied Statistics 37, 1988.
 
     >>> float(ndtri(0.5))
     0.0
     """
-    (a,) = promote_inexact(p)
-    return special.erf_inv(a * 2.0 - 1.0) * math.sqrt(2)
+    return NDTRI(*promote_inexact(p))
