@@ -13,6 +13,7 @@ from effx.lax import linalg
 from effx.lax.linalg.operands import symmetrized
 from effx.numpy.linalg.operands import inexact
 from effx.numpy.sorting import argsort
+from effx.transforms.jit import jit
 
 __all__ = ["cholesky", "eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"]
 
@@ -46,6 +47,7 @@ class SVDResult(NamedTuple):
     Vh: Array
 
 
+@jit(static_argnames=("upper", "symmetrize_input"), inline=True)
 def cholesky(a: Operand, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """Returns the lower triangular L with a = L L^H, or the upper triangular U with a = U^H U.
 
@@ -77,6 +79,7 @@ def qr(a: Operand, mode: Literal["reduced", "complete", "full", "raw"] = "reduce
 def qr(a: Operand, mode: Literal["r"]) -> Array: ...
 @overload
 def qr(a: Operand, mode: str) -> Array | QRResult: ...
+@jit(static_argnames=("mode",), inline=True)
 def qr(a: Operand, mode: str = "reduced") -> Array | QRResult:
     """Returns the factors with a = Q R, Q with orthonormal columns and R upper triangular.
 
@@ -111,6 +114,7 @@ def _lower(what: str, uplo: str | None) -> bool:
     return uplo is None or uplo.upper() == "L"
 
 
+@jit(static_argnames=("UPLO", "symmetrize_input"), inline=True)
 def eigh(a: Operand, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Returns eigenvalues and eigenvectors of Hermitian matrices.
 
@@ -136,6 +140,7 @@ def eigh(a: Operand, UPLO: str | None = None, symmetrize_input: bool = True) -> 
     return EighResult(back(w), back(v))
 
 
+@jit(static_argnames=("UPLO", "symmetrize_input"), inline=True)
 def eigvalsh(a: Operand, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Returns the eigenvalues of Hermitian matrices, ascending. Parameters as for `eigh`.
 
@@ -148,6 +153,7 @@ def eigvalsh(a: Operand, UPLO: str | None = "L", *, symmetrize_input: bool = Tru
     return back(Eigh(lower, False)(symmetrized("eigvalsh", x) if symmetrize_input else x)[0])
 
 
+@jit(inline=True)
 def eig(a: Operand) -> EigResult:
     """Returns eigenvalues and right eigenvectors of matrices, on CPUs.
 
@@ -170,6 +176,7 @@ def eig(a: Operand) -> EigResult:
     return EigResult(*Eig()(x))
 
 
+@jit(inline=True)
 def eigvals(a: Operand) -> Array:
     """Returns the eigenvalues of matrices, complex, on CPUs. Parameters as for `eig`.
 
@@ -214,6 +221,7 @@ def svd(
     hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
 ) -> Array | SVDResult: ...
+@jit(static_argnames=("full_matrices", "compute_uv", "hermitian", "subset_by_index"), inline=True)
 def svd(
     a: Operand,
     full_matrices: bool = True,
@@ -263,6 +271,7 @@ def svd(
     return SVDResult(back(v), back(arithmetic.absolute(w)), back(matrix_transpose(arithmetic.conj(signed))))
 
 
+@jit(inline=True)
 def svdvals(x: Operand, /) -> Array:
     """Returns the singular values of matrices, descending.
 

@@ -11,6 +11,7 @@ from effx.errors import ShapeError
 from effx.ir.ops.elementwise import Sqrt
 from effx.numpy.linalg.factors import svdvals
 from effx.numpy.linalg.systems import inv
+from effx.transforms.jit import jit
 
 __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
 
@@ -18,6 +19,7 @@ Order = int | float | str
 SQRT = Sqrt()
 
 
+@jit(static_argnames=("ord", "axis", "keepdims"), inline=True)
 def norm(
     x: Operand,
     ord: Order | None = None,
@@ -57,6 +59,7 @@ def norm(
     raise ShapeError(f"norm: axis must be one or two axes, got {axis} for {a.type!r}")
 
 
+@jit(static_argnames=("axis", "keepdims", "ord"), inline=True)
 def vector_norm(
     x: Operand, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: Order = 2
 ) -> Array:
@@ -80,6 +83,7 @@ def vector_norm(
     return _of_vectors("vector_norm", a, ord, axes, keepdims)
 
 
+@jit(static_argnames=("keepdims", "ord"), inline=True)
 def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro") -> Array:
     """Returns norms of matrices.
 
@@ -142,6 +146,7 @@ def _of_matrices(what: str, a: Array, ord: Order, axes: tuple[int, int], keepdim
     return shaping.expand_dims(values, sorted(axes)) if keepdims else values
 
 
+@jit(static_argnames=("p",), inline=True)
 def cond(x: Operand, p: Order | None = None) -> Array:
     """Returns the condition numbers of matrices: the norms of a matrix and of its inverse, multiplied.
 

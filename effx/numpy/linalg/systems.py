@@ -34,6 +34,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
+@jit(inline=True)
 def solve(a: Operand, b: Operand) -> Array:
     """Returns the x with a x = b, by LU factorisation.
 
@@ -68,6 +69,7 @@ def solve(a: Operand, b: Operand) -> Array:
     return back(Solve()(broadcast_to(x, (*batch, *s.shape[-2:])), broadcast_to(y, (*batch, *t.shape[-2:]))))
 
 
+@jit(inline=True)
 def inv(a: Operand) -> Array:
     """Returns the inverses of matrices; `solve` is faster and more precise for a product with one.
 
@@ -83,15 +85,11 @@ def inv(a: Operand) -> Array:
     """
     (x,), back = inexact("inv", a)
     check_matrix("inv", x.type, square=True)
-    return back(_inverse(x))
+    unit = convert(band(x.type.shape[-2:], 0, "EQ"), x.type.dtype)
+    return back(Solve()(x, broadcast_to(unit, x.type.shape)))
 
 
 @jit(inline=True)
-def _inverse(x: Array) -> Array:
-    unit = convert(band(x.type.shape[-2:], 0, "EQ"), x.type.dtype)
-    return Solve()(x, broadcast_to(unit, x.type.shape))
-
-
 def det(a: Operand) -> Array:
     """Returns the determinants of matrices, with derivatives where they are 0 too.
 
@@ -112,6 +110,7 @@ def det(a: Operand) -> Array:
     return back(Det()(x))
 
 
+@jit(static_argnames=("method",), inline=True)
 def slogdet(a: Operand, *, method: str | None = None) -> SlogdetResult:
     """Returns signs and logarithms of determinants, which do not overflow.
 
@@ -153,6 +152,7 @@ def _cutoff(what: str, rtol: Operand | None, other: str, alias: Operand | None, 
     return next((x for x in (rtol, alias) if x is not None), default)
 
 
+@jit(static_argnames=("hermitian",), inline=True)
 def pinv(
     a: Operand, rtol: Operand | None = None, hermitian: bool = False, *, rcond: Operand | None = None
 ) -> Array:
@@ -186,6 +186,7 @@ def pinv(
     return back(Pinv(hermitian)(x, broadcast_to(cutoff, x.type.shape[:-2])))
 
 
+@jit(static_argnames=("hermitian",), inline=True)
 def matrix_rank(
     M: Operand, rtol: Operand | None = None, *, hermitian: bool = False, tol: Operand | None = None
 ) -> Array:
@@ -212,9 +213,9 @@ def matrix_rank(
     t = x.type
     if t.ndim < 2:
         return convert(reducing.any(x != 0), dtypes.canonicalize(int))
-    s = absolute(eigvalsh(x)) if hermitian else svdvals(x)
     eps = float(max(t.shape[-2:])) * float(dtypes.finfo(t.dtype).eps)
     bound = as_operand(_cutoff("matrix_rank", rtol, "tol", tol, eps), "matrix_rank")
+    s = absolute(eigvalsh(x)) if hermitian else svdvals(x)
     most = reducing.max(s, -1, initial=0) * bound
     return reducing.sum(convert(s > shaping.expand_dims(most, -1), dtypes.canonicalize(int)), -1)
 
@@ -242,6 +243,16 @@ def lstsq(
     >>> x.round(3).tolist(), int(rank)
     ([1.0, 2.0], 2)
     """
+    default = rcond is None or rcond < 0
+    found, residuals, rank, values = _least_squares(a, b, None if default else rcond)
+    if numpy_resid:
+        m, n = as_operand(a, "lstsq").type.shape
+        residuals = residuals[:0] if m <= n or int(rank) < n else residuals
+    return found, residuals, rank, values
+
+
+@jit(inline=True)
+def _least_squares(a: Operand, b: Operand, rcond: Operand | None) -> tuple[Array, Array, Array, Array]:
     (x, y), back = inexact("lstsq", a, b)
     s, t = x.type, y.type
     check_matrix("lstsq", s, "a")
@@ -249,19 +260,15 @@ def lstsq(
         raise ShapeError(
             f"lstsq: a must be a matrix, and b a vector or matrix of as many rows: a is {s!r}, b is {t!r}"
         )
-    m, n = s.shape
     sides = shaping.expand_dims(y, -1) if t.ndim == 1 else y
-    eps = float(dtypes.finfo(s.dtype).eps)
-    cutoff = max(m, n) * eps if rcond is None or rcond < 0 else rcond
-    real = dtypes.real_dtype(s.dtype)
+    smallest = max(s.shape) * float(dtypes.finfo(s.dtype).eps) if rcond is None else rcond
+    cutoff = convert(as_operand(smallest), dtypes.real_dtype(s.dtype))
     values = Svd(vectors=False)(x)[0]
     most = reducing.max(values, -1, initial=0)
     rank = reducing.sum(convert((values > 0) & (values >= cutoff * most), dtypes.int32))
-    found = mul(Pinv()(x, convert(as_operand(cutoff), real)), sides)
-    if numpy_resid and (m <= n or int(rank) < n):
-        residuals = shaping.reshape(sides, -1)[:0].real
-    else:
-        residuals = reducing.sum(arithmetic.real((gap := sides - mul(x, found)) * conj(gap)), 0)
+    found = mul(Pinv()(x, cutoff), sides)
+    gap = sides - mul(x, found)
+    residuals = reducing.sum(arithmetic.real(gap * conj(gap)), 0)
     return back(shaping.squeeze(found, -1) if t.ndim == 1 else found), back(residuals), rank, back(values)
 
 
