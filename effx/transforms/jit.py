@@ -5,6 +5,7 @@ function: on a hit that runs without Python. On a miss it comes here, where the 
 program. Outside of all handlers the program is compiled and run; under handlers it is performed.
 """
 
+import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, final, overload
@@ -362,18 +363,22 @@ class Function(Generic[P, R]):
     def guard(self, call: Callable[..., R]) -> Callable[P, R]:
         """Wraps the function where C++ alone would leave users with puzzles."""
         o = self.options
+        donates = bool(o.donate_argnums or o.donate_argnames)
+        # Calls with fewer arguments have no static one by position.
+        first = max(min(o.static_argnums, default=sys.maxsize), 0)
 
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
             given: tuple[object, ...] = args
             named: dict[str, object] = kwargs
-            if o.static_argnums or o.static_argnames:
-                try:
+            try:
+                if len(args) > first:
                     numbers = counted(o.static_argnums, len(args))
                     given = tuple([exactly(x) if i in numbers else x for i, x in enumerate(args)])
+                if kwargs and o.static_argnames:
                     named = {k: exactly(x) if k in o.static_argnames else x for k, x in kwargs.items()}
-                except TypeError:
-                    self.split(args, kwargs)  # an unhashable static argument: say which
-                    raise
+            except TypeError:
+                self.split(args, kwargs)  # an unhashable static argument: say which
+                raise
             try:
                 result = call(*given, **named)
             except Exception as error:
@@ -381,10 +386,11 @@ class Function(Generic[P, R]):
                     self.explain(args, kwargs)
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
-            donated = [args[i] for i in counted(o.donate_argnums, len(args))]
-            for x in flatten((donated, [kwargs.get(name) for name in o.donate_argnames]))[0]:
-                if type(x) is ConcreteArray:
-                    x.bury()
+            if donates:
+                donated = [args[i] for i in counted(o.donate_argnums, len(args))]
+                for x in flatten((donated, [kwargs.get(name) for name in o.donate_argnames]))[0]:
+                    if type(x) is ConcreteArray:
+                        x.bury()
             return result
 
         return guarded
