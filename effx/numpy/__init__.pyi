@@ -48,6 +48,7 @@ from effx.numpy.linear import *
 from effx.numpy.logic import *
 from effx.numpy.nanreductions import *
 from effx.numpy.numbertheory import *
+from effx.numpy.padding import *
 from effx.numpy.placing import *
 from effx.numpy.polynomials import *
 from effx.numpy.ranges import *

@@ -16,7 +16,7 @@ from effx.errors import DTypeError, ShapeError
 from effx.families.fft import Fft
 from effx.numpy.creation import as_int, constant, placed
 from effx.numpy.elementwise import conj
-from effx.numpy.joining import pad
+from effx.numpy.padding import pad
 from effx.numpy.shaping import roll
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from effx.array.promotion import as_operand, convert, host_array, promote_dtypes
 from effx.errors import DTypeError, ShapeError
 from effx.numpy.creation import as_int, constant
 from effx.numpy.elementwise import absolute, conj, exp
-from effx.numpy.joining import pad
 from effx.numpy.linear import dot
+from effx.numpy.padding import pad
 from effx.numpy.shaping import flip
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from effx.array import Array, arithmetic, reducing, shaping
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.errors import ShapeError
 from effx.numpy.creation import filled
-from effx.numpy.joining import pad
 from effx.numpy.linalg import eigvals, inv, lstsq
+from effx.numpy.padding import pad
 from effx.numpy.polynomials import coefficients_of, order_of, without_leading_zeros
 from effx.numpy.ranges import eye, vander
 from effx.numpy.shaping import flip

@@ -1,4 +1,4 @@
-"""Joining arrays, splitting them, and padding them."""
+"""Joining arrays, and splitting them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import numpy as np
 from effx import dtypes, lax
 from effx.array import Array, Operand, arithmetic, indexing, shaping
 from effx.array.arithmetic import astype
-from effx.array.promotion import broadcast_to, convert, host_array, scalar
+from effx.array.promotion import host_array
 from effx.array.reducing import no_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
-from effx.ir.ops.shape import Pad
 from effx.numpy.creation import filled, operand
 from effx.numpy.indexing import nonzero
 from effx.numpy.shaping import atleast_1d, atleast_2d, atleast_3d
 
 __all__ = [
     "append", "array_split", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack",
-    "hsplit", "hstack", "pad", "split", "stack", "unstack", "vsplit", "vstack",
+    "hsplit", "hstack", "split", "stack", "unstack", "vsplit", "vstack",
 ]  # fmt: skip
 
 Arrays: TypeAlias = Array | np.ndarray[Any, Any] | Sequence[Operand]
@@ -240,91 +239,3 @@ def delete(arr: Operand, obj: Any, axis: int | None = None, *, assume_unique_ind
     except IndexError as error:
         raise ShapeError(f"delete: {error}") from None
     return indexing.take(a, host_array(kept), place, "clip")
-
-
-_MODES = ("constant", "edge", "reflect", "symmetric", "wrap", "empty")
-
-
-def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
-    if isinstance(pad_width, dict):
-        found = [(0, 0)] * ndim
-        for axis, width in pad_width.items():
-            found[normalize_axis("pad", axis, ndim)] = _widths(width, 1)[0]
-        return found
-    given = pad_width.host("pad(pad_width=x)") if isinstance(pad_width, Array) else pad_width
-    try:
-        widths = np.broadcast_to(np.asarray(given), (ndim, 2))
-    except ValueError:
-        widths = np.empty(0)
-    if widths.shape != (ndim, 2) or widths.dtype.kind not in "iu":
-        raise ShapeError(
-            f"pad: pad_width must be an int, a pair, or a pair for each of the {ndim} axes, got {pad_width!r}"
-        )
-    if (widths < 0).any():
-        raise ShapeError(f"pad: widths must not be negative, got {pad_width!r}")
-    return [(int(low), int(high)) for low, high in widths]
-
-
-def pad(array: Operand, pad_width: Any, mode: str = "constant", **options: Any) -> Array:
-    """Adds elements at the ends of axes.
-
-    Args:
-        array: the array.
-        pad_width: an int, a pair (before, after), a pair for each axis, or a dict from axis to these.
-        mode: "constant", "edge" (the last element), "reflect" (mirrored at the last element), "symmetric"
-            (mirrored after it), "wrap" (from the other end) or "empty".
-        **options: `constant_values` in the forms of `pad_width`; `reflect_type="even"`.
-
-    Raises:
-        ShapeError: an unknown mode or form, or nothing to take elements from.
-
-    >>> pad(np.arange(3), 1).tolist(), pad(np.arange(3), (0, 2), mode="reflect").tolist()
-    ([0, 0, 1, 2, 0], [0, 1, 2, 1, 0])
-    """
-    a = operand(array, "pad")
-    if mode not in _MODES:
-        raise ShapeError(f"pad: mode must be one of {', '.join(_MODES)}, got {mode!r}")
-    known = {"constant": {"constant_values"}, "reflect": {"reflect_type"}, "symmetric": {"reflect_type"}}
-    unknown = sorted(set(options) - known.get(mode, set()))
-    if unknown or options.get("reflect_type", "even") != "even":
-        raise ShapeError(f"pad: mode {mode!r} does not take {', '.join(unknown) or 'reflect_type=odd'}")
-    widths = _widths(pad_width, a.type.ndim)
-    if mode in ("constant", "empty"):
-        return _pad_constant(a, widths, options.get("constant_values", 0))
-    for axis, (low, high) in enumerate(widths):
-        n = a.type.shape[axis]
-        if low == high == 0:
-            continue
-        if n == 0:
-            raise ShapeError(f"pad: axis {axis} of {a.type!r} has no elements to extend by mode {mode!r}")
-        places = np.pad(np.arange(n, dtype=np.int32), (low, high), mode)  # type: ignore[call-overload]  # a str, checked above
-        a = indexing.take(a, host_array(places), axis, "clip")
-    return a
-
-
-def _pad_constant(a: Array, widths: list[tuple[int, int]], values: Any) -> Array:
-    low, high = tuple([w[0] for w in widths]), tuple([w[1] for w in widths])
-    none = (0,) * a.type.ndim
-    if isinstance(values, int | float | complex | np.generic) or (
-        isinstance(values, Array) and not values.ndim
-    ):
-        return Pad(low, high, none)(a, _value(values, a))
-    if not isinstance(values, Array):
-        values = np.asarray(values)
-    fills = broadcast_to(operand(values, "pad"), (a.type.ndim, 2))
-    for axis in range(a.type.ndim):
-        for side, width in enumerate(widths[axis]):
-            amounts = tuple([width if i == axis else 0 for i in range(a.type.ndim)])
-            if width:
-                a = Pad(*((amounts, none) if side == 0 else (none, amounts)), none)(
-                    a, _value(fills[axis, side], a)
-                )
-    return a
-
-
-def _value(value: Any, a: Array) -> Array:
-    if type(value) in (int, float, bool):
-        dtype = a.type.dtype
-        return scalar(int(value) if dtypes.is_integer(dtype) else value, dtype, a.type.weak)
-    found = operand(value, "pad")
-    return convert(found, a.type.dtype, a.type.weak)

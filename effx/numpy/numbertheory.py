@@ -11,7 +11,7 @@ from effx.array import Array, arithmetic, reducing, shaping
 from effx.array.promotion import as_operand, broadcast_arrays, convert, host_array, promote_dtypes
 from effx.array.shaping import normalize_axis
 from effx.errors import DTypeError
-from effx.numpy.joining import pad
+from effx.numpy.padding import pad
 
 if TYPE_CHECKING:
     from effx.array import Operand

@@ -10,8 +10,8 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, con
 from effx.errors import ShapeError
 from effx.numpy.creation import as_int, filled
 from effx.numpy.filtering import convolve
-from effx.numpy.joining import pad
 from effx.numpy.known import known_data
+from effx.numpy.padding import pad
 from effx.numpy.ranges import arange
 
 if TYPE_CHECKING:

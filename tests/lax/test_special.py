@@ -126,12 +126,16 @@ def test_incomplete_gamma_functions_of_large_parameters(a: float) -> None:
         np.testing.assert_allclose(lax.igammac(a, x), scipy.gammaincc(a, x), rtol=1e-11)
         np.testing.assert_allclose(lax.igamma_grad_a(a, x), slopes, rtol=1e-5)
         density = -lax.igamma_grad_a(a, x) / lax.random_gamma_grad(a, x)
-        np.testing.assert_allclose(density, np.exp((a - 1) * np.log(x) - x - scipy.gammaln(a)), rtol=a * 1e-14)
+        np.testing.assert_allclose(
+            density, np.exp((a - 1) * np.log(x) - x - scipy.gammaln(a)), rtol=a * 1e-14
+        )
         np.testing.assert_array_equal(lax.igamma(a, np.array([a / 3, 3 * a])), [0.0, 1.0])
         np.testing.assert_array_equal(lax.igammac(a, np.array([a / 3, 3 * a])), [1.0, 0.0])
     wide = x.astype(np.float32)
     np.testing.assert_allclose(
-        lax.igamma(np.float32(a), wide), scipy.gammainc(np.float64(np.float32(a)), wide.astype("f8")), rtol=2e-4
+        lax.igamma(np.float32(a), wide),
+        scipy.gammainc(np.float64(np.float32(a)), wide.astype("f8")),
+        rtol=2e-4,
     )
 
 

@@ -34,6 +34,15 @@ VALUES = [
         "xp.fft.fft(np.zeros((0, 4))); xp.fft.fft(np.float16([1, 2])); xp.fft.fft(np.zeros((3, 1))); "
         "xp.fft.irfft(np.zeros((3, 1)), 1)"
     ),
+    # padding
+    *rows(
+        "xp.pad(J, (7, 9), 'reflect', reflect_type='odd'); xp.pad(A, 2, 'symmetric', reflect_type='odd'); "
+        "xp.pad(A, (9, 8), 'symmetric', reflect_type='odd'); xp.pad(V[:1], 2, 'reflect', reflect_type='odd'); "
+        "xp.pad(A, 2, 'linear_ramp'); xp.pad(A, (0, 3), 'linear_ramp', end_values=(2, 7)); "
+        "xp.pad(J, 2, 'linear_ramp', end_values=9); xp.pad(A, 2, 'maximum'); xp.pad(A, 1, 'minimum', stat_length=2); "
+        "xp.pad(J, 2, 'mean'); xp.pad(A, (1, 2), 'mean', stat_length=((1, 2), (2, 9))); xp.pad(A, 1, 'median'); "
+        "xp.pad(A, 0, 'mean')"
+    ),
     # files
     *rows(
         r'xp.frombuffer(b"\x01\x02\x03\x04", dtype=np.uint8); '

@@ -196,7 +196,10 @@ def test_lists_are_refused(name: str) -> None:
         (
             lambda: enp.pad(A, 1, mode="x"),
             ShapeError,
-            "pad: mode must be one of constant, edge, reflect, symmetric, wrap, empty, got 'x'",
+            (
+                "pad: mode must be one of constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, minimum, "
+                "mean, median, empty or a function, got 'x'"
+            ),
         ),
         (
             lambda: enp.pad(A, (1, 2, 3)),
@@ -204,6 +207,16 @@ def test_lists_are_refused(name: str) -> None:
             "pad: pad_width must be an int, a pair, or a pair for each of the 2 axes, got (1, 2, 3)",
         ),
         (lambda: enp.pad(A, -1), ShapeError, "pad: widths must not be negative, got -1"),
+        (
+            lambda: enp.pad(A, 1, "mean", stat_length=0),
+            ShapeError,
+            "pad: stat_length must be at least 1 for mode 'mean', got 0",
+        ),
+        (
+            lambda: enp.pad(A, 1, "reflect", reflect_type="x"),
+            ShapeError,
+            "pad: reflect_type must be 'even' or 'odd', got 'x'",
+        ),
         (
             lambda: enp.pad(A[:0], 1, mode="edge"),
             ShapeError,

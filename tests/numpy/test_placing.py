@@ -127,3 +127,19 @@ def test_numpys_own() -> None:
     path, report = enp.einsum_path("ij,jk,kl->il", A, A.T, A)
     assert path == ["einsum_path", (0, 1), (0, 1)]
     assert "Complete contraction" in report
+
+
+def test_padding_by_a_function() -> None:
+    """The function sees a vector with zeros at its ends, its widths, the axis and the options, one axis after the other."""
+
+    def fill(row: effx.Array, width: tuple[int, int], axis: int, options: dict[str, float]) -> effx.Array:
+        return row.at[: width[0]].set(options["low"]).at[row.shape[0] - width[1] :].set(axis)
+
+    def filled(row: np.ndarray, width: tuple[int, int], axis: int, options: dict[str, float]) -> None:
+        row[: width[0]], row[row.shape[0] - width[1] :] = options["low"], axis
+
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    widths = ((1, 2), (2, 1))
+    want = np.pad(x, widths, filled, low=5.0)
+    for function in (enp.pad, effx.jit(enp.pad, static_argnums=(1, 2))):
+        np.testing.assert_array_equal(function(x, widths, fill, low=5.0), want)

@@ -55,7 +55,9 @@ def test_values(name: str, operands: tuple[np.ndarray, ...]) -> None:
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_quantiles_of_the_normal_distribution(dtype: str) -> None:
     """In the tails too, with the slope: 1 / density, infinite at the ends."""
-    p = np.concatenate([10.0 ** np.arange(-37, 0), [0.07, 0.08, 0.3, 0.92, 0.93], 1 - 10.0 ** np.arange(-7, -1)])
+    p = np.concatenate(
+        [10.0 ** np.arange(-37, 0), [0.07, 0.08, 0.3, 0.92, 0.93], 1 - 10.0 ** np.arange(-7, -1)]
+    )
     p = p.astype(dtype)
     want = scipy.ndtri(p.astype("f8"))
     exact = 1e-14 if dtype == "f8" else 1e-6
