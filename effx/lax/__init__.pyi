@@ -6,8 +6,8 @@ from effx.lax.control.branches import *
 from effx.lax.control.loops import *
 from effx.lax.control.scans import *
 from effx.lax.control.solves import *
-from effx.lax.convert import *
 from effx.lax.conv_shapes import *
+from effx.lax.convert import *
 from effx.lax.convolution import *
 from effx.lax.elementwise.arithmetic import *
 from effx.lax.elementwise.bits import *
@@ -19,6 +19,7 @@ from effx.lax.elementwise.special import *
 from effx.lax.elementwise.trigonometric import *
 from effx.lax.fourier import *
 from effx.lax.index import *
+from effx.lax.monoids import *
 from effx.lax.products import *
 from effx.lax.reductions import *
 from effx.lax.shape import *

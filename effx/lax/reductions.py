@@ -1,6 +1,6 @@
 """Reductions and cumulative reductions along axes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import index
 
 import numpy as np
@@ -10,16 +10,14 @@ from effx.array import Array, Operand, ordering
 from effx.array.promotion import as_operand, scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
-from effx.errors import DTypeError, NoRuleError, ShapeError
+from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.ops import shape as s
-from effx.lax.elementwise.arithmetic import add, max, min, mul
-from effx.lax.elementwise.bits import bitwise_and, bitwise_or, bitwise_xor
 from effx.lax.operands import ints
 
 __all__ = [
-    "argmax", "argmin", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "reduce", "reduce_and",
+    "argmax", "argmin", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "reduce_and",
     "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor",
 ]  # fmt: skip
 
@@ -177,61 +175,6 @@ def reduce_xor(operand: Operand, axes: Axes) -> Array:
     Array(True, dtype=bool)
     """
     return r.ReduceXor(_axes("reduce_xor", axes))(as_operand(operand, "reduce_xor"))
-
-
-_MONOIDS: dict[Callable[..., Array], tuple[type[r.Reduction], Callable[[Operand, Operand], Array]]] = {
-    add: (r.ReduceSum, add),
-    mul: (r.ReduceProd, mul),
-    max: (r.ReduceMax, max),
-    min: (r.ReduceMin, min),
-    bitwise_and: (r.ReduceAnd, bitwise_and),
-    bitwise_or: (r.ReduceOr, bitwise_or),
-    bitwise_xor: (r.ReduceXor, bitwise_xor),
-}
-
-
-def reduce(
-    operands: Operand, init_values: Operand, computation: Callable[..., Array], dimensions: Axes
-) -> Array:
-    """Combines all elements along some axes by one of the associative functions of effx.lax.
-
-    Args:
-        operands: of a dtype that the function takes.
-        init_values: a scalar of its dtype, combined with the elements.
-        computation: `add`, `mul`, `max`, `min`, `bitwise_and`, `bitwise_or` or `bitwise_xor`.
-        dimensions: the axes.
-
-    Returns:
-        An array without the axes.
-
-    Raises:
-        NoRuleError: `computation` is another function.
-        DTypeError: dtypes differ, or the function does not take them.
-        ShapeError: an axis is out of range or repeats, or the initial value is no scalar.
-
-    >>> import numpy as np
-    >>> reduce(np.array([3., 5.], np.float32), 1.0, add, (0,))
-    Array(9., dtype=float32)
-    """
-    x = as_operand(operands, "reduce")
-    try:
-        kind, combine = _MONOIDS[computation]
-    except (KeyError, TypeError):
-        raise NoRuleError(
-            f"reduce: the computation must be one of effx.lax's "
-            f"{', '.join(f.__name__ for f in _MONOIDS)}, got {computation!r}"
-        ) from None
-    if computation is add and x.type.kind == "b":
-        kind = r.ReduceOr
-    elif computation is mul and x.type.kind == "b":
-        kind = r.ReduceAnd
-    axes = _axes("reduce", dimensions)
-    start = as_operand(init_values, "reduce")
-    if start.type.shape:
-        raise ShapeError(f"reduce: the initial value must be a scalar, got {start.type!r}")
-    if kind in (r.ReduceMax, r.ReduceMin) and x.type.kind == "c":
-        return combine(ordering.extreme(kind(axes), x), init_values)
-    return combine(kind(axes)(x), init_values)
 
 
 def _arg(op: type[r.ArgMax] | type[r.ArgMin], operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:

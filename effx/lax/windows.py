@@ -8,20 +8,19 @@ from effx.array import Array, HostArray
 from effx.array.arithmetic import where
 from effx.array.promotion import broadcast_to, host_array, zeros
 from effx.array.shaping import reshape
-from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.errors import ShapeError
 from effx.families.convolution import dilated
 from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
 from effx.ir.ops.shape import Pad, Slice
 from effx.ir.types import Shape, array_type
-from effx.lax.control.closures import arrays_of, check_callable
 from effx.lax.control.scans import scan
 from effx.lax.conv_shapes import Padding, padtype_to_pads, pairs
 from effx.lax.elementwise.arithmetic import add, max, min
-from effx.lax.operands import adapt, ints
+from effx.lax.monoids import combining, monoid_operands
+from effx.lax.operands import ints
 from effx.lax.slicing import dynamic_slice
-from effx.transforms.arguments import name_of
 from effx.transforms.vmap import vmap
-from effx.tree.registry import PyTree, flatten
+from effx.tree.registry import PyTree
 
 __all__ = ["reduce_window", "reduce_window_shape_tuple"]
 
@@ -146,23 +145,7 @@ def reduce_window(
     Array([ 2.,  6., 12., 20.], dtype=float32)
     """
     what = "reduce_window"
-    check_callable(what, "computation", computation)
-    xs, tree = arrays_of(what, "operand", operand)
-    numbers, start_tree = flatten(init_value)
-    if tree != start_tree:
-        raise TreeError(f"{what}: init_value must have the structure of operand, {tree}, got {start_tree}")
-    if not xs:
-        raise TransformError(f"{what}: operand must hold at least one array")
-    starts = [adapt(what, x, number)[1] for x, number in zip(xs, numbers, strict=True)]
-    for x, start in zip(xs, starts, strict=True):
-        if start.type.shape:
-            raise ShapeError(f"{what}: an initial value must be a scalar, got {start.type!r}")
-        if start.type.dtype != x.type.dtype:
-            raise DTypeError(
-                f"{what}: dtypes differ: the operand is {x.type!r}, its initial value {start.type!r}"
-            )
-        if x.type.shape != xs[0].type.shape:
-            raise ShapeError(f"{what}: operand shapes differ: {xs[0].type!r} and {x.type!r}")
+    xs, starts, tree = monoid_operands(what, "operand", operand, init_value, computation)
     kind = _MONOIDS.get(computation) if len(xs) == 1 else None
     if kind is not None and xs[0].type.kind not in kind.kinds:
         kind = None
@@ -175,25 +158,8 @@ def reduce_window(
         known = type(start) is HostArray and start.value == op.neutral(xs[0].type)
         return tree.unflatten([y if known else computation(y, start)])
 
-    def combined(sofar: list[Array], values: list[Array]) -> list[Array]:
-        result, out_tree = arrays_of(
-            what,
-            f"the result of {name_of(computation)}",
-            computation(tree.unflatten(sofar), tree.unflatten(values)),
-        )
-        if out_tree != tree:
-            raise TreeError(
-                f"{what}: {name_of(computation)} must return the structure of operand, {tree}, got {out_tree}"
-            )
-        for x, y in zip(xs, result, strict=True):
-            if y.type.dtype != x.type.dtype or y.type.shape:
-                raise DTypeError(
-                    f"{what}: {name_of(computation)} must return a scalar of the operand's dtype, "
-                    f"{x.type.with_shape(())!r}, got {y.type!r}"
-                )
-        return result
-
-    return tree.unflatten(_one_by_one(op, xs, starts, vmap(combined)))
+    combine = vmap(combining(what, computation, xs, tree))
+    return tree.unflatten(_one_by_one(op, xs, starts, combine))
 
 
 def _one_by_one(

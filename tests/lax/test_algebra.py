@@ -10,7 +10,9 @@ import pytest
 
 import effx
 from effx import lax
-from effx.array import Array
+from effx.array import Array, Operand
+
+Affine = tuple[Array, Array]
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2, 3, 4)).astype(np.float32)
@@ -65,6 +67,34 @@ def test_reduce_by_a_function(
     computation: Callable[..., Array], x: list[float], start: float, want: float
 ) -> None:
     assert lax.reduce(np.asarray(x), start, computation, (0,)).tolist() == want
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 13])
+def test_reduce_by_a_function_of_users(n: int) -> None:
+    """Products of matrices, which keep their order, in a pytree; under vmap, jit and grad."""
+    rng = np.random.default_rng(n)
+    a, b = rng.normal(size=(2, n, 3)).astype(np.float32)
+
+    def joined(first: Affine, second: Affine) -> Affine:
+        return first[0] * second[0], first[1] * second[0] + second[1]
+
+    want, slope = (np.ones(3), np.zeros(3)), np.zeros(3)
+    for x, y in zip(a.astype(np.float64), b, strict=True):
+        slope = slope * x + 1.0
+        want = want[0] * x, want[1] * x + y
+
+    def function(a: Operand, b: Operand) -> Affine:
+        found: Affine = lax.reduce((a, b), (1.0, 0.0), joined, (0,))
+        return found
+
+    for f in (function, effx.jit(function), effx.vmap(function, in_axes=1)):
+        for y, w in zip(f(a, b), want, strict=True):
+            np.testing.assert_allclose(y, w, rtol=2e-5, atol=1e-5)
+    if n:
+        gradient = effx.grad(lambda b: function(a, b)[1].sum())(b)
+        np.testing.assert_allclose(gradient.sum(0), slope, rtol=2e-4, atol=1e-5)
+    found = lax.reduce(a.reshape(n, 3, 1), 0.0, lambda x, y: x + y, (0, 2))
+    np.testing.assert_allclose(found, a.sum(0), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -9,7 +9,7 @@ import pytest
 
 import effx
 from effx import lax
-from effx.errors import AxisNameError, DTypeError, EffxError, IndexingError, NoRuleError, ShapeError
+from effx.errors import AxisNameError, DTypeError, EffxError, IndexingError, ShapeError, TreeError
 
 F = np.ones((2, 3), np.float32)
 G = np.ones((3, 2), np.float32)
@@ -239,17 +239,14 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         "reduce_and: operand must be bool or signed or unsigned, got f32[2,3]",
     ),
     (
-        lambda: lax.reduce(F, 0.0, lax.atan2, (0,)),
-        NoRuleError,
-        (
-            "reduce: the computation must be one of effx.lax's add, mul, max, min, bitwise_and, bitwise_or, "
-            f"bitwise_xor, got {lax.atan2!r}"
-        ),
+        lambda: lax.reduce(F, 0.0, lambda x, y: (x, y), (0,)),
+        TreeError,
+        "reduce: <lambda> must return the structure of operand, PyTreeDef(*), got PyTreeDef((*, *))",
     ),
     (
         lambda: lax.reduce(F, F, lax.add, (0,)),
         ShapeError,
-        "reduce: the initial value must be a scalar, got f32[2,3]",
+        "reduce: an initial value must be a scalar, got f32[2,3]",
     ),
     (
         lambda: lax.argmax(F, -1, int),

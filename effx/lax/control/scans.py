@@ -102,7 +102,7 @@ def scan(
         xs: a pytree of arrays `[length, ...]`; None, if f needs no input, with `length`.
         length: the number of iterations.
         reverse: True to go from the last slice to the first; outputs have the indices of their inputs.
-        unroll: how many steps one iteration of the compiled loop runs; True for all.
+        unroll: how many steps one iteration of the compiled loop runs; 0 or True for all.
 
     Returns:
         The last carry, and the outputs with a leading axis of `length`.
@@ -111,7 +111,7 @@ def scan(
         ShapeError: leading axes differ from each other or from `length`, or the carry changes its shape.
         DTypeError: the carry changes its dtype.
         TreeError: `f` returns no pair, or the carry changes its structure.
-        TransformError: no length, `unroll` below 1, or `f` is no function.
+        TransformError: no length, a negative `unroll`, or `f` is no function.
 
     >>> import effx.numpy as enp
     >>> scan(lambda total, x: (total + x, total), 0., enp.array([1., 2., 3.]))
@@ -192,10 +192,12 @@ def unrolled(what: str, unroll: int | bool, steps: int) -> int:
     """Returns how many steps one iteration of the compiled loop runs.
 
     Raises:
-        TransformError: it is no int, or below 1.
+        TransformError: it is no int, or negative.
     """
-    if isinstance(unroll, bool):
-        return max(steps, 1) if unroll else 1
+    if unroll is False:
+        return 1
+    if unroll is True or unroll == 0:
+        return max(steps, 1)
     return at_least_one(what, "unroll", unroll)
 
 

@@ -160,7 +160,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (lambda: untyped.scan(g, F), TransformError, "scan: without inputs it needs a length"),
     (lambda: untyped.scan(g, F, length=-1), ShapeError, "scan: length must not be negative, got -1"),
     (lambda: untyped.scan(g, F, length=1.5), TransformError, "scan: length must be an int, got 1.5"),
-    (lambda: untyped.scan(g, F, X, unroll=0), TransformError, "scan: unroll must be at least 1, got 0"),
+    (lambda: untyped.scan(g, F, X, unroll=-1), TransformError, "scan: unroll must be at least 1, got -1"),
     (lambda: untyped.scan(g, F, X, unroll=1.5), TransformError, "scan: unroll must be an int, got 1.5"),
     (
         lambda: untyped.scan(g, {"a": "b"}, X),
@@ -243,9 +243,9 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         "fori_loop: unroll needs bounds that are known when the loop is staged",
     ),
     (
-        lambda: untyped.fori_loop(0, 3, body, F, unroll=0),
+        lambda: untyped.fori_loop(0, 3, body, F, unroll=-1),
         TransformError,
-        "fori_loop: unroll must be at least 1, got 0",
+        "fori_loop: unroll must be at least 1, got -1",
     ),
     (
         lambda: untyped.fori_loop(0, 3, lambda i, x: x + X, F),

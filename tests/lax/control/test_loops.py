@@ -158,7 +158,7 @@ def test_bounded_loops_keep_little() -> None:
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(0, 0), (0, 5), (-3, 4), (5, 2), (7, 8)])
-@pytest.mark.parametrize("unroll", [None, 1, 3, True])
+@pytest.mark.parametrize("unroll", [None, 0, 1, 3, True])
 def test_fori_is_range(lower: int, upper: int, unroll: int | bool | None) -> None:
     """With static bounds, bounds known only at run time, and as a Python loop."""
     f: Any = lambda a, b, **o: lax.fori_loop(a, b, lambda i, s: (s[0] + i, s[1] * 3 + 1), (0, 1), **o)  # noqa: E731

@@ -1,0 +1,154 @@
+"""Reductions by any associative function."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from effx.array import Array, ordering
+from effx.array.promotion import broadcast_to
+from effx.array.shaping import concatenate, moveaxis, normalize_axes, reshape
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.ir.ops import reduce as r
+from effx.lax.control.closures import arrays_of, check_callable
+from effx.lax.elementwise.arithmetic import add, max, min, mul
+from effx.lax.elementwise.bits import bitwise_and, bitwise_or, bitwise_xor
+from effx.lax.operands import adapt, ints
+from effx.lax.slicing import slice_in_dim
+from effx.transforms.arguments import name_of
+from effx.transforms.vmap import vmap
+from effx.tree import PyTreeDef
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["reduce"]
+
+_MONOIDS: dict[Callable[..., PyTree], type[r.Reduction]] = {
+    add: r.ReduceSum,
+    mul: r.ReduceProd,
+    max: r.ReduceMax,
+    min: r.ReduceMin,
+    bitwise_and: r.ReduceAnd,
+    bitwise_or: r.ReduceOr,
+    bitwise_xor: r.ReduceXor,
+}
+_OF_BOOLS = {r.ReduceSum: r.ReduceOr, r.ReduceProd: r.ReduceAnd}
+
+
+def monoid_operands(
+    what: str, name: str, operand: PyTree, init_value: PyTree, computation: Callable[..., PyTree]
+) -> tuple[list[Array], list[Array], PyTreeDef]:
+    """Returns the arrays that a function combines, the scalars that it starts from, and their structure.
+
+    Raises:
+        TransformError: there is no array, or no function.
+        TreeError: structures differ.
+        ShapeError: the arrays' shapes differ, or an initial value is no scalar.
+        DTypeError: an array and its initial value have different dtypes.
+    """
+    check_callable(what, "computation", computation)
+    xs, tree = arrays_of(what, name, operand)
+    numbers, start_tree = flatten(init_value)
+    if tree != start_tree:
+        raise TreeError(f"{what}: init_value must have the structure of {name}, {tree}, got {start_tree}")
+    if not xs:
+        raise TransformError(f"{what}: {name} must hold at least one array")
+    starts = [adapt(what, x, number)[1] for x, number in zip(xs, numbers, strict=True)]
+    for x, start in zip(xs, starts, strict=True):
+        if start.type.shape:
+            raise ShapeError(f"{what}: an initial value must be a scalar, got {start.type!r}")
+        if start.type.dtype != x.type.dtype:
+            raise DTypeError(
+                f"{what}: dtypes differ: the operand is {x.type!r}, its initial value {start.type!r}"
+            )
+        if x.type.shape != xs[0].type.shape:
+            raise ShapeError(f"{what}: operand shapes differ: {xs[0].type!r} and {x.type!r}")
+    return xs, starts, tree
+
+
+def combining(
+    what: str, computation: Callable[..., PyTree], xs: Sequence[Array], tree: PyTreeDef
+) -> Callable[[list[Array], list[Array]], list[Array]]:
+    """Returns the function of lists of scalars; it checks that its results are like the elements of `xs`."""
+
+    def combined(first: list[Array], second: list[Array]) -> list[Array]:
+        result, out_tree = arrays_of(
+            what,
+            f"the result of {name_of(computation)}",
+            computation(tree.unflatten(first), tree.unflatten(second)),
+        )
+        if out_tree != tree:
+            raise TreeError(
+                f"{what}: {name_of(computation)} must return the structure of operand, {tree}, got {out_tree}"
+            )
+        for x, y in zip(xs, result, strict=True):
+            if y.type.dtype != x.type.dtype or y.type.shape:
+                raise DTypeError(
+                    f"{what}: {name_of(computation)} must return a scalar of the operand's dtype, "
+                    f"{x.type.with_shape(())!r}, got {y.type!r}"
+                )
+        return result
+
+    return combined
+
+
+def reduce(
+    operands: PyTree, init_values: PyTree, computation: Callable[..., PyTree], dimensions: Sequence[int]
+) -> PyTree:
+    """Combines all elements along some axes.
+
+    Functions of effx.lax (`add`, `mul`, `max`, `min`, `bitwise_and`, `bitwise_or`, `bitwise_xor`) are operations of
+    XLA. Others are applied to neighbours, then to neighbouring results, and so on: as often as the binary logarithm of
+    the number of elements, each time at all places at once, so they are differentiated as they are written.
+
+    Args:
+        operands: an array, or a pytree of arrays of one shape.
+        init_values: what is combined with the elements once: a scalar, or a pytree of them like `operands`.
+        computation: takes two pytrees of scalars like `operands`, and gives one; associative.
+        dimensions: the axes.
+
+    Returns:
+        A pytree like `operands`, of arrays without the axes.
+
+    Raises:
+        ShapeError: an axis is out of range or repeats, shapes differ, or an initial value is no scalar.
+        DTypeError: dtypes differ.
+        TreeError: structures differ.
+
+    >>> import numpy as np
+    >>> from effx import lax
+    >>> reduce(np.array([3., 5.], np.float32), 1.0, lax.add, (0,))
+    Array(9., dtype=float32)
+    >>> argmax = lambda a, b: lax.cond(a[0] >= b[0], lambda: a, lambda: b)
+    >>> [int(v) for v in reduce((np.array([3, 7, 5]), np.arange(3)), (0, -1), argmax, (0,))]
+    [7, 1]
+    """
+    what = "reduce"
+    xs, starts, tree = monoid_operands(what, "operands", operands, init_values, computation)
+    axes = tuple(sorted(ints(what, "axes", dimensions)))
+    kind = _MONOIDS.get(computation) if len(xs) == 1 else None
+    if kind is not None:
+        (x,), (start,) = xs, starts
+        op = (_OF_BOOLS.get(kind, kind) if x.type.kind == "b" else kind)(axes)
+        if x.type.kind == "c" and isinstance(op, r.ReduceMax | r.ReduceMin):
+            y = ordering.extreme(op, x)
+        else:
+            y = op(x)
+        return tree.unflatten([computation(y, start)])
+    t = xs[0].type
+    axes = normalize_axes(what, axes, t)
+    shape = tuple([n for i, n in enumerate(t.shape) if i not in axes])
+    form = (math.prod([t.shape[i] for i in axes]), math.prod(shape))
+    lines = [reshape(moveaxis(x, axes, range(len(axes))), form) for x in xs]
+    combine = vmap(combining(what, computation, xs, tree))
+    first = [broadcast_to(start, form[1:]) for start in starts]
+    found = combine(first, _in_pairs(combine, lines)) if math.prod(form) else first
+    return tree.unflatten([reshape(y, shape) for y in found])
+
+
+def _in_pairs(combine: Callable[[list[Array], list[Array]], list[Array]], lines: list[Array]) -> list[Array]:
+    """Combines the rows of `[n, m]` arrays, each with the next, until one is left; their order stays."""
+    while (n := lines[0].type.shape[0]) > 1:
+        m, half = lines[0].type.shape[1], n // 2
+        pairs = [[reshape(slice_in_dim(x, side, 2 * half, 2), (half * m,)) for x in lines] for side in (0, 1)]
+        found = [reshape(y, (half, m)) for y in combine(*pairs)]
+        rest = [slice_in_dim(x, 2 * half, n) for x in lines]
+        lines = [concatenate([y, last], 0) for y, last in zip(found, rest, strict=True)] if n % 2 else found
+    return [reshape(x, x.type.shape[1:]) for x in lines]
