@@ -63,10 +63,10 @@ def cond(op: Cond, linear_in: tuple[bool, ...], once: bool) -> Parts:
     known = [_with_slots(h, mine, slots) for h, mine in zip(halves, taken, strict=True)]
     linear = [_from_slots(h, mine, slots, forwarded) for h, mine in zip(halves, taken, strict=True)]
     return Parts(
-        known=Cond(tuple(known)) if known[0].outputs else None,
+        known=attrs.evolve(op, branches=tuple(known)) if known[0].outputs else None,
         known_operands=(0, *[i + 1 for i in places(mask, False)]),
         computed=len(slots),
-        linear=Cond(tuple(linear)) if any(linear_out) else None,
+        linear=attrs.evolve(op, branches=tuple(linear)) if any(linear_out) else None,
         linear_operands=(
             0,
             *[i + 1 for i in forwarded],

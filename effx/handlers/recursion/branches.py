@@ -5,6 +5,8 @@ decides between them, all run, and their results are joined.
 from collections.abc import Sequence
 from functools import reduce
 
+import attrs
+
 from effx.array import Array, Box
 from effx.effects import Frame, resumed
 from effx.errors import TransformError
@@ -49,7 +51,7 @@ def decided(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, .
         key = (targets, collected)
         parts = [stage_under(branch, frame.handler, layouts, state, settle, key) for branch in op.branches]
     programs, constants = aligned(parts)
-    results = Cond(tuple(programs))(index, *constants, *before, *leaves)
+    results = attrs.evolve(op, branches=tuple(programs))(index, *constants, *before, *leaves)
     return received(frame, parts[0], state, results)
 
 

@@ -126,7 +126,8 @@ def cond(op: Cond, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
     programs, constants = aligned(branches)
     known = [x for x in rest if not isinstance(x, LinearOperand)]
     given = [ct for ct in cts if ct is not None]
-    results = Cond(tuple(programs))(index, *constants, *known, *given) if any(wanted) else ()
+    joint = attrs.evolve(op, branches=tuple(programs))
+    results = joint(index, *constants, *known, *given) if any(wanted) else ()
     return [None, *in_places(known_in, wanted, results)]
 
 

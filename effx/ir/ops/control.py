@@ -7,7 +7,7 @@ import attrs
 
 from effx import dtypes
 from effx.effects import NO_EFFECTS, Effect
-from effx.errors import DTypeError, ProgramError, ShapeError
+from effx.errors import DTypeError, NoRuleError, ProgramError, ShapeError
 from effx.ir.ops.base import TupleOperation, check_kind, show
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, array_type
@@ -145,6 +145,25 @@ def _are_programs(instance: object, attribute: object, value: tuple[Program, ...
         raise TypeError(f"{type(instance).__name__}: branches must be a tuple of programs, got {value!r}")
 
 
+Platforms = tuple[tuple[str, ...], ...]
+
+
+def branch_for(platforms: Platforms, platform: str) -> int:
+    """Returns which branch is for a platform: the one that names it, else the one that names none.
+
+    Raises:
+        NoRuleError: no branch is for it.
+    """
+    for wanted in (platform, None):
+        for index, names in enumerate(platforms):
+            if wanted in names or (wanted is None and not names):
+                return index
+    known = ", ".join([name for names in platforms for name in names])
+    raise NoRuleError(
+        f"platform_dependent: there is no branch for the platform {platform}, only for {known}; give default="
+    )
+
+
 @final
 @attrs.frozen
 class Cond(HigherOrder):
@@ -155,9 +174,12 @@ class Cond(HigherOrder):
 
     Attributes:
         branches: programs with the same parameters and the same result types.
+        platforms: where not the index but the platform decides: those of each branch, of which only one is compiled;
+            none for the branch of all others.
     """
 
     branches: tuple[Program, ...] = attrs.field(validator=_are_programs)
+    platforms: Platforms = ()
 
     @property
     def programs(self) -> tuple[Program, ...]:

@@ -11,14 +11,15 @@ from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion.staging import aligned
 from effx.ir.ops.compare import Ne
-from effx.ir.ops.control import Cond
+from effx.families.platform import PlatformIndex
+from effx.ir.ops.control import Cond, Platforms
 from effx.lax.control.closures import arrays_of, check_callable, decided, types_of
 from effx.lax.elementwise.choose import clamp
 from effx.transforms.arguments import leaf_path
 from effx.transforms.tracing import Trace, call_tree, traced
 from effx.tree.registry import PyTree
 
-__all__ = ["cond", "switch"]
+__all__ = ["cond", "platform_dependent", "switch"]
 
 R = TypeVar("R")
 A = TypeVar("A")
@@ -165,6 +166,49 @@ def switch(  # type: ignore[misc]  # as above
     return result
 
 
+def platform_dependent(
+    *args: PyTree, default: Callable[..., R] | None = None, **per_platform: Callable[..., R]
+) -> R:
+    """Calls one of several functions, chosen by the platform that the program is compiled for. All are staged; what is
+    compiled holds only the one that is called.
+
+    Args:
+        args: pytrees of arrays with which the function is called.
+        default: called on platforms that no other function is for.
+        per_platform: functions by the platform's name: cpu, cuda, rocm, tpu. They return arrays of the same structure,
+            shapes and dtypes.
+
+    Returns:
+        The function's result.
+
+    Raises:
+        NoRuleError: when the program is compiled for a platform that no function is for.
+        ShapeError, DTypeError, TreeError: the functions' results differ.
+        TransformError: there is no function, one cannot be called, or one is for "gpu".
+
+    >>> import effx.numpy as enp
+    >>> float(platform_dependent(0.0, cpu=enp.cos, default=enp.sin))
+    1.0
+    """
+    if "gpu" in per_platform:
+        raise TransformError("platform_dependent: there is no platform gpu; name cuda or rocm, or give default=")
+    names, functions = list(per_platform), list(per_platform.values())
+    platforms: list[tuple[str, ...]] = [(name,) for name in names]
+    if default is not None:
+        names.append("default")
+        functions.append(default)
+        platforms.append(())
+    if not functions:
+        raise TransformError("platform_dependent: needs at least one function")
+    for name, function in zip(names, functions, strict=True):
+        check_callable("platform_dependent", name, function)
+    choice = tuple(platforms)
+    uses = (tuple(range(len(args))),) * len(functions)
+    index = PlatformIndex(choice)()
+    result: R = _choose("platform_dependent", index, tuple(names), functions, args, uses, choice)
+    return result
+
+
 def _choose(
     what: str,
     index: Array,
@@ -172,8 +216,9 @@ def _choose(
     functions: Sequence[Callable[..., PyTree]],
     operands: tuple[PyTree, ...],
     uses: tuple[tuple[int, ...], ...],
+    platforms: Platforms = (),
 ) -> PyTree:
-    """Calls the function at `index` with those of the operands that it uses."""
+    """Calls the function at `index`, or that of the platform, with those of the operands that it uses."""
     if flags.disable_jit.value:
         known = decided(index)
         if known is not None:
@@ -192,7 +237,7 @@ def _choose(
     for name, found in zip(names, parts, strict=True):
         _compare(what, names[first], parts[first], name, found)
     programs, constants = aligned(parts)
-    return parts[0].out_tree.unflatten(Cond(tuple(programs))(index, *constants, *arrays))
+    return parts[0].out_tree.unflatten(Cond(tuple(programs), platforms)(index, *constants, *arrays))
 
 
 def _compare(what: str, first: str, a: Trace, second: str, b: Trace) -> None:

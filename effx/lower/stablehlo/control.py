@@ -9,7 +9,7 @@ Never: specialise a program; handlers have done that.
 from collections.abc import Callable, Sequence
 
 from effx import dtypes
-from effx.ir.ops.control import Call, Cond, Scan, While
+from effx.ir.ops.control import Call, Cond, Scan, While, branch_for
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.emit import Body, emits, ints
@@ -28,6 +28,8 @@ def call(body: Body, op: Call, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
 @emits(Cond)
 def cond(body: Body, op: Cond, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     index, *names = [body.name(a) for a in inputs]
+    if op.platforms:
+        return body.call(op.branches[branch_for(op.platforms, body.module.platform)], names)
     if len(op.branches) == 1:
         return body.call(op.branches[0], names)
     types = [v.type for v in outputs]

@@ -1,0 +1,40 @@
+"""Which of several branches is for the platform that a program is compiled for."""
+
+from typing import final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.handling import ArrayOperation, ArrayType, Atom, Body, Var, array_type, emits, reference_rule
+from effx.ir.ops.base import check_arity
+from effx.ir.ops.control import Platforms, branch_for
+
+__all__ = ["PlatformIndex"]
+
+
+@final
+@attrs.frozen
+class PlatformIndex(ArrayOperation):
+    """The index of the branch for the platform; of the reference, for "cpu". StableHLO: constant.
+
+    Attributes:
+        platforms: the names of the platforms that each branch is for; none for the branch of all others.
+    """
+
+    platforms: Platforms
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """An i32 scalar."""
+        check_arity(self, types, 0)
+        return array_type(dtypes.int32)
+
+
+@emits(PlatformIndex)
+def _(body: Body, op: PlatformIndex, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    return body.constant(branch_for(op.platforms, body.module.platform), outputs[0].type)
+
+
+@reference_rule(PlatformIndex)
+def _(op: PlatformIndex) -> "np.ndarray[tuple[int, ...], np.dtype[np.int32]]":
+    return np.asarray(branch_for(op.platforms, "cpu"), np.int32)
