@@ -1,22 +1,26 @@
 """Conversions of dtypes, and identities with a meaning for some handlers."""
 
+from collections.abc import Sequence
 from operator import index
 from typing import TypeVar, cast
+
+import numpy as np
 
 from effx import dtypes, tree
 from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, convert
-from effx.dtypes import DTypeLike
+from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
+from effx.errors import DTypeError
 from effx.ir.ops import convert as v
 
 __all__ = [
-    "bitcast_convert_type", "convert_element_type", "optimization_barrier", "reduce_precision",
-    "stop_gradient",
+    "bitcast_convert_type", "convert_element_type", "dtype", "optimization_barrier", "reduce_precision",
+    "shape_as_value", "stage", "stop_gradient",
 ]  # fmt: skip
 
 T = TypeVar("T")
-STOP_GRADIENT, OPTIMIZATION_BARRIER = v.StopGradient(), v.OptimizationBarrier()
+STOP_GRADIENT, OPTIMIZATION_BARRIER, COPY = v.StopGradient(), v.OptimizationBarrier(), v.Copy()
 
 
 def convert_element_type(operand: Operand, new_dtype: DTypeLike) -> Array:
@@ -109,7 +113,7 @@ def stop_gradient(x: T) -> T:
     return cast("T", tree.map(stop, x))
 
 
-def optimization_barrier(operand: T) -> T:
+def optimization_barrier(operand: T, /) -> T:
     """Returns the operand behind a barrier: XLA moves no computation across, and no leaf is ready before all
     are.
 
@@ -130,3 +134,51 @@ def optimization_barrier(operand: T) -> T:
         return operand
     arrays = [as_operand(x, "optimization_barrier") for x in leaves]
     return cast("T", structure.unflatten(perform(OPTIMIZATION_BARRIER, tuple(arrays))))
+
+
+def dtype(x: object) -> DType:
+    """Returns the dtype that a value has, or that a dtype's name or a scalar type means, as an array's.
+
+    Args:
+        x: an array, number, dtype, name of one, or scalar type.
+
+    Raises:
+        DTypeError: it has no dtype.
+
+    >>> dtype(1.0), dtype("int8"), dtype(bool)
+    (dtype('float32'), dtype('int8'), dtype('bool'))
+    """
+    try:
+        return dtypes.weak_dtype(x)[0]
+    except (DTypeError, TypeError):
+        raise DTypeError(
+            f"dtype: expected an array, number, dtype or scalar type, got {x!r} of type {type(x).__name__}"
+        ) from None
+
+
+def shape_as_value(shape: Sequence[int]) -> Array:
+    """Returns a shape as an array `i32[n]`.
+
+    Raises:
+        TypeError: a size is no integer.
+
+    >>> shape_as_value((2, 3))
+    Array([2, 3], dtype=int32)
+    """
+    return as_operand(np.asarray([index(n) for n in shape], np.int32), "shape_as_value")
+
+
+def stage(x: Operand, /) -> Array:
+    """Returns a value as an array of the trace around: no constant, but the result of an operation. Outside of
+    traces, an array on the default device.
+
+    Args:
+        x: of any dtype and shape.
+
+    Raises:
+        DTypeError: x is no array or number.
+
+    >>> stage(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return COPY(as_operand(x, "stage"))

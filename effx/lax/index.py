@@ -35,6 +35,20 @@ class GatherScatterMode(enum.Enum):
     """Reading gives a fill value, writing does nothing."""
     PROMISE_IN_BOUNDS = "promise_in_bounds"
     """The caller promises that there are none."""
+    ONE_HOT = "one_hot"
+    """Reading and writing are products with one-hot vectors: reading gives zero, writing does nothing."""
+
+    @classmethod
+    def from_any(cls, s: "str | GatherScatterMode | None") -> "GatherScatterMode":
+        """Returns a mode by its name; FILL_OR_DROP for None.
+
+        Raises:
+            IndexingError: there is no such mode.
+
+        >>> GatherScatterMode.from_any("drop")
+        <GatherScatterMode.FILL_OR_DROP: 'fill'>
+        """
+        return _mode("GatherScatterMode", s, cls.FILL_OR_DROP)
 
 
 _MODES = {**{m.value: m for m in GatherScatterMode}, "drop": GatherScatterMode.FILL_OR_DROP}
@@ -129,7 +143,7 @@ def gather(
         dimension_numbers: the roles of the axes.
         slice_sizes: the size of a slice along each axis of the operand.
         unique_indices, indices_are_sorted: promises, for speed.
-        mode: for starts out of range: "clip" (the default), "fill" or "promise_in_bounds".
+        mode: for starts out of range: "clip" (the default), "fill", "promise_in_bounds" or "one_hot".
         fill_value: for "fill"; by default NaN, the smallest signed or the largest unsigned integer,
             or True.
 
@@ -162,7 +176,7 @@ def gather(
         bool(unique_indices),
     )
     result = op(x, indices)
-    if chosen is not GatherScatterMode.FILL_OR_DROP:
+    if chosen in (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS):
         return result
     limits = broadcast_to(_limits(x.type, n.start_index_map, sizes, indices), indices.type.shape)
     inside = ReduceAnd((indices.type.ndim - 1,))((indices >= 0) & (indices <= limits))
@@ -170,6 +184,8 @@ def gather(
     shape = tuple([1 if a in n.offset_dims else m for a, m in enumerate(result.type.shape)])
     mask = broadcast_to(reshape(inside, shape), result.type.shape)
     value = _fill(x.type) if fill_value is None else fill_value
+    if chosen is GatherScatterMode.ONE_HOT:
+        value = 0
     return arithmetic.where(mask, result, scalar(value, x.type.dtype))
 
 
@@ -253,7 +269,7 @@ def scatter(
         updates: of the operand's dtype: axes `*b`, and those of a window.
         dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
-        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+        mode: for windows out of range: "drop" (the default), "clip", "promise_in_bounds" or "one_hot".
 
     Returns:
         An array of the operand's type.
@@ -298,7 +314,7 @@ def scatter_add(
         updates: of the operand's dtype: axes `*b`, and those of a window.
         dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
-        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+        mode: for windows out of range: "drop" (the default), "clip", "promise_in_bounds" or "one_hot".
 
     Returns:
         An array of the operand's type.
@@ -343,7 +359,7 @@ def scatter_sub(
         updates: of the operand's dtype: axes `*b`, and those of a window.
         dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
-        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+        mode: for windows out of range: "drop" (the default), "clip", "promise_in_bounds" or "one_hot".
 
     Returns:
         An array of the operand's type.
@@ -388,7 +404,7 @@ def scatter_mul(
         updates: of the operand's dtype: axes `*b`, and those of a window.
         dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
-        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+        mode: for windows out of range: "drop" (the default), "clip", "promise_in_bounds" or "one_hot".
 
     Returns:
         An array of the operand's type.
@@ -433,7 +449,7 @@ def scatter_min(
         updates: of the operand's dtype: axes `*b`, and those of a window.
         dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
-        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+        mode: for windows out of range: "drop" (the default), "clip", "promise_in_bounds" or "one_hot".
 
     Returns:
         An array of the operand's type.
@@ -478,7 +494,7 @@ def scatter_max(
         updates: of the operand's dtype: axes `*b`, and those of a window.
         dimension_numbers: the roles of the axes.
         indices_are_sorted, unique_indices: promises, for speed.
-        mode: for windows out of range: "drop" (the default), "clip" or "promise_in_bounds".
+        mode: for windows out of range: "drop" (the default), "clip", "promise_in_bounds" or "one_hot".
 
     Returns:
         An array of the operand's type.

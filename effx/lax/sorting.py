@@ -84,17 +84,17 @@ def sort_key_val(
     return k, v
 
 
-def top_k(operand: Operand, k: int, *, axis: int = -1) -> tuple[Array, Array]:
+def top_k(operand: Operand, k: int, *, axis: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
     """Returns the largest elements along an axis and their indices.
 
     Args:
         operand: boolean, integer, floating or complex, with at least one axis.
         k: how many, from 0 to the axis' size.
         axis: the axis; negative ones count from the end.
+        is_stable: True so that of equal elements the earlier comes first; else XLA may choose.
 
     Returns:
-        The k largest, in descending order with NaN first, and their i32 indices along the axis. Of
-        equal elements the earlier comes first.
+        The k largest, in descending order with NaN first, and their i32 indices along the axis.
 
     Raises:
         ShapeError: the axis or k is out of range.
@@ -115,5 +115,5 @@ def top_k(operand: Operand, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     positions = s.Iota(array_type(dtypes.int32, t.shape), place)()
     limit = tuple([count if i == place else n for i, n in enumerate(t.shape)])
     cut = s.Slice((0,) * t.ndim, limit, (1,) * t.ndim)
-    values, places = Sort(place)(flip(x), flip(positions))
+    values, places = Sort(place, bool(is_stable))(flip(x), flip(positions))
     return cut(flip(values)), cut(flip(places))

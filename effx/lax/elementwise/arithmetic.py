@@ -2,8 +2,10 @@
 
 import enum
 
+from effx import dtypes
 from effx.array import Array, Operand, arithmetic
-from effx.array.promotion import as_operand
+from effx.array.promotion import as_operand, convert
+from effx.dtypes import DTypeLike
 from effx.errors import DTypeError
 from effx.families.mulhi import Mulhi
 from effx.ir.ops import elementwise as e
@@ -191,14 +193,15 @@ def sub(x: Operand, y: Operand) -> Array:
     return binary(arithmetic.SUB, x, y)
 
 
-def mul(x: Operand, y: Operand) -> Array:
+def mul(x: Operand, y: Operand, *, out_dtype: DTypeLike | None = None) -> Array:
     """Returns x * y; of booleans, x and y.
 
     Args:
         x, y: any, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
+        out_dtype: both are converted to it first, whatever their dtypes.
 
     Returns:
-        An array of the operands' dtype and shape.
+        An array of the operands' dtype, or of `out_dtype`, and shape.
 
     Raises:
         DTypeError: dtypes differ or are of another kind.
@@ -207,7 +210,10 @@ def mul(x: Operand, y: Operand) -> Array:
     >>> mul(3.0, 2.0)
     Array(6., dtype=float32, weak_type=True)
     """
-    return binary(arithmetic.MUL, x, y)
+    if out_dtype is None:
+        return binary(arithmetic.MUL, x, y)
+    dtype = dtypes.requested(out_dtype)
+    return binary(arithmetic.MUL, *[convert(as_operand(v, "mul"), dtype) for v in (x, y)])
 
 
 def div(x: Operand, y: Operand) -> Array:

@@ -1,0 +1,120 @@
+"""Operations with a name that a compiler may know: programs that stand for them where it does not."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array
+from effx.errors import ProgramError, TransformError
+from effx.handlers.stage import run_program
+from effx.handling import ArrayType, Atom, Body, Program, TupleOperation, Var, decomposes, emits
+from effx.ir.ops.base import is_int, show
+from effx.ir.ops.control import fits
+
+__all__ = ["Composite", "attribute_text"]
+
+
+@final
+@attrs.frozen
+class Composite(TupleOperation):
+    """A program under the name of what it computes, which a compiler may replace. StableHLO: composite.
+
+    Attributes:
+        program: computes the same; equal only to itself.
+        label: the name, with a namespace: "my.softmax".
+        version: says which meaning of the name is meant.
+        attributes: names and values, as MLIR's text.
+    """
+
+    program: Program
+    label: str = attrs.field(validator=attrs.validators.instance_of(str))
+    version: int = attrs.field(default=0, validator=is_int)
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The program's result types."""
+        expected = self.program.in_types
+        if not fits(types, expected):
+            raise ProgramError(f"composite: {self.label} takes ({show(expected)}), got ({show(types)})")
+        return self.program.out_types
+
+
+@decomposes(Composite)
+def _(op: Composite, *operands: Array) -> tuple[Array, ...]:
+    return tuple(run_program(op.program, operands))
+
+
+@emits(Composite)
+def _(body: Body, op: Composite, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    names = ", ".join([body.name(a) for a in inputs])
+    entries = [f"decomposition = @{body.module.function_of(op.program)}"]
+    if op.attributes:
+        entries.append(
+            f"composite_attributes = {{{', '.join([f'{json.dumps(n)} = {v}' for n, v in op.attributes])}}}"
+        )
+    if op.version:
+        entries.append(f"version = {op.version} : i32")
+    types = [", ".join([a.type.mlir for a in atoms]) for atoms in (inputs, outputs)]
+    return body.block(
+        f"stablehlo.composite {json.dumps(op.label)} {names} {{{', '.join(entries)}}} : ({types[0]}) -> ({types[1]})",
+        len(outputs),
+    )
+
+
+def attribute_text(name: str, value: object) -> str:
+    """Returns an attribute of a composite as MLIR writes it.
+
+    Raises:
+        TransformError: the value is of a class that has no such form.
+    """
+    match value:
+        case bool() | np.bool_():
+            return "true" if value else "false"
+        case str():
+            return json.dumps(value)
+        case int():
+            return f"{value} : i64"
+        case float() if not isinstance(value, np.generic):
+            return f"{_number(value, np.dtype(np.float64))} : f64"
+        case np.dtype():
+            return dtypes.mlir_name(value)
+        case np.generic() if value.dtype.kind not in "cOSUMmV":
+            element = dtypes.mlir_name(value.dtype)
+            return f"{_number(value, value.dtype)} : {element}"
+        case np.ndarray() if value.dtype.kind not in "cOSUMm":
+            return f"dense<{_elements(value)}> : tensor<{'x'.join([*map(str, value.shape), dtypes.mlir_name(value.dtype)])}>"
+        case Mapping():
+            return f"{{{', '.join([f'{json.dumps(str(k))} = {attribute_text(name, v)}' for k, v in value.items()])}}}"
+        case Sequence():
+            return f"[{', '.join([attribute_text(name, v) for v in value])}]"
+        case _:
+            raise TransformError(
+                f"composite: the attribute {name} must be a number, string, dtype, NumPy array, or a sequence or "
+                f"mapping of such, got {value!r} of type {type(value).__name__}; arrays go by position"
+            )
+
+
+def _number(value: object, dtype: "np.dtype[np.generic]") -> str:
+    scalar = np.asarray(value, dtype)
+    if dtype.kind == "b":
+        return "true" if scalar else "false"
+    if dtype.kind in "iu":
+        return str(int(scalar))
+    number = float(scalar)
+    if np.isfinite(number):
+        text = repr(number)
+        return text if "." in text or "e" not in text else text.replace("e", ".0e")
+    bits = int.from_bytes(scalar.tobytes(), "little")
+    return f"0x{bits:0{2 * dtype.itemsize}X}"
+
+
+def _elements(value: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> str:
+    if not value.size:
+        return ""
+    if value.ndim:
+        return f"[{', '.join([_elements(v) for v in value])}]"
+    return _number(value, value.dtype)

@@ -1,0 +1,66 @@
+"""Operations that a compiler may know by name: `composite`."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from effx.errors import TransformError
+from effx.families.composite import Composite, attribute_text
+from effx.lax.control.closures import arrays_of, check_callable, types_of
+from effx.transforms.tracing import call_tree, traced
+
+__all__ = ["composite"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Callable[P, R]:
+    """Returns a function that a compiler may replace by what it knows under a name; where it knows nothing, the
+    decomposition runs.
+
+    The result is one operation of the program. Derivatives, `vmap` and other handlers go into the decomposition.
+
+    Args:
+        decomposition: takes pytrees of arrays by position, and the operation's attributes by keyword: numbers, strings,
+            dtypes, NumPy arrays, sequences and mappings of these. One that is None is no attribute. Arrays
+            that it closes over are the first operands of the operation.
+        name: the operation's name, with a namespace.
+        version: to tell apart what the name has meant over time.
+
+    Returns:
+        A function of the same arguments.
+
+    Raises:
+        TransformError: the decomposition is no function, or has an effect; or an attribute is of another class.
+
+    >>> from functools import partial
+    >>> import effx, effx.numpy as enp
+    >>> @partial(composite, name="my.scaled")
+    ... def scaled(x, /, *, by): return x * by
+    >>> float(scaled(2.0, by=3.0))
+    6.0
+    >>> 'stablehlo.composite "my.scaled"' in effx.jit(lambda x: scaled(x, by=3.0)).lower(2.0).as_text()
+    True
+    """
+    check_callable("composite", "decomposition", decomposition)
+
+    @wraps(decomposition)
+    def function(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = {key: value for key, value in kwargs.items() if value is not None}
+        attributes = tuple([(key, attribute_text(key, value)) for key, value in sorted(given.items())])
+        arrays, tree = arrays_of("composite", "arguments", args)
+        form = (attributes, tuple([(key, type(value), repr(value)) for key, value in sorted(kwargs.items())]))
+        found = traced(
+            "composite", decomposition, call_tree(tree), types_of(arrays), form, lambda given: (given[0], kwargs)
+        )
+        if found.program.effects:
+            row = ", ".join(map(repr, sorted(found.program.effects, key=repr)))
+            raise TransformError(
+                f"composite: {name} performs effects, which no compiler replaces: {row}; call the function itself"
+            )
+        op = Composite(found.program, name, version, attributes)
+        result: R = found.out_tree.unflatten(op(*found.captured, *arrays))
+        return result
+
+    return function
