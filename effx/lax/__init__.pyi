@@ -1,5 +1,6 @@
 from . import linalg
 from effx.lax.applying import *
+from effx.lax.approximate import *
 from effx.lax.collective import *
 from effx.lax.compare import *
 from effx.lax.control.associative import *
@@ -24,6 +25,7 @@ from effx.lax.index import *
 from effx.lax.monoids import *
 from effx.lax.polynomials import *
 from effx.lax.products import *
+from effx.lax.ragged import *
 from effx.lax.reductions import *
 from effx.lax.shape import *
 from effx.lax.slicing import *

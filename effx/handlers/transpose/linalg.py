@@ -8,6 +8,7 @@ from effx.array.promotion import convert
 from effx.array.shaping import transpose
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule, value
 from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.linalg import swapped as exchanged
 
 
 @rule(DotGeneral)
@@ -35,7 +36,7 @@ def _by_lhs(op: DotGeneral, ct: Array, linear: LinearOperand, known: Array, *, s
     # ct's axes that belong to the other operand are contracted.
     start = nbatch if swapped else nbatch + len(mine_free)
     ct_contract = tuple(range(start, start + len(other_free)))
-    precision = op.precision if not swapped else (op.precision[1], op.precision[0])
+    precision = exchanged(op.precision) if swapped else op.precision
     if ct.type.dtype != known.type.dtype:
         ct = convert(ct, known.type.dtype)
     # The other's contracted axes, in its own order, and the axes of mine that they are contracted with.
@@ -46,7 +47,7 @@ def _by_lhs(op: DotGeneral, ct: Array, linear: LinearOperand, known: Array, *, s
     ct_first, known_first = [*mine_batch, *mine_free, *contracted], [*mine_batch, *contracted, *mine_free]
     if known_first == sorted(known_first) and ct_first != known_first:
         places = known_first
-        out = DotGeneral(tuple(other_free), ct_contract, other_batch, batch, precision[::-1])(known, ct)
+        out = DotGeneral(tuple(other_free), ct_contract, other_batch, batch, exchanged(precision))(known, ct)
     else:
         places = ct_first
         out = DotGeneral(ct_contract, tuple(other_free), batch, other_batch, precision)(ct, known)

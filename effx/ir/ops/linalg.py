@@ -6,10 +6,33 @@ import attrs
 
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
-from effx.ir.ops.base import ArrayOperation, check_arity, check_axes, check_kind, is_ints
+from effx.ir.ops.base import ArrayOperation, NamedAttribute, check_arity, check_axes, check_kind, is_ints
 from effx.ir.types import ArrayType, array_type
 
 PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
+
+Algorithm = tuple[str, str, str, int, int, int, bool]
+"""What lhs and rhs are rounded to, what products are added up in, into how many components lhs and rhs are split, how many
+products are made of them, and whether some sums may be less exact. "f8" is any dtype of 8 bits, "any" any at all."""
+Precision = tuple[str, str] | Algorithm
+
+
+def is_precision(instance: object, attribute: NamedAttribute, value: Precision) -> None:
+    """An attrs validator: a pair of precisions, or an algorithm."""
+    pair = type(value) is tuple and len(value) == 2 and all([p in PRECISIONS for p in value])
+    kinds = [type(p) for p in value] if type(value) is tuple else []
+    if not pair and kinds != [str, str, str, int, int, int, bool]:
+        raise ValueError(
+            f"{type(instance).__name__}: {attribute.name} must be two of {PRECISIONS} or an algorithm, got {value!r}"
+        )
+
+
+def swapped(precision: Precision) -> Precision:
+    """Returns the precision of the product with lhs and rhs exchanged."""
+    if len(precision) == 2:
+        return precision[1], precision[0]
+    lhs, rhs, total, left, right, *rest = precision
+    return (rhs, lhs, total, right, left, *rest)
 
 
 @final
@@ -22,7 +45,7 @@ class DotGeneral(ArrayOperation):
     Attributes:
         lhs_contract, rhs_contract: the axes summed over, pairwise of equal size.
         lhs_batch, rhs_batch: the batch axes, pairwise of equal size.
-        precision: of lhs and rhs, each "DEFAULT", "HIGH" or "HIGHEST"; CPUs compute in full anyway.
+        precision: of lhs and rhs, each "DEFAULT", "HIGH" or "HIGHEST"; CPUs compute in full anyway. Or an algorithm.
         preferred: the dtype of the sums and of the result; None for the operands' own.
     """
 
@@ -30,10 +53,7 @@ class DotGeneral(ArrayOperation):
     rhs_contract: tuple[int, ...] = attrs.field(validator=is_ints)
     lhs_batch: tuple[int, ...] = attrs.field(default=(), validator=is_ints)
     rhs_batch: tuple[int, ...] = attrs.field(default=(), validator=is_ints)
-    precision: tuple[str, str] = attrs.field(
-        default=("DEFAULT", "DEFAULT"),
-        validator=attrs.validators.deep_iterable(attrs.validators.in_(PRECISIONS)),
-    )
+    precision: Precision = attrs.field(default=("DEFAULT", "DEFAULT"), validator=is_precision)
     preferred: DType | None = None
 
     def infer(self, *types: ArrayType) -> ArrayType:

@@ -1,0 +1,400 @@
+"""Products of matrices whose rows come in groups of any sizes: each group meets a matrix of its own.
+
+The groups lie one after the other along the rows. A loop goes over the tiles of rows that groups touch, so time and
+memory grow with the rows and the groups' number, not with their product.
+
+Source: Gale et al., "MegaBlocks: Efficient Sparse Training with Mixture-of-Experts", 2022.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, arithmetic
+from effx.array.indexing import along_axis
+from effx.array.promotion import broadcast_to, convert, scalar, zeros
+from effx.array.shaping import concatenate, expand_dims, moveaxis, reshape
+from effx.dtypes import DType
+from effx.errors import DTypeError, ShapeError
+from effx.handlers.stage import stage
+from effx.handling import (
+    ArrayOperation,
+    ArrayType,
+    Cotangent,
+    LinearOperand,
+    Tangent,
+    Vmap,
+    array_type,
+    decomposes,
+    jvp_rule,
+    materialize,
+    reference_rule,
+    transpose_rule,
+    vmap_rule,
+)
+from effx.ir.ops.base import check_arity, check_kind, is_int, show
+from effx.ir.ops.control import While
+from effx.ir.ops.linalg import DotGeneral, Precision, swapped
+from effx.ir.ops.reduce import CumSum, ReduceSum
+from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice, Iota, Slice
+
+__all__ = ["GroupedMatmul", "GroupedOuter"]
+
+Data = np.ndarray[Any, Any]
+Operands = tuple[Array | LinearOperand, ...]
+DEFAULT: Precision = ("DEFAULT", "DEFAULT")
+INDEX = array_type(dtypes.int32)
+ZERO = scalar(0, dtypes.int32, False)
+
+
+def _check(op: ArrayOperation, types: tuple[ArrayType, ...], ranks: tuple[int, int, int]) -> None:
+    check_arity(op, types, 3)
+    lhs, rhs, bounds = types
+    check_kind(op, lhs, "iufc", "lhs")
+    if lhs.dtype != rhs.dtype:
+        raise DTypeError(f"{op.name}: operand dtypes differ: lhs is {lhs!r}, rhs is {rhs!r}")
+    if bounds.dtype != dtypes.int32:
+        raise DTypeError(f"{op.name}: the groups' bounds must be i32, got {bounds!r}")
+    if tuple([t.ndim for t in types]) != ranks:
+        raise ShapeError(f"{op.name}: operands must have {ranks} axes, got {show(types)}")
+    if bounds.shape[0] != lhs.shape[0] or not bounds.shape[1]:
+        raise ShapeError(f"{op.name}: needs a row of bounds for each element of lhs, got {show(types)}")
+
+
+@final
+@attrs.frozen
+class GroupedMatmul(ArrayOperation):
+    """Multiplies each group of rows by a matrix of its own; rows of no group give 0.
+
+    Operands: lhs `[p, m, k]`, rhs `[b, g, k, n]`, and bounds `i32[p, g + 1]` that do not decrease: group i has the rows
+    from the i-th bound to the next one. p is a multiple of b: as many elements of lhs in turn meet each of rhs.
+    Result: `[p, m, n]`.
+
+    Attributes:
+        precision, preferred: as of dot_general.
+    """
+
+    precision: Precision = DEFAULT
+    preferred: DType | None = None
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The axes p, m and n."""
+        _check(self, types, (3, 4, 2))
+        lhs, rhs, bounds = types
+        (p, m, k), (b, g, k2, n) = lhs.shape, rhs.shape
+        if k != k2 or bounds.shape[1] != g + 1 or (p % b if b else p):
+            raise ShapeError(f"{self.name}: sizes do not fit: {show(types)}")
+        return array_type(lhs.dtype if self.preferred is None else self.preferred, (p, m, n))
+
+
+@final
+@attrs.frozen
+class GroupedOuter(ArrayOperation):
+    """Multiplies the transposed rows of lhs and the rows of rhs, for each group of rows.
+
+    Operands: lhs `[p, m, k]`, rhs `[p, m, n]`, and bounds `i32[p, g + 1]` as of GroupedMatmul.
+    Result: `[p / summed, g, k, n]`, a group without rows gives 0.
+
+    Attributes:
+        summed: of how many elements in turn the products are added.
+        precision, preferred: as of dot_general.
+    """
+
+    summed: int = attrs.field(default=1, validator=is_int)
+    precision: Precision = DEFAULT
+    preferred: DType | None = None
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The axes p / summed, g, k and n."""
+        _check(self, types, (3, 3, 2))
+        lhs, rhs, bounds = types
+        if lhs.shape[:2] != rhs.shape[:2] or self.summed < 1 or lhs.shape[0] % self.summed:
+            raise ShapeError(f"{self.name}: sizes do not fit: {show(types)}")
+        shape = (lhs.shape[0] // self.summed, bounds.shape[1] - 1, lhs.shape[2], rhs.shape[2])
+        return array_type(lhs.dtype if self.preferred is None else self.preferred, shape)
+
+
+# --- value ----------------------------------------------------------------------------------------
+
+
+def _tile(rows: int, groups: int) -> int:
+    """Returns how many rows an iteration takes: about half a group, so that few are computed in vain."""
+    wanted = max(16, min(256, rows // max(2 * groups, 1)))
+    return min(rows, 1 << (wanted - 1).bit_length())
+
+
+def _cut(x: Array, start: Array, size: int) -> Array:
+    """Returns `x[start : start + size]`."""
+    return DynamicSlice((size, *x.type.shape[1:]))(x, start, *[ZERO] * (x.type.ndim - 1))
+
+
+def _put(x: Array, part: Array, start: Array) -> Array:
+    return DynamicUpdateSlice()(x, part, start, *[ZERO] * (x.type.ndim - 1))
+
+
+def _at(x: Array, place: Array) -> Array:
+    return reshape(_cut(x, place, 1), x.type.shape[1:])
+
+
+def _sum_dtype(dtype: DType) -> DType:
+    return dtypes.float32 if dtype.kind in "fV" and dtypes.bits(dtype) < 32 else dtype
+
+
+def _over_tiles(
+    rows: int,
+    bounds: Array,
+    fixed: Sequence[Array],
+    total: Array,
+    add: Callable[[Array, Sequence[Array], Array, Array, Array], Array],
+) -> Array:
+    """Runs `total = add(total, fixed, start, mask, group)` for each tile of rows that a group touches.
+
+    Args:
+        rows: of each element. The elements of a batch are taken as rows one after the other.
+        bounds: i32[p, g + 1].
+        fixed: what `add` is given.
+        total: the initial value.
+        add: takes the tile's first row, a mask of the rows that are the group's, and the group's number of all p * g.
+    """
+    p, groups = bounds.type.shape[0], bounds.type.shape[1] - 1
+    count, everything = p * groups, p * rows
+    if not count or not everything:
+        return total
+    size = _tile(everything, count)
+    inside = arithmetic.clip(bounds, 0, rows) + Iota(array_type(dtypes.int32, (p, groups + 1)), 0)() * rows
+    starts = reshape(Slice((0, 0), (p, groups), (1, 1))(inside), (count,))
+    ends = reshape(Slice((0, 1), (p, groups + 1), (1, 1))(inside), (count,))
+    first = arithmetic.floor_divide(starts, size)
+    tiles = arithmetic.where(ends > starts, arithmetic.floor_divide(ends - 1, size) - first + 1, 0)
+    done = CumSum(0)(tiles)
+    table = (starts, ends, first - done + tiles, done)
+    last = _at(done, scalar(count - 1, dtypes.int32, False))
+
+    def goes_on(xs: list[Array]) -> list[Array]:
+        return [xs[-2] < xs[0]]
+
+    def iteration(xs: list[Array]) -> list[Array]:
+        starts, ends, shift, done = xs[1:5]
+        step, now = xs[-2:]
+        group = ReduceSum((0,))(convert(done <= step, dtypes.int32))
+        row = (_at(shift, group) + step) * size
+        # A tile at the end begins earlier, and the rows before its place are not its own.
+        begin = arithmetic.minimum(row, everything - size)
+        places = begin + Iota(array_type(dtypes.int32, (size,)), 0)()
+        mine = (places >= arithmetic.maximum(_at(starts, group), row)) & (places < _at(ends, group))
+        return [step + 1, add(now, xs[5:-2], begin, mine, group)]
+
+    constants = [last, *table, *fixed]
+    types = [x.type for x in (*constants, ZERO, total)]
+    test, step = stage(goes_on, types, "goes_on"), stage(iteration, types, "iteration")
+    return While(test.program, step.program, len(constants))(*constants, ZERO, total)[1]
+
+
+@decomposes(GroupedMatmul)
+def _(op: GroupedMatmul, lhs: Array, rhs: Array, bounds: Array) -> Array:
+    out = op.infer(lhs.type, rhs.type, bounds.type)
+    (p, m, k), (b, g, _, n) = lhs.type.shape, rhs.type.shape
+    product = DotGeneral((1,), (0,), (), (), op.precision, out.dtype)
+    repeats = p // b if b else 1
+
+    def add(now: Array, fixed: Sequence[Array], row: Array, mine: Array, group: Array) -> Array:
+        rows, matrices = fixed
+        size = mine.type.shape[0]
+        place = group
+        if repeats > 1:
+            place = arithmetic.floor_divide(group, g * repeats) * g + arithmetic.remainder(group, g)
+        found = product(_cut(rows, row, size), _at(matrices, place))
+        mask = broadcast_to(expand_dims(mine, (1,)), (size, n))
+        return _put(now, arithmetic.where(mask, found, _cut(now, row, size)), row)
+
+    flat = zeros(array_type(out.dtype, (p * m, n)))
+    if not out.size or not k:
+        return zeros(out)
+    fixed = (reshape(lhs, (p * m, k)), reshape(rhs, (b * g, k, n)))
+    return reshape(_over_tiles(m, bounds, fixed, flat, add), out.shape)
+
+
+@decomposes(GroupedOuter)
+def _(op: GroupedOuter, lhs: Array, rhs: Array, bounds: Array) -> Array:
+    out = op.infer(lhs.type, rhs.type, bounds.type)
+    (p, m, k), n, g = lhs.type.shape, rhs.type.shape[2], bounds.type.shape[1] - 1
+    wide = _sum_dtype(out.dtype)
+    product = DotGeneral((0,), (0,), (), (), op.precision, wide)
+    repeats = op.summed
+
+    def add(now: Array, fixed: Sequence[Array], row: Array, mine: Array, group: Array) -> Array:
+        size = mine.type.shape[0]
+        # Both are masked, since a row of another group may hold an infinity.
+        parts = [
+            arithmetic.where(
+                broadcast_to(expand_dims(mine, (1,)), (size, x.type.shape[1])),
+                _cut(x, row, size),
+                scalar(0, x.type.dtype),
+            )
+            for x in fixed
+        ]
+        place = group
+        if repeats > 1:
+            place = arithmetic.floor_divide(group, g * repeats) * g + arithmetic.remainder(group, g)
+        found = reshape(product(*parts), (1, k, n))
+        return _put(now, _cut(now, place, 1) + found, place)
+
+    if not out.size or not m:
+        return zeros(out)
+    flat = zeros(array_type(wide, (out.shape[0] * g, k, n)))
+    fixed = (reshape(lhs, (p * m, k)), reshape(rhs, (p * m, n)))
+    return reshape(convert(_over_tiles(m, bounds, fixed, flat, add), out.dtype), out.shape)
+
+
+@reference_rule(GroupedMatmul)
+def _(op: GroupedMatmul, lhs: Data, rhs: Data, bounds: Data) -> Data:
+    dtype = lhs.dtype if op.preferred is None else op.preferred
+    (p, m, _), (b, g, _, n) = lhs.shape, rhs.shape
+    out = np.zeros((p, m, n), dtype)
+    for i in range(p):
+        for j in range(g):
+            rows = slice(*np.clip(bounds[i, j : j + 2], 0, m))
+            out[i, rows] = (_wide(lhs[i, rows], dtype) @ _wide(rhs[i // (p // b), j], dtype)).astype(dtype)
+    return out
+
+
+@reference_rule(GroupedOuter)
+def _(op: GroupedOuter, lhs: Data, rhs: Data, bounds: Data) -> Data:
+    dtype = lhs.dtype if op.preferred is None else op.preferred
+    (p, m, k), n, g = lhs.shape, rhs.shape[2], bounds.shape[1] - 1
+    out = np.zeros((p // op.summed, g, k, n), _wide(lhs[:0], dtype).dtype)
+    for i in range(p):
+        for j in range(g):
+            rows = slice(*np.clip(bounds[i, j : j + 2], 0, m))
+            out[i // op.summed, j] += _wide(lhs[i, rows], dtype).T @ _wide(rhs[i, rows], dtype)
+    return out.astype(dtype)
+
+
+def _wide(x: Data, dtype: DType) -> Data:
+    kind = {"c": np.complex128, "f": np.float64, "V": np.float64}.get(dtype.kind, dtype)
+    return x.astype(dtype).astype(kind)
+
+
+# --- derivatives ----------------------------------------------------------------------------------
+
+
+@jvp_rule(GroupedMatmul, GroupedOuter)
+def _(
+    op: GroupedMatmul | GroupedOuter, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    (x, y, bounds), (dx, dy, _) = primals, tangents
+    first = None if dx is None else op(dx, y, bounds)
+    second = None if dy is None else op(x, dy, bounds)
+    return op(x, y, bounds), first if second is None else second if first is None else first + second
+
+
+def _like(ct: Array, known: Array) -> Array:
+    return ct if ct.type.dtype == known.type.dtype else convert(ct, known.type.dtype)
+
+
+def _turned(x: Array) -> Array:
+    return moveaxis(x, -1, -2)
+
+
+@transpose_rule(GroupedMatmul)
+def _(op: GroupedMatmul, ct: Array, operands: Operands) -> tuple[Cotangent, ...]:
+    lhs, rhs, bounds = operands
+    assert not isinstance(bounds, LinearOperand)
+    if isinstance(lhs, LinearOperand):
+        assert not isinstance(rhs, LinearOperand)
+        found = GroupedMatmul(op.precision)(_like(ct, rhs), _turned(rhs), bounds)
+        return convert(found, lhs.type.dtype, lhs.type.weak), None, None
+    assert isinstance(rhs, LinearOperand)
+    p, b = lhs.type.shape[0], rhs.type.shape[0]
+    if not p or not b:
+        return None, zeros(rhs.type), None
+    found = GroupedOuter(p // b, op.precision)(lhs, _like(ct, lhs), bounds)
+    return None, convert(found, rhs.type.dtype, rhs.type.weak), None
+
+
+@transpose_rule(GroupedOuter)
+def _(op: GroupedOuter, ct: Array, operands: Operands) -> tuple[Cotangent, ...]:
+    lhs, rhs, bounds = operands
+    assert not isinstance(bounds, LinearOperand)
+    if isinstance(lhs, LinearOperand):
+        assert not isinstance(rhs, LinearOperand)
+        found = GroupedMatmul(swapped(op.precision))(rhs, _turned(_like(ct, rhs)), bounds)
+        return convert(found, lhs.type.dtype, lhs.type.weak), None, None
+    assert isinstance(rhs, LinearOperand)
+    found = GroupedMatmul(op.precision)(lhs, _like(ct, lhs), bounds)
+    return None, convert(found, rhs.type.dtype, rhs.type.weak), None
+
+
+# --- batching -------------------------------------------------------------------------------------
+
+
+def _joined(x: Array) -> Array:
+    """Makes one axis of the first two."""
+    shape = x.type.shape
+    return reshape(x, (shape[0] * shape[1], *shape[2:]))
+
+
+@vmap_rule(GroupedMatmul)
+def _(
+    handler: Vmap, op: GroupedMatmul, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[Array, int]:
+    lhs, rhs, bounds = values
+    size = handler.size
+    if axes[1] is None and size and rhs.type.shape[0]:
+        # More elements of lhs meet the same of rhs.
+        b = rhs.type.shape[0]
+
+        def beside(x: Array, axis: int | None) -> Array:
+            x = materialize(handler, x, axis, 0)
+            _, p, *rest = x.type.shape
+            return reshape(moveaxis(reshape(x, (size, b, p // b, *rest)), 0, 1), (size * p, *rest))
+
+        y = op(beside(lhs, axes[0]), rhs, beside(bounds, axes[2]))
+        p, *rest = y.type.shape
+        apart = moveaxis(reshape(y, (b, size, p // (b * size), *rest)), 1, 0)
+        return reshape(apart, (size, p // size, *rest)), 0
+    y = op(*[_joined(materialize(handler, x, a, 0)) for x, a in zip(values, axes, strict=True)])
+    p, *rest = y.type.shape
+    return reshape(y, (size, p // size if size else _element(op, values, axes)[0], *rest)), 0
+
+
+@vmap_rule(GroupedOuter)
+def _(
+    handler: Vmap, op: GroupedOuter, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[Array, int]:
+    y = op(*[_joined(materialize(handler, x, a, 0)) for x, a in zip(values, axes, strict=True)])
+    size, (p, *rest) = handler.size, y.type.shape
+    return reshape(y, (size, p // size if size else _element(op, values, axes)[0], *rest)), 0
+
+
+def _element(
+    op: ArrayOperation, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[int, ...]:
+    """Returns the shape of one batch element's result."""
+    shapes = [x.type.shape for x in values]
+    types = [
+        x.type if a is None else x.type.with_shape(s[:a] + s[a + 1 :])
+        for x, s, a in zip(values, shapes, axes, strict=True)
+    ]
+    return op.infer(*types).shape
+
+
+def bounds_of(sizes: Array, offset: Array | None, groups: int) -> Array:
+    """Returns the bounds of groups of these sizes.
+
+    Args:
+        sizes: integers `[p, h]`.
+        offset: the first of the groups that are meant; None for 0.
+        groups: how many of them.
+    """
+    p = sizes.type.shape[0]
+    ends = CumSum(1)(convert(sizes, dtypes.int32))
+    bounds = concatenate([zeros(array_type(dtypes.int32, (p, 1))), ends], 1)
+    if offset is None:
+        return Slice((0, 0), (p, groups + 1), (1, 1))(bounds)
+    places = convert(offset, dtypes.int32) + Iota(array_type(dtypes.int32, (p, groups + 1)), 1)()
+    limit = bounds.type.shape[1] - 1
+    return along_axis(bounds, arithmetic.clip(places, 0, limit), 1)
