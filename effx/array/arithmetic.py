@@ -14,7 +14,7 @@ from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Unary
 from effx.ir.ops.convert import Bitcast, Copy
-from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.linalg import PRESETS, DotGeneral, Precision
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.values.array import Array, Operand
@@ -361,18 +361,38 @@ _PRECISIONS = {
 }
 
 
-def precision_of(precision: Any) -> tuple[str, str]:
-    """Returns the pair of precisions that DotGeneral takes, from a name, a pair, an enum, or None for the default."""
+def precision_of(precision: Any) -> Precision:
+    """Returns what DotGeneral takes, from a name, a pair of names, an enum, an algorithm, or None for the default."""
     from effx.flags import default_matmul_precision
 
+    if isinstance(precision, tuple) and len(precision) == 7:
+        return (*[_algorithm_dtype(p) for p in precision[:3]], *map(int, precision[3:6]), bool(precision[6]))  # type: ignore[return-value]  # of seven parts
     if isinstance(precision, tuple):
-        return precision_of(precision[0])[0], precision_of(precision[1])[0]
+        return pair_of("dot_general", precision)
+    if precision is None:
+        precision = default_matmul_precision.value
+    name = getattr(precision, "name", precision)
+    if isinstance(name, str) and name in PRESETS:
+        return PRESETS[name]
+    return pair_of("dot_general", precision)
+
+
+def _algorithm_dtype(dtype: Any) -> str:
+    return dtypes.mlir_name(dtypes.as_dtype(dtype))
+
+
+def pair_of(what: str, precision: Any) -> tuple[str, str]:
+    """Returns a pair of precisions, from a name, a pair of names, an enum, or None for the default."""
+    from effx.flags import default_matmul_precision
+
+    if isinstance(precision, tuple) and len(precision) == 2:
+        return pair_of(what, precision[0])[0], pair_of(what, precision[1])[0]
     if precision is None:
         precision = default_matmul_precision.value
     name = getattr(precision, "name", precision)
     key = name.lower() if isinstance(name, str) else name
-    if key not in _PRECISIONS:
-        raise DTypeError(f"dot_general: precision must be 'default', 'high' or 'highest', got {precision!r}")
+    if not isinstance(key, str | None) or key not in _PRECISIONS:
+        raise DTypeError(f"{what}: precision must be 'default', 'high' or 'highest', got {precision!r}")
     return _PRECISIONS[key], _PRECISIONS[key]
 
 

@@ -283,7 +283,7 @@ def _wide(x: Data, dtype: DType) -> Data:
 
 @jvp_rule(GroupedMatmul, GroupedOuter)
 def _(
-    op: GroupedMatmul | GroupedOuter, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     (x, y, bounds), (dx, dy, _) = primals, tangents
     first = None if dx is None else op(dx, y, bounds)

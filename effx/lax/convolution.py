@@ -96,7 +96,7 @@ def conv_general_dilated(
     return Convolution(
         strides, tuple([low for low, _ in pads]), tuple([high for _, high in pads]), below, between,
         specs[0], specs[1], specs[2], index(feature_group_count), index(batch_group_count),
-        arithmetic.precision_of(precision), arithmetic.preferred_of(preferred_element_type),
+        arithmetic.pair_of("conv_general_dilated", precision), arithmetic.preferred_of(preferred_element_type),
     )(x, kernel)  # fmt: skip
 
 

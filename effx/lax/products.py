@@ -2,15 +2,21 @@
 
 import enum
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from effx import dtypes
 from effx.array import Array, Operand, arithmetic
-from effx.array.promotion import as_operand, promote_dtypes
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
+from effx.array.shaping import reshape
 from effx.dtypes import DTypeLike
-from effx.errors import ShapeError
+from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.linalg import DotGeneral
 from effx.lax.operands import ints
 
-__all__ = ["DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot", "dot_general"]
+__all__ = [
+    "DotAlgorithm", "DotAlgorithmPreset", "DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot",
+    "dot_general", "scaled_dot",
+]  # fmt: skip
 
 
 class Precision(enum.Enum):
@@ -21,7 +27,63 @@ class Precision(enum.Enum):
     HIGHEST = "highest"
 
 
-PrecisionLike = str | Precision | tuple[str, str] | tuple[Precision, Precision] | None
+class DotAlgorithm(NamedTuple):
+    """How a product is computed, given as its precision: what the operands are rounded to, and what sums are added up in.
+
+    A platform has few of these, mostly those of `DotAlgorithmPreset`; others are refused when a program is compiled. The
+    result has the operands' dtype or `preferred_element_type`, as ever.
+
+    Attributes:
+        lhs_precision_type, rhs_precision_type: the dtypes that the operands are rounded to.
+        accumulation_type: the dtype in which products are added up.
+        lhs_component_count, rhs_component_count: into how many parts each operand is split.
+        num_primitive_operations: how many products of parts are computed, to reach a higher precision.
+        allow_imprecise_accumulation: whether some sums may be less exact.
+
+    >>> import numpy as np
+    >>> x = np.ones(3, np.float16)
+    >>> dot(x, x, precision=DotAlgorithm(np.float32, np.float32, np.float32))
+    Array(3., dtype=float16)
+    """
+
+    lhs_precision_type: DTypeLike
+    rhs_precision_type: DTypeLike
+    accumulation_type: DTypeLike
+    lhs_component_count: int = 1
+    rhs_component_count: int = 1
+    num_primitive_operations: int = 1
+    allow_imprecise_accumulation: bool = False
+
+
+class DotAlgorithmPreset(enum.Enum):
+    """The algorithms for products that some platform has, by the dtypes of lhs, of rhs and of the sums.
+
+    `X3`, `X6` and `X9` are so many products of 16-bit parts, for the precision of a wider dtype. `FAST_ACCUM` allows less
+    exact sums. CPUs have F16_F16_F16, BF16_BF16_F32 and its X3 and X6, which they compute exactly, F32_F32_F32 and
+    F64_F64_F64.
+    """
+
+    DEFAULT = "DEFAULT"
+    ANY_F8_ANY_F8_F32 = "ANY_F8_ANY_F8_F32"
+    ANY_F8_ANY_F8_F32_FAST_ACCUM = "ANY_F8_ANY_F8_F32_FAST_ACCUM"
+    ANY_F8_ANY_F8_ANY = "ANY_F8_ANY_F8_ANY"
+    ANY_F8_ANY_F8_ANY_FAST_ACCUM = "ANY_F8_ANY_F8_ANY_FAST_ACCUM"
+    F16_F16_F16 = "F16_F16_F16"
+    F16_F16_F32 = "F16_F16_F32"
+    BF16_BF16_BF16 = "BF16_BF16_BF16"
+    BF16_BF16_F32 = "BF16_BF16_F32"
+    BF16_BF16_F32_X3 = "BF16_BF16_F32_X3"
+    BF16_BF16_F32_X6 = "BF16_BF16_F32_X6"
+    BF16_BF16_F32_X9 = "BF16_BF16_F32_X9"
+    TF32_TF32_F32 = "TF32_TF32_F32"
+    TF32_TF32_F32_X3 = "TF32_TF32_F32_X3"
+    F32_F32_F32 = "F32_F32_F32"
+    F64_F64_F64 = "F64_F64_F64"
+
+
+PrecisionLike = (
+    str | Precision | tuple[str, str] | tuple[Precision, Precision] | DotAlgorithm | DotAlgorithmPreset | None
+)
 Axes = Sequence[int]
 DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 """((contracting axes of lhs, of rhs), (batch axes of lhs, of rhs))."""
@@ -40,7 +102,8 @@ def dot_general(
         lhs, rhs: of any dtype; different ones are promoted.
         dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`; the axes
             in each pair of lists have equal sizes.
-        precision: for accelerators, one for both operands or a pair.
+        precision: for accelerators, one for both operands or a pair; or an algorithm: a `DotAlgorithm`, or a
+            `DotAlgorithmPreset` or its name.
         preferred_element_type: the dtype of the sums and of the result.
 
     Returns:
@@ -87,7 +150,8 @@ def dot(
         lhs: `[n]` or `[m, n]`, of any dtype.
         rhs: `[n]` or `[n, k]`; dtypes are promoted.
         dimension_numbers: to contract other axes of arrays of any rank; see `dot_general`.
-        precision: for accelerators, one for both operands or a pair.
+        precision: for accelerators, one for both operands or a pair; or an algorithm: a `DotAlgorithm`, or a
+            `DotAlgorithmPreset` or its name.
         preferred_element_type: the dtype of the sums and of the result.
 
     Returns:
@@ -134,3 +198,84 @@ def batch_matmul(lhs: Operand, rhs: Operand, precision: PrecisionLike = None) ->
         )
     batch = tuple(range(n - 2))
     return dot_general(a, b, (((n - 1,), (n - 2,)), (batch, batch)), precision)
+
+
+def scaled_dot(
+    lhs: Operand,
+    rhs: Operand,
+    *,
+    lhs_scale: Operand | None = None,
+    rhs_scale: Operand | None = None,
+    dimension_numbers: DotDimensionNumbers | None = None,
+    preferred_element_type: "DTypeLike | None" = None,
+) -> Array:
+    """Returns the product of `lhs * lhs_scale` and `rhs * rhs_scale`, where a scale is shared by a block along the
+    contracted axes.
+
+    Blocks are scaled, and products added up, in f32 or, of f64 operands, in f64.
+
+    Args:
+        lhs: `[m, k]` or `[b, m, k]`, of any floating dtype.
+        rhs: `[k, n]` or `[b, k, n]`.
+        lhs_scale: of lhs's shape, but along contracted axes smaller by a factor of at least 2; None for 1.
+        rhs_scale: of rhs's shape, likewise.
+        dimension_numbers: to contract other axes of arrays of any rank; see `dot_general`.
+        preferred_element_type: the dtype of the result, bf16 by default.
+
+    Returns:
+        As of `dot_general`.
+
+    Raises:
+        ShapeError: shapes do not fit, or the operands have other ranks and there are no `dimension_numbers`.
+        DTypeError: an operand is not floating.
+
+    >>> import numpy as np
+    >>> x, half = np.ones((1, 4), np.float32), np.array([[0.5, 1.0]], np.float32)
+    >>> scaled_dot(x, x.T, lhs_scale=half, preferred_element_type=np.float32)
+    Array([[3.]], dtype=float32)
+    """
+    a, b = as_operand(lhs, "scaled_dot"), as_operand(rhs, "scaled_dot")
+    if dimension_numbers is None:
+        n = a.type.ndim
+        if n not in (2, 3) or b.type.ndim != n:
+            raise ShapeError(
+                f"scaled_dot: operands must both have two or three axes, got {a.type!r} and {b.type!r}; "
+                f"give dimension_numbers"
+            )
+        batch = tuple(range(n - 2))
+        dimension_numbers = (((n - 1,), (n - 2,)), (batch, batch))
+    (contract, rhs_contract), _ = dimension_numbers
+    x = _scaled("lhs", a, lhs_scale, tuple(contract))
+    y = _scaled("rhs", b, rhs_scale, tuple(rhs_contract))
+    preferred = dtypes.bfloat16 if preferred_element_type is None else dtypes.requested(preferred_element_type)
+    return convert(dot_general(x, y, dimension_numbers), preferred)
+
+
+def _scaled(name: str, x: Array, scale: Operand | None, contract: tuple[int, ...]) -> Array:
+    """Multiplies each block along the contracted axes by its scale."""
+    t = x.type
+    if t.kind != "f":
+        raise DTypeError(f"scaled_dot: {name} must be floating, got {t!r}")
+    wide = dtypes.float64 if t.dtype == dtypes.float64 else dtypes.float32
+    value = convert(x, wide)
+    if scale is None:
+        return value
+    factor = as_operand(scale, "scaled_dot")
+    if factor.type.kind != "f":
+        raise DTypeError(f"scaled_dot: {name}_scale must be floating, got {factor.type!r}")
+    shape = factor.type.shape
+    fits = len(shape) == t.ndim and all(
+        [
+            n == s if a not in contract else bool(s) and n % s == 0 and n // s >= 2
+            for a, (n, s) in enumerate(zip(t.shape, shape, strict=False))
+        ]
+    )
+    if not fits:
+        raise ShapeError(
+            f"scaled_dot: {name}_scale must have the shape of {name} {t!r}, but along the contracted axes {contract} "
+            f"the size divided by at least 2, got {factor.type!r}"
+        )
+    blocks = [part for n, s in zip(t.shape, shape, strict=True) for part in ((s, n // s) if n != s else (n, 1))]
+    apart = [part for s in shape for part in (s, 1)]
+    repeated = broadcast_to(reshape(convert(factor, wide), apart), tuple(blocks))
+    return value * reshape(repeated, t.shape)

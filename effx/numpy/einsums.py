@@ -14,7 +14,7 @@ from effx.array.arithmetic import precision_of, preferred_of
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
-from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.linalg import DotGeneral, Precision
 from effx.ir.types import Shape
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _arranged(x: Array, term: str, output: str, sizes: dict[str, int]) -> Array:
 
 def _join(
     x: Array, left: str, y: Array, right: str, output: str, sizes: dict[str, int],
-    precision: tuple[str, str], preferred: DType | None,
+    precision: Precision, preferred: DType | None,
 ) -> Array:  # fmt: skip
     x, left = _reduced(x, left, right + output, sizes)
     y, right = _reduced(y, right, left + output, sizes)
@@ -237,7 +237,7 @@ def _step(
     joined: list[tuple[Array, str]],
     kept: str,
     sizes: dict[str, int],
-    precision: tuple[str, str],
+    precision: Precision,
     preferred: DType | None,
 ) -> Array:
     x, term = joined[0]

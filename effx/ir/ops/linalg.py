@@ -4,7 +4,7 @@ from typing import final
 
 import attrs
 
-from effx.dtypes import DType
+from effx.dtypes import DType, bits
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.base import ArrayOperation, NamedAttribute, check_arity, check_axes, check_kind, is_ints
 from effx.ir.types import ArrayType, array_type
@@ -15,6 +15,25 @@ Algorithm = tuple[str, str, str, int, int, int, bool]
 """What lhs and rhs are rounded to, what products are added up in, into how many components lhs and rhs are split, how many
 products are made of them, and whether some sums may be less exact. "f8" is any dtype of 8 bits, "any" any at all."""
 Precision = tuple[str, str] | Algorithm
+
+PRESETS: dict[str, Algorithm] = {
+    "ANY_F8_ANY_F8_F32": ("f8", "f8", "f32", 1, 1, 1, False),
+    "ANY_F8_ANY_F8_F32_FAST_ACCUM": ("f8", "f8", "f32", 1, 1, 1, True),
+    "ANY_F8_ANY_F8_ANY": ("f8", "f8", "any", 1, 1, 1, False),
+    "ANY_F8_ANY_F8_ANY_FAST_ACCUM": ("f8", "f8", "any", 1, 1, 1, True),
+    "F16_F16_F16": ("f16", "f16", "f16", 1, 1, 1, False),
+    "F16_F16_F32": ("f16", "f16", "f32", 1, 1, 1, False),
+    "BF16_BF16_BF16": ("bf16", "bf16", "bf16", 1, 1, 1, False),
+    "BF16_BF16_F32": ("bf16", "bf16", "f32", 1, 1, 1, False),
+    "BF16_BF16_F32_X3": ("bf16", "bf16", "f32", 1, 1, 3, False),
+    "BF16_BF16_F32_X6": ("bf16", "bf16", "f32", 1, 1, 6, False),
+    "BF16_BF16_F32_X9": ("bf16", "bf16", "f32", 1, 1, 9, False),
+    "TF32_TF32_F32": ("tf32", "tf32", "f32", 1, 1, 1, False),
+    "TF32_TF32_F32_X3": ("tf32", "tf32", "f32", 1, 1, 3, False),
+    "F32_F32_F32": ("f32", "f32", "f32", 1, 1, 1, False),
+    "F64_F64_F64": ("f64", "f64", "f64", 1, 1, 1, False),
+}
+"""The algorithms that XLA has on some platform."""
 
 
 def is_precision(instance: object, attribute: NamedAttribute, value: Precision) -> None:
@@ -31,8 +50,8 @@ def swapped(precision: Precision) -> Precision:
     """Returns the precision of the product with lhs and rhs exchanged."""
     if len(precision) == 2:
         return precision[1], precision[0]
-    lhs, rhs, total, left, right, *rest = precision
-    return (rhs, lhs, total, right, left, *rest)
+    lhs, rhs, total, left, right, products, imprecise = precision
+    return rhs, lhs, total, right, left, products, imprecise
 
 
 @final
@@ -63,6 +82,10 @@ class DotGeneral(ArrayOperation):
         check_kind(self, lhs, "biufc", "lhs")
         if lhs.dtype != rhs.dtype:
             raise DTypeError(f"dot_general: operand dtypes differ: lhs is {lhs!r}, rhs is {rhs!r}")
+        if len(self.precision) != 2:
+            check_kind(self, lhs, "iuf", "lhs of a product by an algorithm")
+            if self.precision[0] == "f8" and not (lhs.kind == "f" and bits(lhs.dtype) == 8):
+                raise DTypeError(f"dot_general: the algorithm is for floats of 8 bits, got {lhs!r}")
         check_axes(self, self.lhs_contract + self.lhs_batch, lhs, "lhs axes")
         check_axes(self, self.rhs_contract + self.rhs_batch, rhs, "rhs axes")
         for what, left, right in (
