@@ -392,7 +392,8 @@ def pair_of(what: str, precision: Any) -> tuple[str, str]:
     name = getattr(precision, "name", precision)
     key = name.lower() if isinstance(name, str) else name
     if not isinstance(key, str | None) or key not in _PRECISIONS:
-        raise DTypeError(f"{what}: precision must be 'default', 'high' or 'highest', got {precision!r}")
+        more = ", an algorithm or its name" if what == "dot_general" else ""
+        raise DTypeError(f"{what}: precision must be 'default', 'high' or 'highest'{more}, got {precision!r}")
     return _PRECISIONS[key], _PRECISIONS[key]
 
 

@@ -282,9 +282,7 @@ def _wide(x: Data, dtype: DType) -> Data:
 
 
 @jvp_rule(GroupedMatmul, GroupedOuter)
-def _(
-    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-) -> tuple[Array, Tangent]:
+def _(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     (x, y, bounds), (dx, dy, _) = primals, tangents
     first = None if dx is None else op(dx, y, bounds)
     second = None if dy is None else op(x, dy, bounds)
@@ -370,9 +368,7 @@ def _(
     return reshape(y, (size, p // size if size else _element(op, values, axes)[0], *rest)), 0
 
 
-def _element(
-    op: ArrayOperation, values: tuple[Array, ...], axes: tuple[int | None, ...]
-) -> tuple[int, ...]:
+def _element(op: ArrayOperation, values: tuple[Array, ...], axes: tuple[int | None, ...]) -> tuple[int, ...]:
     """Returns the shape of one batch element's result."""
     shapes = [x.type.shape for x in values]
     types = [

@@ -1,4 +1,5 @@
 from . import linalg
+from effx.lax.accuracy import *
 from effx.lax.applying import *
 from effx.lax.approximate import *
 from effx.lax.collective import *

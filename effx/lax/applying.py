@@ -59,7 +59,9 @@ def index_take(src: Operand, idxs: Sequence[Operand], axes: Sequence[int]) -> Ar
         if row.type.kind not in "iu":
             raise DTypeError(f"index_take: indices must be integers, got {row.type!r}")
         if row.type.ndim != 1 or (rows and row.type.shape[0] != rows[0].type.shape[0]):
-            raise ShapeError(f"index_take: indices must be arrays with one axis, of one size, got {row.type!r}")
+            raise ShapeError(
+                f"index_take: indices must be arrays with one axis, of one size, got {row.type!r}"
+            )
         if not t.shape[axis] and row.type.size:
             raise IndexingError(f"index_take: axis {axis} of {t!r} has no elements")
         rows.append(expand_dims(_modulo(row, t.shape[axis]), (1,)))
@@ -135,9 +137,13 @@ def scatter_apply(
     def applied(value: Array) -> Array:
         result = as_operand(func(value), "scatter_apply")
         if result.type.dtype != x.type.dtype:
-            raise DTypeError(f"scatter_apply: func must keep the dtype of {x.type!r}, but returns {result.type!r}")
+            raise DTypeError(
+                f"scatter_apply: func must keep the dtype of {x.type!r}, but returns {result.type!r}"
+            )
         if result.type.shape != x.type.shape:
-            raise ShapeError(f"scatter_apply: func must keep the shape of {x.type!r}, but returns {result.type!r}")
+            raise ShapeError(
+                f"scatter_apply: func must keep the shape of {x.type!r}, but returns {result.type!r}"
+            )
         return result
 
     if unique_indices:

@@ -6,10 +6,10 @@ from operator import index
 
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes, scalar, zeros
-from effx.transforms.custom_derivatives import custom_jvp
 from effx.errors import ShapeError
 from effx.lax.control.scans import scan
 from effx.lax.shape import concatenate, expand_dims
+from effx.transforms.custom_derivatives import custom_jvp
 
 __all__ = ["polynomial"]
 

@@ -247,7 +247,9 @@ def scaled_dot(
     (contract, rhs_contract), _ = dimension_numbers
     x = _scaled("lhs", a, lhs_scale, tuple(contract))
     y = _scaled("rhs", b, rhs_scale, tuple(rhs_contract))
-    preferred = dtypes.bfloat16 if preferred_element_type is None else dtypes.requested(preferred_element_type)
+    preferred = (
+        dtypes.bfloat16 if preferred_element_type is None else dtypes.requested(preferred_element_type)
+    )
     return convert(dot_general(x, y, dimension_numbers), preferred)
 
 
@@ -275,7 +277,9 @@ def _scaled(name: str, x: Array, scale: Operand | None, contract: tuple[int, ...
             f"scaled_dot: {name}_scale must have the shape of {name} {t!r}, but along the contracted axes {contract} "
             f"the size divided by at least 2, got {factor.type!r}"
         )
-    blocks = [part for n, s in zip(t.shape, shape, strict=True) for part in ((s, n // s) if n != s else (n, 1))]
+    blocks = [
+        part for n, s in zip(t.shape, shape, strict=True) for part in ((s, n // s) if n != s else (n, 1))
+    ]
     apart = [part for s in shape for part in (s, 1)]
     repeated = broadcast_to(reshape(convert(factor, wide), apart), tuple(blocks))
     return value * reshape(repeated, t.shape)

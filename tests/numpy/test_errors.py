@@ -269,7 +269,7 @@ def test_lists_are_refused(name: str) -> None:
         (
             lambda: enp.dot(A, V, precision="x"),
             DTypeError,
-            "dot_general: precision must be 'default', 'high' or 'highest', got 'x'",
+            "dot_general: precision must be 'default', 'high' or 'highest', an algorithm or its name, got 'x'",
         ),
         (lambda: enp.vecdot(A, V[:2]), ShapeError, "vecdot: sizes along the axis differ: 3 and 2"),
         (

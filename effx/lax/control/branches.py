@@ -9,9 +9,9 @@ from effx import dtypes, flags
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.families.platform import PlatformIndex
 from effx.handlers.recursion.staging import aligned
 from effx.ir.ops.compare import Ne
-from effx.families.platform import PlatformIndex
 from effx.ir.ops.control import Cond, Platforms
 from effx.lax.control.closures import arrays_of, check_callable, decided, types_of
 from effx.lax.elementwise.choose import clamp
@@ -191,7 +191,9 @@ def platform_dependent(
     1.0
     """
     if "gpu" in per_platform:
-        raise TransformError("platform_dependent: there is no platform gpu; name cuda or rocm, or give default=")
+        raise TransformError(
+            "platform_dependent: there is no platform gpu; name cuda or rocm, or give default="
+        )
     names, functions = list(per_platform), list(per_platform.values())
     platforms: list[tuple[str, ...]] = [(name,) for name in names]
     if default is not None:

@@ -52,7 +52,12 @@ def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Cal
         arrays, tree = arrays_of("composite", "arguments", args)
         form = (attributes, tuple([(key, type(value), repr(value)) for key, value in sorted(kwargs.items())]))
         found = traced(
-            "composite", decomposition, call_tree(tree), types_of(arrays), form, lambda given: (given[0], kwargs)
+            "composite",
+            decomposition,
+            call_tree(tree),
+            types_of(arrays),
+            form,
+            lambda given: (given[0], kwargs),
         )
         if found.program.effects:
             row = ", ".join(map(repr, sorted(found.program.effects, key=repr)))

@@ -7,6 +7,7 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, convert
 from effx.effects import perform
 from effx.ir.ops import elementwise as e
+from effx.lax.accuracy import Accuracy, accurate, keeps_type_accurately
 from effx.lax.operands import binary, keeps_type, unary
 
 __all__ = [
@@ -25,12 +26,13 @@ CBRT = e.Cbrt()
 LOGISTIC = e.Logistic()
 
 
-@keeps_type
-def exp(x: Operand) -> Array:
+@keeps_type_accurately
+def exp(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns e to the power x.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -41,15 +43,17 @@ def exp(x: Operand) -> Array:
     >>> exp(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return unary(EXP, x)
+    return accurate(EXP, x, accuracy)
 
 
-@keeps_type
-def exp2(x: Operand) -> Array:
+@keeps_type_accurately
+def exp2(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns 2 to the power x.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: of the exponential by which it is computed: a `Tolerance`, or an `AccuracyMode`; None for the usual
+            power.
 
     Returns:
         An array of x's dtype and shape.
@@ -60,15 +64,16 @@ def exp2(x: Operand) -> Array:
     >>> exp2(3.0)
     Array(8., dtype=float32, weak_type=True)
     """
-    return unary(EXP2, x)
+    return accurate(EXP2, x, accuracy)
 
 
-@keeps_type
-def expm1(x: Operand) -> Array:
+@keeps_type_accurately
+def expm1(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns exp(x) - 1, exact for x near 0.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -79,15 +84,16 @@ def expm1(x: Operand) -> Array:
     >>> expm1(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(EXPM1, x)
+    return accurate(EXPM1, x, accuracy)
 
 
-@keeps_type
-def log(x: Operand) -> Array:
+@keeps_type_accurately
+def log(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the natural logarithm; -inf at 0, NaN for negative real x.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -98,15 +104,16 @@ def log(x: Operand) -> Array:
     >>> log(1.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(LOG, x)
+    return accurate(LOG, x, accuracy)
 
 
-@keeps_type
-def log1p(x: Operand) -> Array:
+@keeps_type_accurately
+def log1p(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns log(1 + x), exact for x near 0.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -117,15 +124,16 @@ def log1p(x: Operand) -> Array:
     >>> log1p(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(LOG1P, x)
+    return accurate(LOG1P, x, accuracy)
 
 
-@keeps_type
-def sqrt(x: Operand) -> Array:
+@keeps_type_accurately
+def sqrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the square root; NaN for negative real x.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -136,15 +144,16 @@ def sqrt(x: Operand) -> Array:
     >>> sqrt(4.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return unary(SQRT, x)
+    return accurate(SQRT, x, accuracy)
 
 
-@keeps_type
-def rsqrt(x: Operand) -> Array:
+@keeps_type_accurately
+def rsqrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns 1 / sqrt(x).
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -155,15 +164,16 @@ def rsqrt(x: Operand) -> Array:
     >>> rsqrt(4.0)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return unary(RSQRT, x)
+    return accurate(RSQRT, x, accuracy)
 
 
-@keeps_type
-def cbrt(x: Operand) -> Array:
+@keeps_type_accurately
+def cbrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the real cube root.
 
     Args:
         x: floating, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -174,15 +184,16 @@ def cbrt(x: Operand) -> Array:
     >>> cbrt(8.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return unary(CBRT, x)
+    return accurate(CBRT, x, accuracy)
 
 
-@keeps_type
-def logistic(x: Operand) -> Array:
+@keeps_type_accurately
+def logistic(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns 1 / (1 + exp(-x)), without overflow.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -193,7 +204,7 @@ def logistic(x: Operand) -> Array:
     >>> logistic(0.0)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return unary(LOGISTIC, x)
+    return accurate(LOGISTIC, x, accuracy)
 
 
 def integer_pow(x: Operand, y: int) -> Array:
@@ -244,12 +255,13 @@ def pow(x: Operand, y: Operand) -> Array:
     return binary(arithmetic.POW, x if type(x) is not int else base, y)
 
 
-@keeps_type
-def log2(x: Operand) -> Array:
+@keeps_type_accurately
+def log2(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the logarithm of x to base 2.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: of the natural logarithm by which it is computed: a `Tolerance`, or an `AccuracyMode`.
 
     Returns:
         An array of x's dtype and shape.
@@ -260,7 +272,7 @@ def log2(x: Operand) -> Array:
     >>> log2(8.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    y = unary(LOG, x)
+    y = accurate(LOG, x, accuracy)
     if y.type.kind != "c":
         return y * (1 / math.log(2))
     # A complex product would have infinity times 0.

@@ -3,6 +3,7 @@
 from effx.array import Array, Operand
 from effx.families.bessel import BesselI0e, BesselI1e
 from effx.families.special import Erf, Erfc, ErfInv
+from effx.lax.accuracy import Accuracy, accurate, keeps_type_accurately
 from effx.lax.operands import keeps_type, unary
 
 __all__ = ["bessel_i0e", "bessel_i1e", "erf", "erf_inv", "erfc"]
@@ -29,23 +30,25 @@ def erf(x: Operand) -> Array:
     return unary(ERF, x)
 
 
-@keeps_type
-def erfc(x: Operand) -> Array:
+@keeps_type_accurately
+def erfc(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns 1 - erf(x), exact for large x.
 
     Args:
         x: floating, of any shape.
+        accuracy: None or `AccuracyMode.DEFAULT`; there is one form only.
 
     Returns:
         An array of x's dtype and shape.
 
     Raises:
         DTypeError: x has another dtype.
+        BackendError: another accuracy is asked for.
 
     >>> erfc(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return unary(ERFC, x)
+    return accurate(ERFC, x, accuracy)
 
 
 @keeps_type

@@ -2,6 +2,7 @@
 
 from effx.array import Array, Operand
 from effx.ir.ops import elementwise as e
+from effx.lax.accuracy import Accuracy, accurate, keeps_type_accurately
 from effx.lax.operands import binary, keeps_type, unary
 
 __all__ = [
@@ -23,12 +24,13 @@ ATANH = e.Atanh()
 ATAN2 = e.Atan2()
 
 
-@keeps_type
-def sin(x: Operand) -> Array:
+@keeps_type_accurately
+def sin(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the sine of x.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -39,15 +41,16 @@ def sin(x: Operand) -> Array:
     >>> sin(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(SIN, x)
+    return accurate(SIN, x, accuracy)
 
 
-@keeps_type
-def cos(x: Operand) -> Array:
+@keeps_type_accurately
+def cos(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the cosine of x.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -58,15 +61,16 @@ def cos(x: Operand) -> Array:
     >>> cos(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return unary(COS, x)
+    return accurate(COS, x, accuracy)
 
 
-@keeps_type
-def tan(x: Operand) -> Array:
+@keeps_type_accurately
+def tan(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the tangent of x.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -77,7 +81,7 @@ def tan(x: Operand) -> Array:
     >>> tan(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(TAN, x)
+    return accurate(TAN, x, accuracy)
 
 
 @keeps_type
@@ -175,12 +179,13 @@ def cosh(x: Operand) -> Array:
     return unary(COSH, x)
 
 
-@keeps_type
-def tanh(x: Operand) -> Array:
+@keeps_type_accurately
+def tanh(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the hyperbolic tangent of x.
 
     Args:
         x: floating or complex, of any shape.
+        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
 
     Returns:
         An array of x's dtype and shape.
@@ -191,7 +196,7 @@ def tanh(x: Operand) -> Array:
     >>> tanh(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(TANH, x)
+    return accurate(TANH, x, accuracy)
 
 
 @keeps_type

@@ -8,7 +8,14 @@ from effx.ir.types import ArrayType, array_type
 from effx.lower.emit import Body, emits, ints
 
 # XLA refuses others, some of them by ending the process.
-ON_CPU = ("F16_F16_F16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "F32_F32_F32", "F64_F64_F64")
+ON_CPU = (
+    "F16_F16_F16",
+    "BF16_BF16_F32",
+    "BF16_BF16_F32_X3",
+    "BF16_BF16_F32_X6",
+    "F32_F32_F32",
+    "F64_F64_F64",
+)
 FLOATS = {"f16": dtypes.float16, "bf16": dtypes.bfloat16, "f32": dtypes.float32, "f64": dtypes.float64}
 
 
@@ -27,7 +34,9 @@ def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: t
         )
     names, types = zip(*[_stored(body, x, algorithm) for x in inputs], strict=True)
     total = out if algorithm[2] == "any" else array_type(_float(algorithm[2]), out.shape)
-    rounded = [dtypes.mlir_name(t.dtype) if p == "f8" else p for p, t in zip(algorithm[:2], types, strict=True)]
+    rounded = [
+        dtypes.mlir_name(t.dtype) if p == "f8" else p for p, t in zip(algorithm[:2], types, strict=True)
+    ]
     form = (
         f"[DEFAULT, DEFAULT], algorithm = <lhs_precision_type = {rounded[0]}, rhs_precision_type = {rounded[1]}, "
         f"accumulation_type = {dtypes.mlir_name(total.dtype)}, lhs_component_count = {algorithm[3]}, "

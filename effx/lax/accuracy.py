@@ -1,0 +1,107 @@
+"""The accuracy of elementwise functions: `AccuracyMode` and `Tolerance`."""
+
+import enum
+from collections.abc import Callable
+from operator import index
+from typing import Protocol, TypeVar, cast, final, overload
+
+import attrs
+
+from effx.array import Array, Operand
+from effx.errors import BackendError, DTypeError
+from effx.families.accuracy import FUNCTIONS, Accurate
+from effx.handling import Unary
+from effx.ir.values.array import Numeric
+from effx.lax.operands import unary
+
+__all__ = ["AccuracyMode", "Tolerance"]
+
+A = TypeVar("A", bound=Array)
+
+
+class AccuracyMode(enum.Enum):
+    """How accurate a function's results are, where no tolerance says it."""
+
+    HIGHEST = 1
+    """As accurate as the compiler can."""
+    DEFAULT = 2
+    """As is usual."""
+
+
+def _number(value: float) -> float:
+    found = float(value)
+    if not found >= 0:
+        raise DTypeError(f"Tolerance: tolerances must not be negative, got {value!r}")
+    return found
+
+
+def _count(value: int) -> int:
+    found = index(value)
+    if found < 0:
+        raise DTypeError(f"Tolerance: tolerances must not be negative, got {value!r}")
+    return found
+
+
+@final
+@attrs.frozen
+class Tolerance:
+    """The error that is allowed in a function's results; a compiler may refuse what it cannot reach.
+
+    Attributes:
+        atol: the absolute error.
+        rtol: the relative error.
+        ulps: the error in units in the last place.
+
+    Raises:
+        DTypeError: all are 0, or one is negative.
+
+    >>> Tolerance(rtol=1e-3)
+    Tolerance(atol=0.0, rtol=0.001, ulps=0)
+    """
+
+    atol: float = attrs.field(default=0.0, converter=_number)
+    rtol: float = attrs.field(default=0.0, converter=_number)
+    ulps: int = attrs.field(default=0, converter=_count)
+
+    def __attrs_post_init__(self) -> None:
+        if not (self.atol or self.rtol or self.ulps):
+            raise DTypeError("Tolerance: one of atol, rtol and ulps must be above 0")
+
+
+Accuracy = Tolerance | AccuracyMode | None
+
+
+class AccurateFunction(Protocol):
+    """A function of one operand that keeps dtype and shape, and may be asked for an accuracy."""
+
+    @overload
+    def __call__(self, x: A | Numeric, /, *, accuracy: Accuracy = None) -> A: ...
+    @overload
+    def __call__(self, x: Operand, *, accuracy: Accuracy = None) -> Array: ...
+
+
+def keeps_type_accurately(function: Callable[..., Array]) -> AccurateFunction:
+    """Says to type checkers that a function of one operand keeps its dtype and shape."""
+    return cast("AccurateFunction", function)
+
+
+def accurate(op: Unary, x: Operand, accuracy: Accuracy) -> Array:
+    """Performs an operation, with an accuracy if one is asked for.
+
+    Raises:
+        DTypeError: the accuracy is of another class.
+        BackendError: StableHLO has no accuracy for the operation.
+    """
+    if accuracy is None or accuracy is AccuracyMode.DEFAULT:
+        return unary(op, x)
+    if not isinstance(accuracy, Tolerance | AccuracyMode):
+        raise DTypeError(
+            f"{op.name}: accuracy must be a Tolerance, an AccuracyMode or None, got {accuracy!r} of type {type(accuracy).__name__}"
+        )
+    if op.name not in FUNCTIONS:
+        raise BackendError(f"{op.name}: StableHLO has no accuracy for it but AccuracyMode.DEFAULT")
+    if isinstance(accuracy, AccuracyMode):
+        found = Accurate(op.name, highest=True)
+    else:
+        found = Accurate(op.name, accuracy.atol, accuracy.rtol, accuracy.ulps)
+    return unary(found, x)
