@@ -15,6 +15,8 @@ from effx.array import Array
 from effx.dtypes import DType
 from effx.effects import Operation
 from effx.errors import TransformError
+from effx.families.accuracy import FUNCTIONS, Accurate
+from effx.families.composite import Composite
 from effx.families.convolution import Convolution
 from effx.families.fft import KINDS, Fft
 from effx.families.incomplete import Betainc, BetaincGradA
@@ -26,6 +28,8 @@ from effx.families.linalg.qr import Geqp3, Geqrf, HouseholderProduct, Qr
 from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
 from effx.families.linalg.triangular import TriangularSolve
 from effx.families.linalg.tridiagonal import TridiagonalSolve
+from effx.families.platform import PlatformIndex
+from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.sort import Sort
 from effx.families.windows import WindowArg, WindowReduction
 from effx.flags import enable_x64
@@ -371,6 +375,37 @@ for _whole in (Lu(), Geqrf(), Qr()):
 # The phases of complex vectors are no smooth functions.
 _linalg(Svd(), kinds="f", forms=((2, 3),))
 _linalg(HouseholderProduct(), forms=((3, 2), (2,)))
+
+
+def _grouped(kind: type[AnyOperation], lhs: Shape, rhs: Shape) -> None:
+    @register(kind)
+    def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+        dtype = typed(draw, "fic", wanted, ())
+        bounds: Domain = lambda rng, t: np.sort(rng.integers(0, 4, t.shape), axis=-1).astype(t.dtype)  # noqa: E731
+        types = dtype.with_shape(lhs), dtype.with_shape(rhs), array_type(i32, (2, 3))
+        return kind(), types, ((-1, 1), (-1, 1), bounds)
+
+
+_grouped(GroupedMatmul, (2, 3, 2), (1, 2, 2, 3))
+_grouped(GroupedOuter, (2, 3, 2), (2, 3, 1))
+
+
+@register(Accurate)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    op = Accurate(draw(st.sampled_from(tuple(FUNCTIONS))), highest=True)
+    return op, (typed(draw, "f", wanted, (3,)),), ((0.3, 0.9),)
+
+
+@register(PlatformIndex)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    return PlatformIndex(draw(st.sampled_from(((("cuda",), ("cpu",)), (("tpu",), ()))))), (), ()
+
+
+@register(Composite)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    name, t = _name(draw, wanted)
+    op = Composite(parse_program(SINE.format(name)), "my.sine", draw(st.integers(0, 1)))
+    return op, (t.with_shape((3,)), t), ((-2, 2),)
 
 
 @register(TridiagonalSolve)

@@ -96,7 +96,8 @@ def accurate(op: Unary, x: Operand, accuracy: Accuracy) -> Array:
         return unary(op, x)
     if not isinstance(accuracy, Tolerance | AccuracyMode):
         raise DTypeError(
-            f"{op.name}: accuracy must be a Tolerance, an AccuracyMode or None, got {accuracy!r} of type {type(accuracy).__name__}"
+            f"{op.name}: accuracy must be a Tolerance, an AccuracyMode or None, got {accuracy!r} "
+            f"of type {type(accuracy).__name__}"
         )
     if op.name not in FUNCTIONS:
         raise BackendError(f"{op.name}: StableHLO has no accuracy for it but AccuracyMode.DEFAULT")

@@ -198,7 +198,8 @@ def _ragged(
         held = y.type.shape[group[0]]
         if held > groups or (offset is None and held != groups):
             raise ShapeError(
-                f"{what}: rhs {y.type!r} must have a matrix for each of the {groups} groups along axis {group[0]}, has {held}"
+                f"{what}: rhs {y.type!r} must have a matrix for each of the {groups} groups along axis {group[0]}, "
+                f"has {held}"
             )
         groups = held
     size = [prod([x.type.shape[a] for a in axes]) for axes in (batch, outer, inner)]

@@ -178,7 +178,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: lax.gather(F[0], np.zeros((2, 1), int), GN, (1,), mode="wrap"),
         IndexingError,
-        "gather: mode must be one of clip, fill, promise_in_bounds, drop, got 'wrap'",
+        "gather: mode must be one of clip, fill, promise_in_bounds, one_hot, drop, got 'wrap'",
     ),
     (
         lambda: lax.scatter_add(F[0], np.zeros((2, 1), int), J[0], SN),

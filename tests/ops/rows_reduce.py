@@ -7,7 +7,7 @@ from effx.families.sort import Sort
 from effx.ir.ops import collective as k
 from effx.ir.ops import reduce as r
 from effx.ir.ops.control import Call
-from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.linalg import PRESETS, DotGeneral
 from effx.ir.text import parse_program
 from effx.laws.samples import anything, nonzero
 from tests.ops.rows import (
@@ -179,6 +179,12 @@ LINALG = [
             *over(DotGeneral((1,), (1,), preferred=f32), (2, 3), (2, 3), of=[f16, bf16, i8]),
             *over(DotGeneral((1,), (1,), preferred=i32), (2, 3), (2, 3), of=[i8, u8, i16]),
             *over(DotGeneral((1,), (1,), precision=("HIGHEST", "HIGHEST")), (2, 3), (2, 3), of=[f32, f64]),
+            *over(
+                DotGeneral((1,), (0,), precision=PRESETS["F64_F64_F64"]), (2, 3), (3, 4), of=[i32, f32, f64]
+            ),
+            *over(
+                DotGeneral((1,), (0,), precision=PRESETS["BF16_BF16_F32_X3"]), (2, 3), (3, 4), of=[f16, f32]
+            ),
             Sample(DotGeneral((0,), (0,)), (t(f32, 2, weak=True), t(f32, 2, weak=True))),
         ),
         linear=((0,), (1,)),
@@ -222,7 +228,22 @@ LINALG = [
             Invalid(
                 lambda: DotGeneral((0,), (0,), precision=("LOW", "LOW")),
                 ValueError,
-                "'precision' must be in ('DEFAULT', 'HIGH', 'HIGHEST') (got 'LOW')",
+                "DotGeneral: precision must be two of ('DEFAULT', 'HIGH', 'HIGHEST') or an algorithm, "
+                "got ('LOW', 'LOW')",
+            ),
+            refuses(
+                DotGeneral((0,), (0,), precision=PRESETS["F32_F32_F32"]),
+                t(c128, 3),
+                t(c128, 3),
+                error=DTypeError,
+                text="dot_general: lhs of a product by an algorithm must be signed or unsigned or floating, got c128[3]",
+            ),
+            refuses(
+                DotGeneral((0,), (0,), precision=PRESETS["ANY_F8_ANY_F8_F32"]),
+                t(f32, 3),
+                t(f32, 3),
+                error=DTypeError,
+                text="dot_general: the algorithm is for floats of 8 bits, got f32[3]",
             ),
         ),
     )

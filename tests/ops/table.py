@@ -9,6 +9,7 @@ from tests.ops import (
     rows_fourier,
     rows_index,
     rows_linalg,
+    rows_marked,
     rows_parallel,
     rows_reduce,
     rows_shape,
@@ -27,6 +28,7 @@ ROWS: list[Row] = [
     *rows_windows.ROWS,
     *rows_parallel.ROWS,
     *rows_control.ROWS,
+    *rows_marked.ROWS,
 ]
 BY_KIND = {row.kind: row for row in ROWS}
 

@@ -1,0 +1,169 @@
+"""Rows of products over groups of rows, and of operations that say something of what is to be compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from effx.errors import DTypeError, ProgramError, ShapeError
+from effx.families.accuracy import FUNCTIONS, Accurate
+from effx.families.composite import Composite
+from effx.families.platform import PlatformIndex
+from effx.families.ragged import GroupedMatmul, GroupedOuter
+from effx.ir.types import ArrayType
+from effx.laws.samples import Data, anything
+from tests.ops.rows import Invalid, Row, Sample, bf16, c128, f32, f64, i32, refuses, t
+from tests.ops.rows_control import PAIRS, SINE, program
+
+
+def rising(rng: np.random.Generator, type: ArrayType) -> Data:
+    """Draws bounds of groups, the last one at times after the last row."""
+    return np.sort(rng.integers(0, 6, type.shape), axis=-1).astype(type.dtype)
+
+
+def grouped(op: Any, lhs: tuple[int, ...], rhs: tuple[int, ...], groups: int, *of: Any) -> list[Sample]:
+    domains = (anything, anything, rising)
+    return [Sample(op, (t(d, *lhs), t(d, *rhs), t(i32, lhs[0], groups + 1)), domains) for d in of]
+
+
+COMPOSITES = {n: Composite(program(SINE, n), "my.sine", 1, (("a", "1 : i64"),)) for n, _ in PAIRS}
+
+ROWS = [
+    Row(
+        GroupedMatmul,
+        (
+            *grouped(GroupedMatmul(), (1, 5, 2), (1, 3, 2, 4), 3, i32, bf16, f32, f64, c128),
+            *grouped(GroupedMatmul(), (4, 3, 2), (2, 2, 2, 3), 2, f32, f64),
+            *grouped(GroupedMatmul(preferred=f64), (1, 5, 2), (1, 3, 2, 4), 3, f64),
+            *grouped(GroupedMatmul(), (1, 0, 2), (1, 3, 2, 4), 3, f32),
+            *grouped(GroupedMatmul(), (1, 5, 0), (1, 3, 0, 4), 3, f32),
+            *grouped(GroupedMatmul(), (0, 5, 2), (0, 3, 2, 4), 3, f32),
+            *grouped(GroupedMatmul(), (1, 5, 2), (1, 0, 2, 4), 0, f32),
+        ),
+        smooth=(0, 1),
+        linear=((0,), (1,)),
+        tolerance=4.0,
+        invalid=(
+            refuses(
+                GroupedMatmul(),
+                t(f32, 1, 5, 2),
+                t(f64, 1, 3, 2, 4),
+                t(i32, 1, 4),
+                error=DTypeError,
+                text="grouped_matmul: operand dtypes differ: lhs is f32[1,5,2], rhs is f64[1,3,2,4]",
+            ),
+            refuses(
+                GroupedMatmul(),
+                t(f32, 1, 5, 2),
+                t(f32, 1, 3, 2, 4),
+                t(f32, 1, 4),
+                error=DTypeError,
+                text="grouped_matmul: the groups' bounds must be i32, got f32[1,4]",
+            ),
+            refuses(
+                GroupedMatmul(),
+                t(f32, 5, 2),
+                t(f32, 3, 2, 4),
+                t(i32, 4),
+                error=ShapeError,
+                text="grouped_matmul: operands must have (3, 4, 2) axes, got f32[5,2], f32[3,2,4], i32[4]",
+            ),
+            refuses(
+                GroupedMatmul(),
+                t(f32, 1, 5, 2),
+                t(f32, 1, 3, 2, 4),
+                t(i32, 1, 3),
+                error=ShapeError,
+                text="grouped_matmul: sizes do not fit: f32[1,5,2], f32[1,3,2,4], i32[1,3]",
+            ),
+            refuses(
+                GroupedMatmul(),
+                t(f32, 2, 5, 2),
+                t(f32, 1, 3, 2, 4),
+                t(i32, 1, 4),
+                error=ShapeError,
+                text="grouped_matmul: needs a row of bounds for each element of lhs, got f32[2,5,2], f32[1,3,2,4], i32[1,4]",
+            ),
+        ),
+    ),
+    Row(
+        GroupedOuter,
+        (
+            *grouped(GroupedOuter(), (1, 5, 2), (1, 5, 3), 3, i32, bf16, f32, f64, c128),
+            *grouped(GroupedOuter(2), (4, 3, 2), (4, 3, 3), 2, f32, f64),
+            *grouped(GroupedOuter(), (1, 0, 2), (1, 0, 3), 3, f32),
+            *grouped(GroupedOuter(), (0, 5, 2), (0, 5, 3), 3, f32),
+            *grouped(GroupedOuter(), (1, 5, 2), (1, 5, 3), 0, f32),
+        ),
+        smooth=(0, 1),
+        linear=((0,), (1,)),
+        tolerance=4.0,
+        invalid=(
+            refuses(
+                GroupedOuter(2),
+                t(f32, 1, 5, 2),
+                t(f32, 1, 5, 3),
+                t(i32, 1, 4),
+                error=ShapeError,
+                text="grouped_outer: sizes do not fit: f32[1,5,2], f32[1,5,3], i32[1,4]",
+            ),
+        ),
+    ),
+    Row(
+        Accurate,
+        (
+            *[
+                Sample(Accurate(name, highest=True), (t(d, 4),), ((0.3, 0.9),))
+                for name in FUNCTIONS
+                for d in (f32, f64)
+            ],
+            Sample(Accurate("exp", 1e-3, 1e-3, 2), (t(f32),), ((0.3, 0.9),)),
+            Sample(Accurate("exp", ulps=2), (t(f32, 0),)),
+            Sample(Accurate("sin", ulps=2), (t(c128, 3),)),
+        ),
+        tolerance=8.0,
+        invalid=(
+            Invalid(
+                lambda: Accurate("sine"),
+                ProgramError,
+                f"accurate: function must be one of {', '.join(FUNCTIONS)}, got 'sine'",
+            ),
+            refuses(
+                Accurate("exp"),
+                t(i32),
+                error=DTypeError,
+                text="exp: operand must be floating or complex, got i32[]",
+            ),
+        ),
+    ),
+    Row(
+        PlatformIndex,
+        (
+            Sample(PlatformIndex((("cuda",), ("cpu",), ())), ()),
+            Sample(PlatformIndex((("cuda", "rocm"), ())), ()),
+        ),
+        exact=True,
+        invalid=(
+            refuses(
+                PlatformIndex((("cpu",),)),
+                t(f32),
+                error=ShapeError,
+                text="platform_index: takes 0 operands, got 1: f32[]",
+            ),
+        ),
+    ),
+    Row(
+        Composite,
+        tuple([Sample(COMPOSITES[n], (t(d, 3), t(d))) for n, d in PAIRS]),
+        tolerance=4.0,
+        invalid=(
+            refuses(
+                COMPOSITES["f32"],
+                t(f32, 3),
+                error=ProgramError,
+                text="composite: my.sine takes (f32[3], f32[]), got (f32[3])",
+            ),
+        ),
+    ),
+]
