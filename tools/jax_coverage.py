@@ -27,6 +27,7 @@ TO_DO = "to do"
 PRIMITIVE = "a primitive; effx has operations (`effx.ir`)"
 INTERNAL = "internal to JAX"
 RAISED = "errors are raised by the library, with its own words"
+TOKENS = "experimental there; in effx effects have the order of the program, and no value stands for it"
 EXPERIMENTAL = "experimental there, and not planned here"
 
 # Why something is not there: names, parameters as `name(parameter)`, or patterns of either. A module's reason holds
@@ -39,6 +40,9 @@ REASONS: dict[str, str] = {
     "jax.core": INTERNAL,
     "jax.extend": "for libraries that change JAX itself; in effx `effx.handling` and `effx.ir`",
     "jax.interpreters": "for libraries that change JAX itself; in effx `effx.handling` and `effx.ir`",
+    "jax.lax.after_all": TOKENS,
+    "jax.lax.create_token": TOKENS,
+    "jax.lax.dce_sink": "undocumented there; in effx an operation with an effect is kept, and what nothing needs is not",
     "jax.lib": INTERNAL,
     "jax.tools": "scripts",
     "jax.version": INTERNAL,

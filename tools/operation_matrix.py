@@ -13,6 +13,7 @@ import effx.lower.stablehlo  # noqa: F401  # registers the rules
 from effx.effects import RuleTable
 from effx.families.linalg.qr import Geqp3, Geqrf, HouseholderProduct
 from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
+from effx.families.platform import PlatformIndex
 from effx.handlers import transpose
 from effx.handlers.jvp import JVP
 from effx.handlers.linear.partial_eval import splitters
@@ -58,6 +59,7 @@ STEPS: dict[Kind, str] = {
     **dict.fromkeys((Geqrf, Geqp3, HouseholderProduct), "none: a step of qr, which has a rule"),
     **dict.fromkeys((Hessenberg, Schur), "none: a step of what eig computes, which has a rule"),
     Tridiagonal: "none: a step of eigh, which has a rule",
+    PlatformIndex: "none: it has no operand",
 }
 
 
@@ -70,6 +72,7 @@ REASONS: dict[str, Callable[[Kind], str]] = {
     "StableHLO": lambda kind: "none: vmap or pmap takes it before" if issubclass(kind, Collective) else "",
     "transpose": _no_transpose,
     "jvp": lambda kind: STEPS.get(kind, ""),
+    "vmap": lambda kind: STEPS.get(kind, "") if kind is PlatformIndex else "",
 }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
-from effx.dtypes import DType
+from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import compare as c
@@ -361,7 +361,7 @@ _PRECISIONS = {
 }
 
 
-def precision_of(precision: Any) -> Precision:
+def precision_of(precision: object) -> Precision:
     """Returns what DotGeneral takes, from a name, a pair of names, an enum, an algorithm, or None for the default."""
     from effx.flags import default_matmul_precision
 
@@ -377,11 +377,11 @@ def precision_of(precision: Any) -> Precision:
     return pair_of("dot_general", precision)
 
 
-def _algorithm_dtype(dtype: Any) -> str:
+def _algorithm_dtype(dtype: DTypeLike) -> str:
     return dtypes.mlir_name(dtypes.as_dtype(dtype))
 
 
-def pair_of(what: str, precision: Any) -> tuple[str, str]:
+def pair_of(what: str, precision: object) -> tuple[str, str]:
     """Returns a pair of precisions, from a name, a pair of names, an enum, or None for the default."""
     from effx.flags import default_matmul_precision
 

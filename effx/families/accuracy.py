@@ -28,6 +28,8 @@ from effx.ir.ops.base import is_int
 
 __all__ = ["Accurate"]
 
+Data = np.ndarray[Any, Any]
+
 STABLEHLO: dict[Unary, str] = {
     e.Exp(): "exponential",
     e.Exp2(): "exponential",
@@ -65,6 +67,7 @@ class Accurate(Elementwise):
     """
 
     kinds: ClassVar[str] = "fc"
+    domain: ClassVar[tuple[float, float]] = (0.3, 0.9)
 
     function: str = attrs.field(validator=_is_function)
     atol: float = 0.0
@@ -97,10 +100,10 @@ def _(op: Accurate, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -
 
 
 @reference_rule(Accurate)
-def _(op: Accurate, x: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def _(op: Accurate, x: Data) -> Data:
     rule = Reference.rules.find(type(op.plain))
     assert rule is not None
-    found: np.ndarray[Any, Any] = rule(op.plain, x)
+    found: Data = rule(op.plain, x)
     return found
 
 

@@ -46,7 +46,7 @@ from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.text import parse_program
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.laws.arrays import DTYPES, array_shapes
-from effx.laws.samples import Domain, data_of, plain_operations, sample_of
+from effx.laws.samples import Domain, data_of, plain_operations, sample_of, whole
 
 AnyOperation = Operation[object]
 Drawn = tuple[AnyOperation, tuple[ArrayType, ...], tuple[Domain, ...]]
@@ -179,6 +179,9 @@ def _all_parametric() -> None:
     e, s, v = elementwise, shape, convert
     _parametric(e.IntegerPow, "fc", lambda draw, t: e.IntegerPow(draw(st.sampled_from((2, 3, 0, -1)))))
     _parametric(v.ReducePrecision, "f", lambda draw, t: v.ReducePrecision(draw(st.integers(3, 8)), 7))
+    _parametric(
+        Accurate, "f", lambda draw, t: Accurate(draw(st.sampled_from(tuple(FUNCTIONS))), highest=True)
+    )
     _parametric(CheckpointName, "fiubc", lambda draw, t: CheckpointName("kept"))
     _parametric(Offload, "fi", lambda draw, t: Offload())
     _parametric(s.Reshape, "fiubc", lambda draw, t: s.Reshape(draw(st.sampled_from(((3, 2), (6,), (1, 6))))))
@@ -380,32 +383,20 @@ _linalg(HouseholderProduct(), forms=((3, 2), (2,)))
 def _grouped(kind: type[AnyOperation], lhs: Shape, rhs: Shape) -> None:
     @register(kind)
     def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-        dtype = typed(draw, "fic", wanted, ())
-        bounds: Domain = lambda rng, t: np.sort(rng.integers(0, 4, t.shape), axis=-1).astype(t.dtype)  # noqa: E731
-        types = dtype.with_shape(lhs), dtype.with_shape(rhs), array_type(i32, (2, 3))
-        return kind(), types, ((-1, 1), (-1, 1), bounds)
+        t, bounds = typed(draw, "fic", wanted, lhs), array_type(i32, (2, 3))
+        rising: Domain = lambda rng, t: np.sort(whole(rng, t))  # noqa: E731
+        return kind(), (t, t.with_shape(rhs), bounds), ((-1, 1), (-1, 1), rising)
 
 
 _grouped(GroupedMatmul, (2, 3, 2), (1, 2, 2, 3))
 _grouped(GroupedOuter, (2, 3, 2), (2, 3, 1))
-
-
-@register(Accurate)
-def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    op = Accurate(draw(st.sampled_from(tuple(FUNCTIONS))), highest=True)
-    return op, (typed(draw, "f", wanted, (3,)),), ((0.3, 0.9),)
-
-
-@register(PlatformIndex)
-def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    return PlatformIndex(draw(st.sampled_from(((("cuda",), ("cpu",)), (("tpu",), ()))))), (), ()
+register(PlatformIndex)(lambda draw, wanted: (PlatformIndex((("cuda",), ("cpu",), ())), (), ()))
 
 
 @register(Composite)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     name, t = _name(draw, wanted)
-    op = Composite(parse_program(SINE.format(name)), "my.sine", draw(st.integers(0, 1)))
-    return op, (t.with_shape((3,)), t), ((-2, 2),)
+    return Composite(parse_program(SINE.format(name)), "my.sine"), (t.with_shape((3,)), t), ((-2, 2),)
 
 
 @register(TridiagonalSolve)

@@ -1,6 +1,6 @@
 """Polynomials by Horner's rule."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 from operator import index
 
@@ -16,7 +16,7 @@ __all__ = ["polynomial"]
 UNROLLED = 8
 
 
-def polynomial(x: Operand, coeffs: Sequence[Operand], *, unroll: int | None = None) -> Array:
+def polynomial(x: Operand, coeffs: Iterable[Operand], *, unroll: int | None = None) -> Array:
     """Returns `coeffs[0] + coeffs[1] * x + … + coeffs[n] * x**n`.
 
     The derivative in x is a polynomial again, so higher derivatives cost no more than the first.

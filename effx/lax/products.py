@@ -80,6 +80,55 @@ class DotAlgorithmPreset(enum.Enum):
     F32_F32_F32 = "F32_F32_F32"
     F64_F64_F64 = "F64_F64_F64"
 
+    @property
+    def accumulation_type(self) -> dtypes.DType | None:
+        """The dtype in which products are added up; None if the algorithm leaves it open."""
+        if self is DotAlgorithmPreset.DEFAULT:
+            return None
+        return _ACCUMULATION.get(self.value.split("_")[4 if "F8" in self.value else 2])
+
+    @property
+    def supported_lhs_types(self) -> tuple[dtypes.DType, ...] | None:
+        """The dtypes from which lhs needs no conversion; None for any, or any of 8 bits."""
+        kind = self.value.split("_")[0]
+        if kind in ("DEFAULT", "ANY"):
+            return None
+        if kind == "TF32" or self.value[-2:] in ("X3", "X6", "X9"):
+            return (dtypes.float32,)
+        return (dtypes.bfloat16, dtypes.float32) if kind == "BF16" else (_ACCUMULATION[kind],)
+
+    @property
+    def supported_rhs_types(self) -> tuple[dtypes.DType, ...] | None:
+        """As for lhs."""
+        return self.supported_lhs_types
+
+    def supported_output_types(
+        self, lhs_dtype: DTypeLike, rhs_dtype: DTypeLike
+    ) -> tuple[dtypes.DType, ...] | None:
+        """Returns the dtypes that the product of such operands may have without a conversion; None for any.
+
+        >>> DotAlgorithmPreset.F16_F16_F32.supported_output_types("float16", "float16")
+        (dtype('float32'), dtype('float16'))
+        """
+        total = self.accumulation_type
+        if total is None:
+            return None
+        if "F8" in self.value:
+            return (total, dtypes.float16, dtypes.bfloat16, *_FLOAT8)
+        given = {dtypes.as_dtype(lhs_dtype), dtypes.as_dtype(rhs_dtype)}
+        short = {dtypes.float16, dtypes.bfloat16} if self.value in ("F16_F16_F32", "BF16_BF16_F32") else set()
+        stored = [d for d in self.supported_lhs_types or () if d in short and given == {d}]
+        return (total, *stored)
+
+
+_FLOAT8 = (
+    dtypes.float8_e4m3fn, dtypes.float8_e5m2, dtypes.float8_e5m2fnuz, dtypes.float8_e4m3fnuz,
+    dtypes.float8_e4m3b11fnuz,
+)  # fmt: skip
+_ACCUMULATION = {
+    "F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64,
+}  # fmt: skip
+
 
 PrecisionLike = (
     str | Precision | tuple[str, str] | tuple[Precision, Precision] | DotAlgorithm | DotAlgorithmPreset | None

@@ -390,3 +390,40 @@ def test_kernels_inside_loops() -> None:
     x, lows = effx.jit(lambda x: lax.scan(step, x, None, 3))(a)
     np.testing.assert_allclose(x, a, atol=1e-5)
     np.testing.assert_allclose(lows, np.full(3, np.linalg.eigvalsh(a)[0]), rtol=1e-4)
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (6, 4)])
+def test_qdwh(dtype: Any, shape: tuple[int, int]) -> None:
+    """x = u h, where u has orthonormal columns and h no negative eigenvalue."""
+    x = matrices(dtype, *shape)
+    with effx.enable_x64(np.dtype(dtype).itemsize > 8 or dtype is np.float64):
+        u, h, _, converged = linalg.qdwh(x)
+        assert u.dtype == h.dtype == np.dtype(dtype)
+    tolerance = 10 * EPS.get(
+        np.dtype(dtype).itemsize if np.dtype(dtype).kind != "c" else np.dtype(dtype).itemsize // 2, 1e-12
+    )
+    assert converged
+    np.testing.assert_allclose(wide(u) @ wide(h), wide(x), atol=tolerance)
+    np.testing.assert_allclose(np.conj(wide(u).T) @ wide(u), np.eye(shape[1]), atol=tolerance)
+    assert np.linalg.eigvalsh(wide(h)).min() > -tolerance
+
+
+def test_qdwh_of_a_part() -> None:
+    """What is outside of the part is 0; a Hermitian u; too few iterations; what is refused."""
+    x = matrices(np.float32, 3, 2)
+    u, h, _, _ = linalg.qdwh(np.pad(x, ((0, 2), (0, 1)), constant_values=7), dynamic_shape=(3, 2))
+    want = linalg.qdwh(x)
+    np.testing.assert_allclose(u, np.pad(want[0], ((0, 2), (0, 1))), atol=1e-5)
+    np.testing.assert_allclose(h, np.pad(want[1], ((0, 1), (0, 1))), atol=1e-5)
+    u = linalg.qdwh(hermitian(np.float32, 3, 3), is_hermitian=True)[0]
+    np.testing.assert_array_equal(u, np.asarray(u).T)
+    _, _, count, converged = linalg.qdwh(x, max_iterations=1)
+    assert (int(count), bool(converged)) == (1, False)
+    assert int(linalg.qdwh(x, eps=1e-3)[2]) <= int(want[2])
+    with pytest.raises(
+        ShapeError, match=r"qdwh: x must be one matrix with at least as many rows as columns, got f32\[2,3\]"
+    ):
+        linalg.qdwh(x.T)
+    with pytest.raises(ShapeError, match=r"qdwh: dynamic_shape must fit into x f32\[3,2\], got 4 for axis 0"):
+        linalg.qdwh(x, dynamic_shape=(4, 2))

@@ -31,7 +31,7 @@ def test_algorithms_of_cpus(name: str) -> None:
     """The result keeps the operands' dtype, and has at least the algorithm's precision."""
     exact = A.astype(np.float64) @ B
     tolerance = 0.05 if name == "F16_F16_F16" else 0.2 if name == "BF16_BF16_F32" else 1e-5
-    found = lax.dot(A, B, precision=Preset[name])
+    found = lax.dot(A, B, precision=lax.DotAlgorithmPreset(name))
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, exact, atol=tolerance)
     text = effx.jit(lambda a, b: enp.matmul(a, b, precision=name)).lower(A, B).as_text()
@@ -58,6 +58,19 @@ def test_algorithms_by_dtypes() -> None:
     )
 
 
+def test_what_presets_say_of_themselves() -> None:
+    names = {"float16", "float32"}
+    preset = Preset.F16_F16_F32
+    assert preset.accumulation_type == np.float32
+    assert preset.supported_lhs_types == preset.supported_rhs_types == (np.dtype(np.float16),)
+    assert {d.name for d in preset.supported_output_types("float16", "float16") or ()} == names
+    assert Preset.TF32_TF32_F32_X3.supported_lhs_types == (np.dtype(np.float32),)
+    assert Preset.BF16_BF16_F32.supported_lhs_types == (np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32))
+    assert Preset.DEFAULT.accumulation_type is None is Preset.ANY_F8_ANY_F8_ANY.accumulation_type
+    assert Preset.ANY_F8_ANY_F8_F32.accumulation_type == np.float32
+    assert Preset.ANY_F8_ANY_F8_F32.supported_lhs_types is None
+
+
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
@@ -80,8 +93,10 @@ def test_algorithms_by_dtypes() -> None:
         (
             lambda: lax.scaled_dot(A, B, lhs_scale=A),
             ShapeError,
-            "scaled_dot: lhs_scale must have the shape of lhs f32[4,64], but along the contracted axes (1,) the size "
-            "divided by at least 2, got f32[4,64]",
+            (
+                "scaled_dot: lhs_scale must have the shape of lhs f32[4,64], but along the contracted axes (1,) the size "
+                "divided by at least 2, got f32[4,64]"
+            ),
         ),
         (
             lambda: lax.scaled_dot(A[None, None], B),

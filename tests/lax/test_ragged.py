@@ -69,7 +69,8 @@ def test_batches(axes: tuple[int | None, ...]) -> None:
     args = [x if a == 0 else x[0] for x, a in zip(whole, axes, strict=True)]
     found = effx.vmap(lax.ragged_dot, axes)(*args)
     for i in range(3):
-        want = by_rows(*[x[i] if a == 0 else x for x, a in zip(args, axes, strict=True)])
+        lhs, rhs, sizes = [x[i] if a == 0 else x for x, a in zip(args, axes, strict=True)]
+        want = by_rows(lhs, rhs, sizes)
         np.testing.assert_allclose(found[i], want, rtol=1e-5, atol=1e-5)
 
 
@@ -143,8 +144,10 @@ L, R, S = np.ones((4, 2), np.float32), np.ones((3, 2, 5), np.float32), np.array(
         (
             lambda: lax.ragged_dot_general(L, L, S, Numbers((((0,), (0,)), ((), ())), (0,), (1,))),
             ShapeError,
-            "ragged_dot_general: rhs_group_dimensions must be one axis where the groups lie along a free axis of lhs, "
-            "else none, got (1,)",
+            (
+                "ragged_dot_general: rhs_group_dimensions must be one axis where the groups lie along a free axis of lhs, "
+                "else none, got (1,)"
+            ),
         ),
         (
             lambda: lax.ragged_dot_general(L, L, S, Numbers((((0,), (0,)), ((), ())), (0, 1), ())),

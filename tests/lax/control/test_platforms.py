@@ -10,7 +10,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx import Array, lax
+from effx import lax
 from effx.errors import NoRuleError, ShapeError, TransformError
 from effx.handlers.reference import Reference
 from effx.handling import handle
@@ -19,21 +19,26 @@ from effx.lower.module import module_text
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
 
 
-def chosen(x: Array) -> Array:
+def chosen(x: Any) -> Any:
     return lax.platform_dependent(
         x, cuda=lambda x: enp.exp(x) * 2.0, cpu=lambda x: enp.sin(x) * x, tpu=enp.tanh
     )
 
 
+def add(total: Any, x: Any) -> tuple[Any, None]:
+    return total + chosen(x), None
+
+
 def test_the_branch_of_the_platform_runs() -> None:
     """Eagerly, under jit, vmap and grad, in a loop, without jit, and in the reference, which stands for a CPU."""
-    want, slope = np.sin(X) * X, np.cos(X) * X + np.sin(X)
+    want: Any = np.sin(X) * X
+    slope = np.cos(X) * X + np.sin(X)
     np.testing.assert_allclose(chosen(X), want, rtol=1e-6)
     np.testing.assert_allclose(effx.jit(chosen)(X), want, rtol=1e-6)
     np.testing.assert_allclose(effx.vmap(chosen)(X), want, rtol=1e-6)
     np.testing.assert_allclose(effx.vmap(effx.grad(chosen))(X), slope, rtol=1e-6)
     np.testing.assert_allclose(effx.jit(effx.grad(lambda x: chosen(x).sum()))(X), slope, rtol=1e-6)
-    looped = effx.grad(lambda x: lax.scan(lambda c, y: (c + chosen(y), None), 0.0, x)[0])
+    looped = effx.grad(lambda x: lax.scan(add, 0.0, x)[0])
     np.testing.assert_allclose(looped(X), slope, rtol=1e-6)
     with effx.disable_jit():
         np.testing.assert_allclose(chosen(X), want, rtol=1e-6)
@@ -44,8 +49,8 @@ def test_the_branch_of_the_platform_runs() -> None:
 def test_other_branches_are_not_compiled() -> None:
     """The program holds all of them; what is lowered, the platform's own."""
 
-    def derivative(x: Array) -> Array:
-        return effx.grad(lambda x: lax.scan(lambda c, y: (c + chosen(y), None), 0.0, x)[0])(x)
+    def derivative(x: Any) -> Any:
+        return effx.grad(lambda x: lax.scan(add, 0.0, x)[0])(x)
 
     for f in (chosen, effx.vmap(chosen), derivative):
         program = effx.make_jaxpr(f)(X)
@@ -97,7 +102,7 @@ def test_refused(given: dict[str, Any], error: type[Exception], text: str) -> No
 
 
 @partial(lax.composite, name="my.scaled", version=3)
-def scaled(x: Array, /, *, by: Any = 1.0, **rest: Any) -> Array:
+def scaled(x: Any, /, *, by: Any = 1.0, **rest: Any) -> Any:
     return enp.sin(x) * by
 
 
