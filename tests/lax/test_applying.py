@@ -104,7 +104,8 @@ def test_values_as_arrays() -> None:
     """A shape, a dtype, a staged number; a product in another dtype; an order that equal elements need not keep."""
     np.testing.assert_array_equal(lax.shape_as_value((2, 3)), [2, 3])
     empty = lax.shape_as_value(())
-    assert empty.shape == (0,) and empty.dtype == np.int32
+    assert empty.shape == (0,)
+    assert empty.dtype == np.int32
     given = (1, 1.5, True, 1j, np.float64(1), np.arange(2), "int8", float, np.int16, enp.ones(2, "bfloat16"))
     names = [
         "int32",
