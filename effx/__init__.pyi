@@ -28,6 +28,7 @@ from effx.flags import (
     debug_infs as debug_infs,
     debug_nans as debug_nans,
     default_matmul_precision as default_matmul_precision,
+    default_prng_impl as default_prng_impl,
     disable_jit as disable_jit,
     enable_checks as enable_checks,
     enable_x64 as enable_x64,

@@ -87,6 +87,18 @@ complex128: Final[DType] = np.dtype(np.complex128)
 float0: Final[DType] = np.dtype([("float0", np.void, 0)])
 """The dtype of the tangents of integers and booleans: no bytes at all."""
 
+
+def _key_dtype(name: str, words: int) -> DType:
+    return np.dtype([(f"key<{name}>", np.uint32, (words,))])
+
+
+KEYS: Final[dict[str, DType]] = {
+    "threefry2x32": _key_dtype("fry", 2),
+    "rbg": _key_dtype("rbg", 4),
+    "unsafe_rbg": _key_dtype("urbg", 4),
+}
+"""The dtypes of random keys by the name of their generator: an element is a key, and its words lie in memory."""
+
 SIGNED: Final = (int2, int4, int8, int16, int32, int64)
 UNSIGNED: Final = (uint2, uint4, uint8, uint16, uint32, uint64)
 FLOAT8: Final = (
@@ -100,6 +112,7 @@ ALL: Final = (bool_, *SIGNED, *UNSIGNED, *FLOATING, *COMPLEX)
 
 _BITS: Final[dict[DType, int]] = {
     **{d: d.itemsize * 8 for d in ALL},
+    **{d: d.itemsize * 8 for d in KEYS.values()},
     bool_: 1, int2: 2, uint2: 2, int4: 4, uint4: 4, float0: 0,
 }  # fmt: skip
 
@@ -123,10 +136,16 @@ def _mlir(dtype: DType) -> str:
     return "i1" if dtype == bool_ else _short(dtype)
 
 
-_SHORT: Final[dict[DType, str]] = {**{d: _short(d) for d in ALL}, float0: "float0"}
+_KEY_NAMES: Final[dict[DType, str]] = {d: str((d.names or ())[0]) for d in KEYS.values()}
+_SHORT: Final[dict[DType, str]] = {**{d: _short(d) for d in ALL}, **_KEY_NAMES, float0: "float0"}
 _FROM_SHORT: Final[dict[str, DType]] = {name: d for d, name in _SHORT.items()}
 # float0 has no StableHLO type; where one must be written, XLA sees the smallest type there is.
-_MLIR: Final[dict[DType, str]] = {**{d: _mlir(d) for d in ALL}, float0: "i1"}
+# A key is an element as wide as its words together, so that whatever moves elements moves keys.
+_MLIR: Final[dict[DType, str]] = {
+    **{d: _mlir(d) for d in ALL},
+    **{d: _mlir(uint64 if d.itemsize == 8 else complex128) for d in KEYS.values()},
+    float0: "i1",
+}
 _NARROW: Final[dict[DType, DType]] = {
     int64: int32, uint64: uint32, float64: float32, complex128: complex64,
 }  # fmt: skip
@@ -337,6 +356,24 @@ def is_inexact(dtype: DType) -> bool:
     return dtype in _IS_INEXACT
 
 
+def is_key(dtype: DType) -> bool:
+    """Whether the dtype is one of random keys.
+
+    >>> is_key(KEYS["rbg"]), is_key(uint32)
+    (True, False)
+    """
+    return dtype in _KEY_NAMES
+
+
+def key_storage(dtype: DType) -> DType:
+    """The dtype of numbers as wide as a key, as which devices hold keys.
+
+    >>> key_storage(KEYS["threefry2x32"])
+    dtype('uint64')
+    """
+    return uint64 if dtype.itemsize == 8 else complex128
+
+
 def real_dtype(dtype: DType) -> DType:
     """The dtype of a number's real part: complex64 gives float32, real dtypes give themselves.
 
@@ -404,8 +441,16 @@ def iinfo(dtype: DTypeLike) -> ml_dtypes.iinfo:
     return ml_dtypes.iinfo(found)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __init__ untyped
 
 
+class extended(np.generic):
+    """The kind of dtypes that NumPy has not: of keys."""
+
+
+class prng_key(extended):
+    """The kind of the dtypes of random keys: `issubdtype(key.dtype, prng_key)`."""
+
+
 _ABSTRACT: Final[tuple[tuple[type[object], frozenset[DType]], ...]] = (
-    (np.generic, frozenset(ALL)),
+    (np.generic, frozenset((*ALL, *KEYS.values()))),
     (np.number, _IS_INTEGER | _IS_INEXACT),
     (np.integer, _IS_INTEGER),
     (np.signedinteger, _IS_SIGNED_INTEGER),
@@ -413,6 +458,8 @@ _ABSTRACT: Final[tuple[tuple[type[object], frozenset[DType]], ...]] = (
     (np.inexact, _IS_INEXACT),
     (np.floating, _IS_FLOATING),
     (np.complexfloating, _IS_COMPLEX),
+    (extended, frozenset(KEYS.values())),
+    (prng_key, frozenset(KEYS.values())),
 )
 _MEMBERS: Final[dict[type[object], frozenset[DType]]] = dict(_ABSTRACT)
 

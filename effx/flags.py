@@ -30,6 +30,7 @@ __all__ = [
     "debug_infs",
     "debug_nans",
     "default_matmul_precision",
+    "default_prng_impl",
     "disable_jit",
     "enable_checks",
     "enable_x64",
@@ -47,6 +48,7 @@ T = TypeVar("T")
 MatmulPrecision = Literal["default", "high", "highest", "bfloat16", "tensorfloat32", "float32"]
 RankPromotion = Literal["allow", "warn", "raise"]
 DTypePromotion = Literal["standard", "strict"]
+PrngImplementation = Literal["threefry2x32", "rbg", "unsafe_rbg"]
 
 Entered: TypeAlias = "tuple[object, Entered | None, int]"
 
@@ -346,6 +348,15 @@ def check_dtype_promotion(where: str, value: object) -> DTypePromotion:
     return cast("DTypePromotion", _one_of(where, value, DTypePromotion))
 
 
+def check_prng_impl(where: str, value: object) -> PrngImplementation:
+    """Return one of the names in `PrngImplementation` unchanged.
+
+    >>> check_prng_impl("default_prng_impl", "rbg")
+    'rbg'
+    """
+    return cast("PrngImplementation", _one_of(where, value, PrngImplementation))
+
+
 def _one_of(where: str, value: object, literal: object, also: str = "") -> object:
     choices = get_args(literal)
     if type(value) is str and value in choices:
@@ -407,13 +418,16 @@ numpy_rank_promotion: Final[Flag[RankPromotion]] = Flag(
 numpy_dtype_promotion: Final[Flag[DTypePromotion]] = Flag(
     "numpy_dtype_promotion", "standard", check_dtype_promotion, parse_text
 )
+default_prng_impl: Final[Flag[PrngImplementation]] = Flag(
+    "default_prng_impl", "threefry2x32", check_prng_impl, parse_text
+)
 num_cpu_devices: Final[Flag[int]] = Flag("num_cpu_devices", 1, check_positive_int, parse_int)
 platforms: Final[Flag[str | None]] = Flag("platforms", None, check_platforms, parse_text)
 
 _ALL: tuple[AnyFlag, ...] = (
     enable_x64, disable_jit, threefry_partitionable, enable_checks, debug_nans, debug_infs, log_compiles,
     traceback_filtering, default_matmul_precision, numpy_rank_promotion, numpy_dtype_promotion,
-    num_cpu_devices, platforms,
+    default_prng_impl, num_cpu_devices, platforms,
 )  # fmt: skip
 FLAGS.update({flag.name: flag for flag in _ALL})
 
@@ -455,6 +469,7 @@ class Config:
     )
     numpy_rank_promotion = _Reading(numpy_rank_promotion, "What broadcasting between different ranks does.")
     numpy_dtype_promotion = _Reading(numpy_dtype_promotion, "Whether different dtypes promote implicitly.")
+    default_prng_impl = _Reading(default_prng_impl, "The generator of keys that name none.")
     num_cpu_devices = _Reading(
         num_cpu_devices, "How many devices the CPU backend offers; read once, when the backend starts."
     )

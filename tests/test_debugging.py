@@ -180,6 +180,7 @@ EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
         "strict",
         lambda: raised(lambda: enp.ones(2, "float32") + enp.ones(2, "int32")),
     ),
+    "default_prng_impl": ("rbg", lambda: effx.random.PRNGKey(0).shape == (4,)),
 }
 # What takes effect when the backend starts is asked of a process of its own, in test_jit and test_backends.
 AT_START = {"num_cpu_devices", "platforms"}

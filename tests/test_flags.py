@@ -34,6 +34,7 @@ def test_defaults() -> None:
         "traceback_filtering": True,
         "numpy_rank_promotion": "allow",
         "numpy_dtype_promotion": "standard",
+        "default_prng_impl": "threefry2x32",
         "num_cpu_devices": int(os.environ.get("EFFX_NUM_CPU_DEVICES", "1")),
     }
 
@@ -224,8 +225,9 @@ def test_unknown_names_list_the_known_ones() -> None:
         config.update("jax_enable_x64", True)
     assert str(error.value) == (
         "config.update: no flag 'jax_enable_x64', expected one of debug_infs, debug_nans, "
-        "default_matmul_precision, disable_jit, enable_checks, enable_x64, log_compiles, num_cpu_devices, "
-        "numpy_dtype_promotion, numpy_rank_promotion, platforms, threefry_partitionable, traceback_filtering"
+        "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, enable_x64, log_compiles, "
+        "num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, threefry_partitionable, "
+        "traceback_filtering"
     )
 
 

@@ -36,7 +36,7 @@ T = TypeVar("T")
 _TOKEN = re.compile(
     r"""\s*(?:
     (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
-  | (?P<type>[a-z]+[0-9a-z_]*\[[0-9,]*\]~?)
+  | (?P<type>[a-z]+[0-9a-z_]*(?:<\w+>)?\[[0-9,]*\]~?)
   | (?P<complex>\([-+0-9.naife]+[-+][0-9.naife]+j\))
   | (?P<number>-?(?:inf|nan|[0-9][0-9.]*(?:e[-+]?[0-9]+)?)(?![A-Za-z_])j?)
   | (?P<word>@?[A-Za-z_<][A-Za-z0-9_<>.]*)
@@ -141,7 +141,7 @@ class _Parser:
     def type(self) -> ArrayType:
         """Reads a type such as `f32[3]~`."""
         token = self.take()
-        match = re.fullmatch(r"(\w+)\[([0-9,]*)\](~?)", token.text)
+        match = re.fullmatch(r"(\w+(?:<\w+>)?)\[([0-9,]*)\](~?)", token.text)
         try:
             if token.kind != "type" or match is None:
                 raise ValueError

@@ -50,8 +50,8 @@ class ArrayType:
         put(self, "dtype", dtype)
         put(self, "shape", shape)
         put(self, "weak", weak)
-        # jaxlib's C++ reads this name.
-        put(self, "weak_type", weak)
+        # jaxlib's C++ reads this name, and tells keys from numbers by it.
+        put(self, "weak_type", weak or dtypes.is_key(dtype))
         put(self, "kind", _kind(dtype))
         put(self, "ndim", len(shape))
         put(self, "size", prod(shape))

@@ -22,6 +22,7 @@ from effx.lax.elementwise.parts import *
 from effx.lax.elementwise.special import *
 from effx.lax.elementwise.trigonometric import *
 from effx.lax.fourier import *
+from effx.lax.generators import *
 from effx.lax.index import *
 from effx.lax.monoids import *
 from effx.lax.polynomials import *

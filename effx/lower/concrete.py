@@ -25,7 +25,7 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower.backends import client, default_device
 from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, device_of, placement, single
-from effx.lower.shards import Shard, on_devices, parts_of, start_copies
+from effx.lower.shards import Shard, on_devices, parts_of, start_copies, to_devices
 from effx.tree.registry import PyTree, PyTreeDef, dispatch, register_leaf
 
 if TYPE_CHECKING:
@@ -263,6 +263,10 @@ def _fetch(x: ConcreteArray) -> HostData:
         return _assembled(x)
     # jaxlib's own conversion imports jax where it is installed; the buffer protocol does not, but
     # it exists on CPUs only and knows no ml_dtypes, whose bits go through integers.
+    if dtypes.is_key(t.dtype):
+        stored = array_type(dtypes.key_storage(t.dtype), t.shape)
+        words = _fetch(ConcreteArray(buffer._rewrap_with_aval_and_sharding(stored, single(x.device))))
+        return words.view(t.dtype)
     if x.device.platform != "cpu":
         value = buffer._single_device_array_to_np_array_did_copy()[0]
         value.flags.writeable = False
@@ -349,8 +353,7 @@ def put(
     if not (made_here or is_frozen(value)):
         value = value.copy()
     chosen = device is not None if committed is None else committed
-    # The type is final: jaxlib would narrow 64-bit data by the setting of whoever set it last.
-    return ConcreteArray(_jax.batched_device_put(type, sharding, [value], [where], chosen, enable_x64=True))
+    return ConcreteArray(to_devices(type, sharding, [value], [where], chosen))
 
 
 def buffer_on(x: ConcreteArray, device: Device) -> ArrayImpl:
@@ -379,7 +382,7 @@ def joined(t: ArrayType, sharding: TiledSharding, parts: Sequence[ConcreteArray]
         return put(parts[0].host("move").reshape(t.shape), t, devices[0])
     buffers = [p.host("move").reshape(part.shape) for p in parts]
     wanted = placement(sharding, t.ndim)
-    return ConcreteArray(_jax.batched_device_put(t, wanted, buffers, devices, True, enable_x64=True))
+    return ConcreteArray(to_devices(t, wanted, buffers, devices, True))
 
 
 _scalars: dict[tuple[Number | str, ArrayType], ConcreteArray] = {}
@@ -440,10 +443,7 @@ def device_put(x: Operand, device: object = None) -> Array:
         if target is None or (array.device == target and array.committed):
             return array
         array._check_alive("device_put")
-        moved = _jax.batched_device_put(
-            array.type, single(target), [array.buffer], [target], True, enable_x64=True
-        )
-        return ConcreteArray(moved)
+        return ConcreteArray(to_devices(array.type, single(target), [array.buffer], [target], True))
     assert type(array) is HostArray
     value = array.value if isinstance(array.value, np.ndarray) else np.asarray(array.value, array.type.dtype)
     return put(value, array.type, target)

@@ -17,6 +17,7 @@ from effx import flags, presence
 from effx.flags import Flag
 from effx.ir.types import ArrayType
 from effx.lower.concrete import ConcreteArray, losses, result_structure
+from effx.lower.shards import to_devices
 from effx.lower.xla import Executable
 from effx.tree.registry import dispatch
 
@@ -45,6 +46,7 @@ KEYED: tuple[Flag[Any], ...] = (
     flags.enable_x64,
     flags.disable_jit,
     flags.threefry_partitionable,
+    flags.default_prng_impl,
     flags.default_matmul_precision,
     flags.numpy_rank_promotion,
     flags.numpy_dtype_promotion,
@@ -114,7 +116,7 @@ def _move(values: Sequence[Any], shardings: Sequence[Any], *rest: object) -> lis
     for value, sharding in zip(values, shardings, strict=True):
         buffer = value.buffer if type(value) is ConcreteArray else value
         device = sharding._device
-        result.append(_jax.batched_device_put(buffer.aval, sharding, [buffer], [device], True))
+        result.append(to_devices(cast("ArrayType", buffer.aval), sharding, [buffer], [device], True))
     return result
 
 

@@ -61,6 +61,9 @@ def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], R
 def constant_text(value: Scalar, t: ArrayType) -> str:
     """Returns what stands inside `dense<...>` for a scalar of type `t`."""
     kind = t.kind
+    if dtypes.is_key(t.dtype):
+        # What fills memory before keys are written there.
+        return constant_text(0, array_type(dtypes.key_storage(t.dtype)))
     if kind == "b":
         return "true" if value else "false"
     if kind in "iu":

@@ -2,15 +2,17 @@
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast, final
 
 import attrs
+import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
+from effx import dtypes
 from effx.errors import ShapeError
-from effx.ir.types import ArrayType
+from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import HostData
 from effx.lower.sharding import Placement, TiledSharding, placement, single
 
@@ -84,6 +86,29 @@ class _NoJax:
             sys.meta_path.remove(self)
 
 
+def to_devices(
+    t: ArrayType,
+    sharding: "_jax.Sharding",
+    values: Sequence[HostData | ArrayImpl],
+    devices: Sequence[Device],
+    committed: bool,
+) -> ArrayImpl:
+    """Returns a buffer of a type made of parts, one for each device."""
+    if not dtypes.is_key(t.dtype):
+        # The type is final: jaxlib would narrow 64-bit data by the setting of whoever set it last.
+        return _jax.batched_device_put(t, sharding, list(values), list(devices), committed, enable_x64=True)
+    # jaxlib knows no dtype of keys.
+    storage = dtypes.key_storage(t.dtype)
+    stored: list[HostData | ArrayImpl] = [
+        np.asarray(x, order="C").view(storage)
+        if isinstance(x, np.ndarray | np.generic)
+        else x._rewrap_with_aval_and_sharding(array_type(storage, x.aval.shape), x._sharding)
+        for x in values
+    ]
+    whole = to_devices(array_type(storage, t.shape), sharding, stored, devices, committed)
+    return whole._rewrap_with_aval_and_sharding(t, sharding)
+
+
 def on_devices(
     buffer: ArrayImpl, t: ArrayType, read: Callable[[], HostData], sharding: TiledSharding
 ) -> ArrayImpl:
@@ -111,4 +136,4 @@ def on_devices(
         return buffer._rewrap_with_aval_and_sharding(t, wanted)
     data = read()
     parts = [data[sharding.index(k, t.shape)] for k in range(len(devices))]
-    return _jax.batched_device_put(t, wanted, parts, devices, True, enable_x64=True)
+    return to_devices(t, wanted, parts, devices, True)

@@ -15,6 +15,7 @@ import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
+from effx import dtypes
 from effx.errors import BackendError, ShapeError
 from effx.flags import log_compiles
 from effx.ir.ops.control import HigherOrder
@@ -28,6 +29,7 @@ from effx.lower.parallel import devices_for, partitioning_of
 from effx.lower.sharding import TiledSharding, placement, single
 
 _log = logging.getLogger("effx")
+_ALIKE = frozenset((dtypes.uint64, dtypes.complex128, dtypes.KEYS["rbg"], dtypes.KEYS["unsafe_rbg"]))
 
 
 @final
@@ -73,7 +75,15 @@ class Executable:
                 del counts[id(c)]
 
     def takes_as_is(self, arrays: Sequence[ConcreteArray]) -> bool:
-        """Says whether the arrays lie where the executable takes them, so that C++ can do without Python."""
+        """Says whether C++ can do without Python: the arrays lie where the executable takes them, and C++ tells
+        their types from others.
+
+        C++ goes by shapes, weakness, and the elements as the device has them. For it keys are weak, so that only
+        weak numbers as wide look the same. Of what looks the same one at most is kept there: keys of threefry2x32,
+        and neither those of rbg nor of unsafe_rbg.
+        """
+        if any([x.type.dtype in _ALIKE and x.type.weak_type for x in arrays]):
+            return False
         if len(self.devices) == 1:
             return not any([is_spread(x) for x in arrays])
         return all(

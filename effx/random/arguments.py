@@ -8,6 +8,8 @@ from effx.array.promotion import as_operand, broadcast_shapes
 from effx.array.shaping import as_shape
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
+from effx.flags import default_prng_impl
+from effx.ir.ops.convert import Bitcast
 from effx.ir.types import Shape, array_type
 
 KEY = array_type(dtypes.uint32, (2,))
@@ -15,20 +17,25 @@ ShapeLike = int | Sequence[int]
 
 
 def as_key(what: str, key: Operand) -> Array:
-    """Returns a key as an array.
+    """Returns one key as an array: typed, or the words u32[2] where raw keys are those of threefry2x32.
 
     Raises:
-        DTypeError: it is no array of two u32 words.
+        DTypeError: it is no key, or there are several.
     """
-    if isinstance(key, Array) and key.type is KEY:
-        return key
-    found = as_operand(key, what)
-    t = found.type
-    if t.matches(KEY):
+    found = key if isinstance(key, Array) else as_operand(key, what)
+    t, default = found.type, default_prng_impl.value
+    if t is KEY and default == "threefry2x32":
         return found
-    if t.dtype == dtypes.uint32 and t.ndim > 1 and t.shape[-1] == 2:
-        raise DTypeError(f"{what}: takes one key u32[2], got {t!r}; use vmap for many keys")
-    raise DTypeError(f"{what}: takes a key u32[2], as PRNGKey gives it, got {t!r}")
+    if dtypes.is_key(t.dtype):
+        if t.shape:
+            raise DTypeError(f"{what}: takes one key, got {t!r}; use vmap for many keys")
+        return found
+    count = dtypes.KEYS[default].itemsize // 4
+    if t.dtype == dtypes.uint32 and t.shape == (count,):
+        return found if count == 2 else Bitcast(dtypes.KEYS[default])(found)
+    if t.dtype == dtypes.uint32 and t.ndim > 1 and t.shape[-1] == count:
+        raise DTypeError(f"{what}: takes one key u32[{count}], got {t!r}; use vmap for many keys")
+    raise DTypeError(f"{what}: takes a key as random.key gives it, or its words u32[{count}], got {t!r}")
 
 
 def sizes_of(what: str, shape: int | Sequence[int]) -> Shape:

@@ -37,7 +37,7 @@ def uniform(
     """Draws numbers that are uniform in [minval, maxval).
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
         minval, maxval: bounds that broadcast to the shape.
@@ -73,7 +73,7 @@ def truncated_normal(
     """Draws standard normal numbers under the condition that they lie between two bounds.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         lower, upper: real bounds that broadcast against each other and to the shape.
         shape: the result's shape; by default the bounds'.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
@@ -101,7 +101,7 @@ def normal(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None
     """Draws standard normal numbers; complex ones have independent parts of variance 1/2.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating or complex dtype; f32 by default, f64 with `enable_x64`.
 
@@ -125,7 +125,7 @@ def exponential(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" =
     """Draws exponential numbers of mean 1.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
 
@@ -151,7 +151,7 @@ def gumbel(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None
     """Draws standard Gumbel numbers, of distribution function exp(-exp(-x)).
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
 
@@ -173,7 +173,7 @@ def laplace(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = Non
     """Draws standard Laplace numbers, of density exp(-abs(x)) / 2.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
 
@@ -197,7 +197,7 @@ def logistic(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = No
     """Draws standard logistic numbers, of distribution function 1 / (1 + exp(-x)).
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
 
@@ -221,7 +221,7 @@ def cauchy(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None
     """Draws standard Cauchy numbers, of density 1 / (pi * (1 + x^2)).
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
 

@@ -1,6 +1,6 @@
 """Samplers of counts: binomial, geometric, multinomial and Poisson numbers.
 
-All take a key u32[2], not to be used again, and real parameters that broadcast to `shape`, by default their joint
+All take a key, not to be used again, and real parameters that broadcast to `shape`, by default their joint
 shape. The bits are JAX's.
 """
 
@@ -21,7 +21,7 @@ from effx.lax.elementwise.exponential import log, log1p, sqrt
 from effx.lax.elementwise.gamma import lgamma
 from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
 from effx.random.floats import uniform_floats, unit_floats
-from effx.random.threefry import split_key
+from effx.random.generators import split_key
 from effx.transforms.jit import jit
 
 __all__ = ["binomial", "geometric", "multinomial", "poisson"]
@@ -248,7 +248,7 @@ def multinomial(
     """Draws how many of n trials fall in each category, `[*shape, k]`; of a floating dtype.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         n: numbers of trials, which broadcast to the shape.
         p: chances `[*batch, k]` of the categories; the batch broadcasts to the shape.
         shape: by default the joint shape of n and the batch.

@@ -9,13 +9,13 @@ from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import elementwise as e
-from effx.ir.ops.shape import Slice
 from effx.ir.types import Shape
 from effx.lax.operands import size_of
 from effx.lax.sorting import top_k
 from effx.random.arguments import ShapeLike, as_bounds, as_key, broadcasts, sizes_of
 from effx.random.floats import gumbel_floats, uniform_floats
-from effx.random.threefry import random_bits, split_key, unsigned
+from effx.random.generators import one_of, random_bits, split_key
+from effx.random.threefry import unsigned
 from effx.transforms.jit import jit
 
 __all__ = ["bernoulli", "bits", "categorical", "rademacher", "randint"]
@@ -27,7 +27,7 @@ def bits(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) 
     """Draws random bits.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         shape: the result's shape.
         dtype: an unsigned integer dtype of 8 to 64 bits; u32 by default, u64 with `enable_x64`.
 
@@ -54,7 +54,7 @@ def randint(
     """Draws integers that are uniform in [minval, maxval).
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         shape: the result's shape.
         minval, maxval: integers that broadcast to the shape, clipped to the dtype's range. Where `maxval` is
             not above `minval`, the result is `minval`.
@@ -99,10 +99,7 @@ def randint_integers(key: Array, minval: Operand, maxval: Operand, shape: Shape,
     ]
     beyond = broadcast_to(beyond, shape) if beyond.type.shape else beyond
     keys = split_key(key, (2,))
-    upper, lower = [
-        random_bits(reshape(Slice((i, 0), (i + 1, 2), (1, 1))(keys), (2,)), dtypes.bits(work), shape)
-        for i in range(2)
-    ]
+    upper, lower = [random_bits(one_of(keys, i), dtypes.bits(work), shape) for i in range(2)]
     one = scalar(1, wide)
     span = where(high <= low, one, convert(perform(e.Sub(), (high, low)), wide))
     if work is dtype:
@@ -137,7 +134,7 @@ def bernoulli(key: Operand, p: Operand = 0.5, shape: ShapeLike | None = None) ->
     """Draws booleans.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         p: probabilities of True, floating.
         shape: the result's shape, to which p broadcasts; by default p's.
 
@@ -168,7 +165,7 @@ def rademacher(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = 
     """Draws -1 and 1 with equal probability.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         shape: the result's shape.
         dtype: a signed integer, floating or complex dtype; i32 by default, i64 with `enable_x64`.
 
@@ -203,7 +200,7 @@ def categorical(
     Welling, "Stochastic beams and where to find them", ICML 2019.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         logits: unnormalised log probabilities `[*b, n]`, with the n categories along `axis`.
         axis: the categories' axis; negative ones count from the end.
         shape: the result's shape, whose last axes are those of the logits without `axis`; by default

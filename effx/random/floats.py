@@ -10,15 +10,14 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar
-from effx.array.shaping import reshape
 from effx.dtypes import DType
 from effx.effects import perform
 from effx.families.special import Erf, ErfInv
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
-from effx.ir.ops.shape import Slice
 from effx.ir.types import Shape
-from effx.random.threefry import random_bits, split_key, unsigned
+from effx.random.generators import one_of, random_bits, split_key
+from effx.random.threefry import unsigned
 
 MAX, MIN, NEXT_AFTER, OR, SHIFT_RIGHT = e.Max(), e.Min(), e.NextAfter(), e.Or(), e.ShiftRightLogical()
 ERF, ERF_INV, LOG, LOG1P, ABS, SIGN, TAN = Erf(), ErfInv(), e.Log(), e.Log1p(), e.Abs(), e.Sign(), e.Tan()
@@ -54,10 +53,7 @@ def normal_floats(key: Array, shape: Shape, dtype: DType) -> Array:
     if dtypes.is_complex(dtype):
         real = dtypes.real_dtype(dtype)
         keys = split_key(key, (2,))
-        parts = [
-            normal_floats(reshape(Slice((i, 0), (i + 1, 2), (1, 1))(keys), (2,)), shape, real)
-            for i in range(2)
-        ]
+        parts = [normal_floats(one_of(keys, i), shape, real) for i in range(2)]
         return perform(e.Complex(), (parts[0], parts[1])) / scalar(math.sqrt(2), dtype)
     # The inverse of the distribution function, at a point in (-1, 1).
     lowest = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype), dtype=dtype)

@@ -1,6 +1,6 @@
 """Gamma samples, and what is made of them: beta, chi-square, Dirichlet, F, Student's t, generalised normal numbers.
 
-All samplers take a key u32[2], not to be used again; real parameters that broadcast to `shape`, by default their joint
+All samplers take a key, not to be used again; real parameters that broadcast to `shape`, by default their joint
 shape; and a floating dtype, f32 by default, f64 with `enable_x64`. Numbers of 16 bits are drawn with 32 and rounded.
 
 The bits are JAX's. A gamma sample moves with its parameter as the quantile at its place does (Figurnov, Mohamed, Mnih,
@@ -19,13 +19,14 @@ from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.types import Shape
 from effx.lax.control.loops import while_loop
+from effx.lax.control.scans import map as map_
 from effx.lax.elementwise.exponential import exp, log, log1p, pow, sqrt
 from effx.lax.elementwise.gamma import digamma, random_gamma_grad
 from effx.lax.operands import size_of
 from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
 from effx.random.discrete import rademacher_signs
 from effx.random.floats import exponential_floats, normal_floats, unit_floats
-from effx.random.threefry import split_key
+from effx.random.generators import IMPLEMENTATIONS, THREEFRY, split_key
 from effx.transforms.custom_derivatives import custom_jvp
 from effx.transforms.jit import jit
 from effx.transforms.vmap import vmap
@@ -79,6 +80,9 @@ def _log_sample(key: Array, a: Array) -> Array:
 
 
 def _log_samples(keys: Array, a: Array) -> Array:
+    if IMPLEMENTATIONS.get(keys.type.dtype, THREEFRY) != THREEFRY:
+        # A batch of other keys would draw by the first one alone.
+        return map_(lambda pair: _log_sample(*pair), (keys, a))
     return vmap(_log_sample)(keys, a)
 
 

@@ -1,97 +1,159 @@
 """Making and splitting keys.
 
-A key is an array u32[2]. Each key should be used once; to draw again, split it first.
+A typed key is an element of an array whose dtype names the generator: `key` makes one. A raw key is the words
+themselves, u32[2] or u32[4], and is read as the flag `default_prng_impl` says: `PRNGKey` makes one. Each key
+should be used once; to draw again, split it first.
 """
 
 from collections.abc import Sequence
+from typing import NewType
 
 import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, convert, scalar
-from effx.array.shaping import stack
+from effx.array.shaping import concatenate, stack
+from effx.dtypes import DType, SupportsDType
 from effx.effects import current_frame, perform
 from effx.errors import DTypeError
-from effx.flags import enable_x64
+from effx.flags import default_prng_impl, enable_x64
+from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.elementwise import ShiftRightLogical
+from effx.ir.types import array_type
 from effx.lower.concrete import put
-from effx.random.arguments import KEY, as_key, sizes_of
-from effx.random.threefry import fold_words, split_key
+from effx.random.arguments import as_key, sizes_of
+from effx.random.generators import IMPLEMENTATIONS, fold_words, split_key, words_of
 from effx.transforms.jit import jit
 
-__all__ = ["PRNGKey", "clone", "fold_in", "key", "key_data", "key_impl", "split", "wrap_key_data"]
+__all__ = [
+    "Key", "PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split", "wrap_key_data",
+]  # fmt: skip
 
-IMPLEMENTATIONS = ("threefry2x32",)
+Key = NewType("Key", Array)
+"""An array of typed keys, for annotations."""
+
+KeyDTypeLike = str | DType | SupportsDType | None
 
 
-def _check_implementation(what: str, impl: str | None) -> None:
-    if impl is not None and impl not in IMPLEMENTATIONS:
-        raise DTypeError(f"{what}: impl must be one of {', '.join(IMPLEMENTATIONS)}, got {impl!r}")
+def _dtype_of(what: str, given: KeyDTypeLike) -> DType:
+    """Returns the dtype of keys that a user named: by the generator, or itself; None for the default one."""
+    if given is None:
+        return dtypes.KEYS[default_prng_impl.value]
+    if isinstance(given, str):
+        found = dtypes.KEYS.get(given)
+        if found is not None:
+            return found
+    else:
+        dtype = getattr(given, "dtype", given)
+        if isinstance(dtype, np.dtype) and dtypes.is_key(dtype):
+            return dtype
+    names = ", ".join(dtypes.KEYS)
+    raise DTypeError(f"{what}: impl must be one of {names}, or a dtype of keys, got {given!r}")
 
 
-def PRNGKey(seed: Operand, *, impl: str | None = None) -> Array:
-    """Returns the key for a seed.
+def _chosen(what: str, impl: KeyDTypeLike, dtype: KeyDTypeLike) -> DType:
+    if impl is not None and dtype is not None:
+        raise DTypeError(f"{what}: takes impl or dtype, got both")
+    return _dtype_of(what, impl if dtype is None else dtype)
+
+
+def _words_from(what: str, seed: Operand, count: int) -> Array | np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    """The words of the key for a seed: on the host if the seed is a Python int."""
+    if type(seed) is int:
+        if not -(2**63) <= seed < 2**63:
+            raise OverflowError(f"python int {seed} is out of bounds for i64")
+        high = (seed >> 32) & 0xFFFFFFFF if enable_x64.value else 0
+        return np.asarray([high, seed & 0xFFFFFFFF] * (count // 2), np.uint32)
+    x = as_operand(seed, what)
+    if x.type.kind not in "biu" or x.type.shape:
+        raise DTypeError(f"{what}: the seed must be an integer scalar, got {x.type!r}")
+    low = convert(x, dtypes.uint32)
+    high_word: Array = scalar(0, dtypes.uint32, False)
+    if dtypes.bits(x.type.dtype) == 64:
+        shifted = perform(ShiftRightLogical(), (x, scalar(32, x.type.dtype)))
+        high_word = convert(shifted, dtypes.uint32)
+    words = stack([high_word, low])
+    return words if count == 2 else concatenate([words, words], 0)
+
+
+def PRNGKey(seed: Operand, *, impl: KeyDTypeLike = None) -> Array:
+    """Returns the raw key for a seed.
 
     Args:
         seed: an integer. Without `enable_x64` its lowest 32 bits count, with it 64.
-        impl: the generator's name; "threefry2x32" is the only one.
+        impl: the generator's name, "threefry2x32", "rbg" or "unsafe_rbg"; by default the flag's.
 
     Returns:
-        A key u32[2].
+        The words of a key: u32[2] for threefry2x32, u32[4] for the others.
 
     Raises:
-        DTypeError: the seed is no integer scalar.
+        DTypeError: the seed is no integer scalar, or there is no such generator.
         OverflowError: the seed is a Python int of more than 64 bits.
 
     >>> PRNGKey(7)
     Array([0, 7], dtype=uint32)
     """
-    _check_implementation("PRNGKey", impl)
-    if type(seed) is int:
-        if not -(2**63) <= seed < 2**63:
-            raise OverflowError(f"python int {seed} is out of bounds for i64")
-        high = (seed >> 32) & 0xFFFFFFFF if enable_x64.value else 0
-        data = np.asarray([high, seed & 0xFFFFFFFF], np.uint32)
-        # Under a handler the key is a constant like any other.
-        return put(data, KEY) if current_frame() is None else as_operand(data)
-    x = as_operand(seed, "PRNGKey")
-    if x.type.kind not in "biu" or x.type.shape:
-        raise DTypeError(f"PRNGKey: the seed must be an integer scalar, got {x.type!r}")
-    low = convert(x, dtypes.uint32)
-    if dtypes.bits(x.type.dtype) < 64:
-        return stack([scalar(0, dtypes.uint32, False), low])
-    high_word = perform(ShiftRightLogical(), (x, scalar(32, x.type.dtype)))
-    return stack([convert(high_word, dtypes.uint32), low])
+    words = _words_from("PRNGKey", seed, _dtype_of("PRNGKey", impl).itemsize // 4)
+    if isinstance(words, Array):
+        return words
+    # Under a handler the key is a constant like any other.
+    return (
+        put(words, array_type(dtypes.uint32, words.shape)) if current_frame() is None else as_operand(words)
+    )
 
 
-def key(seed: Operand, *, impl: str | None = None) -> Array:
-    """Returns the key for a seed; the same as `PRNGKey`, until keys have a dtype of their own.
+def key(seed: Operand, *, impl: KeyDTypeLike = None, dtype: KeyDTypeLike = None) -> Array:
+    """Returns the typed key for a seed.
 
     Args:
         seed: an integer. Without `enable_x64` its lowest 32 bits count, with it 64.
-        impl: the generator's name; "threefry2x32" is the only one.
+        impl: the generator's name, "threefry2x32", "rbg" or "unsafe_rbg"; by default the flag's.
+        dtype: the same, or a dtype of keys.
 
     Returns:
-        A key u32[2].
+        A key, of rank 0.
 
     Raises:
-        DTypeError: the seed is no integer scalar.
+        DTypeError: the seed is no integer scalar, there is no such generator, or it is given twice.
+        OverflowError: the seed is a Python int of more than 64 bits.
 
     >>> key(7)
-    Array([0, 7], dtype=uint32)
+    Array((), dtype=key<fry>) overlaying:
+    [0 7]
     """
-    return PRNGKey(seed, impl=impl)
+    found = _chosen("key", impl, dtype)
+    words = _words_from("key", seed, found.itemsize // 4)
+    if isinstance(words, Array):
+        return Bitcast(found)(words)
+    typed = words.view(found).reshape(())
+    return put(typed, array_type(found)) if current_frame() is None else as_operand(typed)
+
+
+def key_dtype(impl_spec: KeyDTypeLike = None) -> DType:
+    """Returns the dtype of a generator's keys.
+
+    Args:
+        impl_spec: the generator's name, "threefry2x32", "rbg" or "unsafe_rbg", or a dtype of keys; by default
+            what the flag `default_prng_impl` says.
+
+    Raises:
+        DTypeError: there is no such generator.
+
+    >>> key_dtype("rbg") == key(0, impl="rbg").dtype
+    True
+    """
+    return _dtype_of("key_dtype", impl_spec)
 
 
 def key_data(keys: Operand) -> Array:
     """Returns the words that keys consist of.
 
     Args:
-        keys: `u32[*s, 2]`.
+        keys: typed keys `[*s]`, or raw ones.
 
     Returns:
-        The array `u32[*s, 2]`.
+        The words `u32[*s, n]`, where n is 2 for threefry2x32 and 4 for the others.
 
     Raises:
         DTypeError: they are no keys.
@@ -99,34 +161,45 @@ def key_data(keys: Operand) -> Array:
     >>> key_data(key(7))
     Array([0, 7], dtype=uint32)
     """
-    return _keys("key_data", keys)
+    return words_of(_keys("key_data", keys))
 
 
-def wrap_key_data(key_bits_array: Operand, *, impl: str | None = None) -> Array:
-    """Returns the keys made of words.
+def wrap_key_data(key_bits_array: Operand, *, impl: KeyDTypeLike = None, dtype: KeyDTypeLike = None) -> Array:
+    """Returns the typed keys made of words.
 
     Args:
-        key_bits_array: `u32[*s, 2]`.
-        impl: the generator's name; "threefry2x32" is the only one.
+        key_bits_array: `u32[*s, n]`, where n is 2 for threefry2x32 and 4 for the others.
+        impl: the generator's name, "threefry2x32", "rbg" or "unsafe_rbg"; by default the flag's.
+        dtype: the same, or a dtype of keys.
 
     Returns:
-        Keys `u32[*s, 2]`.
+        Keys of shape `s`.
 
     Raises:
-        DTypeError: the words have another dtype or number.
+        DTypeError: the words have another dtype or number, there is no such generator, or it is given twice.
 
     >>> import numpy as np
     >>> wrap_key_data(np.array([0, 7], np.uint32))
-    Array([0, 7], dtype=uint32)
+    Array((), dtype=key<fry>) overlaying:
+    [0 7]
     """
-    _check_implementation("wrap_key_data", impl)
-    return _keys("wrap_key_data", key_bits_array)
+    found = _chosen("wrap_key_data", impl, dtype)
+    x = as_operand(key_bits_array, "wrap_key_data")
+    count = found.itemsize // 4
+    if x.type.dtype != dtypes.uint32 or x.type.shape[-1:] != (count,):
+        raise DTypeError(
+            f"wrap_key_data: words of {IMPLEMENTATIONS[found]} keys are u32[..., {count}], got {x.type!r}"
+        )
+    return Bitcast(found)(x)
 
 
 def _keys(what: str, keys: Operand) -> Array:
     x = as_operand(keys, what)
-    if x.type.dtype != dtypes.uint32 or x.type.shape[-1:] != (2,):
-        raise DTypeError(f"{what}: takes keys u32[..., 2], got {x.type!r}")
+    if dtypes.is_key(x.type.dtype):
+        return x
+    count = dtypes.KEYS[default_prng_impl.value].itemsize // 4
+    if x.type.dtype != dtypes.uint32 or x.type.shape[-1:] != (count,):
+        raise DTypeError(f"{what}: takes typed keys, or the words u32[..., {count}], got {x.type!r}")
     return x
 
 
@@ -134,15 +207,21 @@ _split = jit(split_key, static_argnames=("shape",))
 _fold = jit(fold_words)
 
 
+def _as_given(given: Array, made: Array) -> Array:
+    """Keys made of raw ones are raw."""
+    typed = dtypes.is_key(made.type.dtype) and not dtypes.is_key(given.type.dtype)
+    return words_of(made) if typed else made
+
+
 def split(key: Operand, num: int | Sequence[int] = 2) -> Array:
     """Returns keys that are independent of each other and of the key.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         num: how many, or a shape of keys.
 
     Returns:
-        Keys `u32[num, 2]`, or `u32[*num, 2]`.
+        Keys of the shape `[num]`, or `num`; of a raw key raw ones, `u32[num, 2]` say.
 
     Raises:
         DTypeError: it is no key.
@@ -152,20 +231,20 @@ def split(key: Operand, num: int | Sequence[int] = 2) -> Array:
     Array([[1797259609, 2579123966],
            [ 928981903, 3453687069]], dtype=uint32)
     """
-    return _split(
-        as_key("split", key), shape=(num,) if type(num) is int and num >= 0 else sizes_of("split", num)
-    )
+    shape = (num,) if type(num) is int and num >= 0 else sizes_of("split", num)
+    given = as_operand(key, "split")
+    return _as_given(given, _split(as_key("split", given), shape=shape))
 
 
 def fold_in(key: Operand, data: Operand) -> Array:
     """Returns the key for a number under a key.
 
     Args:
-        key: a key u32[2].
+        key: a key.
         data: an integer scalar; its lowest 32 bits count.
 
     Returns:
-        A key u32[2], independent of the keys for other numbers.
+        A key of the same form, independent of the keys for other numbers.
 
     Raises:
         DTypeError: it is no key, or the number is no integer scalar.
@@ -174,12 +253,14 @@ def fold_in(key: Operand, data: Operand) -> Array:
     >>> fold_in(PRNGKey(0), 1)
     Array([ 928981903, 3453687069], dtype=uint32)
     """
+    given = as_operand(key, "fold_in")
+    found = as_key("fold_in", given)
     if type(data) is int:
-        return _fold(as_key("fold_in", key), scalar(data, dtypes.uint32, False))
+        return _as_given(given, _fold(found, scalar(data, dtypes.uint32, False)))
     number = as_operand(data, "fold_in")
     if number.type.kind not in "biu" or number.type.shape:
         raise DTypeError(f"fold_in: the number must be an integer scalar, got {number.type!r}")
-    return _fold(as_key("fold_in", key), convert(number, dtypes.uint32))
+    return _as_given(given, _fold(found, convert(number, dtypes.uint32)))
 
 
 def clone(key: Operand) -> Array:
@@ -192,10 +273,9 @@ def clone(key: Operand) -> Array:
 
 
 def key_impl(keys: Operand) -> str:
-    """Returns the name of the keys' generator.
+    """Returns the name of the keys' generator; of raw keys that of the flag `default_prng_impl`.
 
-    >>> key_impl(PRNGKey(7))
-    'threefry2x32'
+    >>> key_impl(PRNGKey(7)), key_impl(key(7, impl="rbg"))
+    ('threefry2x32', 'rbg')
     """
-    _keys("key_impl", keys)
-    return IMPLEMENTATIONS[0]
+    return IMPLEMENTATIONS.get(_keys("key_impl", keys).type.dtype, default_prng_impl.value)

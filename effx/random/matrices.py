@@ -25,7 +25,7 @@ def multivariate_normal(
     independent ones.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         mean: `[*batch, n]`.
         cov: `[*batch, n, n]`, symmetric and positive semidefinite; definite for "cholesky".
         shape: of the batch of results; by default what those of `mean` and `cov` broadcast to.
@@ -79,7 +79,7 @@ def orthogonal(
     Source: Mezzadri, "How to generate random matrices from the classical compact groups", 2007.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         n: the number of rows.
         shape: of the batch.
         dtype: floating or complex.

@@ -19,7 +19,7 @@ from effx.lax.sorting import top_k
 from effx.random.arguments import ShapeLike, as_key, sizes_of
 from effx.random.discrete import randint_integers
 from effx.random.floats import gumbel_floats, unit_floats
-from effx.random.threefry import random_bits, split_key
+from effx.random.generators import one_of, random_bits, split_key
 from effx.transforms.jit import jit
 
 __all__ = ["choice", "permutation"]
@@ -29,7 +29,7 @@ def permutation(key: Operand, x: Operand, axis: int = 0, independent: bool = Fal
     """Draws a permutation of an array, or of 0, 1, …, x - 1.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         x: an array, or an integer for the numbers below it.
         axis: the axis along which to permute; negative ones count from the end.
         independent: False to move whole slices, True to permute each line along the axis by itself.
@@ -78,7 +78,7 @@ def _shuffle(key: Array, x: Array, axis: int) -> Array:
     rounds = math.ceil(3 * math.log(max(1, x.type.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         keys = split_key(key, (2,))
-        key, drawn = [reshape(Slice((i, 0), (i + 1, 2), (1, 1))(keys), (2,)) for i in range(2)]
+        key, drawn = [one_of(keys, i) for i in range(2)]
         x = Sort(axis)(random_bits(drawn, 32, x.type.shape), x)[1]
     return x
 
@@ -94,7 +94,7 @@ def choice(
     """Draws slices of an array, or numbers below an integer.
 
     Args:
-        key: a key u32[2], not to be used again.
+        key: a key, not to be used again.
         a: an array, or an integer for the numbers below it.
         shape: of the draws.
         replace: whether a slice may be drawn more than once.

@@ -60,7 +60,7 @@ def positions(shape: Shape) -> tuple[Array, Array]:
     return convert(perform(SHIFT_RIGHT, (total, scalar(32, u64))), u32), convert(total, u32)
 
 
-def random_bits(key: Array, width: int, shape: Shape) -> Array:
+def threefry_bits(key: Array, width: int, shape: Shape) -> Array:
     """Returns random bits.
 
     Args:
@@ -80,14 +80,14 @@ def _join(high: Array, low: Array) -> Array:
     return perform(OR, (perform(SHIFT_LEFT, (convert(high, u64), scalar(32, u64))), convert(low, u64)))
 
 
-def split_key(key: Array, shape: Shape) -> Array:
+def threefry_split(key: Array, shape: Shape) -> Array:
     """Returns keys `[*shape, 2]` that are independent of each other and of the key."""
     if threefry_partitionable.value:
         return stack(perform(CIPHER, (*key_words(key), *positions(shape))), -1)
     return reshape(_halved(key, 2 * size_of(shape)), (*shape, 2))
 
 
-def fold_words(key: Array, data: Array) -> Array:
+def threefry_fold(key: Array, data: Array) -> Array:
     """Returns the key for an u32 number under another key."""
     return stack(perform(CIPHER, (*key_words(key), scalar(0, u32, False), data)), -1)
 

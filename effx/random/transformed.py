@@ -1,6 +1,6 @@
 """Samplers of real numbers that transform uniform, normal or exponential ones, and so differentiate by their parameters.
 
-All take a key u32[2], not to be used again; real parameters that broadcast to `shape`; and a floating dtype, f32 by
+All take a key, not to be used again; real parameters that broadcast to `shape`; and a floating dtype, f32 by
 default, f64 with `enable_x64`. The bits are JAX's.
 """
 
@@ -14,7 +14,7 @@ from effx.lax.elementwise.exponential import exp, log, log1p, pow, sqrt
 from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
 from effx.random.discrete import rademacher_signs
 from effx.random.floats import exponential_floats, normal_floats, uniform_floats, unit_floats
-from effx.random.threefry import split_key
+from effx.random.generators import split_key
 from effx.transforms.jit import jit
 
 __all__ = [

@@ -69,6 +69,7 @@ def trace_settings() -> tuple[object, ...]:
         flags.enable_x64.value,
         flags.default_matmul_precision.value,
         flags.threefry_partitionable.value,
+        flags.default_prng_impl.value,
         flags.numpy_rank_promotion.value,
         flags.numpy_dtype_promotion.value,
         flags.enable_checks.value,

@@ -11,6 +11,7 @@ from tests.ops import (
     rows_linalg,
     rows_marked,
     rows_parallel,
+    rows_random,
     rows_reduce,
     rows_shape,
     rows_windows,
@@ -29,6 +30,7 @@ ROWS: list[Row] = [
     *rows_parallel.ROWS,
     *rows_control.ROWS,
     *rows_marked.ROWS,
+    *rows_random.ROWS,
 ]
 BY_KIND = {row.kind: row for row in ROWS}
 

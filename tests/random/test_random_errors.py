@@ -14,11 +14,15 @@ from effx.errors import DTypeError, EffxError, ShapeError
 KEY = random.PRNGKey(0)
 
 ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
-    (lambda: random.uniform(0), DTypeError, "uniform: takes a key u32[2], as PRNGKey gives it, got i32[]~"),
+    (
+        lambda: random.uniform(0),
+        DTypeError,
+        "uniform: takes a key as random.key gives it, or its words u32[2], got i32[]~",
+    ),
     (
         lambda: random.bits(np.zeros(3, np.uint32)),
         DTypeError,
-        "bits: takes a key u32[2], as PRNGKey gives it, got u32[3]",
+        "bits: takes a key as random.key gives it, or its words u32[2], got u32[3]",
     ),
     (
         lambda: random.normal(random.split(KEY)),
@@ -112,16 +116,20 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     ),
     (lambda: random.PRNGKey(1.5), DTypeError, "PRNGKey: the seed must be an integer scalar, got f32[]~"),
     (
-        lambda: random.PRNGKey(1, impl="rbg"),
+        lambda: random.PRNGKey(1, impl="mersenne"),
         DTypeError,
-        "PRNGKey: impl must be one of threefry2x32, got 'rbg'",
+        "PRNGKey: impl must be one of threefry2x32, rbg, unsafe_rbg, or a dtype of keys, got 'mersenne'",
     ),
     (
         lambda: random.fold_in(KEY, 1.5),
         DTypeError,
         "fold_in: the number must be an integer scalar, got f32[]~",
     ),
-    (lambda: random.key_data(np.zeros(2)), DTypeError, "key_data: takes keys u32[..., 2], got f32[2]"),
+    (
+        lambda: random.key_data(np.zeros(2)),
+        DTypeError,
+        "key_data: takes typed keys, or the words u32[..., 2], got f32[2]",
+    ),
 ]
 
 
@@ -143,7 +151,9 @@ def test_numbers_out_of_range() -> None:
 
 def test_keys_wrap_and_unwrap() -> None:
     keys = random.split(KEY, 3)
-    np.testing.assert_array_equal(random.wrap_key_data(random.key_data(keys)), keys)
+    wrapped = random.wrap_key_data(random.key_data(keys))
+    assert wrapped.shape == (3,)
+    np.testing.assert_array_equal(random.key_data(wrapped), keys)
 
 
 def test_samplers_run_under_transformations() -> None:

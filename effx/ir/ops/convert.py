@@ -40,6 +40,11 @@ class Convert(Elementwise):
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operand's shape with the new dtype."""
         check_arity(self, types, 1)
+        if dtypes.is_key(types[0].dtype) or dtypes.is_key(self.dtype):
+            raise DTypeError(
+                f"convert: {types[0]!r} does not become {dtypes.short_name(self.dtype)}; keys are made of words by "
+                f"random.wrap_key_data, and give them by random.key_data"
+            )
         if types[0].kind == "c" and not dtypes.is_complex(self.dtype) and self.dtype != dtypes.bool_:
             raise DTypeError(
                 f"convert: {types[0]!r} has an imaginary part, which {self.dtype} cannot hold; take real(x) first"
@@ -64,9 +69,14 @@ class Bitcast(ArrayOperation):
         check_arity(self, types, 1)
         t = types[0]
         old, new = dtypes.bits(t.dtype), dtypes.bits(self.dtype)
-        if (t.dtype == dtypes.bool_) != (self.dtype == dtypes.bool_) or (t.kind == "c") != dtypes.is_complex(
-            self.dtype
-        ):
+        if dtypes.is_key(t.dtype) or dtypes.is_key(self.dtype):
+            if dtypes.uint32 not in (t.dtype, self.dtype):
+                raise DTypeError(
+                    f"bitcast: {t!r} cannot be read as {dtypes.short_name(self.dtype)}: the words of keys are u32"
+                )
+        elif (t.dtype == dtypes.bool_) != (self.dtype == dtypes.bool_) or (
+            t.kind == "c"
+        ) != dtypes.is_complex(self.dtype):
             raise DTypeError(
                 f"bitcast: {t!r} cannot be read as {self.dtype}: bool and complex keep to themselves"
             )
@@ -106,15 +116,25 @@ class ReducePrecision(Elementwise, Monotone):
         return types[0]
 
 
+class _Identity(Unary):
+    """Takes keys too."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type."""
+        return types[0] if len(types) == 1 and dtypes.is_key(types[0].dtype) else super().infer(*types)
+
+
 @final
-class StopGradient(Unary):
+class StopGradient(_Identity):
     """The identity, with a derivative of zero."""
 
     __slots__ = ()
 
 
 @final
-class Copy(Unary, Linear):
+class Copy(_Identity, Linear):
     """The identity, into memory of its own."""
 
     __slots__ = ()

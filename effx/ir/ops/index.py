@@ -4,6 +4,7 @@ from typing import final
 
 import attrs
 
+from effx import dtypes
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.base import ArrayOperation, Structural, check_arity, check_axes, check_kind, is_ints
 from effx.ir.types import ArrayType, Shape
@@ -96,7 +97,8 @@ class Scatter(ArrayOperation):
         check_kind(self, indices, "iu", "indices")
         if updates.dtype != x.dtype:
             raise DTypeError(f"scatter: dtypes differ: x is {x!r}, updates are {updates!r}")
-        check_kind(self, x, "biuf" if self.combiner in ("min", "max") else "biufc", "x")
+        if self.combiner != "set" or not dtypes.is_key(x.dtype):
+            check_kind(self, x, "biuf" if self.combiner in ("min", "max") else "biufc", "x")
         check_axes(self, self.inserted + self.operand_batch, x, "inserted axes")
         check_axes(self, self.start_index_map, x, "start_index_map")
         check_axes(self, self.window_dims, updates, "window_dims")

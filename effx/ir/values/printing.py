@@ -2,12 +2,15 @@
 
 import numpy as np
 
+from effx.dtypes import is_key, short_name
 from effx.ir.values.array import Array
 
 
 def array_repr(x: Array) -> str:
     """Returns `Array([1., 2.], dtype=float32)`, as NumPy prints arrays."""
     data = x.host("repr(x)")
+    if is_key(x.type.dtype):
+        return f"Array({x.type.shape}, dtype={short_name(x.type.dtype)}) overlaying:\n{host_text(x)}"
     suffix = f"dtype={x.type.dtype.name}{', weak_type=True' if x.type.weak else ''})"
     if data.dtype.isbuiltin != 1:  # ml_dtypes' types print as records otherwise
         text = np.array2string(data.astype(np.float32), separator=", ", prefix="Array(", suffix=",")
@@ -24,4 +27,6 @@ def array_repr(x: Array) -> str:
 def host_text(x: Array) -> str:
     """Returns the elements as NumPy prints them."""
     data = x.host("str(x)")
+    if is_key(x.type.dtype):
+        return str(data[short_name(x.type.dtype)])
     return str(data.astype(np.float32)) if data.dtype.isbuiltin != 1 else str(data)

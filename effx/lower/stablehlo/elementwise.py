@@ -8,7 +8,7 @@ from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Binary, Elementwise, Unary
 from effx.ir.program import Atom, Var
-from effx.ir.types import array_type
+from effx.ir.types import ArrayType, array_type
 from effx.lower.emit import Body, emits
 
 Inputs = tuple[Atom, ...]
@@ -280,8 +280,39 @@ def convert(body: Body, op: v.Convert, inputs: Inputs, outputs: Outputs) -> str:
 
 @emits(v.Bitcast)
 def bitcast(body: Body, op: v.Bitcast, inputs: Inputs, outputs: Outputs) -> str:
-    x = inputs[0]
-    return body.line(f"stablehlo.bitcast_convert {body.name(x)} : ({x.type.mlir}) -> {outputs[0].type.mlir}")
+    x, y = inputs[0], outputs[0].type
+    if dtypes.is_key(y.dtype) and y.mlir.endswith("complex<f64>>"):
+        return _wide_keys(body, body.name(x), y)
+    if dtypes.is_key(x.type.dtype) and x.type.mlir.endswith("complex<f64>>"):
+        return _wide_words(body, body.name(x), x.type)
+    return body.line(f"stablehlo.bitcast_convert {body.name(x)} : ({x.type.mlir}) -> {y.mlir}")
+
+
+def _wide_keys(body: Body, words: str, t: ArrayType) -> str:
+    # Four words are two floats, which are one complex number.
+    given, pairs = array_type(dtypes.uint32, (*t.shape, 4)), array_type(dtypes.uint32, (*t.shape, 2, 2))
+    floats, part = array_type(dtypes.float64, (*t.shape, 2)), array_type(dtypes.float64, (*t.shape, 1))
+    one = array_type(dtypes.float64, t.shape)
+    halves = body.line(f"stablehlo.reshape {words} : ({given.mlir}) -> {pairs.mlir}")
+    both = body.line(f"stablehlo.bitcast_convert {halves} : ({pairs.mlir}) -> {floats.mlir}")
+    parts = []
+    for i in range(2):
+        ranges = ", ".join([*[f"0:{n}" for n in t.shape], f"{i}:{i + 1}"])
+        cut = body.line(f"stablehlo.slice {both} [{ranges}] : ({floats.mlir}) -> {part.mlir}")
+        parts.append(body.line(f"stablehlo.reshape {cut} : ({part.mlir}) -> {one.mlir}"))
+    return body.line(f"stablehlo.complex {parts[0]}, {parts[1]} : {t.mlir}")
+
+
+def _wide_words(body: Body, keys: str, t: ArrayType) -> str:
+    one, pair = array_type(dtypes.float64, t.shape), array_type(dtypes.uint32, (*t.shape, 2))
+    halves = []
+    for which in ("real", "imag"):
+        value = body.line(f"stablehlo.{which} {keys} : ({t.mlir}) -> {one.mlir}")
+        halves.append(body.line(f"stablehlo.bitcast_convert {value} : ({one.mlir}) -> {pair.mlir}"))
+    words = array_type(dtypes.uint32, (*t.shape, 4))
+    return body.line(
+        f"stablehlo.concatenate {halves[0]}, {halves[1]}, dim = {t.ndim} : ({pair.mlir}, {pair.mlir}) -> {words.mlir}"
+    )
 
 
 @emits(v.ReducePrecision)
