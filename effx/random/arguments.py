@@ -64,6 +64,17 @@ def as_floating(what: str, dtype: "DTypeLike | None", kinds: str = "f") -> DType
     raise DTypeError(f"{what}: the dtype must be floating{' or complex' * ('c' in kinds)}, got {found}")
 
 
+def is_fine(what: str, mode: str | None) -> bool:
+    """Says whether a sampler's mode asks for twice the digits.
+
+    Raises:
+        DTypeError: the mode is neither "high" nor "low" (or None).
+    """
+    if mode in ("high", "low", None):
+        return mode == "high"
+    raise DTypeError(f"{what}: mode must be 'high' or 'low', got {mode!r}")
+
+
 def broadcasts(shape: Shape, target: Shape) -> bool:
     """Says whether an array of one shape broadcasts to the other."""
     offset = len(target) - len(shape)

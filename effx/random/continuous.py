@@ -8,7 +8,7 @@ from effx.array.promotion import as_operand
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError
 from effx.random import floats
-from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
+from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, is_fine, sizes_of
 from effx.transforms.jit import jit
 
 __all__ = [
@@ -22,6 +22,7 @@ _normal = jit(floats.normal_floats, static_argnames=STATIC)
 _truncated = jit(floats.truncated_floats, static_argnames=STATIC)
 _exponential = jit(floats.exponential_floats, static_argnames=STATIC)
 _gumbel = jit(floats.gumbel_floats, static_argnames=STATIC)
+_fine_gumbel = jit(floats.fine_gumbel_floats, static_argnames=STATIC)
 _laplace = jit(floats.laplace_floats, static_argnames=STATIC)
 _logistic = jit(floats.logistic_floats, static_argnames=STATIC)
 _cauchy = jit(floats.cauchy_floats, static_argnames=STATIC)
@@ -147,26 +148,30 @@ def exponential(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" =
     )
 
 
-def gumbel(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+def gumbel(
+    key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, mode: str | None = None
+) -> Array:
     """Draws standard Gumbel numbers, of distribution function exp(-exp(-x)).
 
     Args:
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
+        mode: "high" for a longer upper tail, from twice the bits; None is "low".
 
     Returns:
         An array of the shape and dtype.
 
     Raises:
-        DTypeError: it is no key, or the dtype is another.
+        DTypeError: it is no key, the dtype is another, or there is no such mode.
         ShapeError: it is no shape.
 
     >>> import effx
     >>> gumbel(effx.random.PRNGKey(0), (2,))
     Array([2.9233725, 3.8326178], dtype=float32)
     """
-    return _gumbel(as_key("gumbel", key), shape=sizes_of("gumbel", shape), dtype=as_floating("gumbel", dtype))
+    draw = _fine_gumbel if is_fine("gumbel", mode) else _gumbel
+    return draw(as_key("gumbel", key), shape=sizes_of("gumbel", shape), dtype=as_floating("gumbel", dtype))
 
 
 def laplace(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:

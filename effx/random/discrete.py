@@ -12,8 +12,8 @@ from effx.ir.ops import elementwise as e
 from effx.ir.types import Shape
 from effx.lax.operands import size_of
 from effx.lax.sorting import top_k
-from effx.random.arguments import ShapeLike, as_bounds, as_key, broadcasts, sizes_of
-from effx.random.floats import gumbel_floats, uniform_floats
+from effx.random.arguments import ShapeLike, as_bounds, as_key, broadcasts, is_fine, sizes_of
+from effx.random.floats import fine_gumbel_floats, gumbel_floats, uniform_floats, unit_floats
 from effx.random.generators import one_of, random_bits, split_key
 from effx.random.threefry import unsigned
 from effx.transforms.jit import jit
@@ -130,19 +130,20 @@ def _clip(x: Array, dtype: DType, smallest: int, largest: int) -> Array:
     return convert(x, dtype)
 
 
-def bernoulli(key: Operand, p: Operand = 0.5, shape: ShapeLike | None = None) -> Array:
+def bernoulli(key: Operand, p: Operand = 0.5, shape: ShapeLike | None = None, mode: str = "low") -> Array:
     """Draws booleans.
 
     Args:
         key: a key, not to be used again.
         p: probabilities of True, floating.
         shape: the result's shape, to which p broadcasts; by default p's.
+        mode: "high" for twice the random bits, which small probabilities need; or "low".
 
     Returns:
         A boolean array of the shape.
 
     Raises:
-        DTypeError: it is no key, or p is not floating.
+        DTypeError: it is no key, p is not floating, or there is no such mode.
         ShapeError: it is no shape, or p does not broadcast to it.
 
     >>> import effx
@@ -152,13 +153,25 @@ def bernoulli(key: Operand, p: Operand = 0.5, shape: ShapeLike | None = None) ->
     t = as_operand(p, "bernoulli").type
     if t.kind != "f":
         raise DTypeError(f"bernoulli: the probability must be floating, got {t!r}")
-    return _bernoulli(as_key("bernoulli", key), p, shape=as_bounds("bernoulli", shape, p))
+    if mode is None:
+        raise DTypeError("bernoulli: mode must be 'high' or 'low', got None")
+    draw = _fine_bernoulli if is_fine("bernoulli", mode) else _bernoulli
+    return draw(as_key("bernoulli", key), p, shape=as_bounds("bernoulli", shape, p))
 
 
 def _bernoulli_body(key: Array, p: Operand, shape: Shape) -> Array:
     chance = as_operand(p)
     chance = broadcast_to(chance, shape) if chance.type.shape else chance
     return uniform_floats(key, shape, chance.type.dtype) < chance
+
+
+def _fine_bernoulli_body(key: Array, p: Operand, shape: Shape) -> Array:
+    chance = as_operand(p)
+    chance = broadcast_to(chance, shape) if chance.type.shape else chance
+    dtype = chance.type.dtype
+    coarse, fine = [one_of(unit_floats(key, (2, *shape), dtype), i) for i in range(2)]
+    # The finer digits against what the coarse ones leave of the probability, which is exact near 0.
+    return fine * scalar(2.0 ** -int(dtypes.finfo(dtype).nmant), dtype) < chance - coarse
 
 
 def rademacher(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
@@ -193,7 +206,12 @@ def rademacher_signs(key: Array, shape: Shape, dtype: DType) -> Array:
 
 
 def categorical(
-    key: Operand, logits: Operand, axis: int = -1, shape: ShapeLike | None = None, replace: bool = True
+    key: Operand,
+    logits: Operand,
+    axis: int = -1,
+    shape: ShapeLike | None = None,
+    replace: bool = True,
+    mode: str | None = None,
 ) -> Array:
     """Draws indices with probabilities proportional to exp(logits). The draw is the index of the largest sum
     of logit and Gumbel noise; without replacement, the indices of the largest sums. Source: Kool, van Hoof,
@@ -206,6 +224,7 @@ def categorical(
         shape: the result's shape, whose last axes are those of the logits without `axis`; by default
             just these.
         replace: False to draw different categories along the leading axes of the shape.
+        mode: of the Gumbel noise: "high" for a longer upper tail; None is "low".
 
     Returns:
         An integer array of the shape: indices along the axis.
@@ -232,27 +251,30 @@ def categorical(
     if t.shape[place] == 0:
         raise ShapeError(f"categorical: axis {place} of {t!r} holds no categories")
     prefix = sizes[: len(sizes) - len(batch)]
-    found = as_key("categorical", key)
+    found, fine = as_key("categorical", key), is_fine("categorical", mode)
     if replace:
-        return _categorical(found, logits, axis=place, prefix=prefix, batch=sizes[len(prefix) :])
+        rest = sizes[len(prefix) :]
+        return _categorical(found, logits, axis=place, prefix=prefix, batch=rest, fine=fine)
     if size_of(prefix) > t.shape[place]:
         raise ShapeError(
             f"categorical: cannot draw {size_of(prefix)} different categories from the {t.shape[place]} of {t!r}"
         )
-    return _categorical_distinct(found, logits, axis=place, prefix=prefix)
+    return _categorical_distinct(found, logits, axis=place, prefix=prefix, fine=fine)
 
 
-def _categorical_body(key: Array, logits: Operand, axis: int, prefix: Shape, batch: Shape) -> Array:
+def _categorical_body(
+    key: Array, logits: Operand, axis: int, prefix: Shape, batch: Shape, fine: bool
+) -> Array:
     x = _inexact(logits)
     n = x.type.shape[axis]
     whole = (*prefix, *batch[:axis], n, *batch[axis:])
-    noise = gumbel_floats(key, whole, x.type.dtype)
+    noise = (fine_gumbel_floats if fine else gumbel_floats)(key, whole, x.type.dtype)
     return reducing.argmax(noise + broadcast_to(x, whole), axis + len(prefix))
 
 
-def _categorical_distinct_body(key: Array, logits: Operand, axis: int, prefix: Shape) -> Array:
+def _categorical_distinct_body(key: Array, logits: Operand, axis: int, prefix: Shape, fine: bool) -> Array:
     x = _inexact(logits)
-    scores = x + gumbel_floats(key, x.type.shape, x.type.dtype)
+    scores = x + (fine_gumbel_floats if fine else gumbel_floats)(key, x.type.shape, x.type.dtype)
     found = top_k(scores, size_of(prefix), axis=axis)[1]
     moved = moveaxis(found, axis, 0)
     return reshape(moved, (*prefix, *moved.type.shape[1:]))
@@ -266,6 +288,7 @@ def _inexact(x: Operand) -> Array:
 _bits = jit(random_bits, static_argnames=("width", "shape"))
 _randint = jit(randint_integers, static_argnames=("shape", "dtype"))
 _bernoulli = jit(_bernoulli_body, static_argnames=("shape",))
+_fine_bernoulli = jit(_fine_bernoulli_body, static_argnames=("shape",))
 _rademacher = jit(rademacher_signs, static_argnames=("shape", "dtype"))
-_categorical = jit(_categorical_body, static_argnames=("axis", "prefix", "batch"))
-_categorical_distinct = jit(_categorical_distinct_body, static_argnames=("axis", "prefix"))
+_categorical = jit(_categorical_body, static_argnames=("axis", "prefix", "batch", "fine"))
+_categorical_distinct = jit(_categorical_distinct_body, static_argnames=("axis", "prefix", "fine"))

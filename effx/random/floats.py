@@ -9,6 +9,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand
+from effx.array.arithmetic import where
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.dtypes import DType
 from effx.effects import perform
@@ -65,6 +66,17 @@ def gumbel_floats(key: Array, shape: Shape, dtype: DType) -> Array:
     """Returns standard Gumbel numbers."""
     points = uniform_floats(key, shape, dtype, float(dtypes.finfo(dtype).tiny), 1.0)
     return -perform(LOG, (-perform(LOG, (points,)),))
+
+
+def fine_gumbel_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns standard Gumbel numbers whose upper tail is twice as long: small points have further digits."""
+    coarse, fine = [one_of(unit_floats(key, (2, *shape), dtype), i) for i in range(2)]
+    info = dtypes.finfo(dtype)
+    eps = float(info.eps)
+    # Half a step of the finer digits keeps the point from 0; a normal number, since others may be flushed.
+    between = max(eps * eps / 2, float(info.tiny))
+    points = where(coarse >= 0.5, coarse, coarse + eps * fine + between)
+    return -perform(LOG, (-perform(LOG1P, (-points,)),))
 
 
 def truncated_floats(key: Array, lower: Operand, upper: Operand, shape: Shape, dtype: DType) -> Array:

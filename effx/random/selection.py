@@ -16,9 +16,9 @@ from effx.ir.ops.shape import Iota, Slice
 from effx.ir.types import Shape, array_type
 from effx.lax.operands import size_of
 from effx.lax.sorting import top_k
-from effx.random.arguments import ShapeLike, as_key, sizes_of
+from effx.random.arguments import ShapeLike, as_key, is_fine, sizes_of
 from effx.random.discrete import randint_integers
-from effx.random.floats import gumbel_floats, unit_floats
+from effx.random.floats import fine_gumbel_floats, gumbel_floats, unit_floats
 from effx.random.generators import one_of, random_bits, split_key
 from effx.transforms.jit import jit
 
@@ -90,6 +90,7 @@ def choice(
     replace: bool = True,
     p: Operand | None = None,
     axis: int = 0,
+    mode: str | None = None,
 ) -> Array:
     """Draws slices of an array, or numbers below an integer.
 
@@ -100,6 +101,8 @@ def choice(
         replace: whether a slice may be drawn more than once.
         p: probabilities `[n]` of the n slices; by default all are equal.
         axis: the axis of a along which to draw; negative ones count from the end.
+        mode: of the Gumbel noise that draws by probabilities without replacement: "high" for a longer upper tail;
+            None is "low".
 
     Returns:
         An array with `shape` instead of a's axis, or of integers.
@@ -115,7 +118,7 @@ def choice(
     >>> choice(effx.random.PRNGKey(0), np.array([1.5, 2.5]), (4,), p=np.array([0.1, 0.9]))
     Array([1.5, 1.5, 2.5, 2.5], dtype=float32)
     """
-    found, sizes = as_key("choice", key), sizes_of("choice", shape)
+    found, sizes, fine = as_key("choice", key), sizes_of("choice", shape), is_fine("choice", mode)
     array = as_operand(a, "choice")
     t = array.type
     if t.shape:
@@ -138,7 +141,7 @@ def choice(
             raise ShapeError(f"choice: p must have shape [{n}], one chance for each element, got {chances!r}")
         if chances.kind == "c":
             raise DTypeError(f"choice: p must be real, got {chances!r}")
-        places = _weighted_places(found, p, shape=sizes, replace=bool(replace))
+        places = _weighted_places(found, p, shape=sizes, replace=bool(replace), fine=fine)
     return indexing.take(array, places, place, "clip") if t.shape else places
 
 
@@ -152,7 +155,7 @@ def _places_body(key: Array, n: int, shape: Shape, replace: bool) -> Array:
     return reshape(Slice((0,), (size_of(shape),), (1,))(order), shape)
 
 
-def _weighted_places_body(key: Array, p: Operand, shape: Shape, replace: bool) -> Array:
+def _weighted_places_body(key: Array, p: Operand, shape: Shape, replace: bool, fine: bool) -> Array:
     chances = as_operand(p)
     if chances.type.kind != "f":
         chances = convert(chances, dtypes.canonicalize(float))
@@ -169,7 +172,8 @@ def _weighted_places_body(key: Array, p: Operand, shape: Shape, replace: bool) -
     # The largest of log probability plus Gumbel noise, as in `categorical`.
     from effx.ir.ops.elementwise import Log
 
-    scores = gumbel_floats(key, chances.type.shape, chances.type.dtype) + Log()(chances)
+    noise = (fine_gumbel_floats if fine else gumbel_floats)(key, chances.type.shape, chances.type.dtype)
+    scores = noise + Log()(chances)
     return convert(reshape(top_k(scores, size_of(shape))[1], shape), dtype)
 
 
@@ -189,4 +193,4 @@ def _first_not_below(sums: Array, points: Array) -> Array:
 _permuted_range = jit(_permuted_range_body, static_argnames=("n", "dtype"))
 _permuted = jit(_permuted_body, static_argnames=("axis", "independent"))
 _places = jit(_places_body, static_argnames=("n", "shape", "replace"))
-_weighted_places = jit(_weighted_places_body, static_argnames=("shape", "replace"))
+_weighted_places = jit(_weighted_places_body, static_argnames=("shape", "replace", "fine"))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import effx
 from effx import random
@@ -163,3 +164,21 @@ def test_samplers_run_under_transformations() -> None:
     )
     shifted = effx.vmap(lambda m: random.normal(KEY, (2,)) + m)(np.arange(3.0))
     np.testing.assert_allclose(shifted[2] - shifted[0], 2.0, rtol=1e-6)
+
+
+def test_modes() -> None:
+    """ "high" draws small probabilities, and large Gumbel numbers, that one word of bits cannot."""
+    rare = [random.bernoulli(KEY, np.float16(2.0**-13), (2**20,), mode=m).sum() for m in ("high", "low")]
+    assert 80 < int(rare[0]) < 180  # 128 are expected; 10 bits make it 1024
+    assert int(rare[1]) > 800
+    drawn = np.asarray(random.gumbel(KEY, (20_000,), mode="high"))
+    assert stats.kstest(drawn, stats.gumbel_r.cdf).pvalue > 1e-3
+    for call, name in (
+        (lambda: random.bernoulli(KEY, mode="fine"), "bernoulli"),
+        (lambda: random.gumbel(KEY, mode="fine"), "gumbel"),
+        (lambda: random.categorical(KEY, np.zeros(2), mode="fine"), "categorical"),
+        (lambda: random.choice(KEY, 3, mode="fine"), "choice"),
+    ):
+        with pytest.raises(DTypeError) as caught:
+            call()
+        assert caught.value.message == f"{name}: mode must be 'high' or 'low', got 'fine'"
