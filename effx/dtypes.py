@@ -464,7 +464,7 @@ _ABSTRACT: Final[tuple[tuple[type[object], frozenset[DType]], ...]] = (
 _MEMBERS: Final[dict[type[object], frozenset[DType]]] = dict(_ABSTRACT)
 
 
-def issubdtype(dtype: DTypeLike, kind: DTypeLike) -> bool:
+def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Whether a dtype is of a kind: `np.integer`, `np.floating`, `np.inexact` …, or another dtype.
 
     Unlike NumPy's, it counts the floats and integers of ml_dtypes in. Either side may be a kind.
@@ -472,11 +472,11 @@ def issubdtype(dtype: DTypeLike, kind: DTypeLike) -> bool:
     >>> issubdtype(bfloat16, np.floating), issubdtype(np.floating, np.inexact), issubdtype(int8, int16)
     (True, True, False)
     """
-    members = _MEMBERS.get(kind) if isinstance(kind, type) else None
-    if isinstance(dtype, type) and dtype in _MEMBERS:
-        return members is not None and _MEMBERS[dtype] <= members
-    found = as_dtype(dtype)
-    return found == as_dtype(kind) if members is None else found in members
+    members = _MEMBERS.get(arg2) if isinstance(arg2, type) else None
+    if isinstance(arg1, type) and arg1 in _MEMBERS:
+        return members is not None and _MEMBERS[arg1] <= members
+    found = as_dtype(arg1)
+    return found == as_dtype(arg2) if members is None else found in members
 
 
 # Promotion. The lattice of JAX's documentation: a value may be used at any type above its own, and the

@@ -6,6 +6,7 @@ import copy
 import logging
 import operator
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -353,3 +354,90 @@ def test_many_arrays_are_joined_in_groups(caplog: pytest.LogCaptureFixture) -> N
     np.testing.assert_array_equal(y, np.repeat(np.arange(3001), 2).reshape(-1, 2))
     np.testing.assert_array_equal(z, np.repeat(np.arange(3001), 2))
     assert len(caplog.messages) < 10
+
+
+METHODS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "byteswap": (lambda x: x.byteswap(), lambda x: x.byteswap()),
+    "choose": (
+        lambda x: (x > 3).astype("int32").choose([x, 10 * x], mode="clip"),
+        lambda x: (x > 3).astype("int32").choose([x, 10 * x]),
+    ),
+    "compress": (
+        lambda x: x.compress(np.array([True, False, True]), 0, size=2),
+        lambda x: x.compress([True, False, True], 0),
+    ),
+    "dot": (lambda x: x.dot(x.T, precision="highest"), lambda x: x.dot(x.T)),
+    "nonzero": (lambda x: x.nonzero(size=11)[1], lambda x: x.nonzero()[1]),
+    "ptp": (lambda x: x.ptp(1), lambda x: np.ptp(x, 1)),
+    "repeat": (
+        lambda x: x.repeat(np.array([2, 0, 1]), 0, total_repeat_length=3),
+        lambda x: x.repeat([2, 0, 1], 0),
+    ),
+    "searchsorted": (lambda x: x.ravel().searchsorted(4.5), lambda x: x.ravel().searchsorted(4.5)),
+    "std": (lambda x: x.std(correction=1), lambda x: x.std(ddof=1)),
+    "take": (
+        lambda x: x.take(np.array([0, 2]), 1, None, "clip", unique_indices=True, indices_are_sorted=True),
+        lambda x: x.take([0, 2], 1),
+    ),
+    "trace": (lambda x: x.trace(dtype="int32"), lambda x: x.trace(dtype="int32")),
+    "var": (lambda x: x.var(0, correction=0.5), lambda x: x.var(0, ddof=0.5)),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods(name: str) -> None:
+    """Methods give what NumPy's give, eagerly and under jit."""
+    ours, theirs = METHODS[name]
+    data = np.arange(12, dtype=np.float32).reshape(3, 4)
+    want = theirs(data)
+    for got in (ours(enp.asarray(data)), effx.jit(ours)(data)):
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6)
+
+
+def test_members() -> None:
+    x = enp.asarray(np.array([3.0, 1.0, 2.0], np.float32))
+    assert x.argpartition(0)[0] == 1
+    assert (3.0 in x, 9.0 in x) == (True, False)
+    assert enp.ones(3, "int8").sum(promote_integers=False).dtype == np.int8
+    assert x.view() is x
+    assert x.argmax(keepdims=None).shape == ()
+    assert x.addressable_data(0).tolist() == x.tolist()
+    assert (x.is_fully_addressable, x.is_fully_replicated, len(x.global_shards)) == (True, True, 1)
+
+
+def test_promises_reach_xla() -> None:
+    """Sorted and unique indices are promised to the gather, and to the scatter of its gradient; what is out of bounds is
+    dropped there, because it would be moved to an element that another index may have."""
+
+    def total(x: Any, i: Any) -> Any:
+        return enp.take(x, i, unique_indices=True, indices_are_sorted=True).sum()
+
+    x, i = enp.arange(3.0), np.array([2, 7])
+    assert "indices_are_sorted = true" in effx.jit(total).lower(x, i).as_text()
+    slope = effx.jit(effx.grad(total))
+    assert "unique_indices = true" in slope.lower(x, i).as_text()
+    assert slope(x, i).tolist() == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: x.flat, "x.flat: arrays are immutable; use x.ravel()"),
+        (
+            lambda x: x.view(type=int),
+            "x.view: there are no classes of arrays to choose from, got type=<class 'int'>",
+        ),
+        (
+            lambda x: enp.add(x, x, out=x),
+            "add: out is not supported: arrays are immutable; use effx.numpy.where to choose between results",
+        ),
+        (
+            lambda x: enp.negative(x, where=x > 0),
+            "negative: where is not supported: arrays are immutable; use effx.numpy.where to choose between results",
+        ),
+    ],
+)
+def test_what_arrays_refuse(call: Callable[[Any], object], text: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        call(enp.ones(2))
+    assert str(caught.value).splitlines()[0] == text

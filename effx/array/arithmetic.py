@@ -301,6 +301,19 @@ def view(x: Operand, dtype: Any) -> Array:
     return Bitcast(target)(reshape(x, (*x.type.shape[:-1], x.type.shape[-1] // ratio, ratio)))
 
 
+def byteswap(x: Operand) -> Array:
+    """The elements with their bytes in the opposite order; of complex numbers each part by itself."""
+    x = as_operand(x)
+    t = x.type
+    if t.kind == "c":
+        return perform(e.Complex(), (byteswap(real(x)), byteswap(imag(x))))
+    if t.kind == "b" or dtypes.bits(t.dtype) <= 8:
+        return convert(x, t.dtype)
+    from effx.ir.ops.shape import Reverse
+
+    return Bitcast(t.dtype)(Reverse((t.ndim,))(Bitcast(dtypes.uint8)(x)))
+
+
 def dot(x: Operand, y: Operand, precision: Any = None, preferred: Any = None) -> Array:
     """NumPy's dot: sums over the last axis of x and the second to last (or only) axis of y."""
     a, b = promote_dtypes(x, y)

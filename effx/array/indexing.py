@@ -220,8 +220,15 @@ def getitem(x: Array, index: Index) -> Array:
     return read(x, normalize(x, index), "promise_in_bounds", None)
 
 
-def read(x: Array, plan: IndexPlan, mode: str, fill_value: Number | None) -> Array:
-    """Reads the elements of a plan."""
+def read(
+    x: Array,
+    plan: IndexPlan,
+    mode: str,
+    fill_value: Number | None,
+    ordered: bool = False,
+    unique: bool = False,
+) -> Array:
+    """Reads the elements of a plan, whose indices the caller may promise to be sorted or unique."""
     advanced = plan.arrays()
     x = _read_slices(reshape(x, plan.shape), plan, advanced)
     if not advanced:
@@ -241,8 +248,11 @@ def read(x: Array, plan: IndexPlan, mode: str, fill_value: Number | None) -> Arr
         return _nothing(x, (*kept[:place], *shape, *kept[place:]), mode, fill_value)
     # Without a mode, indices out of range are clipped, but pass no cotangent to the nearest element; as in
     # JAX.
-    drops = mode == "promise_in_bounds"
-    result = Gather(offset_dims, tuple(advanced), tuple(advanced), sizes, drops=drops)(x, starts)
+    # Clamped starts would be equal where unique ones were promised; under "fill" their cotangents are zero.
+    drops = mode == "promise_in_bounds" or (mode == "fill" and unique)
+    axes = tuple(advanced)
+    gather = Gather(offset_dims, axes, axes, sizes, sorted=ordered, unique=unique, drops=drops)
+    result = gather(x, starts)
     if mode != "fill":
         return result
     inside = _inside(arrays, [plan.shape[a] for a in advanced], shape)
@@ -506,12 +516,19 @@ def apply_at(
     return result
 
 
-def get_at(x: Array, index: Index, mode: str | None, fill_value: Number | None) -> Array:
+def get_at(
+    x: Array,
+    index: Index,
+    mode: str | None,
+    fill_value: Number | None,
+    ordered: bool = False,
+    unique: bool = False,
+) -> Array:
     """Reads `x[index]` with a mode for what is out of bounds."""
     if mode not in (None, *MODES):
         raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
     chosen = "fill" if mode in ("drop", "fill") else mode or "promise_in_bounds"
-    return read(x, normalize(x, index, mode and chosen), chosen, fill_value)
+    return read(x, normalize(x, index, mode and chosen), chosen, fill_value, ordered, unique)
 
 
 def take(
@@ -520,6 +537,8 @@ def take(
     axis: int | None = None,
     mode: str | None = None,
     fill_value: Number | None = None,
+    ordered: bool = False,
+    unique: bool = False,
 ) -> Array:
     """Reads elements along an axis by index; `mode` is "fill" (the default), "clip" or "wrap"."""
     if mode not in (None, *MODES):
@@ -532,7 +551,7 @@ def take(
         raise IndexingError(f"take: indices must be integers, got {which.type!r}")
     plan = IndexPlan(x.type.shape, [Slicing(0, n, 1) for n in x.type.shape])
     plan.entries[place] = which
-    return read(x, plan, mode or "fill", fill_value)
+    return read(x, plan, mode or "fill", fill_value, ordered, unique)
 
 
 def take_along_axis(

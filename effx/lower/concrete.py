@@ -215,12 +215,6 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def __reduce__(self) -> "tuple[Callable[..., Array], tuple[HostData, bool]]":
         return _unpickle, (self.host("pickle.dumps(x)"), self.type.weak)
 
-    def __copy__(self) -> "Array":
-        return self.copy()
-
-    def __deepcopy__(self, memo: object) -> "Array":
-        return self.copy()
-
     def __str__(self) -> str:
         return host_text(self)
 

@@ -208,13 +208,15 @@ def fmin(x1: Operand, x2: Operand) -> Array:
     return arithmetic.where((a < b) | (b != b), a, b)
 
 
-def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) -> Array:
+def clip(arr: Operand | None = None, /, min: Operand | None = None, max: Operand | None = None) -> Array:
     """Bounded to [min, max]; None leaves a side open.
 
     >>> float(clip(5.0, 0.0, 1.0))
     1.0
     """
-    return arithmetic.clip(x, min, max)
+    if arr is None:
+        raise DTypeError("clip: expected an array or a number, got None")
+    return arithmetic.clip(arr, min, max)
 
 
 _ATAN2, _NEXT_AFTER = e.Atan2(), e.NextAfter()

@@ -440,7 +440,7 @@ def ceil(x: Operand, /) -> Array:
 
 
 @keeps_type
-def trunc(x: Operand, /) -> Array:
+def trunc(x: Operand) -> Array:
     """The integer part: rounded toward zero; integers are unchanged.
 
     >>> float(trunc(-1.5))

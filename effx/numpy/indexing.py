@@ -53,7 +53,8 @@ def take(
     [20, 0]
     """
     no_out("take", out)
-    return indexing.take(as_operand(a, "take"), as_operand(indices, "take"), axis, mode, fill_value)
+    x, which = as_operand(a, "take"), as_operand(indices, "take")
+    return indexing.take(x, which, axis, mode, fill_value, bool(indices_are_sorted), bool(unique_indices))
 
 
 def take_along_axis(
@@ -239,6 +240,7 @@ def ravel_multi_index(
     dims: Any,
     mode: str = "raise",
     order: str = "C",
+    *,
     dtype: DTypeLike | None = None,
 ) -> Array:
     """The flat indices of indices on each axis.

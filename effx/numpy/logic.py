@@ -232,7 +232,7 @@ def signbit(x: Operand, /) -> Array:
 
 
 @predicate
-def isreal(x: Operand, /) -> Array:
+def isreal(x: Operand) -> Array:
     """Whether the imaginary part is 0, element by element.
 
     >>> bool(isreal(1 + 0j))
@@ -243,7 +243,7 @@ def isreal(x: Operand, /) -> Array:
 
 
 @predicate
-def iscomplex(x: Operand, /) -> Array:
+def iscomplex(x: Operand) -> Array:
     """Whether the imaginary part is not 0, element by element.
 
     >>> bool(iscomplex(1 + 0j))

@@ -98,17 +98,17 @@ def arange(
 @overload
 def linspace(
     start: Operand, stop: Operand, num: int = 50, endpoint: bool = True,
-    retstep: Literal[False] = False, dtype: DTypeLike | None = None, axis: int = 0,
+    retstep: Literal[False] = False, dtype: DTypeLike | None = None, axis: int = 0, *, device: object = None,
 ) -> Array: ...  # fmt: skip
 @overload
 def linspace(
     start: Operand, stop: Operand, num: int, endpoint: bool,
-    retstep: Literal[True], dtype: DTypeLike | None = None, axis: int = 0,
+    retstep: Literal[True], dtype: DTypeLike | None = None, axis: int = 0, *, device: object = None,
 ) -> tuple[Array, Array]: ...  # fmt: skip
 @overload
 def linspace(
     start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, *,
-    retstep: Literal[True], dtype: DTypeLike | None = None, axis: int = 0,
+    retstep: Literal[True], dtype: DTypeLike | None = None, axis: int = 0, device: object = None,
 ) -> tuple[Array, Array]: ...  # fmt: skip
 def linspace(
     start: Operand,
@@ -118,6 +118,8 @@ def linspace(
     retstep: bool = False,
     dtype: DTypeLike | None = None,
     axis: int = 0,
+    *,
+    device: object = None,
 ) -> Array | tuple[Array, Array]:
     """Numbers in equal steps from start to stop, both included.
 
@@ -128,6 +130,7 @@ def linspace(
         retstep: True to return the step too.
         dtype: by default the floating promotion of the ends.
         axis: the index of the new axis.
+        device: where to put the numbers.
 
     >>> linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -147,6 +150,7 @@ def linspace(
             raise BackendError(f"linspace: {count} elements do not fit into the host's memory") from None
         inexact = arithmetic.inexact_dtype(found)
         values = constant((data if dtypes.is_inexact(found) else np.floor(data)).astype(found), found)
+        values = placed(values, device)
         return (values, constant(np.array(by, inexact), inexact)) if retstep else values
     a, b = arithmetic.promote_inexact(start, stop)
     computed = dtypes.result_type(a.type.dtype, found) if dtypes.is_inexact(found) else a.type.dtype
@@ -169,7 +173,7 @@ def linspace(
         result = shaping.moveaxis(result, 0, axis)
     if dtypes.is_integer(found):
         result = perform(arithmetic.FLOOR, (result,))
-    values = convert(result, found)
+    values = placed(convert(result, found), device)
     return (values, convert(step, arithmetic.inexact_dtype(found))) if retstep else values
 
 

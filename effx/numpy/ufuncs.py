@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -26,14 +27,25 @@ R = TypeVar("R")
 Reduction = Callable[..., Array]
 
 
+_REFUSED = ("out", "where")
+
+
+def _with_refused(func: Callable[..., Any]) -> inspect.Signature:
+    """The function's signature, with the parameters of NumPy's ufuncs that must be None."""
+    try:
+        own = inspect.signature(func)
+    except ValueError:  # a builtin without one
+        own = inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=None)
+        for name in _REFUSED
+    ]
+    kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    return own.replace(parameters=[*kept, *more])
+
+
 class ufunc(Generic[P, R]):
     """A function of numbers that is applied element by element, after its operands are broadcast.
-
-    Attributes:
-        nin: how many operands it takes.
-        nout: how many results it has.
-        nargs: both together.
-        identity: what changes nothing as one of two operands; None if nothing does.
 
     >>> import effx.numpy as enp
     >>> enp.add.reduce(enp.arange(4)).tolist(), enp.multiply.outer(enp.arange(2), enp.arange(3)).shape
@@ -49,24 +61,77 @@ class ufunc(Generic[P, R]):
         nin: int,
         nout: int,
         *,
+        name: str | None = None,
+        nargs: int | None = None,
         identity: Any = None,
+        call: Callable[P, R] | None = None,
         reduce: Reduction | None = None,
         accumulate: Reduction | None = None,
-        at: str | None = None,
+        at: str | Reduction | None = None,
+        reduceat: Reduction | None = None,
         associative: bool = False,
     ) -> None:
+        """Makes one of a function of arrays that broadcasts.
+
+        Args:
+            func: the function.
+            nin, nout: how many operands it takes, and how many results it has.
+            name: by default the function's.
+            nargs: how many operands a call takes; by default `nin`.
+            identity: what changes nothing as one of two operands.
+            call: what runs in place of `func` where arrays are combined.
+            reduce, accumulate, reduceat: what does these, in place of what is made of the function: of an array and
+                the keywords that are not left out (`axis`, and `keepdims` of reduce, or `indices` of reduceat).
+            at: the name of the method of `x.at[]`, or a function of an array, indices and a second operand.
+            associative: whether the order of applications does not matter.
+        """
         update_wrapper(self, func)
-        self.func, self.nin, self.nout, self.nargs = func, nin, nout, nin + nout
-        self._apply: Callable[..., Any] = func
-        self.identity = identity
+        self.__name__ = name or str(getattr(func, "__name__", "ufunc"))
+        self.func = func
+        self._nin, self._nout, self._nargs, self._identity = nin, nout, nargs or nin, identity
+        self._apply: Callable[..., Any] = call or func
         self._reduce, self._accumulate, self._at, self._associative = reduce, accumulate, at, associative
+        self._reduceat = reduceat
+        self.__signature__ = _with_refused(func)
+
+    @property
+    def nin(self) -> int:
+        """How many operands it takes."""
+        return self._nin
+
+    @property
+    def nout(self) -> int:
+        """How many results it has."""
+        return self._nout
+
+    @property
+    def nargs(self) -> int:
+        """How many operands a call takes."""
+        return self._nargs
+
+    @property
+    def identity(self) -> Any:
+        """What changes nothing as one of two operands; None if nothing does."""
+        return self._identity
 
     def __repr__(self) -> str:
         return f"<ufunc {self.__name__!r}>"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The function of each element."""
-        return self.func(*args, **kwargs)
+        """The function of each element.
+
+        Raises:
+            TypeError: `out` or `where`, which NumPy takes to write into an array.
+        """
+        if kwargs and not kwargs.keys().isdisjoint(_REFUSED):
+            for given in _REFUSED:
+                if kwargs.pop(given, None) is not None:
+                    raise TypeError(
+                        f"{self.__name__}: {given} is not supported: arrays are immutable; use effx.numpy.where "
+                        f"to choose between results"
+                    )
+        call: Callable[..., R] = self._apply
+        return call(*args, **kwargs)
 
     def _binary(self, method: str) -> None:
         if (self.nin, self.nout) != (2, 1):
@@ -216,6 +281,8 @@ class ufunc(Generic[P, R]):
         if starts.type.ndim != 1 or starts.type.kind not in "iu":
             raise ShapeError(f"{name}: indices must be a vector of integers, got {starts.type!r}")
         along = normalize_axis(name, axis, x.type.ndim, x.type)
+        if self._reduceat is not None and dtype is None:
+            return self._reduceat(x, indices=starts, axis=along)
         y = self._start(shaping.moveaxis(x, along, 0), dtype)
         n, m = y.type.shape[0], starts.type.size
         if not m:
@@ -263,6 +330,8 @@ class ufunc(Generic[P, R]):
         if b is None:
             return x.at[indices].apply(lambda v: convert(as_operand(self._apply(v)), x.type.dtype))
         if self._at is not None:
+            if callable(self._at):
+                return self._at(x, indices, b)
             updated: Array = getattr(x.at[indices], self._at)(b)
             return updated
         # The index of each element that is addressed, one after the other.

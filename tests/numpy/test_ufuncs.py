@@ -86,7 +86,7 @@ def test_functions_of_ones_own() -> None:
     assert both.outer(enp.array([1, 2]), enp.array([3, 4])).tolist() == [[13, 14], [23, 24]]
     assert both(enp.array([[1], [2]]), enp.array([3, 4])).tolist() == [[13, 14], [23, 24]]
     assert enp.frompyfunc(max, 2, 1, identity=0).identity == 0
-    assert [(f.nin, f.nout, f.nargs) for f in (both, enp.negative)] == [(2, 1, 3), (1, 1, 2)]
+    assert [(f.nin, f.nout, f.nargs) for f in (both, enp.negative)] == [(2, 1, 2), (1, 1, 1)]
     assert enp.add.identity == np.add.identity
     assert repr(enp.add) == "<ufunc 'add'>"
     assert isinstance(enp.add, enp.ufunc)

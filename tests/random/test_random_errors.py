@@ -173,12 +173,13 @@ def test_modes() -> None:
     assert int(rare[1]) > 800
     drawn = np.asarray(random.gumbel(KEY, (20_000,), mode="high"))
     assert stats.kstest(drawn, stats.gumbel_r.cdf).pvalue > 1e-3
-    for call, name in (
+    calls: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: random.bernoulli(KEY, mode="fine"), "bernoulli"),
         (lambda: random.gumbel(KEY, mode="fine"), "gumbel"),
         (lambda: random.categorical(KEY, np.zeros(2), mode="fine"), "categorical"),
         (lambda: random.choice(KEY, 3, mode="fine"), "choice"),
-    ):
+    )
+    for call, name in calls:
         with pytest.raises(DTypeError) as caught:
             call()
         assert caught.value.message == f"{name}: mode must be 'high' or 'low', got 'fine'"

@@ -57,6 +57,8 @@ operators = _Late("operators", "effx.array.operators")
 reducing = _Late("reducing", "effx.array.reducing")
 shaping = _Late("shaping", "effx.array.shaping")
 sorting = _Late("sorting", "effx.numpy.sorting")
+# What methods share with functions of effx.numpy.
+numpy = _Late("numpy", "effx.numpy")
 
 
 class Array(Described, Generic[DT, Unpack[Dims]]):
@@ -354,16 +356,20 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     conjugate = conj
 
     @overload
-    def astype(self, dtype: type[D], copy: bool = False) -> Array[D, *Dims]: ...
+    def astype(self, dtype: type[D], copy: bool = False, device: object = None) -> Array[D, *Dims]: ...
     @overload
-    def astype(self, dtype: Any, copy: bool = False) -> Array[Any, *Dims]: ...
-    def astype(self, dtype: Any, copy: bool = False) -> Array:
+    def astype(self, dtype: Any, copy: bool = False, device: object = None) -> Array[Any, *Dims]: ...
+    def astype(self, dtype: Any, copy: bool = False, device: object = None) -> Array:
         """Converts the elements to a dtype; complex numbers lose their imaginary part."""
+        if device is not None or dtype is None or copy:
+            return creation.astype(self, dtype, copy=copy, device=device)
         return arithmetic.astype(self, dtype)
 
-    def view(self, dtype: Any) -> Array:
+    def view(self, dtype: Any = None, type: None = None) -> Array:
         """Reads the bits of the elements as another dtype."""
-        return arithmetic.view(self, dtype)
+        if type is not None:
+            raise TypeError(f"x.view: there are no classes of arrays to choose from, got type={type!r}")
+        return self if dtype is None else arithmetic.view(self, dtype)
 
     def reshape(self, *shape: Any, order: str = "C") -> Array[DT, *tuple[Any, ...]]:
         """The same elements under another shape; one size may be -1."""
@@ -387,13 +393,31 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         """Drops axes of size 1."""
         return shaping.squeeze(self, axis)
 
-    def repeat(self, repeats: int, axis: int | None = None) -> Array[DT, *tuple[Any, ...]]:
+    def repeat(
+        self, repeats: Operand, axis: int | None = None, *, total_repeat_length: int | None = None
+    ) -> Array[DT, *tuple[Any, ...]]:
         """Repeats each element along an axis."""
-        return shaping.repeat(self, repeats, axis)
+        if type(repeats) is int and total_repeat_length is None:
+            return shaping.repeat(self, repeats, axis)
+        return numpy.repeat(self, repeats, axis, total_repeat_length=total_repeat_length)
 
     def copy(self) -> Array[DT, *Dims]:
         """A copy in memory of its own."""
         return arithmetic.copy(self)
+
+    def __copy__(self) -> Array[DT, *Dims]:
+        return arithmetic.copy(self)
+
+    def __deepcopy__(self, memo: object) -> Array[DT, *Dims]:
+        return arithmetic.copy(self)
+
+    def __contains__(self, value: Operand) -> bool:
+        return bool((self == value).any())
+
+    @property
+    def flat(self) -> Array:
+        """Refused: arrays are immutable, and have no iterator that writes."""
+        raise TypeError("x.flat: arrays are immutable; use x.ravel()")
 
     # Reductions
     @overload
@@ -423,6 +447,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         keepdims: bool = False,
         initial: Operand | None = None,
         where: Operand | None = None,
+        promote_integers: bool = True,
     ) -> Array: ...
     def sum(
         self,
@@ -432,9 +457,12 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         keepdims: bool = False,
         initial: Operand | None = None,
         where: Operand | None = None,
+        promote_integers: bool = True,
     ) -> Array:
         """The sum over axes."""
         reducing.no_out("sum", out)
+        if not promote_integers:
+            return numpy.sum(self, axis, dtype, None, keepdims, initial, where, False)
         return reducing.sum(self, axis, dtype, keepdims, initial, where)
 
     @overload
@@ -464,6 +492,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         keepdims: bool = False,
         initial: Operand | None = None,
         where: Operand | None = None,
+        promote_integers: bool = True,
     ) -> Array: ...
     def prod(
         self,
@@ -473,9 +502,12 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         keepdims: bool = False,
         initial: Operand | None = None,
         where: Operand | None = None,
+        promote_integers: bool = True,
     ) -> Array:
         """The product over axes."""
         reducing.no_out("prod", out)
+        if not promote_integers:
+            return numpy.prod(self, axis, dtype, None, keepdims, initial, where, False)
         return reducing.prod(self, axis, dtype, keepdims, initial, where)
 
     @overload
@@ -503,6 +535,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         dtype: Any = None,
         out: None = None,
         keepdims: bool = False,
+        *,
         where: Operand | None = None,
     ) -> Array: ...
     def mean(
@@ -511,6 +544,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         dtype: Any = None,
         out: None = None,
         keepdims: bool = False,
+        *,
         where: Operand | None = None,
     ) -> Array:
         """The mean over axes."""
@@ -535,7 +569,9 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         out: None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         where: Operand | None = None,
+        correction: float | None = None,
     ) -> Array: ...
     def var(
         self,
@@ -544,10 +580,14 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         out: None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         where: Operand | None = None,
+        correction: float | None = None,
     ) -> Array:
         """The variance over axes."""
         reducing.no_out("var", out)
+        if correction is not None:
+            return numpy.var(self, axis, dtype, None, ddof, keepdims, where=where, correction=correction)
         return reducing.var(self, axis, dtype, ddof, keepdims, where)
 
     @overload
@@ -568,7 +608,9 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         out: None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         where: Operand | None = None,
+        correction: float | None = None,
     ) -> Array: ...
     def std(
         self,
@@ -577,10 +619,14 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         out: None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         where: Operand | None = None,
+        correction: float | None = None,
     ) -> Array:
         """The standard deviation over axes."""
         reducing.no_out("std", out)
+        if correction is not None:
+            return numpy.std(self, axis, dtype, None, ddof, keepdims, where=where, correction=correction)
         return reducing.std(self, axis, dtype, ddof, keepdims, where)
 
     @overload
@@ -627,10 +673,10 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     ) -> Scalar[bool_]: ...
     @overload
     def all(
-        self, axis: Axis = None, out: None = None, keepdims: bool = False, where: Operand | None = None
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Operand | None = None
     ) -> Array[bool_, *tuple[Any, ...]]: ...
     def all(
-        self, axis: Axis = None, out: None = None, keepdims: bool = False, where: Operand | None = None
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Operand | None = None
     ) -> Array:
         """Whether all elements are true."""
         reducing.no_out("all", out)
@@ -638,7 +684,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
 
     @overloaded_as(all)
     def any(
-        self, axis: Axis = None, out: None = None, keepdims: bool = False, where: Operand | None = None
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Operand | None = None
     ) -> Array:
         """Whether any element is true."""
         reducing.no_out("any", out)
@@ -647,29 +693,102 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def argmax(self, axis: None = None, *, keepdims: Literal[False] = False) -> Scalar[Any]: ...
     @overload
-    def argmax(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array: ...
-    def argmax(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
+    def argmax(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array: ...
+    def argmax(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
         """The index of the largest element."""
         reducing.no_out("argmax", out)
-        return reducing.argmax(self, axis, keepdims)
+        return reducing.argmax(self, axis, bool(keepdims))
 
     @overloaded_as(argmax)
-    def argmin(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
+    def argmin(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
         """The index of the smallest element."""
         reducing.no_out("argmin", out)
-        return reducing.argmin(self, axis, keepdims)
+        return reducing.argmin(self, axis, bool(keepdims))
 
     @overload
-    def sort(self, axis: int = -1, stable: bool = True, descending: bool = False) -> Array[DT, *Dims]: ...
+    def sort(
+        self,
+        axis: int = -1,
+        *,
+        kind: None = None,
+        order: None = None,
+        stable: bool = True,
+        descending: bool = False,
+    ) -> Array[DT, *Dims]: ...
     @overload
-    def sort(self, axis: None, stable: bool = True, descending: bool = False) -> Array[DT, Any]: ...
-    def sort(self, axis: int | None = -1, stable: bool = True, descending: bool = False) -> Array:
+    def sort(
+        self,
+        axis: None,
+        *,
+        kind: None = None,
+        order: None = None,
+        stable: bool = True,
+        descending: bool = False,
+    ) -> Array[DT, Any]: ...
+    def sort(
+        self,
+        axis: int | None = -1,
+        *,
+        kind: None = None,
+        order: None = None,
+        stable: bool = True,
+        descending: bool = False,
+    ) -> Array:
         """Sorted along an axis."""
-        return sorting.sort(self, axis, stable=stable, descending=descending)
+        return sorting.sort(self, axis, kind=kind, order=order, stable=stable, descending=descending)
 
-    def argsort(self, axis: int | None = -1, stable: bool = True, descending: bool = False) -> Array:
+    def argsort(
+        self,
+        axis: int | None = -1,
+        *,
+        kind: None = None,
+        order: None = None,
+        stable: bool = True,
+        descending: bool = False,
+    ) -> Array:
         """The indices that sort along an axis."""
-        return sorting.argsort(self, axis, stable=stable, descending=descending)
+        return sorting.argsort(self, axis, kind=kind, order=order, stable=stable, descending=descending)
+
+    def argpartition(self, kth: int, axis: int = -1) -> Array:
+        """The indices that put the k-th element of a sorted axis in its place, smaller ones before."""
+        return sorting.argpartition(self, kth, axis)
+
+    def searchsorted(
+        self, v: Operand, side: str = "left", sorter: Operand | None = None, *, method: str = "scan"
+    ) -> Array:
+        """Where values would stand in this sorted vector."""
+        return sorting.searchsorted(self, v, side, sorter, method=method)
+
+    def ptp(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+        """The difference of the largest and the smallest element over axes."""
+        return numpy.ptp(self, axis, out, keepdims)
+
+    def nonzero(self, *, fill_value: Any = None, size: int | None = None) -> tuple[Array, ...]:
+        """The indices of the elements that are not zero, an array for each axis; under jit `size` is needed."""
+        found: Any = numpy.nonzero(self, size=size, fill_value=fill_value)
+        return found  # type: ignore[no-any-return]  # a tuple of arrays
+
+    def compress(
+        self,
+        condition: Operand,
+        axis: int | None = None,
+        *,
+        out: None = None,
+        size: int | None = None,
+        fill_value: Operand = 0,
+    ) -> Array:
+        """The slices along an axis where a condition holds; under jit `size` is needed."""
+        return numpy.compress(condition, self, axis, size=size, fill_value=fill_value, out=out)
+
+    def choose(
+        self, choices: Array | Sequence[Operand], out: None = None, mode: str = "raise"
+    ) -> Array[Any, *tuple[Any, ...]]:
+        """The elements of several arrays that these indices choose."""
+        return numpy.choose(self, choices, out, mode)
+
+    def byteswap(self) -> Array[DT, *Dims]:
+        """The elements with their bytes in the opposite order."""
+        return arithmetic.byteswap(self)
 
     def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Cumulative sums along an axis."""
@@ -681,31 +800,45 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         reducing.no_out("cumprod", out)
         return reducing.cumprod(self, axis, dtype)
 
-    def dot(self, other: Operand) -> Array:
+    def dot(self, b: Operand, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
         """NumPy's dot product."""
-        return arithmetic.dot(self, other)
+        return arithmetic.dot(self, b, precision, preferred_element_type)
 
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Array:
         """Bounded to [min, max]."""
         return arithmetic.clip(self, min, max)
 
-    def round(self, decimals: int = 0) -> Array[DT, *Dims]:
+    def round(self, decimals: int = 0, out: None = None) -> Array[DT, *Dims]:
         """Rounded to a number of decimals, halves to even."""
+        reducing.no_out("round", out)
         return arithmetic.round_(self, decimals)
 
     def take(
-        self, indices: Operand, axis: int | None = None, mode: str | None = None
+        self,
+        indices: Operand,
+        axis: int | None = None,
+        out: None = None,
+        mode: str | None = None,
+        unique_indices: bool = False,
+        indices_are_sorted: bool = False,
+        fill_value: Number | None = None,
     ) -> Array[DT, *tuple[Any, ...]]:
         """Elements along an axis by index."""
-        return indexing.take(self, indices, axis, mode)
+        reducing.no_out("take", out)
+        return indexing.take(
+            self, indices, axis, mode, fill_value, bool(indices_are_sorted), bool(unique_indices)
+        )
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array[DT, *tuple[Any, ...]]:
         """The diagonal of two axes."""
         return indexing.diagonal(self, offset, axis1, axis2)
 
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    def trace(
+        self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+    ) -> Array:
         """The sum of the diagonal of two axes."""
-        return reducing.sum(indexing.diagonal(self, offset, axis1, axis2), -1)
+        reducing.no_out("trace", out)
+        return reducing.sum(indexing.diagonal(self, offset, axis1, axis2), -1, dtype)
 
     def to_device(self, device: object, *, stream: object = None) -> Array[DT, *Dims]:
         """Copies the array to another device."""
@@ -822,9 +955,17 @@ class IndexUpdate(Generic[DT, *Dims]):
         """
         return indexing.apply_at(self.array, self.index, function, mode, unique_indices)
 
-    def get(self, *, mode: str | None = None, fill_value: Number | None = None) -> Array:
+    def get(
+        self,
+        *,
+        mode: str | None = None,
+        fill_value: Number | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+    ) -> Array:
         """Reads `x[i]`; out of bounds the nearest element, or with mode "fill" `fill_value` or NaN."""
-        return indexing.get_at(self.array, self.index, mode, fill_value)
+        ordered, unique = bool(indices_are_sorted), bool(unique_indices)
+        return indexing.get_at(self.array, self.index, mode, fill_value, ordered, unique)
 
 
 class _Unknown:
@@ -881,7 +1022,7 @@ class ScalarType(type):
 
     if not TYPE_CHECKING:  # checkers read the class that is called
 
-        def __call__(cls, x=0):
+        def __call__(cls, x):
             """Converts a number or an array to this dtype."""
             return creation.array(x, cls.dtype)
 
@@ -908,7 +1049,7 @@ if TYPE_CHECKING:
     class _Scalar(Array[DT, *tuple[()]], metaclass=ScalarType):
         dtype: DType  # for the metaclass too
 
-        def __init__(self, x: Operand = 0) -> None: ...
+        def __init__(self, x: Operand) -> None: ...
 else:
 
     class _Scalar(metaclass=ScalarType):

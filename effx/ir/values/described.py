@@ -165,6 +165,35 @@ class Described(Value):
         """The array's sharding over devices."""
         raise self._abstract("x.sharding")
 
+    @property
+    def committed(self) -> bool:
+        """Whether the user chose the device, so that computations follow the array there."""
+        raise self._abstract("x.committed")
+
+    @property
+    def addressable_shards(self) -> list[Any]:
+        """The parts that lie on the devices of this process, which are all."""
+        raise self._abstract("x.addressable_shards")
+
+    @property
+    def global_shards(self) -> list[Any]:
+        """The parts on all devices, which are those of this process."""
+        return self.addressable_shards
+
+    def addressable_data(self, index: int) -> Any:
+        """Returns the part that lies on one of the array's devices, by the device's number."""
+        return self.addressable_shards[index].data
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process holds all parts, as it always does."""
+        return len(self.addressable_shards) > 0
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device of the array holds all of it."""
+        return all([shard.data.shape == self.shape for shard in self.addressable_shards])
+
     def devices(self) -> set[Any]:
         """The devices that hold the array."""
         raise self._abstract("x.devices()")
