@@ -1,6 +1,6 @@
 """XLA's own generators: bits from a key and a counter, and numbers from a state that XLA keeps."""
 
-from typing import Any, final
+from typing import final
 
 import attrs
 import numpy as np
@@ -29,10 +29,11 @@ from effx.handling import (
 )
 from effx.ir.ops.base import check_arity, check_kind, show
 from effx.ir.types import Shape
+from effx.ir.values.described import HostData as Data
 
 __all__ = ["RngBitGenerator", "RngUniform"]
 
-Data = np.ndarray[Any, Any]
+
 Axis = int | None
 STATES = (array_type(dtypes.uint32, (4,)), array_type(dtypes.uint64, (2,)))
 ALGORITHMS = ("DEFAULT", "THREE_FRY", "PHILOX")
