@@ -1,10 +1,14 @@
 """StableHLO text of reductions and cumulative reductions."""
 
+import math
+from collections.abc import Sequence
+
 from effx import dtypes
 from effx.ir.ops import reduce as r
 from effx.ir.program import Atom, Scalar, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.emit import Body, emits, highest, ints, lowest
+from effx.lower.stablehlo.control import loop
 from effx.lower.stablehlo.elementwise import COMPARE_KIND
 
 Inputs = tuple[Atom, ...]
@@ -89,7 +93,8 @@ def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outpu
 @emits(r.Cumulative)
 def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -> str:
     # Combine pairs, run over the pairs, fill in between (Blelloch, "Prefix sums and their applications",
-    # 1990): two operations an element, each level vectorised, where reduce_window would be quadratic.
+    # 1990): two operations an element, each level vectorised, where reduce_window would be quadratic. On a CPU,
+    # where the compiler takes longer for the levels than they run, a loop does it.
     t = inputs[0].type
     x = body.name(inputs[0])
     combine, init = combiner(op, t)
@@ -127,6 +132,8 @@ def _spread(body: Body, x: str, t: ArrayType, axis: int, low: int, n: int, init:
 # Below so many combinations one quadratic reduce_window beats the levels: 15 us against 41 for 1,000
 # floats whose last 64 sums come from it, and half the time to compile.
 WINDOWED = 4096
+# From so many elements on a CPU compiles and runs one loop faster than the levels.
+LOOPED = 4096
 
 
 def _window(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
@@ -144,6 +151,80 @@ def _window(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: st
     )
 
 
+# An axis is cut into so many blocks that one element of each fills vectors, and the lines of memory that hold these
+# elements stay in the cache from turn to turn.
+BLOCKS = 256
+
+
+def _blocks(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
+    """Writes a scan in a loop, along all blocks of the axis at once, and adds to each what the blocks before it gave."""
+    n = t.shape[axis]
+    outer, inner = math.prod(t.shape[:axis]), math.prod(t.shape[axis + 1 :])
+    blocks = max(1, min(BLOCKS // (outer * inner), math.isqrt(n)))
+    length = -(-n // blocks)
+    flat, padded = t.with_shape((outer, n, inner)), t.with_shape((outer, blocks * length, inner))
+    cut, row = t.with_shape((outer, blocks, length, inner)), t.with_shape((outer, blocks, 1, inner))
+    x = _reshape(body, x, t, flat)
+    if padded is not flat:
+        x = _pad(body, x, flat, padded, 0, padded.shape[1] - n, start)
+    x = _reshape(body, x, padded, cut)
+    x, running = _along(body, x, body.broadcast(start, array_type(t.dtype), row), cut, row, combine)
+    if blocks > 1:
+        sums = t.with_shape((outer, blocks, inner))
+        running = _reshape(body, running, row, sums)
+        total = (_window if blocks * sums.size <= WINDOWED else _blocks)(
+            body, running, sums, 1, combine, start
+        )
+        # What comes before a block: the scan of totals, one block later.
+        before = _pad(body, total, sums, sums, 1, -1, start)
+        spread = body.line(
+            f"stablehlo.broadcast_in_dim {before}, dims = [0, 1, 3] : ({sums.mlir}) -> {cut.mlir}"
+        )
+        x = body.line(f"stablehlo.{combine} {spread}, {x} : {cut.mlir}")
+    x = _reshape(body, x, cut, padded)
+    if padded is not flat:
+        x, _ = _cut(body, x, padded, 1, 0, n, 1)
+    return _reshape(body, x, flat, t)
+
+
+def _pad(body: Body, x: str, t: ArrayType, to: ArrayType, low: int, high: int, start: str) -> str:
+    return body.line(
+        f"stablehlo.pad {x}, {start}, low = [0, {low}, 0], high = [0, {high}, 0], interior = [0, 0, 0] "
+        f": ({t.mlir}, {array_type(t.dtype).mlir}) -> {to.mlir}"
+    )
+
+
+def _reshape(body: Body, x: str, t: ArrayType, to: ArrayType) -> str:
+    return x if t is to else body.line(f"stablehlo.reshape {x} : ({t.mlir}) -> {to.mlir}")
+
+
+def _along(body: Body, x: str, running: str, t: ArrayType, row: ArrayType, combine: str) -> tuple[str, str]:
+    """Writes a loop along axis 2 that combines each element with those before it; returns all and the last ones."""
+    index = array_type(dtypes.int32)
+    zero, one, end = [body.constant(k, index) for k in (0, 1, t.shape[2])]
+    places = ", ".join([index.mlir] * 4)
+
+    def more(now: Sequence[str]) -> str:
+        return body.line(
+            f"stablehlo.compare LT, {now[0]}, {end}, SIGNED : ({index.mlir}, {index.mlir}) -> tensor<i1>"
+        )
+
+    def turn(now: Sequence[str]) -> tuple[str, ...]:
+        i, found, running = now
+        at = f"{zero}, {zero}, {i}, {zero}"
+        here = body.line(
+            f"stablehlo.dynamic_slice {found}, {at}, sizes = {ints(row.shape)} : ({t.mlir}, {places}) -> {row.mlir}"
+        )
+        running = body.line(f"stablehlo.{combine} {running}, {here} : {row.mlir}")
+        found = body.line(
+            f"stablehlo.dynamic_update_slice {found}, {running}, {at} : ({t.mlir}, {row.mlir}, {places}) -> {t.mlir}"
+        )
+        return body.line(f"stablehlo.add {i}, {one} : {index.mlir}"), found, running
+
+    _, x, last = loop(body, (zero, x, running), (index, t, row), more, turn)
+    return x, last
+
+
 def _scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scalar) -> str:
     n = t.shape[axis]
     if n < 2:
@@ -151,6 +232,8 @@ def _scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scala
     start = body.constant(init, array_type(t.dtype))
     if n * t.size <= WINDOWED:
         return _window(body, x, t, axis, combine, start)
+    if t.size >= LOOPED and body.module.platform == "cpu":
+        return _blocks(body, x, t, axis, combine, start)
     first, pairs = _cut(body, x, t, axis, 0, n - 1, 2)
     second, _ = _cut(body, x, t, axis, 1, n, 2)
     paired = body.line(f"stablehlo.{combine} {first}, {second} : {pairs.mlir}")
