@@ -275,3 +275,18 @@ def test_collectives_cross_jit_and_differentiate() -> None:
     np.testing.assert_allclose(effx.vmap(normalize, axis_name="i")(x[:2]), x[:2] / 3 + 2, rtol=1e-6)
     total = lambda x: effx.vmap(lambda x: lax.psum(x * x, "i"), axis_name="i")(x)[0]  # noqa: E731
     np.testing.assert_allclose(effx.grad(total)(x), 2 * x, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["fft", "ifft", "rfft", "irfft"])
+def test_fourier_transforms(kind: str) -> None:
+    """By name and by member, over the last axes."""
+    x = X.astype(np.complex64) if kind != "rfft" else X
+    lengths = (3, 6) if kind == "irfft" else (3, 4)
+    got = lax.fft(x, kind, lengths)
+    numpy: dict[str, Callable[..., Any]] = {
+        "fft": np.fft.fft2, "ifft": np.fft.ifft2, "rfft": np.fft.rfft2, "irfft": np.fft.irfft2,
+    }  # fmt: skip
+    np.testing.assert_allclose(
+        got, numpy[kind](x, lengths if kind == "irfft" else None), rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_array_equal(got, lax.fft(x, lax.FftType[kind.upper()], lengths))
