@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import handlers, loops, operations, peers, programs, report, scale, startup
+from benchmarks import functions, handlers, loops, operations, peers, programs, report, scale, startup
 from benchmarks.cases import Case
 from benchmarks.peers import Peer
 from benchmarks.timing import Effort, Sample, Thunk, interleave
@@ -77,6 +77,7 @@ def main() -> int:
 
     libraries = [peers.load(name) for name in names]
     fast = Effort(rounds=5, least=0.01) if options.quick else Effort(rounds=21, least=0.03)
+    brief = Effort(rounds=3, least=0.01) if options.quick else Effort(rounds=7, least=0.02)
     slow = Effort(rounds=2, least=0.0) if options.quick else Effort(rounds=5, least=0.0)
     for case in operations.cases(options.quick):
         if wanted(case.title):
@@ -108,6 +109,11 @@ def main() -> int:
                 thunks = {"effx": pair.handled, "jax": pair.plain}
                 samples = interleave(thunks, dict.fromkeys(thunks, lambda _: None), fast)
                 show(report.Row(pair.title, pair.budget, pair.units, samples, {}), ["effx", "jax"])
+
+    print(f"\nTable 6: functions\n{report.header(names)}")
+    for case in functions.cases(options.quick):
+        if wanted(case.title):
+            show(measure(case, libraries, Effort(rounds=3, least=0.0) if case.slow else brief))
 
     report.write(rows, names)
     print(f"\n{report.closing(rows)}")
