@@ -14,6 +14,7 @@ from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.linalg import DotGeneral
 from effx.nn.exponentials import logsumexp, softmax
+from effx.nn.streaming import Pairs, attend
 
 __all__ = ["dot_product_attention"]
 
@@ -33,7 +34,7 @@ def dot_product_attention(
     query_seq_lengths: Operand | None = None,
     key_value_seq_lengths: Operand | None = None,
     local_window_size: int | tuple[int, int] | None = None,
-    implementation: Literal["xla", "cudnn"] | None = None,
+    implementation: Literal["xla", "cudnn", "blocks"] | None = None,
     return_residual: Literal[False] = False,
 ) -> Array: ...
 @overload
@@ -49,7 +50,7 @@ def dot_product_attention(
     query_seq_lengths: Operand | None = None,
     key_value_seq_lengths: Operand | None = None,
     local_window_size: int | tuple[int, int] | None = None,
-    implementation: Literal["xla", "cudnn"] | None = None,
+    implementation: Literal["xla", "cudnn", "blocks"] | None = None,
     return_residual: Literal[True],
 ) -> tuple[Array, Array]: ...
 def dot_product_attention(
@@ -64,7 +65,7 @@ def dot_product_attention(
     query_seq_lengths: Operand | None = None,
     key_value_seq_lengths: Operand | None = None,
     local_window_size: int | tuple[int, int] | None = None,
-    implementation: Literal["xla", "cudnn"] | None = None,
+    implementation: Literal["xla", "cudnn", "blocks"] | None = None,
     return_residual: bool = False,
 ) -> Array | tuple[Array, Array]:
     """Averages the values, for each query by the softmax of its products with the keys.
@@ -82,7 +83,8 @@ def dot_product_attention(
         query_seq_lengths, key_value_seq_lengths: i32 `[b]`: how many queries and keys there are; results of the other
             queries are 0.
         local_window_size: how many keys before and behind the query take part; one int for both.
-        implementation: "xla" or None.
+        implementation: "xla" or None; "blocks" to go through the keys in blocks of 128, and once more for the gradient:
+            what is kept grows as `t + s`, not as `t * s`, and a third more is computed.
         return_residual: True to return logsumexp of the products too, as a constant.
 
     Returns:
@@ -96,8 +98,8 @@ def dot_product_attention(
     >>> dot_product_attention(q, kv, kv, is_causal=True)[0, 0]
     Array([0., 1., 2., 3.], dtype=float32)
     """
-    if implementation not in (None, "xla"):
-        raise DTypeError(f"{WHAT}: implementation must be 'xla' or None, got {implementation!r}")
+    if implementation not in (None, "xla", "blocks"):
+        raise DTypeError(f"{WHAT}: implementation must be 'xla', 'blocks' or None, got {implementation!r}")
     given = as_operand(query, WHAT)
     q, k, v = [_of_rank_4(name, x) for name, x in (("query", query), ("key", key), ("value", value))]
     b, s, heads, h = k.type.shape
@@ -116,11 +118,26 @@ def dot_product_attention(
         )
     dtype = dtypes.promote_types(k.type.dtype, dtypes.float32)
     shape = (b, n, t, s)
+    factor = h**-0.5 if scale is None else scale
+    if implementation == "blocks" and s:
+        width = None if local_window_size is None else _window(local_window_size)
+        pairs = Pairs(
+            None if bias is None else _of_pairs("bias", bias, shape),
+            None if mask is None else _bool(_of_pairs("mask", mask, shape)),
+            is_causal,
+            width,
+            None if query_seq_lengths is None else _before("query_seq_lengths", query_seq_lengths, b, t),
+            None
+            if key_value_seq_lengths is None
+            else _before("key_value_seq_lengths", key_value_seq_lengths, b, s),
+        )
+        result, sums = attend(q, k, v, factor, pairs)
+        return _finished(given, result, sums, query_seq_lengths, return_residual)
     # [b, k, t, n / k, s], then heads together.
     grouped = reshape(q, (b, t, heads, n // heads, h))
     products = DotGeneral((4,), (3,), (0, 2), (0, 2), preferred=dtype)(grouped, k)
     logits = reshape(transpose(products, (0, 1, 3, 2, 4)), shape)
-    logits = logits * scalar(h**-0.5 if scale is None else scale, dtype, False)
+    logits = logits * scalar(factor, dtype, False)
     if bias is not None:
         logits = convert(logits + _fitting("bias", bias, shape), dtype)
     taking = _taking_part(shape, mask, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size)
@@ -130,13 +147,23 @@ def dot_product_attention(
     weights = reshape(convert(softmax(logits, -1), k.type.dtype), (b, heads, n // heads, t, s))
     means = DotGeneral((4,), (1,), (0, 1), (0, 2))(weights, v)  # [b, k, n / k, t, h]
     result = reshape(transpose(means, (0, 3, 1, 2, 4)), (b, t, n, h))
-    if query_seq_lengths is not None:
-        counted = _before("query_seq_lengths", query_seq_lengths, b, t)
+    return _finished(
+        given, result, transpose(logsumexp(logits, -1), (0, 2, 1)), query_seq_lengths, return_residual
+    )
+
+
+def _finished(
+    given: Array, result: Array, sums: Array, query_lengths: Operand | None, return_residual: bool
+) -> Array | tuple[Array, Array]:
+    """Makes results behind the queries' lengths 0, and gives all the query's shape."""
+    b, t = result.type.shape[:2]
+    if query_lengths is not None:
+        counted = _before("query_seq_lengths", query_lengths, b, t)
         result = where(reshape(counted, (b, t, 1, 1)), result, scalar(0.0, result.type.dtype, False))
     result = reshape(result, given.type.shape)
     if not return_residual:
         return result
-    sums = convert(transpose(logsumexp(logits, -1), (0, 2, 1)), k.type.dtype)
+    sums = convert(sums, given.type.dtype)
     return result, StopGradient()(reshape(sums, given.type.shape[:-1]))
 
 
@@ -147,13 +174,29 @@ def _of_rank_4(name: str, x: Operand) -> Array:
     return array if array.type.ndim == 4 else reshape(array, (1, *array.type.shape))
 
 
-def _fitting(name: str, x: Operand, shape: tuple[int, ...]) -> Array:
-    """Broadcasts a bias or mask to the pairs of queries and keys."""
+def _of_pairs(name: str, x: Operand, shape: tuple[int, ...]) -> Array:
+    """Returns a bias or mask with four axes, of sizes that broadcast to the pairs of queries and keys."""
     array = as_operand(x, WHAT)
     sizes = (1,) * (4 - array.type.ndim) + array.type.shape
     if len(sizes) != 4 or any([m not in (1, n) for m, n in zip(sizes, shape, strict=True)]):
         raise ShapeError(f"{WHAT}: {name} must broadcast to [b, n, t, s] = {list(shape)}, got {array.type!r}")
-    return broadcast_to(array, shape)
+    return reshape(array, sizes)
+
+
+def _fitting(name: str, x: Operand, shape: tuple[int, ...]) -> Array:
+    """Broadcasts a bias or mask to the pairs of queries and keys."""
+    return broadcast_to(_of_pairs(name, x, shape), shape)
+
+
+def _bool(mask: Array) -> Array:
+    if mask.type.kind != "b":
+        raise DTypeError(f"{WHAT}: mask must be bool, got {mask.type!r}; add other masks as bias")
+    return mask
+
+
+def _window(size: int | tuple[int, int]) -> tuple[int, int]:
+    before, after = size if isinstance(size, tuple) else (size, size)
+    return index(before), index(after)
 
 
 def _before(name: str, lengths: Operand, b: int, size: int) -> Array:
@@ -176,16 +219,13 @@ def _taking_part(
     b, _, t, s = shape
     parts: list[Array] = []
     if mask is not None:
-        given = _fitting("mask", mask, shape)
-        if given.type.kind != "b":
-            raise DTypeError(f"{WHAT}: mask must be bool, got {given.type!r}; add other masks as bias")
-        parts.append(given)
+        parts.append(_bool(_fitting("mask", mask, shape)))
     if is_causal or window is not None:
         behind = np.arange(s)[None, :] - np.arange(t)[:, None]
         near = behind <= 0 if is_causal else np.ones((t, s), bool)
         if window is not None:
-            before, after = window if isinstance(window, tuple) else (window, window)
-            near = near & (behind >= -index(before)) & (behind <= index(after))
+            before, after = _window(window)
+            near = near & (behind >= -before) & (behind <= after)
         parts.append(broadcast_to(host_array(near), shape))
     for name, lengths, size, place in (
         ("query_seq_lengths", query_lengths, t, (b, 1, t, 1)),

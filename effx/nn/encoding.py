@@ -1,6 +1,7 @@
 """Preparing inputs: one-hot codes and standardized features."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
@@ -10,6 +11,7 @@ from effx.array.shaping import expand_dims, normalize_axes, normalize_axis
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
+from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Rsqrt
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
@@ -68,10 +70,10 @@ def standardize(
     variance: Operand | None = None,
     epsilon: Operand = 1e-5,
     where: Operand | None = None,
+    *,
+    algorithm: Literal["fast", "stable"] = "fast",
 ) -> Array:
     """Returns (x - mean) / sqrt(variance + epsilon) over axes.
-
-    The variance is that of the centred values, in two passes, and so never negative.
 
     Args:
         x: real or complex, of any shape.
@@ -80,23 +82,28 @@ def standardize(
         variance: used instead of x's variance; broadcasts to x.
         epsilon: keeps the divisor from 0.
         where: True for the elements included in mean and variance.
+        algorithm: of the variance. "fast" is one pass, of squares of distances from the first element (Chan, Golub and
+            LeVeque, 1983), or of numbers themselves where `mean` or `where` is given, and cancels digits where elements
+            are far from that in units of their deviation; "stable" is the mean of squares of centred values.
 
     Returns:
         A floating or complex array of x's shape.
 
     Raises:
+        DTypeError: there is no such algorithm.
         ShapeError: an axis is out of range, or shapes do not broadcast.
 
     >>> import numpy as np
     >>> standardize(np.array([1.0, 3.0]), epsilon=0.0)
     Array([-1.,  1.], dtype=float32)
     """
-    return _standardize(
-        x, mean, variance, epsilon, where, axis=tuple(axis) if isinstance(axis, list) else axis
-    )
+    if algorithm not in ("fast", "stable"):
+        raise DTypeError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}")
+    axes = tuple(axis) if isinstance(axis, list) else axis
+    return _standardize(x, mean, variance, epsilon, where, axis=axes, fast=algorithm == "fast")
 
 
-@jit(static_argnames=("axis",))
+@jit(static_argnames=("axis", "fast"))
 def _standardize(
     x: Operand,
     mean: Operand | None,
@@ -104,13 +111,20 @@ def _standardize(
     epsilon: Operand,
     where: Operand | None,
     axis: Axis,
+    fast: bool,
 ) -> Array:
     y = to_inexact(x)
     axes = normalize_axes("standardize", axis, y.type)
+    if fast and variance is None and mean is None and where is None and y.type.size:
+        # Any shift has the same variance; near the elements it leaves the squares their digits.
+        first = y[tuple([slice(0, 1) if i in axes else slice(None) for i in range(y.type.ndim)])]
+        y = y - perform(StopGradient(), (first,))
     center = reducing.mean(y, axes, keepdims=True, where=where) if mean is None else as_operand(mean)
     centered = y - center
     if variance is None:
-        variance = reducing.mean(_squared(centered), axes, keepdims=True, where=where)
+        variance = reducing.mean(_squared(y if fast else centered), axes, keepdims=True, where=where)
+        if fast:
+            variance = arithmetic.maximum(variance - _squared(to_inexact(center)), 0)
     return centered * perform(Rsqrt(), (to_inexact(as_operand(variance) + epsilon),))
 
 

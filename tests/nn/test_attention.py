@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from scipy import special
 
 import effx
+import effx.numpy as enp
 from effx import nn
 from effx.errors import DTypeError, EffxError, ShapeError
 from effx.laws.samples import Data
@@ -46,10 +47,11 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[int, int, int], bool]]] = {
 }
 
 
+@pytest.mark.parametrize("implementation", [None, "blocks"])
 @pytest.mark.parametrize("name", CASES)
-def test_values(name: str) -> None:
+def test_values(name: str, implementation: Literal["blocks"] | None) -> None:
     """One query after the other; without a key it gets the mean, and behind the length 0."""
-    options, takes = CASES[name]
+    options, takes = {**CASES[name][0], "implementation": implementation}, CASES[name][1]
     got, sums = nn.dot_product_attention(Q, KEY, VALUE, **options, return_residual=True)
     plain = nn.dot_product_attention(Q, KEY, VALUE, **options)
     want = np.zeros(Q.shape)
@@ -87,11 +89,71 @@ def test_gradients() -> None:
         )
 
 
+LONG = 300  # two blocks of keys and a part of one
+
+
+@pytest.mark.parametrize("of_keys", [True, False])
+def test_blocks_are_the_whole(of_keys: bool) -> None:
+    """Values, gradients by all operands, tangents and batches are those of all pairs at once."""
+    q, k, v = [RNG.normal(size=(1, n, h, 8)).astype(np.float32) for n, h in ((70, 4), (LONG, 2), (LONG, 2))]
+    bias = RNG.normal(size=(1, 4, 70 if of_keys else 1, LONG if of_keys else 1)).astype(np.float32)
+    mask = RNG.random((1, 1, 70, LONG)) < 0.8
+    lengths = np.array([250], np.int32)
+
+    def attention(implementation: Literal["xla", "blocks"]) -> Callable[..., effx.Array]:
+        def f(q: effx.Array, k: effx.Array, v: effx.Array, bias: effx.Array) -> effx.Array:
+            return nn.dot_product_attention(
+                q,
+                k,
+                v,
+                bias,
+                mask if of_keys else None,
+                local_window_size=(200, 90) if of_keys else None,
+                key_value_seq_lengths=lengths,
+                implementation=implementation,
+            )
+
+        return f
+
+    def results(f: Callable[..., effx.Array]) -> object:
+        operands = q, k, v, bias
+        gradients = effx.grad(lambda *given: (f(*given) ** 2).sum(), (0, 1, 2, 3))(*operands)
+        return (
+            f(*operands),
+            gradients,
+            effx.jvp(f, operands, operands),
+            effx.vmap(f)(*[x[None] for x in operands]),
+        )
+
+    whole = effx.tree.leaves(effx.jit(lambda: results(attention("xla")))())
+    parts = effx.tree.leaves(effx.jit(lambda: results(attention("blocks")))())
+    for a, b in zip(parts, whole, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4)
+
+
+def test_memory_of_blocks() -> None:
+    """What a gradient keeps doubles where the sequence doubles; of all pairs at once it is four times as much."""
+
+    def kept(implementation: Literal["xla", "blocks"], n: int) -> int:
+        x = enp.zeros((1, n, 1, 16))
+
+        def loss(q: effx.Array, k: effx.Array, v: effx.Array) -> effx.Array:
+            return nn.dot_product_attention(q, k, v, is_causal=True, implementation=implementation).sum()
+
+        analysis = effx.jit(effx.grad(loss, (0, 1, 2))).lower(x, x, x).compile().memory_analysis()
+        assert analysis is not None
+        return int(analysis.temp_size_in_bytes)
+
+    assert kept("blocks", 4096) < 2.3 * kept("blocks", 2048)
+    assert kept("xla", 2048) > 3.5 * kept("xla", 1024)
+    assert 4 * kept("blocks", 4096) < kept("xla", 4096)
+
+
 ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: nn.dot_product_attention(Q, KEY, VALUE, implementation="cudnn"),
         DTypeError,
-        "implementation must be 'xla' or None, got 'cudnn'",
+        "implementation must be 'xla', 'blocks' or None, got 'cudnn'",
     ),
     (
         lambda: nn.dot_product_attention(Q, KEY, VALUE[:, :2]),

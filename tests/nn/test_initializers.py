@@ -143,6 +143,20 @@ def test_standardize(axis: int | tuple[int, ...] | None) -> None:
         np.testing.assert_allclose(nn.standardize(x, axis, 1.0, 4.0, 0.0), (x - 1) / 2, 1e-12)
 
 
+def test_algorithms_of_standardize() -> None:
+    """Both are the formula; another is refused."""
+    x = np.random.default_rng(1).normal(size=(3, 6)).astype(np.complex64) * (1 + 2j) + 100
+    want = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    for name in ("fast", "stable"):
+        np.testing.assert_allclose(nn.standardize(x, algorithm=name), want, 1e-4, 1e-4)
+    given = nn.standardize(x.real, mean=np.float32(1), algorithm="stable")
+    centred = x.real - 1
+    np.testing.assert_allclose(given, centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5), 1e-4)
+    with pytest.raises(DTypeError) as raised:
+        nn.standardize(x, algorithm="slow")  # type: ignore[arg-type]
+    assert str(raised.value).startswith("standardize: algorithm must be 'fast' or 'stable', got 'slow'")
+
+
 def test_standardize_keeps_digits_far_from_zero() -> None:
     """The two-pass variance of large f32 numbers is right, where E[x^2] - E[x]^2 is 0 or negative."""
     x = np.array([10_000.0, 10_001.0, 10_002.0], np.float32)
