@@ -35,3 +35,29 @@ def test_eight_schools() -> None:
         found = re.search(rf"^{name} +([\d.]+), on a grid +([\d.]+)$", output, re.MULTILINE)
         assert found is not None
         assert abs(float(found[1]) - float(found[2])) < tolerance, name
+
+
+def number(pattern: str, output: str) -> float:
+    """The number that stands at the group of a pattern in an output."""
+    found = re.search(pattern, output, re.MULTILINE)
+    assert found is not None, output
+    return float(found[1])
+
+
+def test_spirals() -> None:
+    """Nearly all unseen points are told apart."""
+    assert number(r"^accuracy on other points ([\d.]+)%$", run("examples/spirals.py")) > 95.0
+
+
+def test_gaussian_process() -> None:
+    """The fitted kernel is likelier, and the mean runs close to the curve."""
+    output = run("examples/gaussian_process.py")
+    assert number(r"fitted (-?[\d.]+)$", output) > number(r"^log-likelihood (-?[\d.]+),", output)
+    assert number(r"^furthest ([\d.]+)$", output) < 0.25
+
+
+def test_transformer() -> None:
+    """It learns the letters, and goes on with words of the sentence."""
+    output = run("examples/transformer.py")
+    assert number(r"after 800 steps ([\d.]+)$", output) < 0.4
+    assert "said: to be" in output
