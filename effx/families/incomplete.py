@@ -300,6 +300,33 @@ for _kind, _function in (
     decomposes(_kind)(in_wide_floats(_function))
 
 
+def _slopes(kind: type[Elementwise], function: Callable[..., Array]) -> None:
+    """Registers derivatives of an operation as its slopes in forward mode, so that they can be transposed."""
+    of = in_wide_floats(function)
+
+    @jvp_rule(kind)
+    def _(
+        op: Elementwise, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+    ) -> tuple[Array, Tangent]:
+        z: Array = op(*primals)
+        found: Tangent = None
+        for i, d in enumerate(as_strong(tangents, z)):
+            if d is not None:
+                before, after = primals[:i], primals[i + 1 :]
+
+                def section(
+                    v: Array, before: tuple[Array, ...] = before, after: tuple[Array, ...] = after
+                ) -> Array:
+                    return of(op, *before, v, *after)
+
+                found = add_tangents(z, found, d * slope(section, primals[i]))
+        return z, found
+
+
+_slopes(IgammaGradA, _igamma_grad_a)
+_slopes(RandomGammaGrad, _random_gamma_grad)
+
+
 def _gamma_density(a: Array, x: Array) -> Array:
     """Returns x^(a-1) exp(-x) / gamma(a)."""
     return EXP((a - 1.0) * LOG(x) - x - LGAMMA(a))
@@ -372,6 +399,7 @@ def _betainc_grad_a(a: Array, b: Array, x: Array) -> Array:
 
 decomposes(Betainc)(in_wide_floats(_betainc))
 decomposes(BetaincGradA)(in_wide_floats(_betainc_grad_a))
+_slopes(BetaincGradA, _betainc_grad_a)
 
 
 def _beta_density(a: Array, b: Array, x: Array) -> Array:
