@@ -11,7 +11,7 @@ import importlib
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NewType
 
 import pytest
 
@@ -32,7 +32,7 @@ NAMESPACES = (
     "effx.scipy.linalg",
     "effx.scipy.special",
 )
-NO_FUNCTION = (type, types.ModuleType, types.GenericAlias, type(Literal[0]))
+NO_FUNCTION = (type, NewType, types.ModuleType, types.GenericAlias, type(Literal[0]))
 # Elementwise operations and functions are found by their classes and signatures, and are in no table by name.
 FOUND = {f"effx.numpy.{name}" for name in (*UNARY, *BINARY)}
 OF_OPERATIONS = {id(sample_of(type(op)).public) for op in (*elementwise.UNARY, *elementwise.BINARY)}

@@ -20,7 +20,8 @@ from effx.laws.arrays import array_of, array_shapes, array_types, arrays, pytree
 from effx.laws.checks import Report, check_handler, check_operation, check_rules, check_transform, laws_of
 from effx.laws.comparing import same
 from effx.laws.control_oracle import python_form
-from effx.laws.operations import operations, register
+from effx.laws.drawing import register
+from effx.laws.operations import operations
 from effx.laws.programs import CONSTRUCTS, TypedProgram, cases, points, programs
 from effx.laws.registry import AREAS, LAWS, Law, LawError, NotApplicable, Outcome, law
 from effx.laws.stacks import LAYERS, Stack, handlers

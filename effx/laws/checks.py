@@ -22,7 +22,7 @@ from effx.ir.ops.base import Elementwise
 from effx.ir.types import ArrayType, Shape
 from effx.laws import areas
 from effx.laws.areas.operation import inferred
-from effx.laws.operations import AnyOperation, domains_of, operands_of
+from effx.laws.drawing import AnyOperation, domains_of, operands_of
 from effx.laws.programs import CONSTRUCTS, SHAPES, programs
 from effx.laws.registry import LAWS, Case, Law, Outcome
 from effx.laws.samples import Domain

@@ -1,14 +1,19 @@
 """Sorting: floats ascend, -0.0 equals 0.0, NaN is last."""
 
+import math
 from collections.abc import Sequence
 from operator import index
 from typing import cast, overload
 
 from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.promotion import as_operand
+from effx.array.arithmetic import where
+from effx.array.indexing import along_axis
+from effx.array.promotion import as_operand, convert
+from effx.array.shaping import moveaxis, reshape
 from effx.errors import ShapeError
 from effx.families.sort import Sort
+from effx.families.topk import TopIndices
 from effx.ir.ops import shape as s
 from effx.ir.types import array_type
 from effx.lax.operands import count_from_start
@@ -110,6 +115,8 @@ def top_k(operand: Operand, k: int, *, axis: int = -1, is_stable: bool = True) -
         raise ShapeError(
             f"top_k: k must be from 0 to {t.shape[place]}, the size of axis {place} of {t!r}, got {count}"
         )
+    if t.kind == "f" and t.dtype.itemsize <= 4 and count and t.size:
+        return _without_sorting(x, count, place)
     # A stable ascending sort of the reversed array, reversed: descending, the earlier of equals first.
     flip = s.Reverse((place,))
     positions = s.Iota(array_type(dtypes.int32, t.shape), place)()
@@ -117,3 +124,15 @@ def top_k(operand: Operand, k: int, *, axis: int = -1, is_stable: bool = True) -
     cut = s.Slice((0,) * t.ndim, limit, (1,) * t.ndim)
     values, places = Sort(place, bool(is_stable))(flip(x), flip(positions))
     return cut(flip(values)), cut(flip(places))
+
+
+def _without_sorting(x: Array, k: int, axis: int) -> tuple[Array, Array]:
+    last = x.type.ndim - 1
+    # In the order of bits there is one zero, and one NaN.
+    key = convert(x, dtypes.float32)
+    key = where(key == 0.0, 0.0, where(key != key, math.nan, key))
+    rows = moveaxis(key, axis, last)
+    shape = rows.type.shape
+    indices = TopIndices(k)(reshape(rows, (math.prod(shape[:-1]), shape[-1])))
+    places = moveaxis(reshape(indices, (*shape[:-1], k)), last, axis)
+    return along_axis(x, places, axis), places

@@ -24,7 +24,7 @@ from effx.ir.ops.custom import CustomTangent
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.types import ArrayType, array_type
 from effx.laws.comparing import leaves, same
-from effx.laws.operations import operands_of, operation_kinds
+from effx.laws.drawing import operands_of, operation_kinds
 from effx.laws.printing import Printer
 
 quick = settings(

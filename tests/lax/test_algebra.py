@@ -208,6 +208,15 @@ def test_top_k(axis: int) -> None:
     special = np.array([1.0, np.nan, np.inf, 1.0], np.float32)
     assert lax.top_k(special, 4)[1].tolist() == [1, 2, 0, 3]
     assert lax.top_k(special, 0)[0].shape == (0,)
+    signed = np.array([-0.0, 1.0, 0.0, -np.nan, -np.inf], np.float32)
+    for kind in ("f4", "f2", "f8"):
+        found, places = effx.jit(lambda x: lax.top_k(x, 5))(signed.astype(kind))
+        assert places.tolist() == [3, 1, 0, 2, 4]
+        assert np.signbit(found).tolist()[1:] == [False, True, False, True]
+    rows = RNG.integers(-9, 9, (2, 3, 4)).astype(np.float32)
+    order = np.argsort(-rows, 1, kind="stable")[:, :2]
+    np.testing.assert_array_equal(effx.vmap(lambda x: lax.top_k(x, 2, axis=0)[1])(rows), order)
+    assert lax.top_k(rows[:, :0], 0, axis=1)[0].shape == (2, 0, 4)
     ct = effx.grad(lambda x: (lax.top_k(x, 2)[0] * np.array([1.0, 10.0], np.float32)).sum())(
         np.array([3.0, 1.0, 2.0])
     )

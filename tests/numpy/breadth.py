@@ -34,6 +34,8 @@ VALUES = [
         "xp.fft.fft(np.zeros((0, 4))); xp.fft.fft(np.float16([1, 2])); xp.fft.fft(np.zeros((3, 1))); "
         "xp.fft.irfft(np.zeros((3, 1)), 1)"
     ),
+    # logic
+    *rows("xp.iscomplex(C); xp.isreal(C); xp.iscomplex(x=A); xp.isreal(x=I)"),
     # padding
     *rows(
         "xp.pad(J, (7, 9), 'reflect', reflect_type='odd'); xp.pad(A, 2, 'symmetric', reflect_type='odd'); "

@@ -11,6 +11,7 @@ from effx.families.accuracy import FUNCTIONS, Accurate
 from effx.families.composite import Composite
 from effx.families.platform import PlatformIndex
 from effx.families.ragged import GroupedMatmul, GroupedOuter
+from effx.families.topk import TopIndices
 from effx.ir.types import ArrayType
 from effx.laws.samples import Data, anything
 from tests.ops.rows import Invalid, Row, Sample, bf16, c128, f32, f64, i32, refuses, t
@@ -134,6 +135,30 @@ ROWS = [
                 t(i32),
                 error=DTypeError,
                 text="exp: operand must be floating or complex, got i32[]",
+            ),
+        ),
+    ),
+    Row(
+        TopIndices,
+        tuple(
+            [
+                Sample(TopIndices(k), (t(f32, *shape),))
+                for k, shape in ((2, (3, 4)), (0, (2, 3)), (1, (1, 1)), (3, (2, 3)), (1, (0, 2)))
+            ]
+        ),
+        exact=True,
+        invalid=(
+            refuses(
+                TopIndices(3),
+                t(f32, 2, 2),
+                error=ShapeError,
+                text="top_indices: takes rows of at least 3 elements, got f32[2,2]",
+            ),
+            refuses(
+                TopIndices(1),
+                t(i32, 2, 2),
+                error=DTypeError,
+                text="top_indices: takes f32 numbers, got i32[2,2]",
             ),
         ),
     ),

@@ -215,3 +215,29 @@ def test_errors(call: Callable[[], object], text: str) -> None:
     with effx.enable_x64(True), pytest.raises(DTypeError) as caught:
         call()
     assert str(caught.value).splitlines()[0] == text
+
+
+@pytest.mark.parametrize("algorithm", list(lax.RandomAlgorithm))
+def test_bit_generators(algorithm: lax.RandomAlgorithm) -> None:
+    """Bits and the next state are jax's, inside jit as outside; the state goes on where it was."""
+    jax = pytest.importorskip("jax")
+    state = np.array([1, 2, 3, 4], np.uint32)
+    draw = effx.jit(lambda s: lax.rng_bit_generator(s, (3, 2), np.uint32, algorithm))
+    ours = draw(state)
+    theirs = jax.lax.rng_bit_generator(
+        state, (3, 2), algorithm=getattr(jax.lax.RandomAlgorithm, algorithm.name)
+    )
+    for x, y in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(x, y)
+    again = lax.rng_bit_generator(ours[0], (3, 2), np.uint32, algorithm)
+    assert not np.array_equal(again[1], ours[1])
+
+
+def test_numbers_from_a_hidden_state() -> None:
+    """Within the bounds, of their dtype, and others each time."""
+    low, high = np.float32(2.0), np.float32(3.0)
+    first, second = [np.asarray(lax.rng_uniform(low, high, (1000,))) for _ in range(2)]
+    assert first.dtype == np.float32
+    assert not np.array_equal(first, second)
+    assert stats.kstest(first, "uniform", (2, 1)).pvalue > 1e-4
+    assert set(np.asarray(lax.rng_uniform(0, 3, (100,))).tolist()) == {0, 1, 2}

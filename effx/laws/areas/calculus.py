@@ -28,7 +28,8 @@ from effx.handlers.vmap import Vmap
 from effx.laws.areas.subjects import ANY, FLAT, SMALL, Function, Points, loss, raised
 from effx.laws.comparing import directions, same
 from effx.laws.control_oracle import python_form
-from effx.laws.operations import AnyOperation, operation_kinds, operations
+from effx.laws.drawing import AnyOperation, operation_kinds
+from effx.laws.operations import operations
 from effx.laws.registry import law
 from effx.laws.stacks import Forwarding, Idle, Stack, handlers
 

@@ -30,7 +30,8 @@ from effx.ir.text import parse_program, print_program
 from effx.ir.types import ArrayType, array_type
 from effx.laws.areas.subjects import Points
 from effx.laws.comparing import arrays, difference, directions, numbers, pairing, same
-from effx.laws.operations import AnyOperation, operands_of, operations
+from effx.laws.drawing import AnyOperation, operands_of
+from effx.laws.operations import operations
 from effx.laws.registry import law
 
 AREA = "operations"
