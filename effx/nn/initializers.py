@@ -14,9 +14,12 @@ from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import moveaxis, normalize_axis, reshape
 from effx.dtypes import DType, DTypeLike
 from effx.errors import ShapeError
+from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.types import array_type
+from effx.ir.types import Shape, array_type
 from effx.random.arguments import ShapeLike, sizes_of
+
+COMPLEX, COS, LOG1P, SIN, SQRT = e.Complex(), e.Cos(), e.Log1p(), e.Sin(), e.Sqrt()
 
 Axes = int | Sequence[int]
 Mode = Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]
@@ -24,6 +27,8 @@ Distribution = Literal["truncated_normal", "normal", "uniform"]
 
 # The standard deviation of a standard normal number under the condition that it lies in (-2, 2).
 TRUNCATED_DEVIATION = 0.87962566103423978
+# That by which JAX divides complex normal numbers within a circle of radius 2; the exact one is 0.96196.
+TRUNCATED_COMPLEX_DEVIATION = 0.95311164380491208
 
 
 class Initializer(Protocol):
@@ -193,7 +198,8 @@ def variance_scaling(
         scale: the factor.
         mode: the meaning of n: "fan_in" (inputs), "fan_out" (outputs), "fan_avg" (their mean) or
             "fan_geo_avg" (their geometric mean).
-        distribution: "truncated_normal" (at two standard deviations), "normal" or "uniform".
+        distribution: "truncated_normal" (at two standard deviations), "normal" or "uniform"; of complex numbers, within
+            a circle.
         in_axis, out_axis: the weights' axes, or several, of inputs and outputs. Further axes belong
             to the receptive field of a convolution.
         batch_axis: axes that are neither.
@@ -226,6 +232,8 @@ def variance_scaling(
         deviation = math.sqrt(scale / n) if n else 0.0  # without inputs the result is empty
         if distribution == "normal":
             return _scaled(random.normal(key, sizes, dtype), deviation)
+        if dtypes.is_complex(dtype):
+            return _on_disc(key, sizes, dtype, distribution == "uniform", deviation)
         if distribution == "uniform":
             # A uniform number in [-a, a) has the variance a^2 / 3.
             return _scaled(random.uniform(key, sizes, dtype, -1.0, 1.0), math.sqrt(3) * deviation)
@@ -233,6 +241,19 @@ def variance_scaling(
         return _scaled(drawn, deviation / TRUNCATED_DEVIATION)
 
     return _initializer(draw, dtype)
+
+
+def _on_disc(key: Operand, shape: Shape, dtype: DType, is_uniform: bool, deviation: float) -> Array:
+    """Draws complex numbers of mean 0, uniform on a disc or normal within two standard deviations."""
+    radii, angles = random.split(key)
+    u = random.uniform(radii, shape, dtypes.real_dtype(dtype))
+    angle = random.uniform(angles, shape, u.type.dtype) * (2 * math.pi)
+    if is_uniform:
+        # The mean of the squares is half of that of the radius.
+        radius = SQRT(u) * (math.sqrt(2) * deviation)
+    else:
+        radius = SQRT(-LOG1P(u * math.expm1(-4.0))) * (deviation / TRUNCATED_COMPLEX_DEVIATION)
+    return COMPLEX(radius * COS(angle), radius * SIN(angle))
 
 
 def orthogonal(scale: Operand = 1.0, column_axis: int = -1, dtype: "DTypeLike | None" = None) -> Initializer:

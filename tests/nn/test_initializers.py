@@ -70,6 +70,21 @@ def test_dtypes() -> None:
     assert 0 <= drawn.min() < drawn.max() < 5
 
 
+@pytest.mark.parametrize("distribution", ["truncated_normal", "normal", "uniform"])
+def test_complex_numbers(distribution: init.Distribution) -> None:
+    """The draws are jax's, and of the variance asked for, within a circle but for normal ones."""
+    jax = pytest.importorskip("jax")
+    make = init.variance_scaling(3.0, "fan_in", distribution)
+    theirs = jax.nn.initializers.variance_scaling(3.0, "fan_in", distribution)
+    want = theirs(jax.random.PRNGKey(3), (3, 500), np.complex64)
+    x = np.asarray(make(random.PRNGKey(3), (3, 500), np.complex64))
+    assert x.dtype == np.complex64
+    np.testing.assert_allclose(x, want, rtol=2e-5, atol=1e-6)
+    assert abs(np.mean(np.abs(x) ** 2) - 1) < 0.08
+    assert abs(np.mean(x)) < 0.08
+    assert distribution == "normal" or np.abs(x).max() < 2.1
+
+
 def test_no_inputs_draw_nothing() -> None:
     assert init.glorot_normal()(KEY, (0, 3)).shape == (0, 3)
     assert init.lecun_normal()(KEY, (0, 3)).shape == (0, 3)
