@@ -6,6 +6,7 @@ import enum
 import itertools
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -385,7 +386,8 @@ def test_small_dtypes_against_numpy(name: str) -> None:
     else:
         low, high = int(d.iinfo(dtype).min), int(d.iinfo(dtype).max)
         host = np.asarray([1, low, high, 0, 1, high - 1], dtype)
-    wide, x = host.astype(np.float32), enp.asarray(host)
+    wide: np.ndarray[Any, Any] = host.astype(np.float32 if floating else np.int8)
+    x = enp.asarray(host)
     shown = np.array2string(wide, separator=", ", prefix="Array(")
     assert repr(x) in (f"Array({shown}, dtype={name})", f"Array({shown},\n      dtype={name})")
     assert str(x) == str(wide)

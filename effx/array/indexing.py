@@ -93,13 +93,36 @@ class Chosen:
     size: int | None
 
 
-def normalize(x: Array, index: Index, mode: str | None = None) -> IndexPlan:
+@final
+@attrs.frozen
+class Lookup:
+    """How `x.at[i]` takes its indices.
+
+    Attributes:
+        mode: for indices out of bounds; None refuses ints that are, and drops or clips the elements of arrays.
+        ordered: the promise that indices are sorted.
+        unique: the promise that none is there twice.
+        wraps: negative indices count from the end; otherwise they are out of bounds.
+    """
+
+    mode: str | None = None
+    ordered: bool = False
+    unique: bool = False
+    wraps: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        if self.mode not in (None, *MODES):
+            raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {self.mode!r}")
+
+
+def normalize(x: Array, index: Index, mode: str | None = None, wraps: bool = True) -> IndexPlan:
     """Resolves an index to one entry for each axis.
 
     Args:
         x: the array.
         index: as users write it.
         mode: for ints out of range; None refuses them.
+        wraps: False for negative indices that are out of range.
 
     Raises:
         IndexingError: too many entries, an int out of range, a mask of another shape, or something that is no
@@ -150,12 +173,12 @@ def normalize(x: Array, index: Index, mode: str | None = None) -> IndexPlan:
             continue
         n = t.shape[axis]
         shape.append(n)
-        entries.append(_entry(part, n, axis, x, mode))
+        entries.append(_entry(part, n, axis, x, mode, wraps))
         axis += 1
     return IndexPlan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
 
 
-def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None) -> Entry:
+def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool) -> Entry:
     if isinstance(part, Chosen):
         if part.size != n:
             raise IndexingError(
@@ -172,14 +195,14 @@ def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None) -> Entry:
             raise IndexingError(f"getitem: slice bounds must be ints or None, got {part!r}") from None
         return Slicing(start, len(range(start, stop, step)), step)
     if isinstance(part, Array):
-        return part
+        return part if wraps else _uncounted(part, n)
     try:
         place = as_int(part)
     except TypeError:
         raise IndexingError(
             f"getitem: an index must be an int, slice, None, Ellipsis or array, got {part!r}"
         ) from None
-    if -n <= place < n or (mode == "wrap" and n):
+    if (-n if wraps else 0) <= place < n or (mode == "wrap" and n):
         return place % n
     if mode == "clip" and n:
         return 0 if place < 0 else n - 1
@@ -349,6 +372,14 @@ def _index_array(entry: Any, n: int, mode: str) -> Array:
     return array if t.kind == "u" else arithmetic.where(array < 0, array + n, array)
 
 
+def _uncounted(index: Array, n: int) -> Array:
+    """Returns indices that stay negative when negative ones count from the end of n elements."""
+    if index.type.kind == "u":
+        return index
+    wide = convert(index, dtypes.promote_types(index.type.dtype, dtypes.int32))
+    return arithmetic.where(wide < 0, wide - n, wide)
+
+
 def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> Array:
     inside: Array | None = None
     for a, n in zip(arrays, sizes, strict=True):
@@ -358,23 +389,19 @@ def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> Ar
     return broadcast_to(inside, shape)
 
 
-def write(
-    x: Array, index: Index, value: Operand, combiner: str, mode: str | None, unique: bool, ordered: bool
-) -> Array:
+def write(x: Array, index: Index, value: Operand, combiner: str, how: Lookup) -> Array:
     """Returns x with `value` combined at `index`."""
-    if mode not in (None, *MODES):
-        raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
-    t = x.type
+    mode, t = how.mode, x.type
     update = as_operand(value)
     joint = t.dtype if combiner == "set" else promote_dtypes(x, update)[0].type.dtype
     if joint != t.dtype:  # 0.9 is added to an int before the truncation
-        exact = write(convert(x, joint), index, update, combiner, mode, unique, ordered)
+        exact = write(convert(x, joint), index, update, combiner, how)
         return convert(exact, t.dtype, t.weak)
     masked = _write_mask(x, index, update, combiner)
     if masked is not None:
         return masked
     update = convert(update, t.dtype)
-    plan = normalize(x, index, mode)
+    plan = normalize(x, index, mode, how.wraps)
     advanced = plan.arrays()
     lookup = "wrap" if mode == "wrap" else "drop"
     arrays = {a: _index_array(plan.entries[a], plan.shape[a], lookup) for a in advanced}
@@ -445,7 +472,9 @@ def write(
         }
         limits = np.asarray([plan.shape[a] - window.get(a, 1) for a in mapped], np.int32)
         starts = arithmetic.clip(starts, 0, host_array(limits))
-    op = Scatter(tuple(window_dims), tuple(inserted), tuple(mapped), combiner, unique=unique, sorted=ordered)
+    op = Scatter(
+        tuple(window_dims), tuple(inserted), tuple(mapped), combiner, unique=how.unique, sorted=how.ordered
+    )
     return reshape(op(target, starts, update), t.shape)
 
 
@@ -480,29 +509,27 @@ def _write_mask(x: Array, index: Index, update: Array, combiner: str) -> Array |
     return arithmetic.where(broadcast_to(mask, t.shape), _COMBINE[combiner](x, update), x)
 
 
-def divide_at(x: Array, index: Index, value: Operand, mode: str | None) -> Array:
+def divide_at(x: Array, index: Index, value: Operand, how: Lookup) -> Array:
     """Divides the indexed elements by values, as often as they are indexed."""
     ones = broadcast_to(scalar(1, x.type.dtype), x.type.shape)
-    return arithmetic.true_divide(x, write(ones, index, value, "mul", mode, False, False))
+    return arithmetic.true_divide(x, write(ones, index, value, "mul", how))
 
 
-def power_at(x: Array, index: Index, value: Operand, mode: str | None) -> Array:
+def power_at(x: Array, index: Index, value: Operand, how: Lookup) -> Array:
     """Raises the indexed elements to values, as often as they are indexed."""
     exponent = as_operand(value)
     dtype = promote_dtypes(x, exponent)[0].type.dtype
     ones = broadcast_to(scalar(1, dtype), x.type.shape)
-    exponents = write(ones, index, exponent, "mul", mode, False, False)
+    exponents = write(ones, index, exponent, "mul", how)
     return convert(arithmetic.power(x, exponents), x.type.dtype, x.type.weak)
 
 
-def apply_at(
-    x: Array, index: Index, function: Callable[[Array], Array], mode: str | None, unique: bool
-) -> Array:
+def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: Lookup) -> Array:
     """Applies an elementwise function to the indexed elements, to each as often as it is indexed."""
-    if unique or not normalize(x, index, mode).arrays():
-        return write(x, index, function(get_at(x, index, mode, None)), "set", mode, False, False)
+    if how.unique or not normalize(x, index, how.mode, how.wraps).arrays():
+        return write(x, index, function(get_at(x, index, how)), "set", how)
     zero = scalar(0, dtypes.int32)
-    counts = write(broadcast_to(zero, x.type.shape), index, 1, "add", mode, False, False)
+    counts = write(broadcast_to(zero, x.type.shape), index, 1, "add", how)
     # Loops are in a layer above.
     loops = importlib.import_module("effx.lax.control.loops")
     result: Array = loops.while_loop(
@@ -516,19 +543,11 @@ def apply_at(
     return result
 
 
-def get_at(
-    x: Array,
-    index: Index,
-    mode: str | None,
-    fill_value: Number | None,
-    ordered: bool = False,
-    unique: bool = False,
-) -> Array:
+def get_at(x: Array, index: Index, how: Lookup, fill_value: Number | None = None) -> Array:
     """Reads `x[index]` with a mode for what is out of bounds."""
-    if mode not in (None, *MODES):
-        raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {mode!r}")
-    chosen = "fill" if mode in ("drop", "fill") else mode or "promise_in_bounds"
-    return read(x, normalize(x, index, mode and chosen), chosen, fill_value, ordered, unique)
+    chosen = "fill" if how.mode in ("drop", "fill") else how.mode or "promise_in_bounds"
+    plan = normalize(x, index, how.mode and chosen, how.wraps)
+    return read(x, plan, chosen, fill_value, how.ordered, how.unique)
 
 
 def take(
@@ -583,7 +602,7 @@ def take_along_axis(
     if moved.type.size == 0:
         return moveaxis(_nothing(x, moved_indices.type.shape, mode or "fill", fill_value), -1, place)
     if not wrap_negative:
-        moved_indices = arithmetic.where(moved_indices < 0, n, moved_indices)
+        moved_indices = _uncounted(moved_indices, n)
     starts = _index_array(moved_indices, n, mode or "fill")
     axes = tuple(range(k))
     op = Gather((), (k,), (k,), (1,) * (k + 1), axes, axes)

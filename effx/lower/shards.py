@@ -89,7 +89,7 @@ class _NoJax:
 def to_devices(
     t: ArrayType,
     sharding: "_jax.Sharding",
-    values: Sequence[HostData | ArrayImpl],
+    values: Sequence[HostData | np.generic | ArrayImpl],
     devices: Sequence[Device],
     committed: bool,
 ) -> ArrayImpl:
@@ -99,7 +99,7 @@ def to_devices(
         return _jax.batched_device_put(t, sharding, list(values), list(devices), committed, enable_x64=True)
     # jaxlib knows no dtype of keys.
     storage = dtypes.key_storage(t.dtype)
-    stored: list[HostData | ArrayImpl] = [
+    stored: list[HostData | np.generic | ArrayImpl] = [
         np.asarray(x, order="C").view(storage)
         if isinstance(x, np.ndarray | np.generic)
         else x._rewrap_with_aval_and_sharding(array_type(storage, x.aval.shape), x._sharding)

@@ -67,12 +67,12 @@ class Executable:
     def __attrs_post_init__(self) -> None:
         constant_buffers.update(map(id, self.constants))
 
-    def __del__(self, counts: Counter[int] = constant_buffers) -> None:
-        # The default outlives the module's names when the interpreter ends.
+    def __del__(self, counts: Counter[int] = constant_buffers, key: Callable[[object], int] = id) -> None:
+        # The defaults outlive the names of modules when the interpreter ends.
         for c in self.constants:
-            counts[id(c)] -= 1
-            if not counts[id(c)]:
-                del counts[id(c)]
+            counts[key(c)] -= 1
+            if not counts[key(c)]:
+                del counts[key(c)]
 
     def takes_as_is(self, arrays: Sequence[ConcreteArray]) -> bool:
         """Says whether C++ can do without Python: the arrays lie where the executable takes them, and C++ tells

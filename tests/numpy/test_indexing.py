@@ -246,3 +246,28 @@ def test_an_element_of_nothing_is_refused() -> None:
         enp.ones(0)[np.zeros(3, int)]
     with pytest.raises(NonConcreteBooleanIndexError, match=r"^x\[mask\]: the shape would depend"):
         effx.jit(lambda x, b: x[b])(X, True)
+
+
+@pytest.mark.parametrize("mode", ["clip", "drop", "fill"])
+@pytest.mark.parametrize(
+    "index", [np.array([-1, 1, 7, -9], np.int8), -1, 9, (slice(None), np.array([-2, 0]))]
+)
+def test_negative_indices_out_of_bounds(mode: str, index: Any) -> None:
+    """With wrap_negative_indices=False they do not count from the end; every method takes it, as jax's do."""
+    jnp = pytest.importorskip("jax.numpy")
+    x = np.arange(1.0, 13.0, dtype=np.float32).reshape(4, 3)
+    ours, theirs = enp.asarray(x).at[index], jnp.asarray(x).at[index]
+    options: dict[str, Any] = {"mode": mode, "wrap_negative_indices": False}
+    np.testing.assert_array_equal(ours.get(**options), theirs.get(**options))
+    for name in ("set", "add", "subtract", "multiply", "divide", "power", "min", "max"):
+        found, want = [getattr(at, name)(np.float32(2.0), **options) for at in (ours, theirs)]
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+    np.testing.assert_array_equal(ours.apply(enp.negative, **options), theirs.apply(jnp.negative, **options))
+    if isinstance(index, np.ndarray):
+        jitted = effx.jit(lambda x, i: x.at[i].set(0.0, **options))
+        np.testing.assert_array_equal(jitted(x, index), theirs.set(0.0, **options))
+        along = np.array([[-1, 0, 5]])
+        for kind in ("clip", "fill"):
+            found = enp.take_along_axis(x, along, 0, kind, wrap_negative_indices=False)
+            want = jnp.take_along_axis(x, along, 0, kind, wrap_negative_indices=False)
+            np.testing.assert_array_equal(found, want)

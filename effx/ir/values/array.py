@@ -863,8 +863,9 @@ class IndexUpdater(Generic[DT, *Dims]):
 class IndexUpdate(Generic[DT, *Dims]):
     """`x.at[i]`: each method returns a new array.
 
-    Every method takes `mode` ("drop", "clip", "wrap", "fill", "promise_in_bounds"; for indices out of
-    bounds), and the promises `indices_are_sorted` and `unique_indices`.
+    Every method takes `mode` ("drop", "clip", "wrap", "fill", "promise_in_bounds"; for indices out of bounds), the
+    promises `indices_are_sorted` and `unique_indices`, and `wrap_negative_indices`: False where negative indices are out
+    of bounds.
     """
 
     __slots__ = ("array", "index")
@@ -873,9 +874,6 @@ class IndexUpdate(Generic[DT, *Dims]):
         self.array = array
         self.index = index
 
-    def _write(self, value: Operand, combiner: str, mode: str | None, ordered: bool, unique: bool) -> Array:
-        return indexing.write(self.array, self.index, value, combiner, mode, unique, ordered)
-
     def set(
         self,
         value: Operand,
@@ -883,9 +881,11 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the elements replaced; of equal indices an unspecified one wins."""
-        return self._write(value, "set", mode, indices_are_sorted, unique_indices)
+        how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return indexing.write(self.array, self.index, value, "set", how)
 
     def add(
         self,
@@ -894,13 +894,24 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the values added; values at equal indices are summed."""
-        return self._write(value, "add", mode, indices_are_sorted, unique_indices)
+        how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return indexing.write(self.array, self.index, value, "add", how)
 
-    def subtract(self, value: Operand, *, mode: str | None = None) -> Array:
+    def subtract(
+        self,
+        value: Operand,
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
         """Returns x with the values subtracted."""
-        return self._write(arithmetic.negative(value), "add", mode, False, False)
+        how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return indexing.write(self.array, self.index, arithmetic.negative(value), "add", how)
 
     def multiply(
         self,
@@ -909,19 +920,39 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the values multiplied in."""
-        return self._write(value, "mul", mode, indices_are_sorted, unique_indices)
+        how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return indexing.write(self.array, self.index, value, "mul", how)
 
     mul = multiply
 
-    def divide(self, value: Operand, *, mode: str | None = None) -> Array:
+    def divide(
+        self,
+        value: Operand,
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
         """Returns x divided by the values; equal indices divide one after the other."""
-        return indexing.divide_at(self.array, self.index, value, mode)
+        how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return indexing.divide_at(self.array, self.index, value, how)
 
-    def power(self, value: Operand, *, mode: str | None = None) -> Array:
+    def power(
+        self,
+        value: Operand,
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
         """Returns x with the elements raised to the values; equal indices raise one after the other."""
-        return indexing.power_at(self.array, self.index, value, mode)
+        how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return indexing.power_at(self.array, self.index, value, how)
 
     def min(
         self,
@@ -930,9 +961,11 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the smaller of element and value."""
-        return self._write(value, "min", mode, indices_are_sorted, unique_indices)
+        how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return indexing.write(self.array, self.index, value, "min", how)
 
     def max(
         self,
@@ -941,19 +974,28 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the larger of element and value."""
-        return self._write(value, "max", mode, indices_are_sorted, unique_indices)
+        how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return indexing.write(self.array, self.index, value, "max", how)
 
     def apply(
-        self, function: Callable[[Array], Array], *, mode: str | None = None, unique_indices: bool = False
+        self,
+        function: Callable[[Array], Array],
+        *,
+        mode: str | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with an elementwise function applied to the elements, to each as often as it is indexed.
 
         Reverse mode needs an index without arrays, or the promise `unique_indices`; else the count is found
         by a loop.
         """
-        return indexing.apply_at(self.array, self.index, function, mode, unique_indices)
+        how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return indexing.apply_at(self.array, self.index, function, how)
 
     def get(
         self,
@@ -962,10 +1004,11 @@ class IndexUpdate(Generic[DT, *Dims]):
         fill_value: Number | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
     ) -> Array:
         """Reads `x[i]`; out of bounds the nearest element, or with mode "fill" `fill_value` or NaN."""
-        ordered, unique = bool(indices_are_sorted), bool(unique_indices)
-        return indexing.get_at(self.array, self.index, mode, fill_value, ordered, unique)
+        how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return indexing.get_at(self.array, self.index, how, fill_value)
 
 
 class _Unknown:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from effx.dtypes import is_key, short_name
-from effx.ir.values.array import Array
+from effx.dtypes import is_integer, is_key, short_name
+from effx.ir.values.array import Array, HostData
 
 
 def array_repr(x: Array) -> str:
@@ -12,10 +12,7 @@ def array_repr(x: Array) -> str:
     if is_key(x.type.dtype):
         return f"Array({x.type.shape}, dtype={short_name(x.type.dtype)}) overlaying:\n{host_text(x)}"
     suffix = f"dtype={x.type.dtype.name}{', weak_type=True' if x.type.weak else ''})"
-    if data.dtype.isbuiltin != 1:  # ml_dtypes' types print as records otherwise
-        text = np.array2string(data.astype(np.float32), separator=", ", prefix="Array(", suffix=",")
-    else:
-        text = np.array2string(data, separator=", ", prefix="Array(", suffix=",", threshold=1000)
+    text = np.array2string(_printable(data), separator=", ", prefix="Array(", suffix=",", threshold=1000)
     if x.type.size == 0:
         text = f"[], shape={x.type.shape}"
     last = len(text) - (text.rfind("\n") + 1)
@@ -29,4 +26,11 @@ def host_text(x: Array) -> str:
     data = x.host("str(x)")
     if is_key(x.type.dtype):
         return str(data[short_name(x.type.dtype)])
-    return str(data.astype(np.float32)) if data.dtype.isbuiltin != 1 else str(data)
+    return str(_printable(data))
+
+
+def _printable(data: HostData) -> HostData:
+    """Returns data of ml_dtypes' types, which print as records, in a dtype of NumPy's own."""
+    if data.dtype.isbuiltin == 1:
+        return data
+    return data.astype(np.int8 if is_integer(data.dtype) else np.float32)
