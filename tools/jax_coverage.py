@@ -28,6 +28,7 @@ PRIMITIVE = "a primitive; effx has operations (`effx.ir`)"
 INTERNAL = "internal to JAX"
 RAISED = "errors are raised by the library, with its own words"
 TOKENS = "experimental there; in effx effects have the order of the program, and no value stands for it"
+UNCOMPILED = "XLA for CPUs compiles no program with its numbers, there as here"
 EXPERIMENTAL = "experimental there, and not planned here"
 
 # Why something is not there: names, parameters as `name(parameter)`, or patterns of either. A module's reason holds
@@ -49,6 +50,9 @@ REASONS: dict[str, str] = {
     "jax.errors.*(context)": RAISED,
     "jax.errors.*(msg)": RAISED,
     "jax.errors.*(tracer)": RAISED,
+    "jax.numpy.int1": UNCOMPILED,
+    "jax.numpy.uint1": UNCOMPILED,
+    "jax.numpy.float6_*": UNCOMPILED,
     "jax.numpy.fromfile(*kwargs)": "the parameters of NumPy's function have names here",
     "jax.numpy.fromiter(*kwargs)": "the parameters of NumPy's function have names here",
     "jax.numpy.set_printoptions(*kwargs)": "the parameters of NumPy's function have names here",

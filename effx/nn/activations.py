@@ -181,7 +181,7 @@ def soft_sign(x: Operand) -> Array:
 
 
 @jit
-def tanh(x: Operand) -> Array:
+def tanh(x: Operand, /) -> Array:
     """Returns the hyperbolic tangent.
 
     Args:
@@ -411,7 +411,7 @@ def gelu(x: Operand, approximate: bool = True) -> Array:
 
 
 @jit
-def squareplus(x: Operand, b: Operand = 4.0) -> Array:
+def squareplus(x: Operand, b: Operand = 4) -> Array:
     """Returns (x + sqrt(x^2 + b)) / 2, a smooth relu without exponentials.
 
     Source: Barron, "Squareplus: a softplus-like algebraic rectifier", 2021.
