@@ -27,6 +27,9 @@ Builder = Callable[[st.DrawFn, Sequence[DType]], Drawn]
 WIDE = (dtypes.float64, dtypes.complex128)
 i32 = dtypes.int32
 
+# What only composed functions are differentiated through.
+WITHOUT_TANGENTS = (Geqrf, Geqp3, HouseholderProduct, Hessenberg, Schur, Tridiagonal)
+
 BUILDERS: dict[type[AnyOperation], Builder] = {}
 
 
@@ -64,7 +67,7 @@ def is_smooth(kind: type[AnyOperation]) -> bool:
     """Says whether the tangent of a class of operations is the slope."""
     if issubclass(kind, Elementwise):
         return sample_of(kind).smooth
-    return kind not in (convert.Bitcast, Geqrf, Geqp3, HouseholderProduct, Hessenberg, Schur, Tridiagonal)
+    return kind not in (convert.Bitcast, *WITHOUT_TANGENTS)
 
 
 def operands_of(types: Sequence[ArrayType], domains: Sequence[Domain], seed: int) -> tuple[Array, ...]:

@@ -38,7 +38,7 @@ ROWS = [
         "la.cholesky(G); la.cholesky(H); la.cholesky(G, upper=True); la.cholesky(H, upper=True); la.cholesky(I); "
         "la.cholesky(N); la.cond(A); la.cond(B); la.cond(A, 'fro'); la.cond(A, 1); la.cond(A, -1); la.cond(A, np.inf); "
         "la.cond(A, -np.inf); la.cond(A, -2); la.cond(T, 'nuc'); la.cond(I); la.cross(V, A); la.cross(A, A[::-1], axis=0); "
-        "la.det(A); la.det(T); la.det(C); la.det(I); la.det(Z); la.det(N); la.det(LOW[:2]); "
+        "la.det(A); la.det(T); la.det(C); la.det(I); la.det(Z); la.det(N); la.det(LOW[:2]); la.det(B[0] @ B[1].T + np.eye(4)); la.det(A[:1, :1]); "
         "la.diagonal(T); la.diagonal(B, offset=1); la.eigvalsh(G); la.eigvalsh(H, 'U'); la.eigvalsh(I); la.eigvalsh(N); "
         "la.eigh(G).eigenvalues; la.eigh(H, 'U').eigenvalues; la.inv(A); la.inv(T); la.inv(C); la.inv(I); la.inv(N); "
         "la.lstsq(B[0], B[1])[0]; la.lstsq(B[0], B[1, :, 0])[0]; la.lstsq(B[0].T, W)[0]; la.lstsq(LOW, LOW[:, 0], 1e-5)[0]; "

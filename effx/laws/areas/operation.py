@@ -30,9 +30,9 @@ from effx.ir.text import parse_program, print_program
 from effx.ir.types import ArrayType, array_type
 from effx.laws.areas.subjects import Points
 from effx.laws.comparing import arrays, difference, directions, numbers, pairing, same
-from effx.laws.drawing import AnyOperation, operands_of
+from effx.laws.drawing import WITHOUT_TANGENTS, AnyOperation, operands_of
 from effx.laws.operations import operations
-from effx.laws.registry import law
+from effx.laws.registry import NotApplicable, law
 
 AREA = "operations"
 EVERY, SMOOTH = operations(), operations(smooth=True)
@@ -246,6 +246,8 @@ def operations_batch(op: AnyOperation, operands: Points) -> None:
 )
 def tangents_keep_dtypes(op: AnyOperation, operands: Points) -> None:
     indices = active(operands)
+    if isinstance(op, WITHOUT_TANGENTS):
+        raise NotApplicable("the operation has no tangents")
     if not indices:
         return
     function, xs = section(op, operands, indices), [operands[i] for i in indices]

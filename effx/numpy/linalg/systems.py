@@ -107,7 +107,22 @@ def det(a: Operand) -> Array:
     8.0
     """
     (x,), back = inexact("det", a)
-    return back(Det()(x))
+    check_matrix("det", x.type, square=True)
+    return back(_of_leibniz(x) if 1 <= x.type.shape[-1] <= 3 else Det()(x))
+
+
+def _of_leibniz(a: Array) -> Array:
+    """Returns determinants of at most three rows as the sum over the permutations of columns."""
+    n = a.type.shape[-1]
+    if n == 1:
+        return a[..., 0, 0]
+    if n == 2:
+        return a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
+    return (
+        a[..., 0, 0] * (a[..., 1, 1] * a[..., 2, 2] - a[..., 1, 2] * a[..., 2, 1])
+        - a[..., 0, 1] * (a[..., 1, 0] * a[..., 2, 2] - a[..., 1, 2] * a[..., 2, 0])
+        + a[..., 0, 2] * (a[..., 1, 0] * a[..., 2, 1] - a[..., 1, 1] * a[..., 2, 0])
+    )
 
 
 @jit(static_argnames=("method",), inline=True)
