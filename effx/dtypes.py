@@ -547,6 +547,10 @@ def promote(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType, bool
 
 def _promote(args: Sequence[tuple[DType, bool]], x64: bool, strict: bool) -> tuple[DType, bool]:
     for dtype, _ in args:
+        if dtype in _KEY_NAMES:
+            raise DTypeError(
+                f"promote: {short_name(dtype)} is a dtype of random keys, which take no part in arithmetic"
+            )
         if dtype not in _ALL:
             raise DTypeError(f"promote: got {as_dtype(dtype)}, expected a dtype that promotes")
     # Narrow before the join as well as after it: u64 and i8 join at f*, but as u32 and i8 at i64.

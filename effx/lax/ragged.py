@@ -89,7 +89,7 @@ def ragged_dot(
     Array([2., 3., 3., 0.], dtype=float32)
     """
     x, y = as_operand(lhs, "ragged_dot"), as_operand(rhs, "ragged_dot")
-    if x.type.ndim != 2 or y.type.ndim != 3:
+    if x.type.ndim != 2 or y.type.ndim != 3 or x.type.shape[1] != y.type.shape[1]:
         raise ShapeError(f"ragged_dot: lhs must be [m, k] and rhs [g, k, n], got {x.type!r} and {y.type!r}")
     numbers = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
     return _ragged("ragged_dot", x, y, group_sizes, numbers, precision, preferred_element_type, group_offset)

@@ -122,6 +122,11 @@ L, R, S = np.ones((4, 2), np.float32), np.ones((3, 2, 5), np.float32), np.array(
             "ragged_dot: lhs must be [m, k] and rhs [g, k, n], got f32[4,2] and f32[2,5]",
         ),
         (
+            lambda: lax.ragged_dot(L, R[:, :1], S),
+            ShapeError,
+            "ragged_dot: lhs must be [m, k] and rhs [g, k, n], got f32[4,2] and f32[3,1,5]",
+        ),
+        (
             lambda: lax.ragged_dot(L, R, S[:2]),
             ShapeError,
             "ragged_dot: rhs f32[3,2,5] must have a matrix for each of the 2 groups along axis 0, has 3",

@@ -207,6 +207,7 @@ ERRORS: list[tuple[Callable[[], object], str]] = [
         lambda: -KEY,
         "neg: operand must be signed or unsigned or floating or complex, got key<fry>[]",
     ),
+    (lambda: KEY + 1, "promote: key<fry> is a dtype of random keys, which take no part in arithmetic"),
 ]
 
 
