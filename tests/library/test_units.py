@@ -211,7 +211,22 @@ def test_parsing() -> None:
 def test_every_operation_has_a_unit() -> None:
     """No operation of effx is refused, or passed on with its units forgotten."""
     treatments = coverage(Units).treatments
-    assert {t.operation.name: t.how for t in treatments if t.how not in ("rule", "trait", "recursion")} == {}
+    others = {t.operation.name: t.how for t in treatments if t.how not in ("rule", "trait", "recursion")}
+    assert others == {"composite": "decomposition"}  # whose program says what becomes of units
+
+
+def test_units_of_newer_operations() -> None:
+    """Ragged products multiply units, the largest elements keep theirs, roots of a given accuracy take half of them."""
+    meters = quantity(np.arange(1.0, 9.0, dtype=np.float32).reshape(4, 2), "m")
+    grams = quantity(np.ones((2, 2, 3), np.float32), "g")
+    product = Units().run(lambda x, y: lax.ragged_dot(x, y, np.array([1, 3])), meters, grams)
+    assert str(product.unit) == "g*m"
+    values, indices = Units().run(lambda x: lax.top_k(x, 1), meters)
+    assert (str(values.unit), indices.unit) == ("m", quantity(1.0, "1").unit)
+    root = Units().run(lambda x: lax.sqrt(x, accuracy=lax.Tolerance(ulps=4)), quantity(4.0, "m^2"))
+    assert str(root) == "2.0 m"
+    with pytest.raises(UnitError, match="exp"):
+        Units().run(lambda x: lax.exp(x), meters)
 
 
 def test_keywords_and_static_arguments() -> None:

@@ -8,9 +8,14 @@ import numpy as np
 
 import effx.numpy as enp
 from effx import Array
+from effx.families.accuracy import Accurate
+from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.families.convolution import Convolution
 from effx.families.fft import Fft
+from effx.families.platform import PlatformIndex
+from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.sort import Sort
+from effx.families.topk import TopIndices
 from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowArg
 from effx.handling import BoxHandler, Elementwise, Operation, Site, Structural
 from effx.ir.ops import elementwise as e
@@ -105,8 +110,9 @@ def performed(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Unit) -> Py
 
 
 @Units.rule(
-    Elementwise, r.CumProd, r.ReduceAnd, r.ReduceOr, r.ReduceXor, Bitcast, Threefry2x32, Iota, AxisIndex
-)
+    Elementwise, r.CumProd, r.ReduceAnd, r.ReduceOr, r.ReduceXor, Bitcast, Threefry2x32, RngBitGenerator, Iota,
+    AxisIndex, PlatformIndex,
+)  # fmt: skip
 def plain(op: Operation[PyTree], *xs: Quantity) -> PyTree:
     """The rule of what takes plain numbers: exp, sin, bits and most others."""
     for x in xs:
@@ -120,7 +126,7 @@ KEEPING: tuple[Kind, ...] = (
     *(e.RoundAwayFromZero, e.Real, e.Imag, e.Conj, e.Complex, e.NextAfter, Convert, Copy, ReducePrecision),
     *(StopGradient, Identity, Concatenate, Pad, r.ReduceSum, r.ReduceMax, r.ReduceMin, r.CumSum, r.CumMax),
     *(ReduceWindowSum, ReduceWindowMax, ReduceWindowMin),
-    *(r.CumMin, Structural, Collective, Fft),
+    *(r.CumMin, Structural, Collective, Fft, RngUniform),
 )
 
 
@@ -129,7 +135,7 @@ def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
     return performed(op, xs, same(op.name, *xs))
 
 
-@Units.rule(Comparison, e.Sign, e.IsFinite, r.ArgReduction, e.Atan2)
+@Units.rule(Comparison, e.Sign, e.IsFinite, r.ArgReduction, e.Atan2, TopIndices)
 def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
     same(op.name, *xs)
     return performed(op, xs, ONE)
@@ -143,6 +149,11 @@ def _(op: WindowArg, x: Quantity, labels: Quantity) -> Quantity:
 @Units.rule(e.Mul, DotGeneral, Convolution)
 def _(op: e.Mul | DotGeneral | Convolution, x: Quantity, y: Quantity) -> Quantity:
     return Quantity(op(x.value, y.value), x.unit.times(y.unit))
+
+
+@Units.rule(GroupedMatmul, GroupedOuter)
+def _(op: GroupedMatmul | GroupedOuter, x: Quantity, y: Quantity, bounds: Quantity) -> Quantity:
+    return Quantity(op(x.value, y.value, bounds.value), x.unit.times(y.unit))
 
 
 @Units.rule(e.Div)
@@ -161,6 +172,12 @@ POWERS: dict[Kind, Fraction] = {
 @Units.rule(*POWERS)
 def _(op: Operation[PyTree], x: Quantity) -> Quantity:
     return Quantity(op(x.value), x.unit.to(POWERS[type(op)]))
+
+
+@Units.rule(Accurate)
+def _(op: Accurate, x: Quantity) -> PyTree:
+    power = POWERS.get(type(op.plain))
+    return plain(op, x) if power is None else Quantity(op(x.value), x.unit.to(power))
 
 
 @Units.rule(e.IntegerPow)
