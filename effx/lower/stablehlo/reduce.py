@@ -152,7 +152,7 @@ def _window(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: st
 
 
 # An axis is cut into so many blocks that one element of each fills vectors, and the lines of memory that hold these
-# elements stay in the cache from turn to turn.
+# elements stay in the cache from one iteration to the next.
 BLOCKS = 256
 
 
@@ -209,7 +209,7 @@ def _along(body: Body, x: str, running: str, t: ArrayType, row: ArrayType, combi
             f"stablehlo.compare LT, {now[0]}, {end}, SIGNED : ({index.mlir}, {index.mlir}) -> tensor<i1>"
         )
 
-    def turn(now: Sequence[str]) -> tuple[str, ...]:
+    def step(now: Sequence[str]) -> tuple[str, ...]:
         i, found, running = now
         at = f"{zero}, {zero}, {i}, {zero}"
         here = body.line(
@@ -221,7 +221,7 @@ def _along(body: Body, x: str, running: str, t: ArrayType, row: ArrayType, combi
         )
         return body.line(f"stablehlo.add {i}, {one} : {index.mlir}"), found, running
 
-    _, x, last = loop(body, (zero, x, running), (index, t, row), more, turn)
+    _, x, last = loop(body, (zero, x, running), (index, t, row), more, step)
     return x, last
 
 
