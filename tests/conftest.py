@@ -5,7 +5,9 @@ Never: imports effx at the top, so that collection shows import errors as test f
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 # Two workers share the cores; more threads each would only have them wait for one another.
@@ -55,3 +57,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             first = item.path.relative_to(here).parts[0]
             if first in GUARDED or first.endswith(".py"):
                 item.add_marker("library" if first == "library" else "guarded")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _modules_of_guarded_runs(request: pytest.FixtureRequest) -> None:
+    """Imports all of effx before the first guarded test.
+
+    The hook parses a module when it is first imported. Later that may be inside of a finalizer which the parser itself
+    set off, and then Python 3.11 raises a SystemError.
+    """
+    if not request.config.getoption("typeguard_packages", None):
+        return
+    import effx
+
+    for module in pkgutil.walk_packages(effx.__path__, "effx."):
+        if not module.name.startswith("effx.laws"):
+            importlib.import_module(module.name)
