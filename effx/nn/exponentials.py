@@ -1,12 +1,14 @@
 """Sums of exponentials: logsumexp, softmax and log_softmax, safe against overflow.
 
 The largest element is subtracted before exponentiation, and added to the logarithm. -inf has the exponential
-0 and the derivative 0; +inf is treated as the largest finite number, so that one such element takes all of
-the softmax and of the derivative.
+0 and the derivative 0. An element +inf has the softmax NaN, as in SciPy: its share of 1 depends on how infinity was
+reached. The softmax y has a rule, dy = y (dx - sum(y dx)): the derivative as written would divide by the sum's
+square and read the exponentials again.
 """
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, overload
 
 import numpy as np
@@ -19,24 +21,19 @@ from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import StopGradient
+from effx.transforms.custom_derivatives import custom_jvp
 from effx.transforms.jit import jit
 
 __all__ = ["log1mexp", "log_softmax", "logmeanexp", "logsumexp", "softmax"]
 
 Axis = int | Sequence[int] | None
-EXP, LOG, NEXT_AFTER, ABS, SIGN, STOP = e.Exp(), e.Log(), e.NextAfter(), e.Abs(), e.Sign(), StopGradient()
-
-
-def _finite_above(x: Array) -> Array:
-    # nextafter(inf, 0) is the largest finite number, and has the derivative 1, unlike a clip.
-    infinite = x == np.inf
-    return arithmetic.where(infinite, perform(NEXT_AFTER, (x, scalar(0.0, x.type.dtype))), x)
+EXP, LOG, ABS, SIGN, FINITE, STOP = e.Exp(), e.Log(), e.Abs(), e.Sign(), e.IsFinite(), StopGradient()
 
 
 def _maximum(x: Array, axes: tuple[int, ...]) -> Array:
-    """The largest element along axes, kept with size 1; as a constant, and 0 where there is none."""
+    """The largest element along axes, kept with size 1; as a constant, and 0 where there is none or it is infinite."""
     largest = perform(STOP, (reducing.max(x, axes, True, initial=-np.inf),))
-    return arithmetic.where(largest == -np.inf, 0.0, largest)
+    return arithmetic.where(perform(FINITE, (largest,)), largest, 0.0)
 
 
 def _axes(what: str, axis: Axis, x: Array) -> tuple[int, ...]:
@@ -119,9 +116,7 @@ def _logsumexp(
     axes = _axes("logsumexp", axis, x)
     size = arithmetic.real(x)
     largest = _maximum(size, axes)
-    if x.type.kind == "f":
-        x = _finite_above(x)
-    powers = perform(EXP, (x - _finite_above(largest),))
+    powers = perform(EXP, (x - largest,))
     total = reducing.sum(powers if factor is None else powers * factor, axes, keepdims=True)
     sign = perform(SIGN, (total,))
     if signed:
@@ -140,12 +135,15 @@ def _prepare(what: str, x: Operand, where: Operand | None) -> tuple[Array, Array
     x = to_inexact(x)
     if x.type.kind == "c":
         raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r}")
-    x = _finite_above(x)
     if where is None:
         return x, None
     mask = as_operand(where)
     shape = broadcast_shapes(x.type.shape, mask.type.shape)
-    return arithmetic.where(mask, broadcast_to(x, shape), -np.inf), broadcast_to(mask, shape)
+    return broadcast_to(x, shape), broadcast_to(mask, shape)
+
+
+def _chosen(mask: Array | None, x: Array, other: float) -> Array:
+    return x if mask is None else arithmetic.where(mask, x, other)
 
 
 def softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
@@ -172,10 +170,24 @@ def softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
 @jit(static_argnames=("axis",))
 def _softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
     y, mask = _prepare("softmax", x, where)
-    axes = _axes("softmax", axis, y)
-    powers = perform(EXP, (y - _maximum(y, axes),))
-    result = powers / reducing.sum(powers, axes, keepdims=True)
-    return result if mask is None else arithmetic.where(mask, result, 0.0)
+    return _weights(_axes("softmax", axis, y), y, mask)
+
+
+@partial(custom_jvp, nondiff_argnums=(0,))
+def _weights(axes: tuple[int, ...], x: Array, mask: Array | None) -> Array:
+    x = _chosen(mask, x, -np.inf)
+    powers = perform(EXP, (x - _maximum(x, axes),))
+    return _chosen(mask, powers / reducing.sum(powers, axes, keepdims=True), 0.0)
+
+
+@_weights.defjvp
+def _(
+    axes: tuple[int, ...], primals: tuple[Array, Array | None], tangents: tuple[Array, object]
+) -> tuple[Array, Array]:
+    (x, mask), (dx, _) = primals, tangents
+    y = _weights(axes, x, mask)
+    dx = _chosen(mask, dx, 0.0)
+    return y, y * (dx - reducing.sum(y * dx, axes, keepdims=True))
 
 
 def log_softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
@@ -203,9 +215,10 @@ def log_softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Ar
 def _log_softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
     y, mask = _prepare("log_softmax", x, where)
     axes = _axes("log_softmax", axis, y)
+    y = _chosen(mask, y, -np.inf)
     shifted = y - _maximum(y, axes)
     result = shifted - perform(LOG, (reducing.sum(perform(EXP, (shifted,)), axes, keepdims=True),))
-    return result if mask is None else arithmetic.where(mask, result, -np.inf)
+    return _chosen(mask, result, -np.inf)
 
 
 def logmeanexp(x: Operand, axis: Axis = None, where: Operand | None = None, keepdims: bool = False) -> Array:
