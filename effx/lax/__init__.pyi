@@ -24,6 +24,7 @@ from effx.lax.elementwise.trigonometric import *
 from effx.lax.fourier import *
 from effx.lax.generators import *
 from effx.lax.index import *
+from effx.lax.log_sums import *
 from effx.lax.monoids import *
 from effx.lax.polynomials import *
 from effx.lax.products import *

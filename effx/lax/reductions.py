@@ -3,21 +3,15 @@
 from collections.abc import Sequence
 from operator import index
 
-import numpy as np
-
 from effx import dtypes
 from effx.array import Array, Operand, ordering
-from effx.array.promotion import as_operand, scalar
+from effx.array.promotion import as_operand
 from effx.dtypes import DTypeLike
-from effx.effects import perform
-from effx.errors import DTypeError
-from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
-from effx.ir.ops import shape as s
 from effx.lax.operands import ints
 
 __all__ = [
-    "argmax", "argmin", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "reduce_and",
+    "argmax", "argmin", "cummax", "cummin", "cumprod", "cumsum", "reduce_and",
     "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor",
 ]  # fmt: skip
 
@@ -313,53 +307,3 @@ def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     """
     x, op = as_operand(operand, "cummin"), r.CumMin(index(axis), bool(reverse))
     return ordering.running(op, x) if x.type.kind == "c" else op(x)
-
-
-def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
-    """Returns cumulative log(sum(exp(x))) along an axis, without overflow.
-
-    Source: Hillis and Steele, "Data parallel algorithms", CACM 1986: log n steps of doubling.
-
-    Args:
-        operand: floating.
-        axis: the axis to combine along.
-        reverse: whether to start at the end.
-
-    Returns:
-        An array of the operand's type.
-
-    Raises:
-        DTypeError: the operand is not floating.
-        ShapeError: the axis is out of range.
-
-    >>> import numpy as np
-    >>> cumlogsumexp(np.array([1000., -np.inf], np.float32))
-    Array([1000., 1000.], dtype=float32)
-    """
-    x = as_operand(operand, "cumlogsumexp")
-    t, place = x.type, index(axis)
-    if t.kind != "f":
-        raise DTypeError(f"cumlogsumexp: the operand must be floating, got {t!r}")
-    r.CumSum(place).infer(t)  # checks the axis
-    zeros = (0,) * t.ndim
-    lowest = scalar(-np.inf, t.dtype)
-    by, n = 1, t.shape[place]
-    while by < n:
-        edge = tuple([by if i == place else 0 for i in range(t.ndim)])
-        low, high = (zeros, edge) if reverse else (edge, zeros)
-        # Shifted by `by` and filled with -inf, which adds nothing.
-        away = tuple([-m for m in edge])
-        shifted = s.Pad(low if not reverse else away, high if reverse else away, zeros)(x, lowest)
-        x = _log_add_exp(x, shifted)
-        by *= 2
-    return x
-
-
-def _log_add_exp(x: Array, y: Array) -> Array:
-    # max + log1p(exp(-|x - y|)); equal operands, infinite ones too, are log 2 above their maximum.
-    larger = perform(e.Max(), (x, y))
-    equal = x == y
-    distance = perform(e.Select(), (equal, perform(e.Sub(), (x, y)), scalar(0.0, x.type.dtype)))
-    return perform(
-        e.Add(), (larger, perform(e.Log1p(), (perform(e.Exp(), (-perform(e.Abs(), (distance,)),)),)))
-    )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import effx
+import effx.numpy as enp
 from effx import lax
 from effx.array import Array, Operand
 
@@ -126,6 +127,32 @@ def test_running_logsumexp() -> None:
     y = X[0, 0]
     s = np.exp(y[:3]) / np.exp(y[:3]).sum()
     np.testing.assert_allclose(effx.grad(lambda y: lax.cumlogsumexp(y)[2])(y), [*s, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3000,), 0), ((2, 700, 3), 1), ((600, 300), 1)])
+def test_long_running_logsumexp(shape: tuple[int, ...], axis: int) -> None:
+    """In blocks as in one piece, in both directions; the derivative of the sum of all counts each share once."""
+    x = np.random.default_rng(0).normal(size=shape) * 20
+    x.flat[::7] = -np.inf
+    want = np.logaddexp.accumulate(x, axis)
+    with effx.enable_x64(True):
+        np.testing.assert_allclose(lax.cumlogsumexp(x, axis), want, rtol=1e-12)
+        turned = np.flip(lax.cumlogsumexp(np.flip(x, axis), axis, reverse=True), axis)
+        np.testing.assert_allclose(turned, want, rtol=1e-12)
+        weights = np.where(np.isfinite(want), np.random.default_rng(1).normal(size=shape), 0)
+        found = effx.grad(
+            lambda v: (enp.where(np.isfinite(want), lax.cumlogsumexp(v, axis), 0) * weights).sum()
+        )(x)
+    # d y_j / d x_i = exp(x_i - y_j) for i <= j, row by row of the axis.
+    lines, logs, cts = [np.moveaxis(a, axis, -1).reshape(-1, shape[axis]) for a in (x, want, weights)]
+    for line, log, ct, d in zip(
+        lines, logs, cts, np.moveaxis(found, axis, -1).reshape(lines.shape), strict=True
+    ):
+        with np.errstate(invalid="ignore"):
+            shares = np.triu(np.exp(line[:, None] - log[None, :]))
+        np.testing.assert_allclose(d, np.nan_to_num(shares) @ ct, rtol=1e-9, atol=1e-12)
+        if line.size > 800:
+            break
 
 
 def test_indices_of_extremes() -> None:

@@ -133,7 +133,7 @@ def _spread(body: Body, x: str, t: ArrayType, axis: int, low: int, n: int, init:
 # floats whose last 64 sums come from it, and half the time to compile.
 WINDOWED = 4096
 # From so many elements on a CPU compiles and runs one loop faster than the levels.
-LOOPED = 4096
+LOOPED = 512
 
 
 def _window(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
