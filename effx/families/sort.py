@@ -1,5 +1,8 @@
 """Sorting: arrays together, by the first of them; -0.0 is equal to 0.0, and NaN comes last.
 
+Floats alone are sorted as their bits, so that -0.0 comes before 0.0: nothing but the sign tells equal numbers apart there,
+and the result depends on nothing but which numbers there are.
+
 XLA:CPU runs a comparator that is a bare `compare LT` natively and calls back into compiled code for any other. So float
 keys are mapped to integers of the same order first, outside of the comparator.
 
@@ -104,18 +107,22 @@ def in_python(op: Sort, *operands: Data) -> tuple[Data, ...]:
     """Each line along the axis by Python's own stable sort."""
     results = [np.array(x) for x in operands]
     shape = operands[0].shape
+    alone = len(operands) == 1 and operands[0].dtype.kind not in "biuc"
     for index in np.ndindex(*shape[: op.axis], 1, *shape[op.axis + 1 :]):
         line = tuple([slice(None) if i == op.axis else j for i, j in enumerate(index)])
         keys = [x[line] for x in operands[: op.num_keys]]
-        ranked = [[_key(k[i]) for k in keys] for i in range(shape[op.axis])]
+        ranked = [
+            [(*_key(k[i]), alone and not np.signbit(float(k[i]))) for k in keys]
+            for i in range(shape[op.axis])
+        ]
         order = sorted(range(shape[op.axis]), key=ranked.__getitem__)
         for result, x in zip(results, operands, strict=True):
             result[line] = x[line][order]
     return tuple(results)
 
 
-def ordered_bits(body: Body, x: str, t: ArrayType) -> tuple[str, ArrayType]:
-    """Maps floats to signed integers of the same order: -0.0 as 0.0, NaN above all.
+def ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True) -> tuple[str, ArrayType]:
+    """Maps floats to signed integers of the same order: -0.0 as 0.0, or below it, and NaN above all.
 
     Where NaN has the sign bit, nothing else needs care: there is no -0.0, and of float8_e8m0fnu, which
     counts upwards without a sign, only the first bit is turned over.
@@ -143,12 +150,14 @@ def ordered_bits(body: Body, x: str, t: ArrayType) -> tuple[str, ArrayType]:
         down = body.line(f"stablehlo.not {sign} : {it.mlir}")
         below = body.line(f"stablehlo.add {turned}, {down} : {it.mlir}")
         return body.line(f"stablehlo.select {is_nan}, {top}, {below} : {mask}, {it.mlir}"), it
-    zero, nan = body.constant(0.0, t), body.constant(float("nan"), t)
-    is_zero = body.line(f"stablehlo.compare EQ, {x}, {zero}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
-    x1 = body.line(f"stablehlo.select {is_zero}, {zero}, {x} : {mask}, {t.mlir}")
+    if zeros_equal:
+        zero = body.constant(0.0, t)
+        is_zero = body.line(f"stablehlo.compare EQ, {x}, {zero}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
+        x = body.line(f"stablehlo.select {is_zero}, {zero}, {x} : {mask}, {t.mlir}")
+    nan = body.constant(float("nan"), t)
     is_nan = body.line(f"stablehlo.compare NE, {x}, {x}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
-    x2 = body.line(f"stablehlo.select {is_nan}, {nan}, {x1} : {mask}, {t.mlir}")
-    bits = body.line(f"stablehlo.bitcast_convert {x2} : ({t.mlir}) -> {it.mlir}")
+    x = body.line(f"stablehlo.select {is_nan}, {nan}, {x} : {mask}, {t.mlir}")
+    bits = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
     return _flip(body, bits, it, width), it
 
 
@@ -203,7 +212,7 @@ def text(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     if not inputs[0].type.size:
         return tuple([body.name(a) for a in inputs])
     t = inputs[0].type
-    if len(inputs) == 1 and t.kind == "f" and 8 <= dtypes.bits(t.dtype) <= 32 and not nan_is_signed(t.dtype):
+    if len(inputs) == 1 and t.kind == "f" and dtypes.bits(t.dtype) >= 8 and not nan_is_signed(t.dtype):
         return (_sort_floats(body, op, body.name(inputs[0]), inputs[0].type),)
     # XLA:CPU loses elements of less than a byte.
     pairs = [_widened(body, a) for a in inputs]
@@ -241,31 +250,8 @@ def _widened(body: Body, atom: Atom) -> tuple[str, ArrayType]:
 
 
 def _sort_floats(body: Body, op: Sort, x: str, t: ArrayType) -> str:
-    # One sort of one operand, which XLA:CPU runs natively: the key's order, then the index, which keeps what is equal in
-    # its order, and last the sign, which the key of a zero forgets.
-    width = dtypes.bits(t.dtype)
-    key, it = ordered_bits(body, x, t)
-    wide = array_type(dtypes.int64, t.shape)
-
-    def shifted(name: str, of: ArrayType, by: int) -> str:
-        converted = body.line(f"stablehlo.convert {name} : ({of.mlir}) -> {wide.mlir}")
-        return body.line(f"stablehlo.shift_left {converted}, {body.constant(by, wide)} : {wide.mlir}")
-
-    raw = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
-    sign = body.line(f"stablehlo.shift_right_logical {raw}, {body.constant(width - 1, it)} : {it.mlir}")
-    index = body.line(f"stablehlo.iota dim = {op.axis} : {wide.mlir}")
-    packed = shifted(key, it, 32)
-    for part in (shifted(index, wide, 1), shifted(sign, it, 0)):
-        packed = body.line(f"stablehlo.or {packed}, {part} : {wide.mlir}")
-    (ordered,) = _sort_line(body, op, [packed], [wide], [0])
-    high = body.line(f"stablehlo.shift_right_arithmetic {ordered}, {body.constant(32, wide)} : {wide.mlir}")
-    bits = _flip(body, body.line(f"stablehlo.convert {high} : ({wide.mlir}) -> {it.mlir}"), it, width)
-    # A zero with a sign has the key 0 and the last bit.
-    rest = body.line(f"stablehlo.and {ordered}, {body.constant(1 - 2**32, wide)} : {wide.mlir}")
-    mask = array_type(dtypes.bool_, t.shape).mlir
-    lost = body.line(
-        f"stablehlo.compare EQ, {rest}, {body.constant(1, wide)}, SIGNED : ({wide.mlir}, {wide.mlir}) -> {mask}"
-    )
-    smallest = body.constant(-(2 ** (width - 1)), it)
-    found = body.line(f"stablehlo.select {lost}, {smallest}, {bits} : {mask}, {it.mlir}")
-    return body.line(f"stablehlo.bitcast_convert {found} : ({it.mlir}) -> {t.mlir}")
+    # One sort of one operand of the same size, which XLA:CPU runs natively.
+    key, it = ordered_bits(body, x, t, zeros_equal=False)
+    (ordered,) = _sort_line(body, op, [key], [it], [0])
+    bits = _flip(body, ordered, it, dtypes.bits(t.dtype))
+    return body.line(f"stablehlo.bitcast_convert {bits} : ({it.mlir}) -> {t.mlir}")

@@ -1,4 +1,4 @@
-"""Sorting: floats ascend, -0.0 equals 0.0, NaN is last."""
+"""Sorting: floats ascend, -0.0 equals 0.0 where other operands are sorted along, NaN is last."""
 
 import math
 from collections.abc import Sequence

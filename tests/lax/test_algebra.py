@@ -210,18 +210,24 @@ def test_sort_of_special_floats() -> None:
     np.testing.assert_array_equal(np.signbit(lax.sort(x)), [True, True, False, False, False, False])
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e5m2"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "float8_e5m2"])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_zeros_keep_their_order_and_signs(dtype: str, axis: int) -> None:
-    """Zeros of either sign are equal, so that they come out as they stood."""
+def test_zeros_keep_their_signs(dtype: str, axis: int) -> None:
+    """Zeros of either sign are equal beside other operands, where they come out as they stood; alone -0.0 is first."""
     special = np.array([0.0, -0.0, 1.5, -1.5, np.nan, -np.nan, np.inf, -np.inf])
     x = RNG.choice(special, (12, 9)).astype(dtype)
     order = np.argsort(x.astype(np.float32), axis, kind="stable")
     want = np.take_along_axis(x, order, axis).astype(np.float32)
-    got = np.asarray(lax.sort(x, axis)).astype(np.float32)
-    np.testing.assert_array_equal(got, want)
     number = ~np.isnan(want)
-    np.testing.assert_array_equal(np.signbit(got)[number], np.signbit(want)[number])
+    with effx.enable_x64(True):
+        beside, _ = lax.sort((x, np.zeros(x.shape)), axis)
+        alone = np.asarray(lax.sort(x, axis)).astype(np.float32)
+    np.testing.assert_array_equal(np.signbit(np.asarray(beside))[number], np.signbit(want)[number])
+    for found in (np.asarray(beside).astype(np.float32), alone):
+        np.testing.assert_array_equal(found, want)
+    for got, given in zip(np.moveaxis(alone, axis, -1), np.moveaxis(want, axis, -1), strict=True):
+        signs = np.signbit(given[given == 0]).tolist()
+        assert np.signbit(got[got == 0]).tolist() == sorted(signs, reverse=True)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
