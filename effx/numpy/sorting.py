@@ -200,19 +200,21 @@ def _less(a: Array, b: Array) -> Array:
     return (a < b) | ((a == a) & (b != b)) if a.type.kind == "f" else a < b
 
 
-@jit(static_argnames=("right",), inline=True)
-def _search(a: Array, v: Array, right: bool) -> Array:
+@jit(static_argnames=("right", "unrolled"), inline=True)
+def _search(a: Array, v: Array, right: bool, unrolled: bool = False) -> Array:
     """The index of each v in a, by bisection, with a static number of steps."""
     n = a.type.size
-    dtype = dtypes.int32 if n < 2**31 else dtypes.canonicalize(int)
-    low = broadcast_to(scalar(0, dtype, False), v.type.shape)
-    high = broadcast_to(scalar(n, dtype, False), v.type.shape)
-    for _ in range(n.bit_length()):
-        middle = arithmetic.right_shift(low + high, 1)
-        go_right = _before(indexing.take(a, middle, 0, "clip"), v, right)
-        go_right = go_right & (low < high)
-        low, high = arithmetic.where(go_right, middle + 1, low), arithmetic.where(go_right, high, middle)
-    return convert(low, dtypes.canonicalize(int))
+    dtype = dtypes.int32 if n < 2**30 else dtypes.canonicalize(int)
+    steps, largest = n.bit_length(), scalar(1 << (n.bit_length() - 1), dtype, False)
+
+    def step(i: Array, found: Array) -> Array:
+        # So many elements are before v; are `width` more?
+        further = found + arithmetic.right_shift(largest, i)
+        here = indexing.take(a, further - 1, 0, "clip")
+        return arithmetic.where(_before(here, v, right) & (further <= n), further, found)
+
+    found = broadcast_to(scalar(0, dtype, False), v.type.shape)
+    return convert(lax.fori_loop(0, steps, step, found, unroll=unrolled), dtypes.canonicalize(int))
 
 
 def searchsorted(
@@ -225,7 +227,7 @@ def searchsorted(
         v: values of any shape.
         side: "left" for the index before equal elements, "right" for the one after.
         sorter: indices that sort `a`.
-        method: "scan" and "scan_unrolled" bisect, "sort" sorts both together, "compare_all" compares all pairs.
+        method: "scan" bisects in a loop, "scan_unrolled" without one, "sort" sorts both together, "compare_all" compares all pairs.
 
     Raises:
         DTypeError: another side or method.
@@ -251,7 +253,7 @@ def searchsorted(
         return convert(reducing.sum(before, -1), dtypes.canonicalize(int))
     if method == "sort":
         return _ranks(x, values, right)
-    return _search(x, values, right)
+    return _search(x, values, right, method == "scan_unrolled")
 
 
 _METHODS = ("scan", "scan_unrolled", "sort", "compare_all", "default")
