@@ -66,28 +66,38 @@ def _chosen(mask: Array, size: int) -> tuple[Array, Array]:
 
 
 def _sized_unique(
-    x: Array, size: int, fill_value: Operand | None, equal_nan: bool
+    x: Array, size: int, fill_value: Operand | None, equal_nan: bool, ordering: bool
 ) -> tuple[Array, Array, Array, Array]:
-    """The distinct slices along the first axis, with first index, inverse and counts, for a given size."""
+    """The distinct slices along the first axis, their counts, first index and inverse, for a given size.
+
+    Without `ordering` the last two are not asked for: what is sorted is then the elements alone, where that is possible.
+    """
     n, integer = x.type.shape[0], dtypes.canonicalize(int)
     if not n:
         if size and fill_value is None:
             raise ShapeError(f"unique: {x.type!r} has no element to fill {size} with; give fill_value=")
         values = filled((size, *x.type.shape[1:]), 0, x.type.dtype)
         none = filled((size,), 0, integer)
-        fill = _padded(values, none != 0, fill_value)
-        return fill, none, filled((0,), 0, integer), none
-    rows = shaping.reshape(x, (n, -1))
-    columns = [rows[:, i] for i in range(rows.type.shape[1])] or [filled((n,), 0, integer)]
-    *ordered, order = Sort(0, True, len(columns))(*columns, convert(positions((n,), 0), integer))
+        return _padded(values, none != 0, fill_value), none, none, filled((0,), 0, integer)
+    alone = x.type.ndim == 1 and not ordering
+    order = positions((n,), 0)
+    if alone:
+        ordered = list(Sort(0, True)(x))
+    else:
+        rows = shaping.reshape(x, (n, -1))
+        columns = [rows[:, i] for i in range(rows.type.shape[1])] or [filled((n,), 0, integer)]
+        *ordered, order = Sort(0, True, len(columns))(*columns, convert(order, integer))
     starts = _starts(ordered, equal_nan)
-    group = convert(reducing.cumsum(starts), integer) - 1
-    at, found = _chosen(starts, size)
+    (runs,) = nonzero(starts, size=size + 1, fill_value=n)  # and the end of the last one
+    counts = runs[1:] - runs[:-1]
+    found = runs[:-1] < n
+    at = arithmetic.where(found, runs[:-1], 0)
+    if alone:
+        return _padded(indexing.take(ordered[0], at, 0, "clip"), found, fill_value), counts, at, at
     index = indexing.take(order, at, 0, "clip")
     values = _padded(indexing.take(x, index, 0, "clip"), found, fill_value)
-    inverse = filled((n,), 0, integer).at[order].set(group)
-    counts = filled((size,), 0, integer).at[group].add(1, mode="drop")
-    return values, index, inverse, counts
+    group = convert(reducing.cumsum(starts), integer) - 1
+    return values, counts, index, filled((n,), 0, integer).at[order].set(group, unique_indices=True)
 
 
 def unique(
@@ -131,11 +141,12 @@ def unique(
     along = 0 if axis is None else normalize_axis("unique", axis, a.type.ndim, a.type)
     if size is not None:
         x = shaping.reshape(a, -1) if axis is None else shaping.moveaxis(a, along, 0)
-        values, index, inverse, counts = _sized_unique(
-            x, as_int("unique", "size", size), fill_value, equal_nan
+        values, counts, index, inverse = _sized_unique(
+            x, as_int("unique", "size", size), fill_value, equal_nan, return_index or return_inverse
         )
-        shape = a.type.shape if axis is None else inverse.type.shape
-        found = [shaping.moveaxis(values, 0, along), index, shaping.reshape(inverse, shape), counts]
+        if return_inverse and axis is None:
+            inverse = shaping.reshape(inverse, a.type.shape)
+        found = [shaping.moveaxis(values, 0, along), index, inverse, counts]
     else:
         (data,) = _known("unique", a)
         raw = data.astype(np.float32) if data.dtype.kind == "V" else data
