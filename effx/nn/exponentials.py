@@ -1,7 +1,7 @@
 """Sums of exponentials: logsumexp, softmax and log_softmax, safe against overflow.
 
 The largest element is subtracted before exponentiation, and added to the logarithm. -inf has the exponential
-0 and the derivative 0. An element +inf has the softmax NaN, as in SciPy: its share of 1 depends on how infinity was
+0 and the derivative 0. With an element +inf the softmax is NaN, as in SciPy: its share of 1 depends on how infinity was
 reached. The softmax y has a rule, dy = y (dx - sum(y dx)): the derivative as written would divide by the sum's
 square and read the exponentials again.
 """
@@ -31,9 +31,8 @@ EXP, LOG, ABS, SIGN, FINITE, STOP = e.Exp(), e.Log(), e.Abs(), e.Sign(), e.IsFin
 
 
 def _maximum(x: Array, axes: tuple[int, ...]) -> Array:
-    """The largest element along axes, kept with size 1; as a constant, and 0 where there is none or it is infinite."""
-    largest = perform(STOP, (reducing.max(x, axes, True, initial=-np.inf),))
-    return arithmetic.where(perform(FINITE, (largest,)), largest, 0.0)
+    """The largest element along axes, kept with size 1; as a constant."""
+    return perform(STOP, (reducing.max(x, axes, True, initial=-np.inf),))
 
 
 def _axes(what: str, axis: Axis, x: Array) -> tuple[int, ...]:
@@ -116,6 +115,7 @@ def _logsumexp(
     axes = _axes("logsumexp", axis, x)
     size = arithmetic.real(x)
     largest = _maximum(size, axes)
+    largest = arithmetic.where(perform(FINITE, (largest,)), largest, 0.0)
     powers = perform(EXP, (x - largest,))
     total = reducing.sum(powers if factor is None else powers * factor, axes, keepdims=True)
     sign = perform(SIGN, (total,))
