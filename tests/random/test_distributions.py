@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,39 @@ import effx
 from effx import random
 from effx.array import Array
 
+# Which test holds each sampler to its law.
+TESTS: dict[str, str] = {
+    **dict.fromkeys(
+        ["cauchy", "exponential", "laplace", "logistic", "normal"],
+        "test_distributions.py::test_continuous_samplers",
+    ),
+    "bernoulli": "test_distributions.py::test_booleans",
+    "bits": "test_distributions.py::test_bits",
+    "categorical": "test_distributions.py::test_categorical",
+    "choice": "test_distributions.py::test_weighted_choice",
+    "gumbel": "test_distributions.py::test_a_longer_tail_of_gumbel_numbers",
+    "permutation": "test_distributions.py::test_permutations_are_uniform",
+    "rademacher": "test_distributions.py::test_signs",
+    "randint": "test_distributions.py::test_randint",
+    "truncated_normal": "test_distributions.py::test_truncated_normal",
+    "uniform": "test_distributions.py::test_uniform_bounds",
+    "multivariate_normal": "test_matrices.py::test_normal_vectors",
+    "orthogonal": "test_matrices.py::test_orthogonal_matrices_are_uniform",
+    **dict.fromkeys(
+        [
+            "beta", "chisquare", "double_sided_maxwell", "f", "gamma", "generalized_normal", "loggamma", "lognormal",
+            "maxwell", "pareto", "rayleigh", "t", "triangular", "wald", "weibull_min",
+        ],
+        "test_samplers.py::test_distributions",
+    ),
+    **dict.fromkeys(["binomial", "geometric", "poisson"], "test_samplers.py::test_counts"),
+    "ball": "test_samplers.py::test_points_of_the_ball",
+    "dirichlet": "test_samplers.py::test_points_of_the_simplex",
+    "multinomial": "test_samplers.py::test_counts_of_categories",
+}  # fmt: skip
+KEY_FUNCTIONS = {
+    "Key", "PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split", "wrap_key_data",
+}  # fmt: skip
 N = 20_000
 KEY = random.PRNGKey(2024)
 
@@ -24,6 +58,16 @@ CONTINUOUS: list[tuple[Callable[..., Array], object]] = [
     (random.logistic, stats.logistic()),
     (random.cauchy, stats.cauchy()),
 ]
+
+
+def test_every_sampler_has_a_test_of_its_law() -> None:
+    assert {name for name in dir(random) if not name.startswith("_")} == TESTS.keys() | KEY_FUNCTIONS
+    for name, place in TESTS.items():
+        file, test = place.split("::")
+        source = (Path(__file__).parent / file).read_text()
+        assert f"def {test}(" in source
+        # By its name in that file, as `random.name` or in a table.
+        assert f"random.{name}" in source or f'("{name}",' in source
 
 
 @pytest.mark.parametrize(("sampler", "law"), CONTINUOUS, ids=[s.__name__ for s, _ in CONTINUOUS])
@@ -114,22 +158,53 @@ def test_randint_of_an_empty_interval_is_its_start() -> None:
     assert random.randint(KEY, (2,), np.array([1, 4]), np.array([0, 5])).tolist() == [1, 4]
 
 
-def test_booleans_and_signs() -> None:
-    chances = np.array([0.0, 0.2, 0.9, 1.0], np.float32)
-    means = np.asarray(random.bernoulli(KEY, chances, (N, 4))).mean(0)
-    np.testing.assert_allclose(means, chances, atol=0.02)
-    assert means[0] == 0
-    assert means[3] == 1
-    signs = np.asarray(random.rademacher(KEY, (N,), "float32"))
-    assert set(signs.tolist()) == {-1.0, 1.0}
-    assert abs(signs.mean()) < 0.03
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_bits(dtype: str) -> None:
+    """Every byte of a word is uniform, and every bit is independent of its neighbour."""
+    with effx.enable_x64(True):
+        drawn = np.asarray(random.bits(KEY, (N,), dtype))
+    assert drawn.dtype == dtype
+    for column in drawn.view(np.uint8).reshape(N, -1).T:
+        assert stats.chisquare(np.bincount(column, minlength=256)).pvalue > 1e-3
+    changes = np.diff(np.unpackbits(drawn.view(np.uint8).reshape(N, -1), axis=1).astype(np.int8), axis=1)
+    assert stats.binomtest(int(np.count_nonzero(changes)), changes.size).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("replace", [True, False])
-def test_categorical(replace: bool) -> None:
+@pytest.mark.parametrize("mode", ["low", "high"])
+def test_booleans(mode: str) -> None:
+    chances = np.array([0.0, 0.002, 0.2, 0.5, 0.9, 1.0], np.float32)
+    drawn = np.asarray(random.bernoulli(KEY, chances, (N, chances.size), mode))
+    for found, p in zip(drawn.sum(0), chances, strict=True):
+        assert stats.binomtest(int(found), N, float(p)).pvalue > 1e-3
+    # The columns are independent.
+    table = [[(drawn[:, 2] == a).dot(drawn[:, 3] == b) for a in (False, True)] for b in (False, True)]
+    assert stats.chi2_contingency(table).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_signs(dtype: str) -> None:
+    signs = np.asarray(random.rademacher(KEY, (N,), dtype))
+    assert signs.dtype == dtype
+    assert set(signs.tolist()) == {-1, 1}
+    # Pairs of signs are as often equal as not.
+    for found in (signs > 0, signs[::2] == signs[1::2]):
+        assert stats.binomtest(int(found.sum()), found.size).pvalue > 1e-3
+
+
+def test_a_longer_tail_of_gumbel_numbers() -> None:
+    """Of 2^20 numbers, of which the coarse ones have 2^23 values."""
+    drawn = np.asarray(random.gumbel(KEY, (2**20,), mode="high"))
+    assert stats.kstest(drawn[:N], stats.gumbel_r.cdf).pvalue > 1e-3
+    # In the tail, the excess over a high bound is exponential.
+    excess = drawn[drawn > 7.0] - 7.0
+    assert stats.kstest(excess, stats.expon.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("replace", "mode"), [(True, None), (True, "high"), (False, None)])
+def test_categorical(replace: bool, mode: str | None) -> None:
     chances = np.array([0.1, 0.2, 0.3, 0.4])
     logits = np.broadcast_to(np.log(chances) + 3.0, (N, 4))
-    drawn = np.asarray(random.categorical(KEY, logits, shape=(2, N), replace=replace))
+    drawn = np.asarray(random.categorical(KEY, logits, shape=(2, N), replace=replace, mode=mode))
     for row in drawn[:1] if not replace else drawn:
         counts = np.bincount(row, minlength=4)
         assert stats.chisquare(counts, chances * N).pvalue > 1e-3
@@ -148,6 +223,20 @@ def test_weighted_choice(replace: bool) -> None:
     assert (drawn[:, 0] == drawn[:, 1]).any() == replace
 
 
+@pytest.mark.parametrize("replace", [True, False])
+def test_choice_with_equal_chances(replace: bool) -> None:
+    """Slices of an array, pairs of which are equally often drawn."""
+    places = np.arange(10).reshape(2, 5) + 3
+    draw = effx.jit(effx.vmap(lambda k: random.choice(k, places, (2,), replace=replace, axis=1)))
+    drawn = np.asarray(draw(random.split(KEY, 5000)))
+    assert (drawn[:, 0] + 5 == drawn[:, 1]).all()
+    pairs = np.bincount((drawn[:, 0] - 3) @ np.array([5, 1]), minlength=25).reshape(5, 5)
+    if not replace:
+        assert pairs.trace() == 0
+        pairs = pairs[~np.eye(5, dtype=bool)]
+    assert stats.chisquare(pairs.ravel()).pvalue > 1e-3
+
+
 def test_choice_by_bisection_of_many_chances() -> None:
     p = np.random.default_rng(0).random(1000)
     p /= p.sum()
@@ -163,6 +252,15 @@ def test_permutations_are_uniform() -> None:
     counts = np.unique(codes, return_counts=True)[1]
     assert counts.size == 24
     assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_permutations_of_lines_are_uniform_and_independent() -> None:
+    lines = np.tile(np.arange(3), (9600, 1))
+    drawn = np.asarray(random.permutation(KEY, lines, axis=1, independent=True))
+    assert (np.sort(drawn, 1) == lines).all()
+    codes = np.unique(drawn @ np.array([9, 3, 1]), return_inverse=True)[1].reshape(-1, 2)
+    pairs = np.bincount(codes @ np.array([6, 1]), minlength=36)
+    assert stats.chisquare(pairs).pvalue > 1e-3
 
 
 def test_permutation_of_slices_and_of_lines() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import effx
 from effx import random
@@ -19,6 +20,11 @@ def test_normal_vectors(method: str) -> None:
     x = np.asarray(effx.jit(lambda k: random.multivariate_normal(k, MEAN, COV, (20000,), method=method))(KEY))
     np.testing.assert_allclose(x.mean(0), MEAN, atol=0.05)
     np.testing.assert_allclose(np.cov(x.T), COV, atol=0.08)
+    # Decorrelated, the coordinates are normal and independent: so is every direction, and the distance is chi's.
+    z = np.linalg.solve(np.linalg.cholesky(COV), (x - MEAN).T)
+    for v in (*z, (z[0] + z[1]) / np.sqrt(2)):
+        assert stats.kstest(v, stats.norm.cdf).pvalue > 1e-3
+    assert stats.kstest((z**2).sum(0), stats.chi2(2).cdf).pvalue > 1e-3
     jax = pytest.importorskip("jax")
     for shape in ((), (3,), (2, 2), (0,), (1,)):
         want = jax.random.multivariate_normal(KEY, MEAN, COV, shape, method=method)
@@ -46,6 +52,30 @@ def test_orthogonal(size: tuple[int, int | None], dtype: str) -> None:
     np.testing.assert_allclose(
         x, np.asarray(jax.random.orthogonal(KEY, n, (2,), dtype, m)), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_orthogonal_matrices_are_uniform(dtype: str) -> None:
+    """The square of an element's size is a beta number, and of the trace's the mean is 1.
+
+    Source: Mezzadri, "How to generate random matrices from the classical compact groups", 2007; Diaconis and
+    Shahshahani, "On the eigenvalues of random matrices", 1994, for the trace.
+    """
+    n = 3
+    x = np.asarray(random.orthogonal(KEY, n, (5000,), dtype))
+    half = 1.0 if dtype == "complex64" else 0.5
+    for i, j in ((0, 0), (0, 2), (2, 1)):
+        assert stats.kstest(abs(x[:, i, j]) ** 2, stats.beta(half, half * (n - 1)).cdf).pvalue > 1e-3
+    traces = np.trace(x, axis1=1, axis2=2)
+    squares = abs(traces) ** 2
+    assert abs(squares.mean() - 1) < 4 * squares.std() / np.sqrt(len(squares))
+    determinants = np.linalg.det(x)
+    if dtype == "float32":
+        assert stats.binomtest(int((determinants > 0).sum()), len(x)).pvalue > 1e-3
+        assert stats.binomtest(int((x[:, 0, 0] > 0).sum()), len(x)).pvalue > 1e-3
+    else:
+        for z in (determinants, x[:, 0, 0]):
+            assert stats.kstest(np.angle(z), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
 
 
 def test_refused() -> None:

@@ -20,6 +20,7 @@ KEY = random.PRNGKey(11)
 CONTINUOUS: list[tuple[str, tuple[float, ...], Any]] = [
     ("gamma", (0.3,), stats.gamma(0.3)),
     ("gamma", (7.5,), stats.gamma(7.5)),
+    ("loggamma", (0.3,), stats.loggamma(0.3)),
     ("beta", (0.5, 2.0), stats.beta(0.5, 2.0)),
     ("chisquare", (3.0,), stats.chi2(3.0)),
     ("f", (3.0, 5.0), stats.f(3.0, 5.0)),
@@ -70,18 +71,50 @@ def test_counts(name: str, parameters: tuple[float, ...], law: Any) -> None:
     assert stats.chisquare(found, expected).pvalue > 1e-3
 
 
-def test_vectors() -> None:
-    """Points of the simplex, of the ball, and counts of categories."""
+def test_points_of_the_simplex() -> None:
+    """Every coordinate, and the quotient of two of them, which is independent of the third."""
     alpha = np.array([0.5, 2.0, 3.0], np.float32)
     points = np.asarray(random.dirichlet(KEY, alpha, (N,)))
     np.testing.assert_allclose(points.sum(-1), 1.0, rtol=1e-5)
-    assert stats.kstest(points[:, 1], stats.beta(2.0, 3.5).cdf).pvalue > 1e-3
-    radii = np.linalg.norm(np.asarray(random.ball(KEY, 3, shape=(N,))), axis=-1)
+    for x, a in zip(points.T, alpha, strict=True):
+        assert stats.kstest(x, stats.beta(a, 5.5 - a).cdf).pvalue > 1e-3
+    share = points[:, 1] / (points[:, 1] + points[:, 2])
+    assert stats.kstest(share, stats.beta(2.0, 3.0).cdf).pvalue > 1e-3
+    assert stats.spearmanr(share, points[:, 0]).pvalue > 1e-3
+
+
+def test_points_of_the_ball() -> None:
+    """Distance, height and longitude of a point are independent and have their laws."""
+    points = np.asarray(random.ball(KEY, 3, shape=(N,)), np.float64)
+    radii = np.linalg.norm(points, axis=-1)
     assert stats.kstest(radii**3, stats.uniform.cdf).pvalue > 1e-3
+    assert stats.kstest(points[:, 2] / radii, stats.uniform(-1, 2).cdf).pvalue > 1e-3
+    longitude = np.arctan2(points[:, 1], points[:, 0])
+    assert stats.kstest(longitude, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
+    for x in (points[:, 2] / radii, longitude):
+        assert stats.spearmanr(x, radii).pvalue > 1e-3
+    # In the ball of the 1-norm of the plane, the coordinates' sum and difference are uniform.
+    points = np.asarray(random.ball(KEY, 2, 1.0, shape=(N,)), np.float64)
+    for x in (points.sum(-1), points[:, 0] - points[:, 1]):
+        assert stats.kstest(x, stats.uniform(-1, 2).cdf).pvalue > 1e-3
+
+
+def test_counts_of_categories() -> None:
+    """All the outcomes of four trials, and each count of thirty."""
     p = np.array([0.2, 0.3, 0.5], np.float32)
-    counts = np.asarray(random.multinomial(KEY, 30, p, shape=(N,)))
-    assert (counts.sum(-1) == 30).all()
-    assert stats.chisquare(counts.sum(0), p * 30 * N).pvalue > 1e-3
+    counts = np.asarray(random.multinomial(KEY, np.array([[4], [30]])[:, 0], p, shape=(N, 2))).astype(
+        np.int64
+    )
+    assert (counts.sum(-1) == [4, 30]).all()
+    cells = [(i, j, 4 - i - j) for i in range(5) for j in range(5 - i)]
+    found = [(counts[:, 0] == cell).all(-1).sum() for cell in cells]
+    chances = stats.multinomial(4, p.astype(np.float64) / p.sum(dtype=np.float64)).pmf(cells)
+    assert stats.chisquare(found, chances * N).pvalue > 1e-3
+    for x, chance in zip(counts[:, 1].T, p, strict=True):
+        law = stats.binom(30, float(chance))
+        edges = np.unique(law.ppf(np.linspace(0, 1, 11)[1:-1]))
+        bins = np.bincount(np.searchsorted(edges, x), minlength=edges.size + 1)
+        assert stats.chisquare(bins, np.diff([0.0, *law.cdf(edges), 1.0]) * N).pvalue > 1e-3
 
 
 # Releases of jax that go with Python 3.11 take no shape of multinomial draws.
@@ -93,7 +126,9 @@ BITS: list[tuple[str, tuple[Any, ...], list[tuple[int, ...] | None]]] = [
 ]
 
 
-BITS += [(name, parameters, [(10,)]) for name, parameters, _ in (*CONTINUOUS[1:], *COUNTS)]
+BITS += [
+    (name, parameters, [(10,)]) for name, parameters, _ in (*CONTINUOUS[1:], *COUNTS) if name != "loggamma"
+]
 
 
 @pytest.mark.parametrize(("name", "parameters", "shapes"), BITS)
