@@ -70,6 +70,7 @@ uint8: Final[DType] = np.dtype(np.uint8)
 uint16: Final[DType] = np.dtype(np.uint16)
 uint32: Final[DType] = np.dtype(np.uint32)
 uint64: Final[DType] = np.dtype(np.uint64)
+float4_e2m1fn: Final[DType] = _named(ml_dtypes.float4_e2m1fn)
 float8_e3m4: Final[DType] = _named(ml_dtypes.float8_e3m4)
 float8_e4m3: Final[DType] = _named(ml_dtypes.float8_e4m3)
 float8_e4m3b11fnuz: Final[DType] = _named(ml_dtypes.float8_e4m3b11fnuz)
@@ -105,7 +106,8 @@ FLOAT8: Final = (
     float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn,
     float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu,
 )  # fmt: skip
-FLOATING: Final = (*FLOAT8, bfloat16, float16, float32, float64)
+TINY_FLOATS: Final = (float4_e2m1fn, *FLOAT8)
+FLOATING: Final = (*TINY_FLOATS, bfloat16, float16, float32, float64)
 COMPLEX: Final = (complex64, complex128)
 ALL: Final = (bool_, *SIGNED, *UNSIGNED, *FLOATING, *COMPLEX)
 """Every dtype that a value may have, float0 aside."""
@@ -113,13 +115,13 @@ ALL: Final = (bool_, *SIGNED, *UNSIGNED, *FLOATING, *COMPLEX)
 _BITS: Final[dict[DType, int]] = {
     **{d: d.itemsize * 8 for d in ALL},
     **{d: d.itemsize * 8 for d in KEYS.values()},
-    bool_: 1, int2: 2, uint2: 2, int4: 4, uint4: 4, float0: 0,
+    bool_: 1, int2: 2, uint2: 2, int4: 4, uint4: 4, float4_e2m1fn: 4, float0: 0,
 }  # fmt: skip
 
 
 def _short(dtype: DType) -> str:
-    if dtype in FLOAT8:
-        return dtype.name.replace("float8", "f8")
+    if dtype in TINY_FLOATS:
+        return dtype.name.replace("float", "f")
     special = {"bool": "bool", "bfloat16": "bf16"}.get(dtype.name)
     return special or f"{dtype.name[0]}{_BITS[dtype]}"
 
@@ -129,8 +131,9 @@ def _mlir(dtype: DType) -> str:
         return f"i{_BITS[dtype]}"
     if dtype in UNSIGNED:
         return f"ui{_BITS[dtype]}"
-    if dtype in FLOAT8:
-        return "f8" + _short(dtype).removeprefix("f8_").upper()
+    if dtype in TINY_FLOATS:
+        width, _, layout = _short(dtype).partition("_")
+        return width + layout.upper()
     if dtype in COMPLEX:
         return f"complex<f{_BITS[dtype] // 2}>"
     return "i1" if dtype == bool_ else _short(dtype)
@@ -289,6 +292,7 @@ _IS_UNSIGNED: Final = frozenset(UNSIGNED)
 _IS_INTEGER: Final = frozenset(SIGNED + UNSIGNED)
 _IS_FLOATING: Final = frozenset(FLOATING)
 _IS_COMPLEX: Final = frozenset(COMPLEX)
+_WITHOUT_INFINITY: Final = frozenset(d for d in TINY_FLOATS if np.asarray(np.inf, d) != np.inf)
 _IS_INEXACT: Final = frozenset(FLOATING + COMPLEX)
 _IS_SIGNED: Final = frozenset(SIGNED + FLOATING + COMPLEX)
 
@@ -336,6 +340,24 @@ def is_floating(dtype: DType) -> bool:
     (True, False)
     """
     return dtype in _IS_FLOATING
+
+
+def has_infinity(dtype: DType) -> bool:
+    """Whether a floating or complex dtype has infinities: float4 and most float8 types have none.
+
+    >>> has_infinity(float8_e5m2), has_infinity(float8_e4m3fn)
+    (True, False)
+    """
+    return dtype not in _WITHOUT_INFINITY
+
+
+def has_nan(dtype: DType) -> bool:
+    """Whether a floating or complex dtype has NaN: all but float4_e2m1fn.
+
+    >>> has_nan(float8_e4m3fn), has_nan(float4_e2m1fn)
+    (True, False)
+    """
+    return dtype != float4_e2m1fn
 
 
 def is_complex(dtype: DType) -> bool:
@@ -396,11 +418,11 @@ def complex_dtype(dtype: DType) -> DType:
     return complex128 if dtype == float64 else complex64
 
 
-_SIGNED_OF_WIDTH: Final = {8: int8, 16: int16, 32: int32, 64: int64}
+_SIGNED_OF_WIDTH: Final = {4: int4, 8: int8, 16: int16, 32: int32, 64: int64}
 
 
 def bits_dtype(dtype: DType) -> DType:
-    """Returns the signed integer dtype with as many bits as a dtype of 8, 16, 32 or 64.
+    """Returns the signed integer dtype with as many bits as a dtype of 4, 8, 16, 32 or 64.
 
     >>> bits_dtype(bfloat16)
     dtype('int16')
@@ -487,7 +509,7 @@ _ABOVE: Final[dict[str, tuple[str, ...]]] = {
     "i*": ("u8", "i8", "i2", "i4", "u2", "u4"),
     "u8": ("u16", "i16"), "u16": ("u32", "i32"), "u32": ("u64", "i64"), "u64": ("f*",),
     "i8": ("i16",), "i16": ("i32",), "i32": ("i64",), "i64": ("f*",),
-    "f*": ("bf16", "f16", "c*", *(_SHORT[d] for d in FLOAT8)),
+    "f*": ("bf16", "f16", "c*", *(_SHORT[d] for d in TINY_FLOATS)),
     "bf16": ("f32",), "f16": ("f32",), "f32": ("f64", "c64"), "f64": ("c128",),
     "c*": ("c64",), "c64": ("c128",),
 }  # fmt: skip

@@ -212,10 +212,10 @@ def text(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     if not inputs[0].type.size:
         return tuple([body.name(a) for a in inputs])
     t = inputs[0].type
-    if len(inputs) == 1 and t.kind == "f" and dtypes.bits(t.dtype) >= 8 and not nan_is_signed(t.dtype):
-        return (_sort_floats(body, op, body.name(inputs[0]), inputs[0].type),)
     # XLA:CPU loses elements of less than a byte.
-    pairs = [_widened(body, a) for a in inputs]
+    pairs = [body.widened(a) for a in inputs]
+    if len(inputs) == 1 and t.kind == "f" and not nan_is_signed(t.dtype):
+        return (body.convert(_sort_floats(body, op, *pairs[0]), pairs[0][1], t),)
     names, types = [n for n, _ in pairs], [w for _, w in pairs]
     keys: list[tuple[str, ArrayType]] = []
     for name, t in list(zip(names, types, strict=True))[: op.num_keys]:
@@ -233,20 +233,7 @@ def text(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     results = _sort_line(body, op, [n for n, _ in operands], [t for _, t in operands], list(range(len(keys))))
     index = {pair: i for i, pair in reversed(list(enumerate(operands)))}
     sorted_ = [results[index[pair]] for pair in pairs]
-    return tuple(
-        [
-            y if w is a.type else body.line(f"stablehlo.convert {y} : ({w.mlir}) -> {a.type.mlir}")
-            for y, (_, w), a in zip(sorted_, pairs, inputs, strict=True)
-        ]
-    )
-
-
-def _widened(body: Body, atom: Atom) -> tuple[str, ArrayType]:
-    t = atom.type
-    if dtypes.bits(t.dtype) >= 8 or t.kind == "b":
-        return body.name(atom), t
-    wide = array_type(dtypes.int8 if t.kind == "i" else dtypes.uint8, t.shape)
-    return body.line(f"stablehlo.convert {body.name(atom)} : ({t.mlir}) -> {wide.mlir}"), wide
+    return tuple([body.convert(y, w, a.type) for y, (_, w), a in zip(sorted_, pairs, inputs, strict=True)])
 
 
 def _sort_floats(body: Body, op: Sort, x: str, t: ArrayType) -> str:

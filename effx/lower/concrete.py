@@ -269,7 +269,8 @@ def _fetch(x: ConcreteArray) -> HostData:
         return np.asarray(memoryview(buffer))
     if dtypes.bits(t.dtype) < 8:
         with isolated():
-            wide = cast("ConcreteArray", perform(Convert(dtypes.int8), (x,)))
+            wider = dtypes.float16 if t.kind == "f" else dtypes.int8
+            wide = cast("ConcreteArray", perform(Convert(wider), (x,)))
         value = np.asarray(memoryview(wide.buffer)).astype(t.dtype)
         value.flags.writeable = False
         return value

@@ -6,7 +6,6 @@ where a line of text costs about one.
 Never: say how one operation looks; `effx.lower.stablehlo` does, a family a file.
 """
 
-import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +77,7 @@ def constant_text(value: Scalar, t: ArrayType) -> str:
 
 
 def _float_text(value: float, dtype: dtypes.DType) -> str:
-    if math.isfinite(value):
+    if math.isfinite(value) or not dtypes.has_nan(dtype):
         with np.errstate(over="ignore"):
             rounded = float(np.asarray(value, dtype))
         if math.isfinite(rounded):
@@ -335,6 +334,18 @@ class Body:
             name = self.line(f"stablehlo.optimization_barrier {name} : {t.mlir}")
         self.names[var] = name
 
+    def widened(self, atom: Atom) -> tuple[str, ArrayType]:
+        """Returns a value in a dtype of whole bytes that holds it, for what XLA:CPU does wrong with smaller ones."""
+        t = atom.type
+        if dtypes.bits(t.dtype) >= 8 or t.kind == "b":
+            return self.name(atom), t
+        wide = array_type({"f": dtypes.float16, "i": dtypes.int8, "u": dtypes.uint8}[t.kind], t.shape)
+        return self.convert(self.name(atom), t, wide), wide
+
+    def convert(self, name: str, t: ArrayType, out: ArrayType) -> str:
+        """Writes a conversion; none where the types are one."""
+        return name if t is out else self.line(f"stablehlo.convert {name} : ({t.mlir}) -> {out.mlir}")
+
     def call(self, program: Program, inputs: Sequence[str]) -> tuple[str, ...]:
         """Calls a program as a private function."""
         if any([0 in t.shape for t in program.in_types]):
@@ -453,16 +464,10 @@ def function_lines(
     return [head, *body.lines, f"    {tail}", "  }"]
 
 
-@functools.cache
-def _has_infinity(dtype: dtypes.DType) -> bool:
-    """Says whether a float dtype has infinities; most float8 types have only NaN."""
-    return bool(np.isinf(np.asarray(np.inf, dtype).astype(np.float64)))
-
-
 def lowest(t: ArrayType) -> Scalar:
     """Returns the smallest value of a dtype: minus infinity for floats that have it."""
     if t.kind == "f":
-        return -math.inf if _has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).min)
+        return -math.inf if dtypes.has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).min)
     if t.kind == "b":
         return False
     return int(dtypes.iinfo(t.dtype).min)
@@ -471,7 +476,7 @@ def lowest(t: ArrayType) -> Scalar:
 def highest(t: ArrayType) -> Scalar:
     """Returns the largest value of a dtype: infinity for floats that have it."""
     if t.kind == "f":
-        return math.inf if _has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).max)
+        return math.inf if dtypes.has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).max)
     if t.kind == "b":
         return True
     return int(dtypes.iinfo(t.dtype).max)

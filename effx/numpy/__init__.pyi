@@ -15,6 +15,7 @@ from effx.ir.values.array import (
     uint16 as uint16,
     uint32 as uint32,
     uint64 as uint64,
+    float4_e2m1fn as float4_e2m1fn,
     float8_e3m4 as float8_e3m4,
     float8_e4m3 as float8_e4m3,
     float8_e4m3b11fnuz as float8_e4m3b11fnuz,

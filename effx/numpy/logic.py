@@ -169,7 +169,7 @@ def isinf(x: Operand, /) -> Array:
     """
     a = as_operand(x, "isinf")
     kind = a.type.kind
-    if kind == "f":
+    if kind == "f" and dtypes.has_infinity(a.type.dtype):
         return perform(arithmetic.EQ, (perform(arithmetic.ABS, (a,)), scalar(math.inf, a.type.dtype)))
     if kind == "c":
         return isinf(arithmetic.real(a)) | isinf(arithmetic.imag(a))
@@ -191,7 +191,7 @@ def _infinity(x: Operand, value: float, what: str) -> Array:
     a = as_operand(x, what)
     if a.type.kind == "c":
         raise DTypeError(f"{what}: takes real numbers only, got {a.type!r}")
-    if a.type.kind != "f":
+    if a.type.kind != "f" or not dtypes.has_infinity(a.type.dtype):
         return _everywhere(False, a)
     return perform(arithmetic.EQ, (a, scalar(value, a.type.dtype)))
 

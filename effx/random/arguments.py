@@ -59,6 +59,10 @@ def as_floating(what: str, dtype: "DTypeLike | None", kinds: str = "f") -> DType
         DTypeError: it is another dtype.
     """
     found = dtypes.requested(float if dtype is None else dtype)
+    if found == dtypes.float4_e2m1fn:
+        raise DTypeError(
+            f"{what}: the dtype must have 8 bits or more, got {found}; draw others and convert them"
+        )
     if dtypes.is_floating(found) or ("c" in kinds and dtypes.is_complex(found)):
         return found
     raise DTypeError(f"{what}: the dtype must be floating{' or complex' * ('c' in kinds)}, got {found}")

@@ -21,11 +21,14 @@ FLOATS = {"f16": dtypes.float16, "bf16": dtypes.bfloat16, "f32": dtypes.float32,
 
 @emits(DotGeneral)
 def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    lhs, rhs = inputs
     out = outputs[0].type
     if len(op.precision) == 2:
         a, b = op.precision
-        return _product(body, op, [body.name(lhs), body.name(rhs)], [lhs.type, rhs.type], out, f"[{a}, {b}]")
+        # XLA keeps the layout of elements of less than a byte where it widens them itself, and then refuses that.
+        apart = dtypes.bits(out.dtype) >= 8
+        pairs = [body.widened(x) if apart else (body.name(x), x.type) for x in inputs]
+        names, types = zip(*pairs, strict=True)
+        return _product(body, op, list(names), list(types), out, f"[{a}, {b}]")
     algorithm = op.precision
     if body.module.platform == "cpu" and algorithm not in [PRESETS[name] for name in ON_CPU]:
         known = [name for name, value in PRESETS.items() if value == algorithm]

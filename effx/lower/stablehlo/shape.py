@@ -47,14 +47,11 @@ def concatenate(body: Body, op: s.Concatenate, inputs: Inputs, outputs: Outputs)
     if dtypes.bits(t.dtype) >= 8:
         return _one(body, "concatenate", inputs, outputs, f", dim = {op.axis}")
     # XLA:CPU ends the process on elements of less than a byte.
-    wide, names = dtypes.int8 if t.kind == "i" else dtypes.uint8, []
-    for x in inputs:
-        w = array_type(wide, x.type.shape).mlir
-        names.append((body.line(f"stablehlo.convert {body.name(x)} : ({x.type.mlir}) -> {w}"), w))
-    w = array_type(wide, t.shape).mlir
-    parts, kinds = ", ".join([n for n, _ in names]), ", ".join([k for _, k in names])
-    joined = body.line(f"stablehlo.concatenate {parts}, dim = {op.axis} : ({kinds}) -> {w}")
-    return body.line(f"stablehlo.convert {joined} : ({w}) -> {t.mlir}")
+    pairs = [body.widened(x) for x in inputs]
+    wide = array_type(pairs[0][1].dtype, t.shape)
+    names, kinds = ", ".join([n for n, _ in pairs]), ", ".join([w.mlir for _, w in pairs])
+    joined = body.line(f"stablehlo.concatenate {names}, dim = {op.axis} : ({kinds}) -> {wide.mlir}")
+    return body.convert(joined, wide, t)
 
 
 @emits(s.Pad)

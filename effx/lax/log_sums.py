@@ -1,0 +1,138 @@
+"""The cumulative logarithm of a sum of exponentials."""
+
+import math
+from functools import partial
+from operator import index
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.promotion import as_operand, scalar
+from effx.array.shaping import moveaxis, reshape
+from effx.effects import perform
+from effx.errors import DTypeError
+from effx.ir.ops import elementwise as e
+from effx.ir.ops import reduce as r
+from effx.ir.ops import shape as s
+from effx.ir.ops.convert import StopGradient
+from effx.ir.types import array_type
+from effx.lax.control.branches import platform_dependent
+from effx.lax.control.scans import scan
+from effx.transforms.jit import jit
+
+__all__ = ["cumlogsumexp"]
+
+# So many exponentials are computed in less time than further levels or a loop take to compile.
+PAIRS = 1 << 16
+# So many numbers fill vectors and stay in the cache from one iteration to the next.
+ROW = 256
+
+
+def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
+    """Returns cumulative log(sum(exp(x))) along an axis, without overflow.
+
+    Source: Hillis and Steele, "Data parallel algorithms", CACM 1986: log n steps of doubling; on a CPU one loop over
+    blocks.
+
+    Args:
+        operand: floating.
+        axis: the axis to combine along.
+        reverse: whether to start at the end.
+
+    Returns:
+        An array of the operand's type.
+
+    Raises:
+        DTypeError: the operand is not floating.
+        ShapeError: the axis is out of range.
+
+    >>> import numpy as np
+    >>> cumlogsumexp(np.array([1000., -np.inf], np.float32))
+    Array([1000., 1000.], dtype=float32)
+    """
+    x, place = as_operand(operand, "cumlogsumexp"), index(axis)
+    if x.type.kind != "f":
+        raise DTypeError(f"cumlogsumexp: the operand must be floating, got {x.type!r}")
+    r.CumSum(place).infer(x.type)  # checks the axis
+    return _cumulative(x, axis=place, reverse=bool(reverse))
+
+
+@jit(static_argnames=("axis", "reverse"), inline=True)
+def _cumulative(x: Array, axis: int, reverse: bool) -> Array:
+    t = x.type
+    if reverse:
+        flip = s.Reverse((axis,))
+        return flip(_cumulative(flip(x), axis, False))
+    cut = (math.prod(t.shape[:axis]), t.shape[axis], math.prod(t.shape[axis + 1 :]))
+    x = reshape(x, cut)
+    if t.shape[axis] * t.size <= PAIRS:
+        x = _compared(x)
+    else:
+        x = platform_dependent(x, cpu=_in_blocks, default=partial(_doubled, axis=1))
+    return reshape(x, t.shape)
+
+
+def _compared(x: Array) -> Array:
+    """Along axis 1 of three, from the exponentials of all pairs: few operations to compile."""
+    outer, n, inner = x.type.shape
+    pairs = (outer, n, n, inner)  # the second axis is the result's
+    index = array_type(dtypes.int32, pairs)
+    upto = s.Iota(index, 2)() <= s.Iota(index, 1)()
+    lowest = scalar(-np.inf, x.type.dtype)
+    taken = perform(e.Select(), (upto, lowest, s.BroadcastInDim(pairs, (0, 2, 3))(x)))
+    largest = perform(StopGradient(), (r.ReduceMax((2,))(taken),))
+    largest = perform(e.Select(), (perform(e.IsFinite(), (largest,)), scalar(0.0, x.type.dtype), largest))
+    powers = perform(e.Exp(), (taken - s.BroadcastInDim(pairs, (0, 1, 3))(largest),))
+    total = r.ReduceSum((2,))(powers)
+    # The logarithm of a sum of 0 would have an infinite derivative; it gets the derivative 0.
+    empty = total == 0.0
+    log = perform(e.Log(), (perform(e.Select(), (empty, total, scalar(1.0, x.type.dtype))),)) + largest
+    return perform(e.Select(), (empty, log, lowest))
+
+
+def _later(x: Array, axis: int, by: int) -> Array:
+    """Moved along an axis to higher indices, and filled with -inf, which adds nothing."""
+    low = tuple([by if i == axis else 0 for i in range(x.type.ndim)])
+    zeros = (0,) * x.type.ndim
+    return s.Pad(low, tuple([-m for m in low]), zeros)(x, scalar(-np.inf, x.type.dtype))
+
+
+def _doubled(x: Array, axis: int) -> Array:
+    by = 1
+    while by < x.type.shape[axis]:
+        x = _log_add_exp(x, _later(x, axis, by))
+        by *= 2
+    return x
+
+
+def _in_blocks(x: Array) -> Array:
+    """Along axis 1 of three: in a loop along all blocks of it at once; then to each what the blocks before it gave."""
+    outer, n, inner = x.type.shape
+    blocks = max(1, min(ROW // (outer * inner), math.isqrt(n)))
+    length = -(-n // blocks)
+    lowest = scalar(-np.inf, x.type.dtype)
+    padded = s.Pad((0, 0, 0), (0, blocks * length - n, 0), (0, 0, 0))(x, lowest)
+    rows = moveaxis(reshape(padded, (outer, blocks, length, inner)), 2, 0)
+
+    def step(running: Array, row: Array) -> tuple[Array, Array]:
+        running = _log_add_exp(running, row)
+        return running, running
+
+    start = s.BroadcastInDim((outer, blocks, inner), ())(lowest)
+    totals, found = scan(step, start, rows)
+    if blocks > 1:
+        before = reshape(_later(_compared(totals), 1, 1), (1, outer, blocks, inner))
+        found = _log_add_exp(found, s.BroadcastInDim(found.type.shape, (0, 1, 2, 3))(before))
+    back = reshape(moveaxis(found, 0, 2), padded.type.shape)
+    return s.Slice((0, 0, 0), (outer, n, inner), (1, 1, 1))(back)
+
+
+def _log_add_exp(x: Array, y: Array) -> Array:
+    # max + log1p(exp(-|x - y|)); equal operands, infinite ones too, are log 2 above their maximum.
+    larger = perform(e.Max(), (x, y))
+    equal = x == y
+    distance = perform(e.Select(), (equal, perform(e.Sub(), (x, y)), scalar(0.0, x.type.dtype)))
+    return perform(
+        e.Add(), (larger, perform(e.Log1p(), (perform(e.Exp(), (-perform(e.Abs(), (distance,)),)),)))
+    )
