@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast, overload
 
 import ml_dtypes
 import numpy as np
 
 from effx.errors import DTypeError, warn_user
+from effx.errors import TypePromotionError as TypePromotionError
 from effx.flags import enable_x64, numpy_dtype_promotion
 
 DType: TypeAlias = np.dtype[Any]
@@ -189,6 +190,27 @@ def canonicalize(dtype: DTypeLike) -> DType:
     return found
 
 
+def canonicalize_dtype(dtype: DTypeLike, allow_extended_dtype: bool = False) -> DType:
+    """The dtype that effx uses for what a user wrote: native, and 32-bit unless `enable_x64` is on.
+
+    Args:
+        dtype: as of `canonicalize`.
+        allow_extended_dtype: whether it may be a dtype of random keys.
+
+    Raises:
+        DTypeError: it is no dtype, or one that effx has no values of.
+
+    >>> canonicalize_dtype("float64")
+    dtype('float32')
+    """
+    found = canonicalize(dtype)
+    if is_key(found) and not allow_extended_dtype:
+        raise DTypeError(
+            f"canonicalize_dtype: got {short_name(found)}, a dtype of random keys, without allow_extended_dtype"
+        )
+    return found
+
+
 def requested(dtype: DTypeLike) -> DType:
     """The dtype that effx uses for what a user asked for; warns at the user's line where that is narrower.
 
@@ -295,6 +317,21 @@ _IS_COMPLEX: Final = frozenset(COMPLEX)
 _WITHOUT_INFINITY: Final = frozenset(d for d in TINY_FLOATS if np.asarray(np.inf, d) != np.inf)
 _IS_INEXACT: Final = frozenset(FLOATING + COMPLEX)
 _IS_SIGNED: Final = frozenset(SIGNED + FLOATING + COMPLEX)
+
+
+def itemsize_bits(dtype: DTypeLike) -> int:
+    """How many bits an element takes in memory; 8 for bool.
+
+    Raises:
+        DTypeError: it is no dtype of numbers.
+
+    >>> itemsize_bits("int4"), itemsize_bits(bool), itemsize_bits("complex64")
+    (4, 8, 64)
+    """
+    found = as_dtype(dtype)
+    if found not in _ALL:
+        raise DTypeError(f"itemsize_bits: got {short_name(found)}, expected a dtype of numbers")
+    return 8 if found == bool_ else _BITS[found]
 
 
 def is_bool(dtype: DType) -> bool:
@@ -451,13 +488,13 @@ def finfo(dtype: DTypeLike) -> np.finfo[np.floating]:
     return ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __new__ untyped
 
 
-def iinfo(dtype: DTypeLike) -> ml_dtypes.iinfo:
+def iinfo(int_type: DTypeLike) -> ml_dtypes.iinfo:
     """Machine limits of an integer dtype.
 
     >>> iinfo(int4).max
     7
     """
-    found = as_dtype(dtype)
+    found = as_dtype(int_type)
     if found not in _IS_INTEGER:
         raise DTypeError(f"iinfo: got {found}, expected an integer dtype")
     return ml_dtypes.iinfo(found)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __init__ untyped
@@ -486,7 +523,7 @@ _ABSTRACT: Final[tuple[tuple[type[object], frozenset[DType]], ...]] = (
 _MEMBERS: Final[dict[type[object], frozenset[DType]]] = dict(_ABSTRACT)
 
 
-def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
+def issubdtype(a: DTypeLike, b: DTypeLike) -> bool:
     """Whether a dtype is of a kind: `np.integer`, `np.floating`, `np.inexact` …, or another dtype.
 
     Unlike NumPy's, it counts the floats and integers of ml_dtypes in. Either side may be a kind.
@@ -494,11 +531,11 @@ def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     >>> issubdtype(bfloat16, np.floating), issubdtype(np.floating, np.inexact), issubdtype(int8, int16)
     (True, True, False)
     """
-    members = _MEMBERS.get(arg2) if isinstance(arg2, type) else None
-    if isinstance(arg1, type) and arg1 in _MEMBERS:
-        return members is not None and _MEMBERS[arg1] <= members
-    found = as_dtype(arg1)
-    return found == as_dtype(arg2) if members is None else found in members
+    members = _MEMBERS.get(b) if isinstance(b, type) else None
+    if isinstance(a, type) and a in _MEMBERS:
+        return members is not None and _MEMBERS[a] <= members
+    found = as_dtype(a)
+    return found == as_dtype(b) if members is None else found in members
 
 
 # Promotion. The lattice of JAX's documentation: a value may be used at any type above its own, and the
@@ -589,7 +626,7 @@ def _promote(args: Sequence[tuple[DType, bool]], x64: bool, strict: bool) -> tup
     if joined is None:
         mode = " with numpy_dtype_promotion='strict'" if strict else ""
         said = " and ".join(_SHORT[dtype] + " (weak)" * weak for dtype, weak in args)
-        raise DTypeError(f"promote: {said} have no implicit promotion{mode}, convert with astype")
+        raise TypePromotionError(f"promote: {said} have no implicit promotion{mode}, convert with astype")
     if joined in _WEAK_NODES:
         found, weak = _WEAK_NODES[joined], True
     else:
@@ -670,13 +707,45 @@ def weak_dtype(value: object) -> tuple[DType, bool]:
     )
 
 
-def result_type(*args: object) -> DType:
+def scalar_type_of(x: object) -> type[bool | int | float | complex]:
+    """The type of Python's numbers of which an array's elements, or a number, are.
+
+    Raises:
+        DTypeError: it is no array of numbers, and no number.
+
+    >>> scalar_type_of(np.int8(3)), scalar_type_of(1.0)
+    (<class 'int'>, <class 'float'>)
+    """
+    if isinstance(x, (np.dtype, str, type)):
+        raise DTypeError(f"scalar_type_of: got {x!r}, expected an array or a number")
+    found, _ = weak_dtype(x)
+    if found not in _ALL:
+        raise DTypeError(f"scalar_type_of: got an array of {short_name(found)}, expected one of numbers")
+    if is_bool(found):
+        return bool
+    if is_integer(found):
+        return int
+    return complex if is_complex(found) else float
+
+
+@overload
+def result_type(*args: object, return_weak_type_flag: Literal[False] = False) -> DType: ...
+@overload
+def result_type(*args: object, return_weak_type_flag: Literal[True]) -> tuple[DType, bool]: ...
+def result_type(*args: object, return_weak_type_flag: bool = False) -> DType | tuple[DType, bool]:
     """The dtype of an operation on these values, dtypes or scalar types.
+
+    Args:
+        args: one or more of them.
+        return_weak_type_flag: True for a pair of the dtype and whether it is weak.
 
     >>> result_type(np.float32(1), 2.0), result_type(3, 2.0), result_type("uint8", np.int8(1))
     (dtype('float32'), dtype('float32'), dtype('int16'))
+    >>> result_type(3, 2.0, return_weak_type_flag=True)
+    (dtype('float32'), True)
     """
-    return result_type_and_weak(*args)[0]
+    found = result_type_and_weak(*args)
+    return found if return_weak_type_flag else found[0]
 
 
 def result_type_and_weak(*args: object) -> tuple[DType, bool]:

@@ -29,7 +29,10 @@ __all__ = [
     "EffxError",
     "EscapedBoxError",
     "IndexingError",
+    "JAXIndexError",
+    "JAXTypeError",
     "JaxRuntimeError",
+    "JaxprTypeError",
     "NoRuleError",
     "NonConcreteBooleanIndexError",
     "NotFiniteError",
@@ -38,8 +41,10 @@ __all__ = [
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
+    "TracingError",
     "TransformError",
     "TreeError",
+    "TypePromotionError",
     "UnexpectedTracerError",
     "hide_internal_frames",
     "source_of",
@@ -211,6 +216,10 @@ class DTypeError(EffxError, TypeError):
     """A dtype is unsupported, or dtypes do not fit together."""
 
 
+class TypePromotionError(DTypeError, ValueError):
+    """Dtypes have no common one to which they promote."""
+
+
 class IndexingError(EffxError, IndexError):
     """An index has a form that arrays do not take, or does not fit the array."""
 
@@ -223,7 +232,11 @@ class TransformError(EffxError, TypeError):
     """A transformation got arguments that it cannot work on."""
 
 
-class ConcretizationError(EffxError, TypeError):
+class TracingError(EffxError, TypeError):
+    """A value of a transformation was used as only concrete ones may be, or where the transformation is not at work."""
+
+
+class ConcretizationError(TracingError):
     """Python asked an abstract value for its concrete value."""
 
 
@@ -239,11 +252,11 @@ class TracerArrayConversionError(ConcretizationError):
     """NumPy asked an abstract value for its elements."""
 
 
-class NonConcreteBooleanIndexError(ConcretizationError, IndexError):
+class NonConcreteBooleanIndexError(ConcretizationError, IndexingError):
     """An abstract mask was to decide a result's shape."""
 
 
-class EscapedBoxError(EffxError, RuntimeError):
+class EscapedBoxError(TracingError, RuntimeError):
     """A value that belongs to a handler was used where the handler is not at work.
 
     Attributes:
@@ -273,14 +286,45 @@ class ProgramError(EffxError, ValueError):
     """A program in the IR is malformed, or its text does not parse."""
 
 
+# XLA's status codes, by their numbers.
+_STATUS = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+
+
 class BackendError(EffxError, RuntimeError):
-    """A platform, plugin or device is not there or does not work."""
+    """A platform, plugin or device is not there or does not work.
+
+    >>> BackendError("devices: there is no platform 'x'").error_code_string
+    'UNKNOWN'
+    """
+
+    @property
+    def error_message(self) -> str:
+        """What XLA said; the error's own text where it was not asked."""
+        return self.message if self.__cause__ is None else str(self.__cause__)
+
+    @property
+    def error_code_string(self) -> str:
+        """The name of XLA's status, such as `INVALID_ARGUMENT`; `UNKNOWN` where it has none."""
+        name = self.error_message.partition(":")[0]
+        return name if name in _STATUS else "UNKNOWN"
+
+    @property
+    def error_code(self) -> int:
+        """The number of XLA's status."""
+        return _STATUS.index(self.error_code_string)
 
 
 # Names of `jax.errors` for what effx calls otherwise.
 ConcretizationTypeError = ConcretizationError
 UnexpectedTracerError = EscapedBoxError
 JaxRuntimeError = BackendError
+JAXTypeError = TracingError
+JAXIndexError = IndexingError
+JaxprTypeError = ProgramError
 
 
 class DeviceCountError(BackendError, ValueError):

@@ -19,7 +19,7 @@ import effx.numpy as enp
 from effx import Array, lax
 from effx import dtypes as d
 from effx.dtypes import DType, DTypeLike, promote
-from effx.errors import DTypeError
+from effx.errors import DTypeError, TypePromotionError
 from effx.flags import enable_x64, numpy_dtype_promotion
 
 X64 = """\
@@ -427,3 +427,41 @@ def test_small_floats_sort_in_their_whole_range(name: str) -> None:
     np.testing.assert_array_equal(
         np.asarray(enp.sort(enp.asarray(host))).astype(np.float32), np.sort(host.astype(np.float32))
     )
+
+
+def test_names_of_jax_dtypes() -> None:
+    """Canonical dtypes with and without keys, sizes in memory, Python's types of numbers, weakness."""
+    key = effx.random.key(0)
+    assert d.canonicalize_dtype("float64") == d.float32
+    assert d.canonicalize_dtype(key.dtype, allow_extended_dtype=True) == key.dtype
+    assert [d.itemsize_bits(x) for x in (bool, "uint2", "float4_e2m1fn", d.bfloat16, int)] == [
+        8,
+        2,
+        4,
+        16,
+        64,
+    ]
+    numbers: list[object] = [True, np.uint8(3), enp.ones(2, enp.float4_e2m1fn), enp.ones(2, "complex64")]
+    assert [d.scalar_type_of(x) for x in numbers] == [bool, int, float, complex]
+    assert d.result_type(3, 2.0, return_weak_type_flag=True) == (d.float32, True)
+    assert d.result_type(enp.ones(1), 2.0, return_weak_type_flag=True) == (d.float32, False)
+    assert enp.result_type(3, 2.0) == d.float32
+    assert enp.issubdtype(arg1=np.int8, arg2=np.integer)
+    assert d.issubdtype(a=np.int8, b=np.integer)
+    assert int(d.iinfo(int_type="int8").max) == 127
+    wrong: list[tuple[Callable[[], object], str]] = [
+        (
+            lambda: d.canonicalize_dtype(key.dtype),
+            "canonicalize_dtype: got key<fry>, a dtype of random keys, without allow_extended_dtype",
+        ),
+        (lambda: d.itemsize_bits(d.float0), "itemsize_bits: got float0, expected a dtype of numbers"),
+        (lambda: d.scalar_type_of("f4"), "scalar_type_of: got 'f4', expected an array or a number"),
+        (lambda: d.scalar_type_of(key), "scalar_type_of: got an array of key<fry>, expected one of numbers"),
+    ]
+    for call, text in wrong:
+        with pytest.raises(DTypeError) as error:
+            call()
+        assert error.value.message == text
+    with pytest.raises(TypePromotionError, match="promote: i4 and f32 have no implicit promotion"):
+        enp.ones(2, "int4") + enp.ones(2)
+    assert issubclass(TypePromotionError, ValueError)

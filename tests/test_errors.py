@@ -13,6 +13,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import errors, lax
+from effx.ir.text import parse_program
 
 f4 = np.float32
 
@@ -480,10 +481,27 @@ def test_names_of_jax_errors() -> None:
         (errors.ConcretizationTypeError, lambda: effx.jit(lambda x: 1 if x else 2)(1.0)),
         (errors.UnexpectedTracerError, leaked),
         (errors.JaxRuntimeError, lambda: effx.devices("nowhere")),
+        (errors.JAXTypeError, lambda: effx.jit(lambda x: float(x))(1.0)),
+        (errors.JAXTypeError, leaked),
+        (errors.JAXIndexError, lambda: effx.jit(lambda x: x[x > 1])(enp.ones(3))),
+        (errors.JAXIndexError, lambda: enp.ones(3)[1.5]),
+        (errors.JaxprTypeError, lambda: parse_program("x")),
+        (effx.dtypes.TypePromotionError, lambda: enp.ones(2, "int4") + enp.ones(2)),
     ]
     for kind, provoke in raised:
         with pytest.raises(kind):
             provoke()
+
+
+def test_status_of_backends() -> None:
+    """What XLA says has a status; what is found without it is unknown."""
+    with pytest.raises(errors.JaxRuntimeError) as caught:
+        effx.devices("nowhere")
+    error = caught.value
+    assert (error.error_code, error.error_code_string, error.error_message) == (2, "UNKNOWN", error.message)
+    error.__cause__ = RuntimeError("INVALID_ARGUMENT: a shape")
+    assert (error.error_code, error.error_code_string) == (3, "INVALID_ARGUMENT")
+    assert error.error_message == "INVALID_ARGUMENT: a shape"
 
 
 def leaked() -> object:

@@ -62,7 +62,28 @@ newaxis = None
 ndarray = Array
 
 finfo, iinfo = dtypes.finfo, dtypes.iinfo
-issubdtype, promote_types, result_type = dtypes.issubdtype, dtypes.promote_types, dtypes.result_type
+promote_types = dtypes.promote_types
+
+
+def issubdtype(arg1: dtypes.DTypeLike, arg2: dtypes.DTypeLike) -> bool:
+    """Whether a dtype is of a kind: `integer`, `floating`, `inexact` …, or another dtype.
+
+    Unlike NumPy's, it counts the floats and integers of ml_dtypes in. Either side may be a kind.
+
+    >>> from effx.numpy import bfloat16, int8
+    >>> issubdtype(bfloat16, floating), issubdtype(floating, inexact), issubdtype(int8, "int16")
+    (True, True, False)
+    """
+    return dtypes.issubdtype(arg1, arg2)
+
+
+def result_type(*args: object) -> DType:
+    """The dtype of an operation on these values, dtypes or scalar types.
+
+    >>> result_type(np.float32(1), 2.0), result_type(3, 2.0), result_type("uint8", np.int8(1))
+    (dtype('float32'), dtype('float32'), dtype('int16'))
+    """
+    return dtypes.result_type(*args)
 
 
 def isdtype(
