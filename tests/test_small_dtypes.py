@@ -222,3 +222,51 @@ def test_products_of_small_integers(dtype: DType) -> None:
     x, y = [enp.asarray(v.astype(dtype)) for v in wide]
     for wanted in (np.int32, np.float32):
         same(lax.dot(x, y, preferred_element_type=wanted), wide[0] @ wide[1])
+
+
+MIXED = [
+    ("float8_e4m3fn", "float8_e5m2"), ("float8_e5m2fnuz", "float8_e8m0fnu"), ("float4_e2m1fn", "float16"),
+    ("int4", "bfloat16"), ("int4", "int8"), ("uint2", "float8_e3m4"), ("int2", "float32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), MIXED)
+def test_products_of_different_dtypes(left: str, right: str) -> None:
+    """Exact where the result has a dtype of its own, with gradients of the operands' dtypes; else an error."""
+    x, y = [
+        (2.0 ** RNG.integers(0, 2, (3, 3)) if "e8m0" in n else RNG.integers(0 if n[0] == "u" else -1, 2, (3, 3)))
+        .astype(np.float32)
+        .astype(d.as_dtype(n))
+        for n in (left, right)
+    ]  # fmt: skip
+    numbers_ = (((1,), (0,)), ((), ()))
+
+    def multiply(a: Any, b: Any) -> Array:
+        return lax.dot_general(a, b, numbers_, preferred_element_type=np.float32)
+
+    want = x.astype(np.float32) @ y.astype(np.float32)
+    functions: dict[str, Callable[[], Array]] = {
+        "matmul": lambda: enp.matmul(x, y, preferred_element_type=np.float32),
+        "dot": lambda: enp.dot(x, y, preferred_element_type=np.float32),
+        "einsum": lambda: enp.einsum("ij,jk->ik", x, y, preferred_element_type=np.float32),
+        "tensordot": lambda: enp.tensordot(x, y, 1, preferred_element_type=np.float32),
+        "vecdot": lambda: enp.vecdot(x[:, None], y.T, preferred_element_type=np.float32),
+        "dot_general": lambda: multiply(x, y),
+    }
+    for name, function in functions.items():
+        found = function()
+        assert found.dtype == np.float32, name
+        same(abs(found), abs(want))
+    slopes = effx.grad(lambda a, b: multiply(a, b).sum(), (0, 1), allow_int=True)(x, y)
+    assert [s.dtype for s in slopes] == [d.tangent_dtype(v.dtype) for v in (x, y)]
+    if d.is_floating(x.dtype):
+        ones = np.ones((3, 3), np.float32)
+        same(slopes[0], (ones @ y.astype(np.float32).T).astype(x.dtype))
+    with pytest.raises(DTypeError, match="have no implicit promotion, convert with astype"):
+        enp.matmul(x, y)
+
+
+def test_scalars_times_arrays_in_a_preferred_dtype() -> None:
+    found = enp.dot(np.int8(100), np.full(2, 100, np.int8), preferred_element_type=np.int32)
+    assert found.dtype == np.int32
+    assert found.tolist() == [10000, 10000]

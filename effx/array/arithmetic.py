@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 
 from effx import dtypes
-from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
+from effx.array.promotion import (
+    as_operand,
+    broadcast_arrays,
+    convert,
+    promote,
+    promote_dtypes,
+    promote_factors,
+    scalar,
+)
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
@@ -316,9 +324,10 @@ def byteswap(x: Operand) -> Array:
 
 def dot(x: Operand, y: Operand, precision: Any = None, preferred: Any = None) -> Array:
     """NumPy's dot: sums over the last axis of x and the second to last (or only) axis of y."""
-    a, b = promote_dtypes(x, y)
+    a, b = promote_factors(x, y, preferred=preferred)
     if not a.type.shape or not b.type.shape:
-        return perform(MUL, (a, b))
+        wanted = preferred_of(preferred)
+        return perform(MUL, (a, b) if wanted is None else (convert(a, wanted), convert(b, wanted)))
     axis = max(b.type.ndim - 2, 0)
     if a.type.shape[-1] != b.type.shape[axis]:
         raise ShapeError(
@@ -335,7 +344,7 @@ def matmul(x: Operand, y: Operand, precision: Any = None, preferred: Any = None)
     from effx.array.promotion import broadcast_shapes, broadcast_to
     from effx.array.shaping import transpose
 
-    a, b = promote_dtypes(x, y)
+    a, b = promote_factors(x, y, preferred=preferred)
     for what, t in (("lhs", a.type), ("rhs", b.type)):
         if not t.shape:
             raise ShapeError(f"matmul: operands need at least one axis, {what} is {t!r}; use x * y")

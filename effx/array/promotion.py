@@ -8,7 +8,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.dtypes import DType
-from effx.errors import DTypeError, ShapeError, source_in_force
+from effx.errors import DTypeError, ShapeError, TypePromotionError, source_in_force
 from effx.flags import numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
@@ -117,6 +117,28 @@ def promote_dtypes(*operands: Operand) -> list[Array]:
         x if x.type.dtype == dtype and (x.type.weak == weak or not weak) else convert(x, dtype, weak)
         for x in arrays
     ]
+
+
+def promote_factors(*operands: Operand, preferred: object) -> list[Array]:
+    """Like `promote_dtypes`, for products whose result has a dtype of its own if `preferred` is not None.
+
+    Then small floats and integers, which promote to no others, become the least dtype with a promotion that holds them.
+    """
+    try:
+        return promote_dtypes(*operands)
+    except TypePromotionError:
+        if preferred is None:
+            raise
+    arrays = [as_operand(x) for x in operands]
+    return promote_dtypes(
+        *[convert(x, _HOLDING.get(x.type.dtype, x.type.dtype), x.type.weak) for x in arrays]
+    )
+
+
+_HOLDING: dict[DType, DType] = {
+    **dict.fromkeys(dtypes.TINY_FLOATS, dtypes.bfloat16),
+    dtypes.int2: dtypes.int8, dtypes.int4: dtypes.int8, dtypes.uint2: dtypes.uint8, dtypes.uint4: dtypes.uint8,
+}  # fmt: skip
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Shape:

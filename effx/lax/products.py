@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic
-from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_factors
 from effx.array.shaping import reshape
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
@@ -148,7 +148,7 @@ def dot_general(
     """Multiplies, and sums over the contracting axes, for each index along the batch axes.
 
     Args:
-        lhs, rhs: of any dtype; different ones are promoted.
+        lhs, rhs: of any dtype; different ones are promoted. With `preferred_element_type` any two go together.
         dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`; the axes
             in each pair of lists have equal sizes.
         precision: for accelerators, one for both operands or a pair; or an algorithm: a `DotAlgorithm`, or a
@@ -182,7 +182,8 @@ def dot_general(
         arithmetic.precision_of(precision),
         arithmetic.preferred_of(preferred_element_type),
     )
-    return op(*promote_dtypes(as_operand(lhs, "dot_general"), as_operand(rhs, "dot_general")))
+    factors = as_operand(lhs, "dot_general"), as_operand(rhs, "dot_general")
+    return op(*promote_factors(*factors, preferred=preferred_element_type))
 
 
 def dot(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from effx.array import Array, arithmetic, indexing, shaping
 from effx.array.arithmetic import precision_of, preferred_of
-from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_factors
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.linalg import DotGeneral, Precision
@@ -215,7 +215,7 @@ def einsum(
         text, given = _interleaved([subscripts, *operands])
     if not given:
         raise ShapeError(f"einsum: needs at least one operand for {text!r}")
-    arrays = promote_dtypes(*[as_operand(x, "einsum") for x in given])
+    arrays = promote_factors(*[as_operand(x, "einsum") for x in given], preferred=preferred_element_type)
     shapes = tuple([x.type.shape for x in arrays])
     labels, output = parse(text, shapes)
     sizes = _sizes(labels, shapes, text)

@@ -9,7 +9,7 @@ import numpy as np
 
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.arithmetic import precision_of, preferred_of
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_factors
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
@@ -120,7 +120,9 @@ def vecdot(
     >>> vecdot(np.ones((2, 3)), np.ones(3)).tolist()
     [3.0, 3.0]
     """
-    a, b = promote_dtypes(as_operand(x1, "vecdot"), as_operand(x2, "vecdot"))
+    a, b = promote_factors(
+        as_operand(x1, "vecdot"), as_operand(x2, "vecdot"), preferred=preferred_element_type
+    )
     a, b = (shaping.moveaxis(x, normalize_axis("vecdot", axis, x.type.ndim, x.type), -1) for x in (a, b))
     if a.type.shape[-1] != b.type.shape[-1]:
         raise ShapeError(f"vecdot: sizes along the axis differ: {a.type.shape[-1]} and {b.type.shape[-1]}")
@@ -199,7 +201,9 @@ def tensordot(
     >>> tensordot(np.ones((2, 3)), np.ones((3, 4)), 1).shape
     (2, 4)
     """
-    x, y = promote_dtypes(as_operand(a, "tensordot"), as_operand(b, "tensordot"))
+    x, y = promote_factors(
+        as_operand(a, "tensordot"), as_operand(b, "tensordot"), preferred=preferred_element_type
+    )
     left: tuple[int, ...]
     right: tuple[int, ...]
     if isinstance(axes, int | np.integer):
