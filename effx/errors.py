@@ -232,11 +232,15 @@ class TransformError(EffxError, TypeError):
     """A transformation got arguments that it cannot work on."""
 
 
-class TracingError(EffxError, TypeError):
-    """A value of a transformation was used as only concrete ones may be, or where the transformation is not at work."""
+class TracingError(EffxError):
+    """A value of a transformation was used as only concrete ones may be, or where the transformation is not at work.
+
+    Of these only `ConcretizationError` is a TypeError: functions that take ints catch that and say so in their own
+    words, which would hide that a value had escaped.
+    """
 
 
-class ConcretizationError(TracingError):
+class ConcretizationError(TracingError, TypeError):
     """Python asked an abstract value for its concrete value."""
 
 

@@ -510,6 +510,20 @@ def leaked() -> object:
     return kept[0] + 1
 
 
+@pytest.mark.parametrize(
+    "use",
+    [lambda k: enp.arange(5)[k:3], enp.zeros, lambda k: enp.arange(5).sum(k), lambda k: enp.arange(5)[k]],
+)
+def test_escaped_numbers(use: Callable[[Any], object]) -> None:
+    """Where an int is expected, an escaped value is no other wrong value."""
+    kept: list[Any] = []
+    effx.jit(lambda x: kept.append(x))(1)
+    with pytest.raises(
+        errors.EscapedBoxError, match="escaped box: a value .* was used after that handler had ended"
+    ):
+        use(kept[0])
+
+
 def test_donated_arrays() -> None:
     consume = effx.jit(lambda x: x + 1, donate_argnums=0)
     other = effx.jit(lambda x: x * 3)
