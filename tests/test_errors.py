@@ -519,7 +519,7 @@ def test_escaped_numbers(use: Callable[[Any], object]) -> None:
     kept: list[Any] = []
     effx.jit(lambda x: kept.append(x))(1)
     with pytest.raises(
-        errors.EscapedBoxError, match="escaped box: a value .* was used after that handler had ended"
+        errors.EscapedBoxError, match=r"escaped box: a value .* was used after that handler had ended"
     ):
         use(kept[0])
 
