@@ -16,7 +16,7 @@ from effx import dtypes as d
 from effx import lax, random
 from effx.array import Array
 from effx.dtypes import DType
-from effx.errors import DTypeError
+from effx.errors import DTypeError, ShapeError
 from effx.handlers.stage import stage
 from effx.ir.text import parse_program, print_program
 
@@ -270,3 +270,16 @@ def test_scalars_times_arrays_in_a_preferred_dtype() -> None:
     found = enp.dot(np.int8(100), np.full(2, 100, np.int8), preferred_element_type=np.int32)
     assert found.dtype == np.int32
     assert found.tolist() == [10000, 10000]
+
+
+@pytest.mark.parametrize("dtype", [d.bfloat16, F4, d.float8_e5m2, d.int4, d.uint2], ids=lambda x: x.name)
+def test_lists_of_scalars(dtype: DType) -> None:
+    """Scalars of these dtypes, of NumPy's and Python's numbers make arrays together."""
+    one = enp.ones((), dtype)
+    for given in ([one, one], [[one], [1]], [[one, dtype.type(1)], [np.asarray(one), True]]):
+        x = enp.asarray(given)
+        assert x.dtype == dtype
+        same(x, np.ones(x.shape))
+    assert enp.array([one, 2, 0], np.float32).tolist() == [1, 2, 0]
+    with pytest.raises(ShapeError, match="array: the nested lists differ in length"):
+        enp.array([[one, one], [one]])

@@ -114,11 +114,20 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
     found = dtype
     if found is None:
         found = dtypes.result_type(*kinds) if kinds else dtypes.canonicalize(float)
+    # What ml_dtypes adds to NumPy takes numbers only.
+    given = x if found.isbuiltin == 1 or dtypes.is_key(found) else _numbers(x)
     try:
-        data = np.asarray(x, found)
+        data = np.asarray(given, found)
     except ValueError:
         raise ShapeError("array: the nested lists differ in length") from None
     return constant(data, found)
+
+
+def _numbers(x: object) -> object:
+    """Replaces scalar arrays in nested lists by their numbers."""
+    if isinstance(x, list | tuple):
+        return [_numbers(item) for item in x]
+    return x.item() if isinstance(x, Array) else x
 
 
 def _strong(x: Array, dtype: DType | None) -> Array:
