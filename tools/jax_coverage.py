@@ -29,6 +29,7 @@ INTERNAL = "internal to JAX"
 RAISED = "errors are raised by the library, with its own words"
 TOKENS = "experimental there; in effx effects have the order of the program, and no value stands for it"
 UNCOMPILED = "XLA for CPUs compiles no program with its numbers, there as here"
+SHARDED = "places parts of an array on several devices; effx has no shardings yet"
 EXPERIMENTAL = "experimental there, and not planned here"
 
 # Why something is not there: names, parameters as `name(parameter)`, or patterns of either. A module's reason holds
@@ -58,6 +59,16 @@ REASONS: dict[str, str] = {
     "jax.numpy.set_printoptions(*kwargs)": "the parameters of NumPy's function have names here",
     "jax.numpy.lexsort(batch_size)": "all keys are sorted at once, so that there are no batches of them",
     "jax.numpy.vectorize(pyfunc)": "without a function it is a decorator, as NumPy's",
+    "jax.lax.*(out_sharding)": SHARDED,
+    "jax.lax.full*(sharding)": SHARDED,
+    "jax.lax.all_gather(to)": SHARDED,
+    "jax.lax.p*cast": SHARDED,
+    "jax.lax.psum_scatter_start": SHARDED,
+    "jax.lax.ragged_all_to_all": SHARDED,
+    "jax.lax.with_sharding_constraint": SHARDED,
+    "jax.nn.*(out_sharding)": SHARDED,
+    "jax.numpy.*(out_sharding)": SHARDED,
+    "jax.random.*(out_sharding)": SHARDED,
     "jax.experimental.jet.[!j]*": INTERNAL,
     "jax.experimental.jet.jet?*": INTERNAL,
     "jax.experimental.ode.[!o]*": INTERNAL,
