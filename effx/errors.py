@@ -54,6 +54,7 @@ __all__ = [
 ]
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_GENERATED = "<attrs generated methods effx."  # by attrs, for classes of the package
 # By id, because hashing a code object hashes all of its constants and names; the values keep
 # the ids taken.
 _internal_code: dict[int, CodeType] = {}
@@ -62,7 +63,7 @@ _internal_code: dict[int, CodeType] = {}
 def _is_internal(code: CodeType) -> bool:
     if id(code) in _internal_code:
         return True
-    if code.co_filename.startswith(_PACKAGE):
+    if code.co_filename.startswith((_PACKAGE, _GENERATED)):
         _internal_code[id(code)] = code
         return True
     return False

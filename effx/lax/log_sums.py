@@ -11,7 +11,7 @@ from effx.array import Array, Operand
 from effx.array.promotion import as_operand, scalar
 from effx.array.shaping import moveaxis, reshape
 from effx.effects import perform
-from effx.errors import DTypeError
+from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.ops import shape as s
@@ -54,7 +54,10 @@ def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Arra
     x, place = as_operand(operand, "cumlogsumexp"), index(axis)
     if x.type.kind != "f":
         raise DTypeError(f"cumlogsumexp: the operand must be floating, got {x.type!r}")
-    r.CumSum(place).infer(x.type)  # checks the axis
+    if not 0 <= place < x.type.ndim:
+        raise ShapeError(
+            f"cumlogsumexp: axis {place} is out of range for {x.type!r}, which has {x.type.ndim} axes"
+        )
     return _cumulative(x, axis=place, reverse=bool(reverse))
 
 

@@ -259,6 +259,11 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         "arg_max: index_dtype must be an integer dtype, got float32",
     ),
     (lambda: lax.cumsum(F, 2), ShapeError, "cum_sum: axis 2 is out of range for f32[2,3], which has 2 axes"),
+    (
+        lambda: lax.cumlogsumexp(F, 2),
+        ShapeError,
+        "cumlogsumexp: axis 2 is out of range for f32[2,3], which has 2 axes",
+    ),
     (lambda: lax.cumlogsumexp(J), DTypeError, "cumlogsumexp: the operand must be floating, got i32[2,3]"),
     (lambda: lax.sort((F, G)), ShapeError, "sort: operand shapes differ: f32[2,3], f32[3,2]"),
     (lambda: lax.sort(()), ShapeError, "sort: takes at least one operand, got none"),

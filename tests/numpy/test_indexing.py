@@ -271,3 +271,11 @@ def test_negative_indices_out_of_bounds(mode: str, index: Any) -> None:
             found = enp.take_along_axis(x, along, 0, kind, wrap_negative_indices=False)
             want = jnp.take_along_axis(x, along, 0, kind, wrap_negative_indices=False)
             np.testing.assert_array_equal(found, want)
+
+
+def test_the_users_line_of_a_wrong_mode() -> None:
+    """Methods that attrs writes are no line of the user's."""
+    with pytest.raises(
+        IndexingError, match=r"at: mode must be one of .*, got 'dorp'\n  at   test_indexing\.py:\d+ in"
+    ):
+        enp.arange(3).at[7].set(1, mode="dorp")
