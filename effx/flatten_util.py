@@ -1,0 +1,61 @@
+"""Pytrees of arrays as vectors."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.arithmetic import astype
+from effx.array.promotion import as_operand, convert, promote_dtypes
+from effx.array.shaping import concatenate, reshape
+from effx.errors import DTypeError, ShapeError
+from effx.numpy.creation import filled
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["ravel_pytree"]
+
+
+def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
+    """Lays the leaves of a pytree one after another.
+
+    Args:
+        pytree: of arrays and numbers.
+
+    Returns:
+        A vector of the leaves' common dtype, and the function that makes such a tree of such a vector: each leaf of its
+        own shape and dtype.
+
+    Raises:
+        DTypeError: a leaf is no array, or the function got a vector of another dtype.
+        ShapeError: the function got an array of another shape.
+
+    >>> flat, back = ravel_pytree({"a": np.ones((2, 2), np.float32), "b": 3.0})
+    >>> flat
+    Array([1., 1., 1., 1., 3.], dtype=float32)
+    >>> print(back(flat * 2)["b"])
+    6.0
+    """
+    leaves, tree = flatten(pytree)
+    arrays = [as_operand(leaf, "ravel_pytree") for leaf in leaves]
+    types = [x.type for x in arrays]
+    parts = [reshape(x, -1) for x in promote_dtypes(*arrays)] if arrays else []
+    flat = concatenate(parts) if parts else filled((0,), 0, dtypes.canonicalize(float))
+    flat = convert(flat, flat.type.dtype)
+    shape, dtype = flat.type.shape, flat.type.dtype
+    ends = [int(end) for end in np.cumsum([math.prod(t.shape) for t in types])]
+
+    def unravel(vector: Array) -> PyTree:
+        """Makes a tree of a vector."""
+        x = as_operand(vector, "unravel")
+        if x.type.shape != shape:
+            raise ShapeError(f"unravel: takes a vector of shape {list(shape)}, got {x.type!r}")
+        if x.type.dtype != dtype:
+            raise DTypeError(f"unravel: takes a vector of dtype {dtypes.short_name(dtype)}, got {x.type!r}")
+        pieces = [x[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        return tree.unflatten(
+            [reshape(astype(piece, t.dtype), t.shape) for piece, t in zip(pieces, types, strict=True)]
+        )
+
+    return flat, unravel

@@ -1,0 +1,279 @@
+"""Reductions of segments: rows that share a number are combined.
+
+An element's segment is given by its number, not by its place, so segments may lie anywhere.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Number, Operand, arithmetic, indexing, reducing
+from effx.array.promotion import as_operand, host_array, scalar
+from effx.array.shaping import concatenate, reshape
+from effx.errors import ConcretizationError, DTypeError, ShapeError
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.types import Shape
+from effx.lax.control.associative import associative_scan
+from effx.lax.index import GatherScatterMode
+from effx.numpy.creation import as_int
+from effx.numpy.sorting import argsort
+from effx.transforms.autodiff import jvp
+from effx.transforms.custom_derivatives import custom_jvp
+from effx.transforms.jit import jit
+
+__all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+
+REDUCTIONS: dict[str, Callable[[Array, int], Array]] = {
+    "add": reducing.sum, "mul": reducing.prod, "max": reducing.max, "min": reducing.min,
+}  # fmt: skip
+
+Mode = str | GatherScatterMode | None
+
+
+def _neutral(what: str, x: Array) -> Number:
+    """Returns the value of a segment without elements."""
+    kind, lowest = x.type.kind, what == "segment_max"
+    if what in ("segment_sum", "segment_prod"):
+        if kind == "b":
+            raise DTypeError(f"{what}: takes numbers, got {x.type!r}; use segment_max or segment_min")
+        return int(what == "segment_prod")
+    if kind == "c":
+        raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r}")
+    if kind == "b":
+        return not lowest
+    if kind == "f":
+        return -float("inf") if lowest else float("inf")
+    info = np.iinfo(x.type.dtype)
+    return int(info.min if lowest else info.max)
+
+
+def _segments(
+    what: str,
+    combiner: str,
+    data: Operand,
+    segment_ids: Operand,
+    num_segments: int | None,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    bucket_size: int | None,
+    mode: Mode,
+) -> Array:
+    x, ids = as_operand(data, what), as_operand(segment_ids, what)
+    if ids.type.kind not in "iu":
+        raise DTypeError(f"{what}: segment_ids must be integers, got {ids.type!r}")
+    if ids.type.ndim != 1 or x.type.shape[:1] != ids.type.shape:
+        raise ShapeError(
+            f"{what}: segment_ids must number the elements of data's first axis, got {ids.type!r} for {x.type!r}"
+        )
+    if num_segments is None:
+        try:
+            numbers = np.asarray(ids)
+        except ConcretizationError as error:
+            raise ConcretizationError(
+                f"{what}: num_segments must be given where the segment_ids {ids.type!r} are abstract"
+            ) from error
+        num_segments = int(numbers.max(initial=-1)) + 1
+    count = as_int(what, "num_segments", num_segments)
+    if count < 0:
+        raise ShapeError(f"{what}: num_segments must not be negative, got {count}")
+    found = GatherScatterMode.from_any(mode).value
+    how = "drop" if found in ("fill", "one_hot") else found
+    n, rest, dtype = ids.type.size, x.type.shape[1:], x.type.dtype
+    size = n if bucket_size is None else as_int(what, "bucket_size", bucket_size)
+    if bucket_size is not None and size < 1:
+        raise ShapeError(f"{what}: bucket_size must be positive, got {size}")
+    buckets = -(-n // max(size, 1))
+    start = _neutral(what, x)
+    if bucket_size is None or buckets < 2:
+        shape, bucket = (count, *rest), 0
+    else:
+        shape, bucket = (buckets, count, *rest), size
+    if not count or not x.type.size:
+        return BroadcastInDim((count, *rest), ())(scalar(start, dtype, weak=False))
+    if combiner == "mul" and x.type.kind in "fc":
+        return _products(shape, bucket, bool(indices_are_sorted), bool(unique_indices), how, ids, x)
+    return _combined(
+        x, ids, combiner, start, shape, bucket, bool(indices_are_sorted), bool(unique_indices), how
+    )
+
+
+@jit(static_argnames=("combiner", "start", "shape", "bucket", "ordered", "unique", "mode"), inline=True)
+def _combined(
+    x: Array,
+    ids: Array,
+    combiner: str,
+    start: Number,
+    shape: Shape,
+    bucket: int,
+    ordered: bool,
+    unique: bool,
+    mode: str,
+) -> Array:
+    """Returns the segments; from as many buckets as the first axis of `shape` says, unless `bucket` is 0."""
+    out = BroadcastInDim(shape, ())(scalar(start, x.type.dtype, weak=False))
+    index: Array | tuple[Array, Array] = ids
+    if bucket:
+        index = host_array(np.arange(ids.type.size, dtype=np.int32) // bucket), ids
+    # Negative numbers are out of bounds: segments are not counted from the end.
+    how = indexing.Lookup(None if mode == "promise_in_bounds" else mode, ordered, unique, False)
+    found = indexing.write(out, index, x, combiner, how)
+    return REDUCTIONS[combiner](found, 0) if bucket else found
+
+
+@partial(custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
+def _products(
+    shape: Shape, bucket: int, ordered: bool, unique: bool, mode: str, ids: Array, x: Array
+) -> Array:
+    """Returns the products of floating or complex numbers, with a derivative of every order."""
+    return _combined(x, ids, "mul", 1, shape, bucket, ordered, unique, mode)
+
+
+@_products.defjvp
+def _products_jvp(
+    shape: Shape,
+    bucket: int,
+    ordered: bool,
+    unique: bool,
+    mode: str,
+    primals: tuple[Array, Array],
+    tangents: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    ids, x = primals
+    count = shape[1] if bucket else shape[0]
+    # A scatter's derivative would need the product of all factors but one, which no division gives where one is 0.
+    _, dy = jvp(lambda x: _products_in_order(x, ids, count, mode), (x,), (tangents[1],))
+    return _products(shape, bucket, ordered, unique, mode, ids, x), dy
+
+
+@jit(static_argnames=("count", "mode"), inline=True)
+def _products_in_order(x: Array, ids: Array, count: int, mode: str) -> Array:
+    """Multiplies neighbours: the elements are sorted by their segments, of which each starts anew."""
+    if mode == "clip":
+        ids = arithmetic.clip(ids, 0, count - 1)
+    elif mode == "wrap":
+        ids = arithmetic.remainder(ids, count)
+    order = argsort(ids)
+    ids, x = ids[order], x[order]
+    wall = (1,) * (x.type.ndim - 1)
+    changes = ids[1:] != ids[:-1]
+    first = concatenate([host_array([True]), changes])
+    last = concatenate([changes, host_array([True])])
+
+    def joined(left: tuple[Array, Array], right: tuple[Array, Array]) -> tuple[Array, Array]:
+        (f, p), (g, q) = left, right
+        return f | g, arithmetic.where(g, q, p * q)
+
+    _, products = associative_scan(joined, (reshape(first, (-1, *wall)), x))
+    empty = BroadcastInDim((count, *x.type.shape[1:]), ())(scalar(0, x.type.dtype, weak=False))
+    how = indexing.Lookup("drop", wraps=False)
+    # One element of each segment counts, so that this is no sum.
+    found = indexing.write(empty, ids, arithmetic.where(reshape(last, (-1, *wall)), products, 0), "add", how)
+    none = BroadcastInDim((count,), ())(scalar(True, dtypes.bool_, weak=False))
+    filled = indexing.write(none, ids, False, "set", how)
+    return arithmetic.where(reshape(filled, (-1, *wall)), 1, found)
+
+
+def segment_sum(
+    data: Operand,
+    segment_ids: Operand,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Mode = None,
+) -> Array:
+    """Sums the elements of each segment.
+
+    Args:
+        data: `[n, *rest]`.
+        segment_ids: `[n]` integers: of each element its segment.
+        num_segments: how many segments there are; by default one more than the largest number, which must then be
+            concrete.
+        indices_are_sorted: True promises that `segment_ids` do not fall.
+        unique_indices: True promises that no number is there twice.
+        bucket_size: the elements are combined in groups of at most so many neighbours, and then the groups, which
+            rounds less; by default in one.
+        mode: the treatment of numbers outside of `[0, num_segments)`: "drop" (the default) leaves their elements out, "clip"
+            takes the nearest segment, "promise_in_bounds" promises that there are none.
+
+    Returns:
+        `[num_segments, *rest]` of data's dtype; 0 for a segment without elements.
+
+    Raises:
+        DTypeError: the numbers are no integers.
+        ShapeError: there are not as many numbers as elements.
+        ConcretizationError: abstract numbers without `num_segments`.
+
+    >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
+    Array([5., 0., 2.], dtype=float32)
+    """
+    return _segments(
+        "segment_sum", "add", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
+        mode,
+    )  # fmt: skip
+
+
+def segment_prod(
+    data: Operand,
+    segment_ids: Operand,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Mode = None,
+) -> Array:
+    """Multiplies the elements of each segment; 1 for a segment without elements. Arguments as for `segment_sum`.
+
+    >>> segment_prod(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
+    Array([4., 1., 2.], dtype=float32)
+    """
+    return _segments(
+        "segment_prod", "mul", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
+        bucket_size, mode,
+    )  # fmt: skip
+
+
+def segment_max(
+    data: Operand,
+    segment_ids: Operand,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Mode = None,
+) -> Array:
+    """The largest element of each segment; of one without elements minus infinity, or the least integer.
+
+    Arguments as for `segment_sum`.
+
+    >>> segment_max(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
+    Array([  4., -inf,   2.], dtype=float32)
+    """
+    return _segments(
+        "segment_max", "max", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
+        bucket_size, mode,
+    )  # fmt: skip
+
+
+def segment_min(
+    data: Operand,
+    segment_ids: Operand,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Mode = None,
+) -> Array:
+    """The smallest element of each segment; of one without elements infinity, or the largest integer.
+
+    Arguments as for `segment_sum`.
+
+    >>> segment_min(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
+    Array([ 1., inf,  2.], dtype=float32)
+    """
+    return _segments(
+        "segment_min", "min", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
+        bucket_size, mode,
+    )  # fmt: skip
