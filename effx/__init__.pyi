@@ -10,6 +10,7 @@ from . import (
     flatten_util,
     handlers,
     handling,
+    image,
     ir,
     laws,
     lax,

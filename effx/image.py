@@ -1,0 +1,278 @@
+"""Images of other sizes: resampling along any axes of an array."""
+
+import enum
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Operand, arithmetic, reducing
+from effx.array.promotion import as_operand, convert, host_array, scalar
+from effx.array.shaping import as_shape, expand_dims, moveaxis, normalize_axis
+from effx.errors import DTypeError, ShapeError
+from effx.ir.types import Shape
+from effx.lax.products import Precision
+from effx.numpy.elementwise import sinc
+from effx.numpy.indexing import take
+from effx.numpy.linear import tensordot
+from effx.transforms.jit import jit
+
+__all__ = ["ResizeMethod", "resize", "scale_and_translate"]
+
+
+@final
+class ResizeMethod(enum.Enum):
+    """The kernel with which an image is resampled.
+
+    Sources: Keys, "Cubic convolution interpolation for digital image processing", 1981; Duchon, "Lanczos filtering in
+    one and two dimensions", 1979.
+    """
+
+    NEAREST = 0
+    """The nearest element."""
+    LINEAR = 1
+    """A triangle: linear interpolation."""
+    LANCZOS3 = 2
+    """Lanczos' kernel of radius 3."""
+    LANCZOS5 = 3
+    """Lanczos' kernel of radius 5."""
+    CUBIC = 4
+    """Keys' cubic kernel, of slope -1/2 at 1."""
+    CUBIC_PYTORCH = 5
+    """Keys' cubic kernel, of slope -3/4 at 1."""
+    AREA = 6
+    """The mean over what a new element covers."""
+
+    @staticmethod
+    def from_string(s: str) -> "ResizeMethod":
+        """Returns a method by its name.
+
+        Raises:
+            DTypeError: there is no such method.
+
+        >>> ResizeMethod.from_string("bicubic")
+        <ResizeMethod.CUBIC: 4>
+        """
+        if s not in _NAMES:
+            raise DTypeError(f"ResizeMethod: the method must be one of {', '.join(_NAMES)}, got {s!r}")
+        return _NAMES[s]
+
+
+_NAMES = {
+    "nearest": ResizeMethod.NEAREST,
+    **dict.fromkeys(("linear", "bilinear", "trilinear", "triangle"), ResizeMethod.LINEAR),
+    "lanczos3": ResizeMethod.LANCZOS3,
+    "lanczos5": ResizeMethod.LANCZOS5,
+    **dict.fromkeys(("cubic", "bicubic", "tricubic"), ResizeMethod.CUBIC),
+    "cubic-pytorch": ResizeMethod.CUBIC_PYTORCH,
+    "area": ResizeMethod.AREA,
+}
+
+
+def _method(what: str, method: str | ResizeMethod) -> ResizeMethod:
+    if isinstance(method, ResizeMethod):
+        return method
+    if not isinstance(method, str):
+        raise DTypeError(f"{what}: the method must be a ResizeMethod or its name, got {method!r}")
+    return ResizeMethod.from_string(method)
+
+
+def _kernel(method: ResizeMethod, x: Array) -> Array:
+    """Returns the kernel's values at distances."""
+    if method is ResizeMethod.LINEAR:
+        return arithmetic.maximum(1 - x, 0)
+    if method in (ResizeMethod.LANCZOS3, ResizeMethod.LANCZOS5):
+        radius = 3 if method is ResizeMethod.LANCZOS3 else 5
+        # Beyond the radius the argument is one at which the kernel is 0, so that nothing is computed of large ones.
+        near = arithmetic.where(x < radius, x, float(radius))
+        return arithmetic.where(x < radius, sinc(near) * sinc(near / radius), 0)
+    a = -0.5 if method is ResizeMethod.CUBIC else -0.75
+    inner = ((a + 2) * x - (a + 3)) * x * x + 1
+    outer = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return arithmetic.where(x <= 1, inner, arithmetic.where(x < 2, outer, 0))
+
+
+def _weights(
+    method: ResizeMethod, size: int, whole: Array, fraction: Array, inverse: Array, antialias: bool
+) -> Array:
+    """Returns of each old element its weight in each new one, of shape `[size, new]`.
+
+    Args:
+        method: the kernel.
+        size: how many old elements there are.
+        whole, fraction: the places of the new elements' middles, where those of the old ones are 0, 1, ...
+        inverse: the distance of new elements.
+        antialias: True to widen the kernel where new elements are further apart than old ones.
+    """
+    old = host_array(np.arange(size).astype(fraction.type.dtype)[:, None])
+    offsets = (expand_dims(whole, 0) - old) + expand_dims(fraction, 0)
+    if method is ResizeMethod.AREA:
+        half = inverse / 2
+        low, high = arithmetic.maximum(offsets - half, -0.5), arithmetic.minimum(offsets + half, 0.5)
+        weights = arithmetic.maximum(high - low, 0)
+    else:
+        wide = arithmetic.maximum(inverse, 1) if antialias else 1
+        weights = _kernel(method, abs(offsets) / wide)
+    total = reducing.sum(weights, 0, keepdims=True)
+    usable = abs(total) > 1000 * float(dtypes.finfo(np.float32).eps)
+    weights = arithmetic.where(usable, weights / arithmetic.where(usable, total, 1), 0)
+    place = whole + fraction
+    return arithmetic.where((place >= -0.5) & (place <= size - 0.5), weights, 0)
+
+
+def _weighted(x: Array, axis: int, weights: Array, precision: object) -> Array:
+    found = tensordot(x, convert(weights, x.type.dtype), axes=((axis,), (0,)), precision=precision)
+    return moveaxis(found, -1, axis)
+
+
+def _wide(what: str, image: Operand) -> tuple[Array, dtypes.DType]:
+    """Returns an image whose numbers have at least 32 bits, and the dtype of the result."""
+    x = arithmetic.to_inexact(as_operand(image, what))
+    dtype = x.type.dtype
+    return (convert(x, dtypes.float32) if dtype.itemsize < 4 else convert(x, dtype)), dtype
+
+
+@jit(static_argnames=("shape", "method", "antialias", "precision"), inline=True)
+def _resized(image: Array, shape: Shape, method: ResizeMethod, antialias: bool, precision: object) -> Array:
+    if method is ResizeMethod.NEAREST:
+        x = image
+        for axis, (n, m) in enumerate(zip(image.type.shape, shape, strict=True)):
+            if n != m:
+                # The old element in which the middle of a new one lies.
+                x = take(x, host_array((2 * np.arange(m) + 1) * n // (2 * m)), axis=axis, mode="clip")
+        return x
+    x, dtype = _wide("resize", image)
+    real = dtypes.real_dtype(x.type.dtype)
+    for axis, (n, m) in enumerate(zip(image.type.shape, shape, strict=True)):
+        if n != m:
+            places = (np.arange(m) + 0.5) * (n / max(m, 1)) - 0.5
+            whole = np.floor(places)
+            weights = _weights(
+                method,
+                n,
+                host_array(whole.astype(real)),
+                host_array((places - whole).astype(real)),
+                scalar(n / max(m, 1), real),
+                antialias,
+            )
+            x = _weighted(x, axis, weights, precision)
+    return convert(x, dtype)
+
+
+def resize(
+    image: Operand,
+    shape: Sequence[int],
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: object = Precision.HIGHEST,
+) -> Array:
+    """Resamples an image at another size.
+
+    The middle of an element is half an element from its edges. Beyond the image's edges there is nothing: the weights of
+    what is there add up to 1.
+
+    Args:
+        image: `[*n]`, of any number of axes. Axes that keep their size are not resampled.
+        shape: the new sizes.
+        method: "nearest", "linear", "lanczos3", "lanczos5", "cubic", "cubic-pytorch" or "area"; or a `ResizeMethod`.
+        antialias: True to widen the kernel where the image shrinks, so that every element counts.
+        precision: of the products.
+
+    Returns:
+        An array of the shape; of the image's dtype with "nearest", else a floating or complex one.
+
+    Raises:
+        ShapeError: not one size for each axis, or an axis without elements is to have some.
+        DTypeError: there is no such method.
+
+    >>> resize(np.array([0.0, 2.0, 4.0, 6.0]), (2,), "area").tolist()
+    [1.0, 5.0]
+    """
+    x, sizes, found = as_operand(image, "resize"), as_shape("resize", shape), _method("resize", method)
+    if len(sizes) != x.type.ndim:
+        raise ShapeError(f"resize: shape must have one size for each axis of {x.type!r}, got {list(sizes)}")
+    for axis, (n, m) in enumerate(zip(x.type.shape, sizes, strict=True)):
+        if m and not n:
+            raise ShapeError(f"resize: axis {axis} of {x.type!r} has no elements to make {m} of")
+    return _resized(x, sizes, found, bool(antialias), precision)
+
+
+@jit(static_argnames=("shape", "axes", "method", "antialias", "precision"), inline=True)
+def _moved(
+    image: Array,
+    scale: Array,
+    translation: Array,
+    shape: Shape,
+    axes: tuple[int, ...],
+    method: ResizeMethod,
+    antialias: bool,
+    precision: object,
+) -> Array:
+    x, dtype = _wide("scale_and_translate", image)
+    real = dtypes.real_dtype(x.type.dtype)
+    for i, axis in enumerate(axes):
+        inverse = 1 / convert(scale[i], real)
+        middles = host_array((np.arange(shape[axis]) + 0.5).astype(real))
+        place = (middles - convert(translation[i], real)) * inverse - 0.5
+        whole = arithmetic.perform(arithmetic.FLOOR, (place,))
+        weights = _weights(method, image.type.shape[axis], whole, place - whole, inverse, antialias)
+        x = _weighted(x, axis, weights, precision)
+    return convert(x, dtype)
+
+
+def scale_and_translate(
+    image: Operand,
+    shape: Sequence[int],
+    spatial_dims: Sequence[int],
+    scale: Operand,
+    translation: Operand,
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: object = Precision.HIGHEST,
+) -> Array:
+    """Resamples an image that is scaled and moved: what is at x comes to `scale * x + translation`.
+
+    The image's edge, half an element from the middle of the first one, is at 0. The result is 0 where the image is not.
+
+    Args:
+        image: `[*n]`, of any number of axes.
+        shape: the new sizes, those of other axes than `spatial_dims` being the old ones.
+        spatial_dims: the axes that are resampled.
+        scale, translation: a number for each of them. The result can be differentiated by them.
+        method: "linear", "lanczos3", "lanczos5", "cubic", "cubic-pytorch" or "area"; or a `ResizeMethod`.
+        antialias: True to widen the kernel where the image shrinks, so that every element counts.
+        precision: of the products.
+
+    Returns:
+        A floating or complex array of the shape.
+
+    Raises:
+        ShapeError: sizes, axes and numbers do not fit.
+        DTypeError: there is no such method, or it is "nearest", which has no slope.
+
+    >>> one = np.ones(1)
+    >>> scale_and_translate(np.array([1.0, 2.0, 3.0]), (4,), (0,), one, one, "linear").tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+    what = "scale_and_translate"
+    x, sizes, found = as_operand(image, what), as_shape(what, shape), _method(what, method)
+    axes = tuple([normalize_axis(what, axis, x.type.ndim, x.type) for axis in spatial_dims])
+    if found is ResizeMethod.NEAREST:
+        raise DTypeError(f"{what}: the method must not be 'nearest', which has no slope; use resize")
+    if len(sizes) != x.type.ndim:
+        raise ShapeError(f"{what}: shape must have one size for each axis of {x.type!r}, got {list(sizes)}")
+    for axis, (n, m) in enumerate(zip(x.type.shape, sizes, strict=True)):
+        if n != m and axis not in axes:
+            raise ShapeError(
+                f"{what}: axis {axis} of {x.type!r} gets size {m} but is not in spatial_dims {axes}"
+            )
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"{what}: spatial_dims {tuple(spatial_dims)} repeat an axis")
+    factor, shift = as_operand(scale, what), as_operand(translation, what)
+    for name, v in (("scale", factor), ("translation", shift)):
+        if v.type.shape != (len(axes),):
+            raise ShapeError(
+                f"{what}: {name} must have a number for each of {len(axes)} spatial_dims, got {v.type!r}"
+            )
+    return _moved(x, factor, shift, sizes, axes, found, bool(antialias), precision)
