@@ -7,6 +7,7 @@ from . import (
     dtypes,
     effects,
     errors,
+    example_libraries,
     flatten_util,
     handlers,
     handling,

@@ -13,7 +13,7 @@ from effx.array.shaping import as_shape, expand_dims, moveaxis, normalize_axis
 from effx.errors import DTypeError, ShapeError
 from effx.ir.types import Shape
 from effx.lax.products import Precision
-from effx.numpy.elementwise import sinc
+from effx.numpy.elementwise import floor, sinc
 from effx.numpy.indexing import take
 from effx.numpy.linear import tensordot
 from effx.transforms.jit import jit
@@ -215,7 +215,7 @@ def _moved(
         inverse = 1 / convert(scale[i], real)
         middles = host_array((np.arange(shape[axis]) + 0.5).astype(real))
         place = (middles - convert(translation[i], real)) * inverse - 0.5
-        whole = arithmetic.perform(arithmetic.FLOOR, (place,))
+        whole = floor(place)
         weights = _weights(method, image.type.shape[axis], whole, place - whole, inverse, antialias)
         x = _weighted(x, axis, weights, precision)
     return convert(x, dtype)

@@ -48,10 +48,10 @@ def _initializer(
 ) -> Initializer:
     """Returns the initializer that draws by a function of a key, a shape and a dtype; `default` is the dtype's."""
 
-    def initialize(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+    def init(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
         return draw(key, shape, _dtype(dtype, default))
 
-    return initialize
+    return init
 
 
 def _filled(what: str, value: Operand, shape: ShapeLike, dtype: DType) -> Array:
