@@ -1,1 +1,1 @@
-from . import linalg, special
+from . import cluster, fft, integrate, interpolate, linalg, ndimage, special
