@@ -127,6 +127,10 @@ def test_second_derivatives() -> None:
 WRONG: Any = "matrix"
 
 
+def rotated(x: Any) -> Any:
+    return x * 1j
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
@@ -137,7 +141,7 @@ WRONG: Any = "matrix"
          "cg: x0 must have the structure of b, PyTreeDef(*), got PyTreeDef([*])"),
         (lambda: linalg.bicgstab(lambda x: x[:2], B),
          "bicgstab: the result of A must have the shapes of b, f32[6], got f32[2]"),
-        (lambda: linalg.bicgstab(lambda x: x * 1j, B),
+        (lambda: linalg.bicgstab(rotated, B),
          "bicgstab: the result of A must be real as b is, got c64[6]"),
         (lambda: linalg.gmres(ANY, B, restart=0), "gmres: restart must be positive, got 0"),
         (lambda: linalg.gmres(ANY, B, maxiter=-1), "gmres: maxiter must not be negative, got -1"),

@@ -1,0 +1,2 @@
+from effx.scipy.optimize.minimizing import *
+from effx.scipy.optimize.results import *

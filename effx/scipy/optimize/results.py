@@ -1,0 +1,33 @@
+"""What a minimization returns."""
+
+from typing import NamedTuple
+
+from effx.array import Array
+
+__all__ = ["OptimizeResults"]
+
+
+class OptimizeResults(NamedTuple):
+    """The end of a minimization.
+
+    Attributes:
+        x: the last point.
+        success: whether it is a minimum, as far as the tolerance says.
+        status: 0 for that; 1 for too many iterations, 2 too many values, 3 too many gradients, 5 no step that makes the
+            value smaller.
+        fun: the value there.
+        jac: the gradient there.
+        hess_inv: an approximation of the inverse of the Hessian; None if the method has none.
+        nfev, njev: how many values and gradients were computed.
+        nit: how many steps were made.
+    """
+
+    x: Array
+    success: bool | Array
+    status: int | Array
+    fun: Array
+    jac: Array
+    hess_inv: Array | None
+    nfev: int | Array
+    njev: int | Array
+    nit: int | Array
