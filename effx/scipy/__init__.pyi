@@ -1,1 +1,1 @@
-from . import cluster, fft, integrate, interpolate, linalg, ndimage, optimize, sparse, special
+from . import cluster, fft, integrate, interpolate, linalg, ndimage, optimize, sparse, spatial, special
