@@ -1,1 +1,1 @@
-from . import cluster, fft, integrate, interpolate, linalg, ndimage, optimize, sparse, spatial, special
+from . import cluster, fft, integrate, interpolate, linalg, ndimage, optimize, signal, sparse, spatial, special

@@ -97,7 +97,7 @@ def from_vector(v: Array) -> Array:
     """Returns the rotation about a vector by its length."""
     square = total(v * v, -1, keepdims=True)
     a, small = _root(square)
-    # sin(a / 2) / a and cos(a / 2)
+    # The sine of half the angle over the angle, and its cosine.
     scale = where(small, 0.5 - square / 48 + square * square / 3840, sin(a / 2) / a)
     real = where(small, 1 - square / 8 + square * square / 384, cos(a / 2))
     return concatenate([scale * v, real], -1)

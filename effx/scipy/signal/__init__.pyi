@@ -1,0 +1,3 @@
+from effx.scipy.signal.convolving import *
+from effx.scipy.signal.spectra import *
+from effx.scipy.signal.trends import *
