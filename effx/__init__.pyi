@@ -8,6 +8,7 @@ from . import (
     effects,
     errors,
     example_libraries,
+    experimental,
     flatten_util,
     handlers,
     handling,
