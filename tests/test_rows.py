@@ -21,6 +21,11 @@ from tests.numpy.functions import BINARY, UNARY
 
 TESTS = Path(__file__).parent
 NAMESPACES = (
+    "effx.example_libraries.optimizers",
+    "effx.example_libraries.stax",
+    "effx.experimental.ode",
+    "effx.flatten_util",
+    "effx.image",
     "effx.numpy",
     "effx.numpy.fft",
     "effx.numpy.linalg",
@@ -28,8 +33,18 @@ NAMESPACES = (
     "effx.lax.linalg",
     "effx.nn",
     "effx.nn.initializers",
+    "effx.ops",
     "effx.random",
+    "effx.scipy.cluster.vq",
+    "effx.scipy.fft",
+    "effx.scipy.integrate",
+    "effx.scipy.interpolate",
     "effx.scipy.linalg",
+    "effx.scipy.ndimage",
+    "effx.scipy.optimize",
+    "effx.scipy.signal",
+    "effx.scipy.sparse.linalg",
+    "effx.scipy.spatial.transform",
     "effx.scipy.special",
 )
 NO_FUNCTION = (type, NewType, types.ModuleType, types.GenericAlias, type(Literal[0]))

@@ -81,7 +81,7 @@ class Piece(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state of an integration: the value, its slope, the time, the size of the next step, the last one, and the tries."""
+    """The state of an integration: the value, its slope, the time, the next step's size, the last step, and the tries."""
 
     y: Array
     slope: Array
@@ -252,7 +252,7 @@ def _arrays(name: str, tree: PyTree) -> tuple[list[Array], PyTreeDef]:
 def odeint(
     func: Callable[..., PyTree],
     y0: PyTree,
-    t: Operand,
+    t: Operand | Sequence[float],
     *args: PyTree,
     rtol: float = 1.4e-8,
     atol: float = 1.4e-8,
@@ -262,7 +262,8 @@ def odeint(
     """Solves dy/dt = f(y, t) from a first value on.
 
     The step is chosen so that the error of each stays within the tolerances. Reverse mode integrates the adjoint equations
-    backwards, with the memory of the results alone; forward mode differentiates the steps.
+    backwards, with the memory of the results alone; forward mode differentiates the steps. Both can be differentiated
+    again, but forward mode not in reverse.
 
     Args:
         func: `func(y, t, *args)` returns dy/dt, like y. It may close over arrays.
