@@ -41,6 +41,19 @@ LAYERS: dict[str, tuple[str, np.ndarray]] = {
 }
 
 
+COMPOSED = (
+    "AvgPool BatchNorm Conv Conv1DTranspose ConvTranspose Dense Dropout FanInConcat FanInSum FanOut Flatten GeneralConv "
+    "GeneralConvTranspose MaxPool SumPool elementwise parallel serial shape_dependent"
+)
+
+
+def test_every_layer_is_in_the_table() -> None:
+    texts = " ".join(text for text, _ in LAYERS.values())
+    for name in COMPOSED.split():
+        assert name in texts
+        assert name in stax.__all__
+
+
 def layer(text: str, module: Any = stax) -> Any:
     return eval(text, dict(vars(module)))  # the table's own text
 
@@ -117,7 +130,7 @@ def test_layers_compute() -> None:
     normed = stax.BatchNorm()[1]((np.zeros(3, "f4"), np.full(3, 2, "f4")), IMAGES)
     np.testing.assert_allclose(np.mean(normed, (0, 1, 2)), np.zeros(3), atol=1e-6)
     np.testing.assert_allclose(np.std(normed, (0, 1, 2)), np.full(3, 2), rtol=1e-4)
-    init_fun, _ = stax.Dense(3, W_init=stax.randn(2.0), b_init=stax.ones)
+    init_fun, _ = stax.Dense(3, W_init=stax.randn(2.0), b_init=nn.initializers.ones)
     _, (W, b) = init_fun(KEY, (-1, 500))
     assert 1.8 < np.std(W) < 2.2
     assert b.tolist() == [1, 1, 1]
