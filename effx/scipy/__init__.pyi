@@ -1,1 +1,13 @@
-from . import cluster, fft, integrate, interpolate, linalg, ndimage, optimize, signal, sparse, spatial, special
+from . import (
+    cluster,
+    fft,
+    integrate,
+    interpolate,
+    linalg,
+    ndimage,
+    optimize,
+    signal,
+    sparse,
+    spatial,
+    special,
+)
