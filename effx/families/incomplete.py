@@ -26,7 +26,7 @@ from effx.ir.ops.control import While
 from effx.ir.ops.reduce import ReduceOr
 from effx.transforms.autodiff import jvp
 
-__all__ = ["Betainc", "BetaincGradA", "Igamma", "IgammaGradA", "Igammac", "RandomGammaGrad"]
+__all__ = ["Betainc", "BetaincGradA", "Igamma", "IgammaGradA", "Igammac", "RandomGammaGrad", "log_excess"]
 
 LIMIT = 10_000
 # From here on the expansion for large a has the digits of float64 with two terms, and series need LIMIT iterations.
@@ -165,7 +165,7 @@ def _gamma_fraction(a: Array, x: Array) -> Array:
     )[0]
 
 
-def _log_excess(u: Array) -> Array:
+def log_excess(u: Array) -> Array:
     """Returns u - log(1 + u), without loss of digits for small u."""
     near = ABS(u) < 0.2
     v = where(near, u, 0.0)
@@ -186,7 +186,7 @@ def _density(a: Array, x: Array) -> Array:
     rest = (
         1 / 12 - w * (1 / 360 - w * (1 / 1260 - w * (1 / 1680 - w * (1 / 1188 - w * (691 / 360360)))))
     ) / far
-    peak = EXP(-far * _log_excess(u) - rest) / SQRT(far * (2 * math.pi))
+    peak = EXP(-far * log_excess(u) - rest) / SQRT(far * (2 * math.pi))
     return where(large, peak, EXP(a * LOG(x) - x - LGAMMA(a + 1.0)))
 
 
@@ -206,7 +206,7 @@ def _expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
     `erfc(-eta sqrt(a / 2)) / 2 - exp(-a eta² / 2) / sqrt(2 pi a) * (c0(eta) + c1(eta) / a + …)`.
     """
     mu = (x - a) / a
-    half = _log_excess(mu)
+    half = log_excess(mu)
     eta = SIGN(mu) * SQRT(2.0 * half)
     near = ABS(eta) < 0.3
     m, n, small = where(near, 1.0, mu), where(near, 1.0, eta), where(near, eta, 0.0)
