@@ -10,4 +10,5 @@ from . import (
     sparse,
     spatial,
     special,
+    stats,
 )

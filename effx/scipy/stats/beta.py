@@ -1,0 +1,89 @@
+"""The beta distribution, with density y^(a - 1) (1 - y)^(b - 1) / B(a, b) for y in [0, 1] and a, b > 0."""
+
+from effx.array import Array, Operand
+from effx.array.arithmetic import where
+from effx.array.promotion import broadcast_arrays
+from effx.lax.elementwise.gamma import betainc
+from effx.scipy.stats.families import Family, log_of, weighted_log, weighted_log1p
+from effx.scipy.stats.saddle import log_beta
+from effx.transforms.jit import jit
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+BETA = Family("beta", lambda a, b: (0.0, 1.0), lambda a, b: (a > 0.0) & (b > 0.0))
+
+
+def log_density(y: Array, a: Array, b: Array) -> Array:
+    """Returns the logarithm of the density."""
+    return weighted_log(a - 1.0, y) + weighted_log1p(b - 1.0, -y) - log_beta(a, b)
+
+
+def parts(y: Array, a: Array, b: Array) -> tuple[Array, Array]:
+    """Returns the probabilities of smaller and of larger numbers.
+
+    That of the side of y that is away from the mean is computed, so that it has all its digits.
+    """
+    small = y * (a + b) < a
+    value = betainc(*broadcast_arrays([where(small, a, b), where(small, b, a), where(small, y, 1.0 - y)]))
+    rest = 1.0 - value
+    return where(small, value, rest), where(small, rest, value)
+
+
+@jit
+def logpdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """(a - 1) log(y) + (b - 1) log(1 - y) - log(B(a, b)) - log(scale).
+
+    >>> f"{float(logpdf(0.3, 2.0, 3.0)):.4f}"
+    '0.5676'
+    """
+    return BETA.log_mass(log_density, x, a, b, loc=loc, scale=scale)
+
+
+@jit
+def pdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """y^(a - 1) (1 - y)^(b - 1) / B(a, b) / scale.
+
+    >>> f"{float(pdf(0.3, 2.0, 3.0)):.4f}"
+    '1.7640'
+    """
+    return BETA.mass(log_density, x, a, b, loc=loc, scale=scale)
+
+
+@jit
+def cdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """The regularised incomplete beta function, `effx.scipy.special.betainc(a, b, y)`.
+
+    >>> f"{float(cdf(0.3, 2.0, 3.0)):.4f}"
+    '0.3483'
+    """
+    return BETA.below(lambda *xs: parts(*xs)[0], x, a, b, loc=loc, scale=scale)
+
+
+@jit
+def sf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """Its complement.
+
+    >>> f"{float(sf(0.3, 2.0, 3.0)):.4f}"
+    '0.6517'
+    """
+    return BETA.above(lambda *xs: parts(*xs)[1], x, a, b, loc=loc, scale=scale)
+
+
+@jit
+def logcdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """The logarithm of `cdf`.
+
+    >>> f"{float(logcdf(0.01, 2.0, 3.0)):.4f}"
+    '-7.4320'
+    """
+    return BETA.log_below(lambda *xs: log_of(*parts(*xs)), x, a, b, loc=loc, scale=scale)
+
+
+@jit
+def logsf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """The logarithm of `sf`.
+
+    >>> f"{float(logsf(0.99, 2.0, 3.0)):.4f}"
+    '-12.4367'
+    """
+    return BETA.log_above(lambda *xs: log_of(*reversed(parts(*xs))), x, a, b, loc=loc, scale=scale)

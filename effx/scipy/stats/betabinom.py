@@ -1,0 +1,45 @@
+"""The beta-binomial distribution: the binomial one of n trials, whose probability has the beta distribution of a, b > 0."""
+
+from effx.array import Array, Operand
+from effx.lax.elementwise.arithmetic import floor
+from effx.lax.elementwise.exponential import log1p
+from effx.scipy.stats.families import Family
+from effx.scipy.stats.saddle import log_beta
+from effx.transforms.jit import jit
+
+__all__ = ["logpmf", "pmf"]
+
+BETA_BINOMIAL = Family(
+    "betabinom",
+    lambda n, a, b: (0.0, n),
+    lambda n, a, b: (n >= 0.0) & (floor(n) == n) & (a > 0.0) & (b > 0.0),
+    0.0,
+    True,
+)
+
+
+def log_probability(k: Array, n: Array, a: Array, b: Array) -> Array:
+    """Returns the logarithm of the probability of k."""
+    rest = n - k
+    chosen = -log1p(n) - log_beta(rest + 1.0, k + 1.0)
+    return chosen + log_beta(k + a, rest + b) - log_beta(a, b)
+
+
+@jit
+def logpmf(k: Operand, n: Operand, a: Operand, b: Operand, loc: Operand = 0) -> Array:
+    """The logarithm of `pmf`.
+
+    >>> f"{float(logpmf(2, 5, 1.5, 2.0)):.4f}"
+    '-1.5459'
+    """
+    return BETA_BINOMIAL.log_mass(log_probability, k, n, a, b, loc=loc)
+
+
+@jit
+def pmf(k: Operand, n: Operand, a: Operand, b: Operand, loc: Operand = 0) -> Array:
+    """comb(n, k) B(k + a, n - k + b) / B(a, b).
+
+    >>> f"{float(pmf(2, 5, 1.5, 2.0)):.4f}"
+    '0.2131'
+    """
+    return BETA_BINOMIAL.mass(log_probability, k, n, a, b, loc=loc)

@@ -1,0 +1,215 @@
+"""How the functions of a distribution follow from those of its standard form, with location 0 and scale 1."""
+
+import math
+from collections.abc import Callable
+from typing import final
+
+import attrs
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.arithmetic import absolute, inexact_dtype, where
+from effx.array.promotion import as_operand, convert, promote_dtypes
+from effx.errors import DTypeError
+from effx.lax.elementwise.arithmetic import floor
+from effx.lax.elementwise.exponential import exp, expm1, log, log1p
+
+Standard = Callable[..., Array]  # of the standard form: of y and the parameters
+
+
+def line(*parameters: Array) -> tuple[Operand, Operand]:
+    """The support of distributions on all real numbers."""
+    return -math.inf, math.inf
+
+
+def half_line(*parameters: Array) -> tuple[Operand, Operand]:
+    """The support of distributions on the numbers from 0 on."""
+    return 0.0, math.inf
+
+
+def always(*parameters: Array) -> bool:
+    """Says that all parameters are allowed."""
+    return True
+
+
+def real_floats(what: str, *operands: Operand) -> tuple[list[Array], Array]:
+    """Promotes real operands to floats of at least 32 bits, in which distributions are computed.
+
+    Returns:
+        The operands, and one whose dtype the result has.
+
+    Raises:
+        DTypeError: an operand is complex, or no array.
+    """
+    arrays = [as_operand(x, what) for x in operands]
+    for x in arrays:
+        if x.type.kind == "c":
+            raise DTypeError(f"{what}: expected real numbers, got {x.type!r}")
+    arrays = promote_dtypes(*arrays)
+    # Not broadcast: functions of a parameter alone are computed once for each of its elements.
+    dtype, weak = inexact_dtype(arrays[0].type.dtype), all([x.type.weak for x in arrays])
+    arrays = [convert(x, dtype, weak) for x in arrays]
+    first = arrays[0]
+    if dtype.itemsize < 4:
+        arrays = [convert(x, dtypes.float32) for x in arrays]
+    return arrays, first
+
+
+def like(first: Array, result: Array) -> Array:
+    """Returns a result in the dtype of `real_floats`' operand."""
+    return convert(result, first.type.dtype, first.type.weak)
+
+
+@final
+@attrs.frozen
+class Family:
+    """A family of distributions.
+
+    A function of the standard form is computed inside of the support only. Elsewhere it gets `inner` for y, so that
+    neither it nor its derivative is infinite or NaN there, and the result is what holds outside. Where y or a parameter
+    is NaN or a parameter is not allowed, the result is NaN.
+
+    Attributes:
+        name: for errors.
+        support: gives the ends of the support of y from the parameters.
+        allowed: says which parameters are allowed; must be false where one is NaN.
+        inner: a y in the support.
+        whole: True for distributions of integers.
+    """
+
+    name: str
+    support: Callable[..., tuple[Operand, Operand]] = line
+    allowed: Callable[..., Operand] = always
+    inner: float = 0.5
+    whole: bool = False
+
+    def log_mass(
+        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
+    ) -> Array:
+        """Returns the logarithm of the density, or of the probability of an integer."""
+        value, first = self._values(
+            "logpmf" if self.whole else "logpdf", of, x, parameters, loc, scale, -math.inf, -math.inf, True
+        )
+        return like(first, value)
+
+    def mass(
+        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
+    ) -> Array:
+        """Returns the density, or the probability of an integer, from the function of its logarithm."""
+        value, first = self._values(
+            "pmf" if self.whole else "pdf", of, x, parameters, loc, scale, -math.inf, -math.inf, True
+        )
+        return like(first, exp(value))
+
+    def below(
+        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
+    ) -> Array:
+        """Returns the probability of numbers up to x."""
+        value, first = self._values("cdf", of, x, parameters, loc, scale, 0.0, 1.0)
+        return like(first, value)
+
+    def above(
+        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
+    ) -> Array:
+        """Returns the probability of numbers above x."""
+        value, first = self._values("sf", of, x, parameters, loc, scale, 1.0, 0.0)
+        return like(first, value)
+
+    def log_below(
+        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
+    ) -> Array:
+        """Returns the logarithm of the probability of numbers up to x."""
+        value, first = self._values("logcdf", of, x, parameters, loc, scale, -math.inf, 0.0)
+        return like(first, value)
+
+    def log_above(
+        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
+    ) -> Array:
+        """Returns the logarithm of the probability of numbers above x."""
+        value, first = self._values("logsf", of, x, parameters, loc, scale, 0.0, -math.inf)
+        return like(first, value)
+
+    def quantile(
+        self,
+        of: Standard,
+        q: Operand,
+        *parameters: Operand,
+        loc: Operand = 0,
+        scale: Operand = 1,
+        what: str = "ppf",
+    ) -> Array:
+        """Returns the number at a probability q, NaN where that is none."""
+        (p, *rest, loc, scale), first = real_floats(f"{self.name}.{what}", q, *parameters, loc, scale)
+        defined = (p >= 0.0) & (p <= 1.0) & (scale > 0.0) & self.allowed(*rest)
+        found = of(where(defined, p, 0.5), *rest) * scale + loc
+        return like(first, where(defined, found, math.nan))
+
+    def _values(
+        self,
+        what: str,
+        of: Standard,
+        x: Operand,
+        parameters: tuple[Operand, ...],
+        loc: Operand,
+        scale: Operand,
+        under: float,
+        over: float,
+        mass: bool = False,
+    ) -> tuple[Array, Array]:
+        """Returns the values of a function, `under` and `over` outside of the support, and what has the dtype.
+
+        `mass` is True for logarithms of densities, which are those of the standard form divided by the scale.
+        """
+        (x, *rest, loc, scale), first = real_floats(f"{self.name}.{what}", x, *parameters, loc, scale)
+        y = (x - loc) / scale
+        defined = (y == y) & (scale > 0.0) & self.allowed(*rest)
+        low, high = self.support(*rest)
+        if mass:
+            inside = (y >= low) & (y <= high) & (absolute(y) < math.inf)
+            inside = inside & (floor(y) == y) if self.whole else inside
+        else:
+            y = floor(y) if self.whole else y
+            inside = (y >= low if self.whole else y > low) & (y < high)
+        value = of(where(inside, y, self.inner), *rest)
+        value = value - log(scale) if mass else value
+        return where(defined, where(inside, value, where(y >= high, over, under)), math.nan), first
+
+
+def weighted_log(weight: Array, x: Array) -> Array:
+    """Returns weight * log(x), and its limit where x is 0, where the derivatives are 0."""
+    return _weighted(weight, x, x > 0.0, log, 1.0)
+
+
+def weighted_log1p(weight: Array, x: Array) -> Array:
+    """Returns weight * log(1 + x), and its limit where x is -1, where the derivatives are 0."""
+    return _weighted(weight, x, x > -1.0, log1p, 0.0)
+
+
+def _weighted(weight: Array, x: Array, inside: Array, of: Callable[[Array], Array], inner: float) -> Array:
+    limit = where(weight == 0.0, 0.0, where(weight > 0.0, -math.inf, math.inf))
+    return where(inside, weight * of(where(inside, x, inner)), limit)
+
+
+def log1mexp(x: Array) -> Array:
+    """Returns log(1 - exp(-x)) for x >= 0.
+
+    Source: Mächler, "Accurately computing log(1 - exp(-|a|))", 2012.
+    """
+    near = x < math.log(2.0)
+    u, v = where(near, x, 1.0), where(near, 1.0, x)
+    return where(near, log(-expm1(-u)), log1p(-exp(-v)))
+
+
+def log_of(p: Array, rest: Array) -> Array:
+    """Returns log(p) from a probability p and `rest` = 1 - p, -infinity with derivative 0 where p is 0."""
+    near, some = p > 0.5, p > 0.0
+    small, other = where(near | ~some, 1.0, p), where(near, rest, 0.0)
+    return where(near, log1p(-other), where(some, log(small), -math.inf))
+
+
+def log1p_square(x: Array) -> Array:
+    """Returns log(1 + x²), which does not overflow."""
+    size = absolute(x)
+    far = size > 1e9
+    near = where(far, 1.0, x)
+    return where(far, 2.0 * log(where(far, size, 1.0)), log1p(near * near))

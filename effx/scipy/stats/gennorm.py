@@ -1,0 +1,62 @@
+"""The generalised normal distribution of shape beta > 0, with density beta exp(-abs(x)^beta) / (2 gamma(1 / beta))."""
+
+import math
+
+from effx.array import Array, Operand
+from effx.array.arithmetic import absolute, where
+from effx.array.promotion import broadcast_arrays
+from effx.lax.elementwise.exponential import exp, log
+from effx.lax.elementwise.gamma import igammac, lgamma
+from effx.scipy.stats.families import Family
+from effx.transforms.jit import jit
+
+__all__ = ["cdf", "logpdf", "pdf"]
+
+GENERALISED = Family("gennorm", allowed=lambda beta: beta > 0.0)
+
+
+def power(x: Array, beta: Array) -> Array:
+    """Returns abs(x)^beta, with derivative 0 where x is 0."""
+    zero = x == 0.0
+    return where(zero, 0.0, exp(beta * log(absolute(where(zero, 1.0, x)))))
+
+
+def log_density(x: Array, beta: Array) -> Array:
+    """Returns the logarithm of the density."""
+    return log(beta) - math.log(2.0) - lgamma(1.0 / beta) - power(x, beta)
+
+
+def lower(x: Array, beta: Array) -> Array:
+    """Returns the probability of smaller numbers."""
+    half = igammac(*broadcast_arrays([1.0 / beta, power(x, beta)])) * 0.5
+    return where(x < 0.0, half, 1.0 - half)
+
+
+@jit
+def logpdf(x: Operand, beta: Operand) -> Array:
+    """log(beta / 2) - abs(x)^beta - log(gamma(1 / beta)).
+
+    >>> f"{float(logpdf(1.0, 3.0)):.4f}"
+    '-1.5800'
+    """
+    return GENERALISED.log_mass(log_density, x, beta)
+
+
+@jit
+def pdf(x: Operand, beta: Operand) -> Array:
+    """Beta exp(-abs(x)^beta) / (2 gamma(1 / beta)).
+
+    >>> f"{float(pdf(1.0, 3.0)):.4f}"
+    '0.2060'
+    """
+    return GENERALISED.mass(log_density, x, beta)
+
+
+@jit
+def cdf(x: Operand, beta: Operand) -> Array:
+    """gammaincc(1 / beta, abs(x)^beta) / 2 for negative x, and 1 minus this for others.
+
+    >>> f"{float(cdf(1.0, 3.0)):.4f}"
+    '0.9521'
+    """
+    return GENERALISED.below(lower, x, beta)

@@ -1,0 +1,114 @@
+"""The Gumbel distribution of largest values, with density exp(-(y + exp(-y)))."""
+
+import math
+
+from effx import dtypes
+from effx.array import Array, Operand
+from effx.array.arithmetic import minimum
+from effx.lax.elementwise.exponential import exp, expm1, log
+from effx.scipy.stats.families import Family, log1mexp
+from effx.transforms.jit import jit
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+GUMBEL = Family("gumbel_r")
+
+
+def log_density(y: Array) -> Array:
+    """Returns the logarithm of the density."""
+    return -y - bounded_exp(-y)
+
+
+def bounded_exp(y: Array) -> Array:
+    """Returns exp(y), which is finite, so that its product with a density of 0 is 0."""
+    return exp(minimum(y, math.log(float(dtypes.finfo(y.type.dtype).max)) * (1 - 1e-6)))
+
+
+def log_lower(y: Array) -> Array:
+    """Returns the logarithm of the probability of smaller numbers."""
+    return -bounded_exp(-y)
+
+
+def lower(y: Array) -> Array:
+    """Returns the probability of smaller numbers."""
+    return exp(log_lower(y))
+
+
+def upper(y: Array) -> Array:
+    """Returns the probability of larger numbers."""
+    return -expm1(log_lower(y))
+
+
+def log_upper(y: Array) -> Array:
+    """Returns the logarithm of the probability of larger numbers."""
+    return log1mexp(bounded_exp(-y))
+
+
+@jit
+def logpdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """-(y + exp(-y)) - log(scale).
+
+    >>> f"{float(logpdf(0.0)):.4f}"
+    '-1.0000'
+    """
+    return GUMBEL.log_mass(log_density, x, loc=loc, scale=scale)
+
+
+@jit
+def pdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """exp(-(y + exp(-y))) / scale.
+
+    >>> f"{float(pdf(0.0)):.4f}"
+    '0.3679'
+    """
+    return GUMBEL.mass(log_density, x, loc=loc, scale=scale)
+
+
+@jit
+def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """exp(-exp(-y)).
+
+    >>> f"{float(cdf(0.0)):.4f}"
+    '0.3679'
+    """
+    return GUMBEL.below(lower, x, loc=loc, scale=scale)
+
+
+@jit
+def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """1 - exp(-exp(-y)).
+
+    >>> f"{float(sf(0.0)):.4f}"
+    '0.6321'
+    """
+    return GUMBEL.above(upper, x, loc=loc, scale=scale)
+
+
+@jit
+def logcdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """-exp(-y).
+
+    >>> f"{float(logcdf(-1.0)):.4f}"
+    '-2.7183'
+    """
+    return GUMBEL.log_below(log_lower, x, loc=loc, scale=scale)
+
+
+@jit
+def logsf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """log(1 - exp(-exp(-y))).
+
+    >>> f"{float(logsf(20.0)):.4f}"
+    '-20.0000'
+    """
+    return GUMBEL.log_above(log_upper, x, loc=loc, scale=scale)
+
+
+@jit
+def ppf(p: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """The inverse of `cdf`, -log(-log(p)) in the standard form.
+
+    >>> f"{float(ppf(0.5)):.4f}"
+    '0.3665'
+    """
+    return GUMBEL.quantile(lambda p: -log(-log(p)), p, loc=loc, scale=scale)

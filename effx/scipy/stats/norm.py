@@ -1,0 +1,99 @@
+"""The normal distribution, with density exp(-y² / 2) / sqrt(2 pi)."""
+
+import math
+
+from effx.array import Array, Operand
+from effx.families.quantiles import NDTRI
+from effx.lax.elementwise.special import erfc
+from effx.scipy.special.normals import log_normal_below
+from effx.scipy.stats.families import Family
+from effx.transforms.jit import jit
+
+__all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+NORMAL = Family("norm")
+
+
+def log_density(y: Array) -> Array:
+    """Returns the logarithm of the density."""
+    return y * y * -0.5 - 0.5 * math.log(2 * math.pi)
+
+
+@jit
+def logpdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """-(y² + log(2 pi)) / 2 - log(scale).
+
+    >>> f"{float(logpdf(0.0)):.4f}"
+    '-0.9189'
+    """
+    return NORMAL.log_mass(log_density, x, loc=loc, scale=scale)
+
+
+@jit
+def pdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """exp(-y² / 2) / (scale sqrt(2 pi)).
+
+    >>> f"{float(pdf(0.0)):.4f}"
+    '0.3989'
+    """
+    return NORMAL.mass(log_density, x, loc=loc, scale=scale)
+
+
+@jit
+def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """erfc(-y / sqrt(2)) / 2.
+
+    >>> f"{float(cdf(1.0)):.4f}"
+    '0.8413'
+    """
+    return NORMAL.below(lambda y: erfc(y * -math.sqrt(0.5)) * 0.5, x, loc=loc, scale=scale)
+
+
+@jit
+def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """erfc(y / sqrt(2)) / 2.
+
+    >>> f"{float(sf(1.0)):.4f}"
+    '0.1587'
+    """
+    return NORMAL.above(lambda y: erfc(y * math.sqrt(0.5)) * 0.5, x, loc=loc, scale=scale)
+
+
+@jit
+def logcdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """The logarithm of `cdf`, as `effx.scipy.special.log_ndtr`.
+
+    >>> f"{float(logcdf(-10.0)):.4f}"
+    '-53.2313'
+    """
+    return NORMAL.log_below(log_normal_below, x, loc=loc, scale=scale)
+
+
+@jit
+def logsf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """The logarithm of `sf`.
+
+    >>> f"{float(logsf(10.0)):.4f}"
+    '-53.2313'
+    """
+    return NORMAL.log_above(lambda y: log_normal_below(-y), x, loc=loc, scale=scale)
+
+
+@jit
+def ppf(q: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """The inverse of `cdf`, as `effx.scipy.special.ndtri`.
+
+    >>> f"{float(ppf(0.975)):.4f}"
+    '1.9600'
+    """
+    return NORMAL.quantile(lambda p: NDTRI(p), q, loc=loc, scale=scale)
+
+
+@jit
+def isf(q: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """The inverse of `sf`, exact for small q.
+
+    >>> f"{float(isf(0.025)):.4f}"
+    '1.9600'
+    """
+    return NORMAL.quantile(lambda p: -NDTRI(p), q, loc=loc, scale=scale, what="isf")

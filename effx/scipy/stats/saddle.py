@@ -1,0 +1,59 @@
+"""Beta functions and probabilities of counts, without the differences of large logarithms of gamma functions.
+
+Source: Loader, "Fast and accurate computation of binomial probabilities", 2000.
+"""
+
+import math
+
+from effx.array import Array
+from effx.array.arithmetic import horner, where
+from effx.families.incomplete import log_excess
+from effx.lax.elementwise.exponential import log, log1p
+from effx.lax.elementwise.gamma import lgamma
+from effx.scipy.stats.families import weighted_log, weighted_log1p
+
+# Stirling's series in 1 / x², times x (DLMF, 5.11.1).
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+
+
+def stirling_rest(x: Array) -> Array:
+    """Returns log(gamma(x + 1)) less Stirling's formula, (x + 1/2) log(x) - x + log(2 pi) / 2, for x > 0."""
+    large = x >= 10.0
+    far, near = where(large, x, 10.0), where(large, 1.0, x)
+    exact = lgamma(near + 1.0) - (near + 0.5) * log(near) + near - 0.5 * math.log(2 * math.pi)
+    return where(large, horner(1.0 / (far * far), STIRLING) / far, exact)
+
+
+def log_beta(a: Array, b: Array) -> Array:
+    """Returns log(B(a, b)) for a, b > 0."""
+    rest = stirling_rest(a) + stirling_rest(b) - stirling_rest(a + b)
+    root = 0.5 * (math.log(2 * math.pi) + log1p(a / b) - log(a))
+    return rest + root - a * log1p(b / a) - b * log1p(a / b)
+
+
+def deviance(x: Array, excess: Array) -> Array:
+    """Returns x log(x / m) + m - x for x > 0, where m is x + excess."""
+    return x * log_excess(excess / x)
+
+
+def log_binomial(k: Array, n: Array, p: Array) -> Array:
+    """Returns the logarithm of the probability of k in n trials, for real k and n with 0 <= k <= n."""
+    rest = n - k
+    inside = (k > 0.0) & (rest > 0.0) & (p > 0.0) & (p < 1.0)
+    i, j, chance = where(inside, k, 1.0), where(inside, rest, 1.0), where(inside, p, 0.5)
+    total = i + j
+    excess = total * chance - i
+    bulk = stirling_rest(total) - stirling_rest(i) - stirling_rest(j)
+    bulk = bulk - deviance(i, excess) - deviance(j, -excess)
+    bulk = bulk - 0.5 * (math.log(2 * math.pi) + log(i) + log1p(-i / total))
+    # At the ends, all trials are alike.
+    ends = weighted_log(where(inside, 0.0, k), p) + weighted_log1p(where(inside, 0.0, rest), -p)
+    return where(inside, bulk, ends)
+
+
+def log_poisson(k: Array, mean: Array) -> Array:
+    """Returns the logarithm of the probability of k >= 0 where mean >= 0 are expected."""
+    inside = (k > 0.0) & (mean > 0.0)
+    i, m = where(inside, k, 1.0), where(inside, mean, 1.0)
+    bulk = -stirling_rest(i) - deviance(i, m - i) - 0.5 * (math.log(2 * math.pi) + log(i))
+    return where(inside, bulk, where(k > 0.0, -math.inf, -mean))

@@ -1,0 +1,43 @@
+"""Student's t distribution of df > 0 degrees of freedom, with density proportional to (1 + y² / df)^(-(df + 1) / 2)."""
+
+import math
+
+from effx.array import Array, Operand
+from effx.array.arithmetic import where
+from effx.lax.elementwise.exponential import log, sqrt
+from effx.scipy.stats import norm
+from effx.scipy.stats.families import Family, log1p_square
+from effx.scipy.stats.saddle import log_beta
+from effx.transforms.jit import jit
+
+__all__ = ["logpdf", "pdf"]
+
+STUDENT = Family("t", allowed=lambda df: df > 0.0)
+
+
+def log_density(y: Array, df: Array) -> Array:
+    """Returns the logarithm of the density, which is the normal distribution's for infinitely many degrees."""
+    infinite = df == math.inf
+    n = where(infinite, 1.0, df)
+    found = -log_beta(n * 0.5, n * 0.0 + 0.5) - 0.5 * log(n) - (n + 1.0) * 0.5 * log1p_square(y / sqrt(n))
+    return where(infinite, norm.log_density(y), found)
+
+
+@jit
+def logpdf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """The logarithm of `pdf`.
+
+    >>> f"{float(logpdf(1.0, 3.0)):.4f}"
+    '-1.5763'
+    """
+    return STUDENT.log_mass(log_density, x, df, loc=loc, scale=scale)
+
+
+@jit
+def pdf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
+    """(1 + y² / df)^(-(df + 1) / 2) / (sqrt(df) B(df / 2, 1 / 2)) / scale.
+
+    >>> f"{float(pdf(1.0, 3.0)):.4f}"
+    '0.2067'
+    """
+    return STUDENT.mass(log_density, x, df, loc=loc, scale=scale)

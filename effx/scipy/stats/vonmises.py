@@ -1,0 +1,40 @@
+"""The von Mises distribution of angles, with density exp(kappa cos(x)) / (2 pi I0(kappa)) for kappa >= 0; it has period 2 pi."""
+
+import math
+
+from effx.array import Array, Operand
+from effx.lax.elementwise.exponential import log
+from effx.lax.elementwise.special import bessel_i0e
+from effx.lax.elementwise.trigonometric import sin
+from effx.scipy.stats.families import Family
+from effx.transforms.jit import jit
+
+__all__ = ["logpdf", "pdf"]
+
+VON_MISES = Family("vonmises", allowed=lambda kappa: kappa >= 0.0)
+
+
+def log_density(x: Array, kappa: Array) -> Array:
+    """Returns the logarithm of the density, with cos(x) - 1 as -2 sin(x / 2)²."""
+    half = sin(x * 0.5)
+    return -2.0 * kappa * (half * half) - log(bessel_i0e(kappa)) - math.log(2 * math.pi)
+
+
+@jit
+def logpdf(x: Operand, kappa: Operand) -> Array:
+    """Kappa cos(x) - log(2 pi I0(kappa)).
+
+    >>> f"{float(logpdf(1.0, 3.0)):.4f}"
+    '-1.8023'
+    """
+    return VON_MISES.log_mass(log_density, x, kappa)
+
+
+@jit
+def pdf(x: Operand, kappa: Operand) -> Array:
+    """exp(kappa cos(x)) / (2 pi I0(kappa)).
+
+    >>> f"{float(pdf(1.0, 3.0)):.4f}"
+    '0.1649'
+    """
+    return VON_MISES.mass(log_density, x, kappa)

@@ -1,0 +1,39 @@
+"""The wrapped Cauchy distribution, with density (1 - c²) / (2 pi (1 + c² - 2 c cos(x))) for x in [0, 2 pi] and 0 < c < 1."""
+
+import math
+
+from effx.array import Array, Operand
+from effx.lax.elementwise.exponential import log, log1p
+from effx.lax.elementwise.trigonometric import sin
+from effx.scipy.stats.families import Family
+from effx.transforms.jit import jit
+
+__all__ = ["logpdf", "pdf"]
+
+WRAPPED = Family("wrapcauchy", lambda c: (0.0, 2 * math.pi), lambda c: (c > 0.0) & (c < 1.0))
+
+
+def log_density(x: Array, c: Array) -> Array:
+    """Returns the logarithm of the density, with 1 + c² - 2 c cos(x) as (1 - c)² + 4 c sin(x / 2)²."""
+    half, rest = sin(x * 0.5), 1.0 - c
+    return log(rest) + log1p(c) - math.log(2 * math.pi) - log(rest * rest + 4.0 * c * (half * half))
+
+
+@jit
+def logpdf(x: Operand, c: Operand) -> Array:
+    """The logarithm of `pdf`.
+
+    >>> f"{float(logpdf(1.0, 0.5)):.4f}"
+    '-1.7826'
+    """
+    return WRAPPED.log_mass(log_density, x, c)
+
+
+@jit
+def pdf(x: Operand, c: Operand) -> Array:
+    """(1 - c²) / (2 pi (1 + c² - 2 c cos(x))).
+
+    >>> f"{float(pdf(1.0, 0.5)):.4f}"
+    '0.1682'
+    """
+    return WRAPPED.mass(log_density, x, c)
