@@ -71,7 +71,7 @@ def sf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1)
 
 @jit
 def logcdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `cdf`.
+    """The logarithm of `cdf`, -infinity where that underflows.
 
     >>> f"{float(logcdf(0.01, 2.0, 3.0)):.4f}"
     '-7.4320'
@@ -81,7 +81,7 @@ def logcdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand 
 
 @jit
 def logsf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `sf`.
+    """The logarithm of `sf`, -infinity where that underflows.
 
     >>> f"{float(logsf(0.99, 2.0, 3.0)):.4f}"
     '-12.4367'

@@ -1,4 +1,4 @@
-"""The chi-square distribution of df > 0 degrees of freedom: that of 2 y, where y has the gamma distribution of shape df / 2."""
+"""The chi-square distribution of df > 0 degrees of freedom: of 2 y, where y has the gamma distribution of shape df / 2."""
 
 import math
 
@@ -59,7 +59,7 @@ def sf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
 
 @jit
 def logcdf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `cdf`.
+    """The logarithm of `cdf`, -infinity where that underflows.
 
     >>> f"{float(logcdf(0.1, 3.0)):.4f}"
     '-4.8082'
@@ -69,7 +69,7 @@ def logcdf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Arr
 
 @jit
 def logsf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `sf`.
+    """The logarithm of `sf`, -infinity where that underflows.
 
     >>> f"{float(logsf(40.0, 3.0)):.4f}"
     '-18.3572'

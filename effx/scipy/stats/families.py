@@ -9,7 +9,8 @@ import attrs
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute, inexact_dtype, where
-from effx.array.promotion import as_operand, convert, promote_dtypes
+from effx.array.promotion import as_operand, broadcast_arrays, convert, promote_dtypes
+from effx.array.shaping import stack
 from effx.errors import DTypeError
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp, expm1, log, log1p
@@ -173,6 +174,13 @@ class Family:
         value = of(where(inside, y, self.inner), *rest)
         value = value - log(scale) if mass else value
         return where(defined, where(inside, value, where(y >= high, over, under)), math.nan), first
+
+
+def each(of: Callable[[Array], Array], *operands: Array) -> list[Array]:
+    """Returns the values of a function of each operand, which is compiled and performed once for all together."""
+    wide = broadcast_arrays(operands, keep_scalars=False)
+    found = of(stack(wide))
+    return [found[i] for i in range(len(wide))]
 
 
 def weighted_log(weight: Array, x: Array) -> Array:

@@ -78,7 +78,7 @@ def sf(x: Operand, a: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
 
 @jit
 def logcdf(x: Operand, a: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `cdf`.
+    """The logarithm of `cdf`, -infinity where that underflows.
 
     >>> f"{float(logcdf(0.1, 3.0)):.4f}"
     '-8.7743'
@@ -88,7 +88,7 @@ def logcdf(x: Operand, a: Operand, loc: Operand = 0, scale: Operand = 1) -> Arra
 
 @jit
 def logsf(x: Operand, a: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `sf`.
+    """The logarithm of `sf`, -infinity where that underflows.
 
     >>> f"{float(logsf(20.0, 3.0)):.4f}"
     '-14.6018'

@@ -4,7 +4,7 @@ import math
 
 from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.arithmetic import minimum
+from effx.array.arithmetic import minimum, where
 from effx.lax.elementwise.exponential import exp, expm1, log
 from effx.scipy.stats.families import Family, log1mexp
 from effx.transforms.jit import jit
@@ -20,8 +20,9 @@ def log_density(y: Array) -> Array:
 
 
 def bounded_exp(y: Array) -> Array:
-    """Returns exp(y), which is finite, so that its product with a density of 0 is 0."""
-    return exp(minimum(y, math.log(float(dtypes.finfo(y.type.dtype).max)) * (1 - 1e-6)))
+    """Returns exp(y), with derivative 0 where it is infinite, so that its product with a density of 0 is 0."""
+    most = math.log(float(dtypes.finfo(y.type.dtype).max)) * (1 - 1e-6)
+    return where(y > most, math.inf, exp(minimum(y, most)))
 
 
 def log_lower(y: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The negative binomial distribution: the number of failures before the n-th success, of probability p each; n > 0 is real."""
+"""The negative binomial distribution: the number of failures before the n-th success; n > 0 is real."""
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log1p

@@ -10,7 +10,7 @@ from effx.array.arithmetic import horner, where
 from effx.families.incomplete import log_excess
 from effx.lax.elementwise.exponential import log, log1p
 from effx.lax.elementwise.gamma import lgamma
-from effx.scipy.stats.families import weighted_log, weighted_log1p
+from effx.scipy.stats.families import each, weighted_log, weighted_log1p
 
 # Stirling's series in 1 / x², times x (DLMF, 5.11.1).
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
@@ -26,14 +26,10 @@ def stirling_rest(x: Array) -> Array:
 
 def log_beta(a: Array, b: Array) -> Array:
     """Returns log(B(a, b)) for a, b > 0."""
-    rest = stirling_rest(a) + stirling_rest(b) - stirling_rest(a + b)
-    root = 0.5 * (math.log(2 * math.pi) + log1p(a / b) - log(a))
-    return rest + root - a * log1p(b / a) - b * log1p(a / b)
-
-
-def deviance(x: Array, excess: Array) -> Array:
-    """Returns x log(x / m) + m - x for x > 0, where m is x + excess."""
-    return x * log_excess(excess / x)
+    of_a, of_b, of_sum = each(stirling_rest, a, b, a + b)
+    less_a, less_b = each(log1p, a / b, b / a)
+    root = 0.5 * (math.log(2 * math.pi) + less_a - log(a))
+    return of_a + of_b - of_sum + root - a * less_b - b * less_a
 
 
 def log_binomial(k: Array, n: Array, p: Array) -> Array:
@@ -43,9 +39,11 @@ def log_binomial(k: Array, n: Array, p: Array) -> Array:
     i, j, chance = where(inside, k, 1.0), where(inside, rest, 1.0), where(inside, p, 0.5)
     total = i + j
     excess = total * chance - i
-    bulk = stirling_rest(total) - stirling_rest(i) - stirling_rest(j)
-    bulk = bulk - deviance(i, excess) - deviance(j, -excess)
-    bulk = bulk - 0.5 * (math.log(2 * math.pi) + log(i) + log1p(-i / total))
+    of_total, of_i, of_j = each(stirling_rest, total, i, j)
+    # i log(i / m) + m - i, where the mean m is i + excess, is i times an excess; so are those of the other trials.
+    less_i, less_j = each(log_excess, excess / i, -excess / j)
+    bulk = of_total - of_i - of_j - i * less_i - j * less_j
+    bulk = bulk - 0.5 * (math.log(2 * math.pi) + log(i) + log(j) - log(total))
     # At the ends, all trials are alike.
     ends = weighted_log(where(inside, 0.0, k), p) + weighted_log1p(where(inside, 0.0, rest), -p)
     return where(inside, bulk, ends)
@@ -55,5 +53,5 @@ def log_poisson(k: Array, mean: Array) -> Array:
     """Returns the logarithm of the probability of k >= 0 where mean >= 0 are expected."""
     inside = (k > 0.0) & (mean > 0.0)
     i, m = where(inside, k, 1.0), where(inside, mean, 1.0)
-    bulk = -stirling_rest(i) - deviance(i, m - i) - 0.5 * (math.log(2 * math.pi) + log(i))
+    bulk = -stirling_rest(i) - i * log_excess((m - i) / i) - 0.5 * (math.log(2 * math.pi) + log(i))
     return where(inside, bulk, where(k > 0.0, -math.inf, -mean))

@@ -7,7 +7,7 @@ from effx.array.arithmetic import where
 from effx.lax.elementwise.exponential import exp, log1p
 from effx.scipy.special.normals import log_normal_below
 from effx.scipy.stats import norm
-from effx.scipy.stats.families import Family, log1mexp
+from effx.scipy.stats.families import Family, each, log1mexp
 from effx.transforms.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
@@ -15,45 +15,48 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 TRUNCATED = Family("truncnorm", lambda a, b: (a, b), lambda a, b: a < b)
 
 
-def log_between(a: Array, b: Array) -> Array:
-    """Returns the logarithm of the probability of [a, b] in the normal distribution; -infinity where a >= b.
+Point = tuple[Array, Array, Array]  # x, and the logarithms of the normal distribution's probabilities below and above x
 
-    Intervals above 0 are reflected, so that both ends have small probabilities.
+
+def points(*xs: Array) -> list[Point]:
+    """Returns numbers with the logarithms of the probabilities on both sides."""
+    found = each(log_normal_below, *xs, *[-x for x in xs])
+    return list(zip(xs, found[: len(xs)], found[len(xs) :], strict=True))
+
+
+def log_between(low: Point, high: Point) -> Array:
+    """Returns the logarithm of the probability between two points in the normal distribution.
+
+    It is the difference of the probabilities below or above both, of those that are small, and 1 less those outside
+    where 0 is between.
     """
-    some = a < b
-    a, b = where(some, a, -1.0), where(some, b, 1.0)
-    reflect = a > 0.0
-    a, b = where(reflect, -b, a), where(reflect, -a, b)
-    below, across = log_normal_below(a), b > 0.0
-    upto = log_normal_below(where(across, -b, b))
-    # Differences of two logarithms that are both small; 1 - Φ(a) - Φ(-b) where 0 is inside.
-    finite = (below > -math.inf) & ~across
-    excess = where(finite, upto - where(finite, below, 0.0), math.log(2.0))
-    tail = upto + where(finite, log1mexp(excess), 0.0)
-    middle = log1p(where(across, -exp(below) - exp(upto), 0.0))
+    (a, below_a, above_a), (b, below_b, above_b) = low, high
+    some, right, across = a < b, a > 0.0, (a <= 0.0) & (b > 0.0)
+    small, large = where(right, above_b, below_a), where(right, above_a, below_b)
+    finite = some & ~across & (small > -math.inf)
+    tail = large + where(finite, log1mexp(where(finite, large, math.log(2.0)) - where(finite, small, 0.0)), 0.0)
+    inside = some & across
+    middle = log1p(-exp(where(inside, below_a, -1.0)) - exp(where(inside, above_b, -1.0)))
     return where(some, where(across, middle, tail), -math.inf)
 
 
 def log_density(y: Array, a: Array, b: Array) -> Array:
     """Returns the logarithm of the density."""
-    return norm.log_density(y) - log_between(a, b)
+    return norm.log_density(y) - log_between(*points(a, b))
 
 
-def log_part(part: Array, rest: Array, whole: Array) -> Array:
-    """Returns log(part / whole) from logarithms, by the rest where the part is nearly the whole."""
-    value = part - whole
+def log_parts(y: Array, a: Array, b: Array) -> tuple[Array, Array]:
+    """Returns the logarithms of the probabilities of smaller and of larger numbers."""
+    low, middle, high = points(a, y, b)
+    whole = log_between(low, high)
+    below, above = log_between(low, middle) - whole, log_between(middle, high) - whole
+    return _part(below, above), _part(above, below)
+
+
+def _part(value: Array, rest: Array) -> Array:
+    """Returns the logarithm of a probability, by the rest where it is nearly 1."""
     near = value > -0.1
-    return where(near, log1p(-exp(where(near, rest - whole, -1.0))), value)
-
-
-def log_lower(y: Array, a: Array, b: Array) -> Array:
-    """Returns the logarithm of the probability of smaller numbers."""
-    return log_part(log_between(a, y), log_between(y, b), log_between(a, b))
-
-
-def log_upper(y: Array, a: Array, b: Array) -> Array:
-    """Returns the logarithm of the probability of larger numbers."""
-    return log_part(log_between(y, b), log_between(a, y), log_between(a, b))
+    return where(near, log1p(-exp(where(near, rest, -1.0))), value)
 
 
 @jit
@@ -83,7 +86,7 @@ def cdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1
     >>> f"{float(cdf(1.0, -1.0, 2.0)):.4f}"
     '0.8340'
     """
-    return TRUNCATED.below(lambda *xs: exp(log_lower(*xs)), x, a, b, loc=loc, scale=scale)
+    return TRUNCATED.below(lambda *xs: exp(log_parts(*xs)[0]), x, a, b, loc=loc, scale=scale)
 
 
 @jit
@@ -93,7 +96,7 @@ def sf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1)
     >>> f"{float(sf(1.0, -1.0, 2.0)):.4f}"
     '0.1660'
     """
-    return TRUNCATED.above(lambda *xs: exp(log_upper(*xs)), x, a, b, loc=loc, scale=scale)
+    return TRUNCATED.above(lambda *xs: exp(log_parts(*xs)[1]), x, a, b, loc=loc, scale=scale)
 
 
 @jit
@@ -103,7 +106,7 @@ def logcdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand 
     >>> f"{float(logcdf(-20.0, -21.0, 2.0)):.4f}"
     '-203.8941'
     """
-    return TRUNCATED.log_below(log_lower, x, a, b, loc=loc, scale=scale)
+    return TRUNCATED.log_below(lambda *xs: log_parts(*xs)[0], x, a, b, loc=loc, scale=scale)
 
 
 @jit
@@ -113,4 +116,4 @@ def logsf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand =
     >>> f"{float(logsf(20.0, -1.0, 21.0)):.4f}"
     '-203.7444'
     """
-    return TRUNCATED.log_above(log_upper, x, a, b, loc=loc, scale=scale)
+    return TRUNCATED.log_above(lambda *xs: log_parts(*xs)[1], x, a, b, loc=loc, scale=scale)

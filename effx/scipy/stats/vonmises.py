@@ -1,4 +1,4 @@
-"""The von Mises distribution of angles, with density exp(kappa cos(x)) / (2 pi I0(kappa)) for kappa >= 0; it has period 2 pi."""
+"""The von Mises distribution of angles, with density exp(kappa cos(x)) / (2 pi I0(kappa)) and period 2 pi; kappa >= 0."""
 
 import math
 
