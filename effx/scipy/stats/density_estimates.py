@@ -88,17 +88,16 @@ class gaussian_kde:
         put(self, "dataset", points)
         put(self, "weights", share)
         put(self, "neff", 1.0 / reducing.sum(share * share))
-        if bw_method is None or bw_method == "scott":
-            factor: Array | float = self.neff ** (-1.0 / (d + 4))
-        elif isinstance(bw_method, str) and bw_method == "silverman":
-            factor = (self.neff * ((d + 2) / 4.0)) ** (-1.0 / (d + 4))
+        if bw_method is None or isinstance(bw_method, str):
+            if bw_method not in (None, "scott", "silverman"):
+                raise DTypeError(
+                    "gaussian_kde: bw_method must be 'scott', 'silverman', a number or a function, "
+                    f"got {bw_method!r}"
+                )
+            ratio = (d + 2) / 4.0 if bw_method == "silverman" else 1.0
+            factor: Array | float = (self.neff * ratio) ** (-1.0 / (d + 4))
         elif callable(bw_method):
             factor = bw_method(self)
-        elif isinstance(bw_method, str):
-            raise DTypeError(
-                "gaussian_kde: bw_method must be 'scott', 'silverman', a number or a function, "
-                f"got {bw_method!r}"
-            )
         else:
             factor = as_operand(bw_method, "gaussian_kde")
             if factor.type.ndim:

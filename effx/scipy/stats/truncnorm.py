@@ -15,7 +15,9 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 TRUNCATED = Family("truncnorm", lambda a, b: (a, b), lambda a, b: a < b)
 
 
-Point = tuple[Array, Array, Array]  # x, and the logarithms of the normal distribution's probabilities below and above x
+Point = tuple[
+    Array, Array, Array
+]  # x, and the logarithms of the normal distribution's probabilities below and above x
 
 
 def points(*xs: Array) -> list[Point]:
@@ -34,7 +36,9 @@ def log_between(low: Point, high: Point) -> Array:
     some, right, across = a < b, a > 0.0, (a <= 0.0) & (b > 0.0)
     small, large = where(right, above_b, below_a), where(right, above_a, below_b)
     finite = some & ~across & (small > -math.inf)
-    tail = large + where(finite, log1mexp(where(finite, large, math.log(2.0)) - where(finite, small, 0.0)), 0.0)
+    tail = large + where(
+        finite, log1mexp(where(finite, large, math.log(2.0)) - where(finite, small, 0.0)), 0.0
+    )
     inside = some & across
     middle = log1p(-exp(where(inside, below_a, -1.0)) - exp(where(inside, above_b, -1.0)))
     return where(some, where(across, middle, tail), -math.inf)
