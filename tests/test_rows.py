@@ -46,6 +46,7 @@ NAMESPACES = (
     "effx.scipy.sparse.linalg",
     "effx.scipy.spatial.transform",
     "effx.scipy.special",
+    "effx.scipy.stats",
 )
 NO_FUNCTION = (type, NewType, types.ModuleType, types.GenericAlias, type(Literal[0]))
 # Elementwise operations and functions are found by their classes and signatures, and are in no table by name.

@@ -60,7 +60,7 @@ class gaussian_kde:
 
     >>> import numpy as np
     >>> f"{float(gaussian_kde(np.array([0.0, 1.0, 3.0]))(1.0)[0]):.4f}"
-    '0.2247'
+    '0.2149'
     """
 
     neff: Array

@@ -29,7 +29,7 @@ class ModeResult(NamedTuple):
     """
 
     mode: Array
-    count: Array
+    count: Array  # type: ignore[assignment]  # the name in SciPy, which hides the method of tuples
 
 
 def _elements(what: str, a: Operand, axis: int | None, nan_policy: str) -> Array:
