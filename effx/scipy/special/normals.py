@@ -2,14 +2,13 @@
 
 import math
 
-from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import horner, promote_inexact, where
-from effx.array.promotion import as_operand, convert
-from effx.errors import DTypeError, ShapeError
+from effx.errors import ShapeError
 from effx.families.quantiles import NDTRI
 from effx.lax.elementwise import special
 from effx.lax.elementwise.exponential import exp, log, log1p
+from effx.scipy.operands import like, real_floats
 from effx.transforms.custom_derivatives import custom_jvp
 from effx.transforms.jit import jit
 
@@ -24,21 +23,6 @@ SCALED = (
     -3.106120857410133e-07, -6.548536475747824e-08, 5.260400939732792e-08, 1.615379005670547e-08,
     -7.3667615652084435e-09, -2.0023435354232787e-09, 6.239861249923706e-10,
 )  # fmt: skip
-
-
-def _real(what: str, x: Operand) -> Array:
-    """Returns the operand in floats of 32 bits at least."""
-    a = as_operand(x, what)
-    if a.type.kind == "c":
-        raise DTypeError(f"{what}: expected real numbers, got {a.type!r}")
-    (a,) = promote_inexact(a)
-    return convert(a, dtypes.float32) if a.type.dtype.itemsize < 4 else a
-
-
-def _narrow(x: Operand, result: Array) -> Array:
-    """Returns a result in the operand's dtype, where that is a float of 16 bits."""
-    (a,) = promote_inexact(x)
-    return convert(result, a.type.dtype, a.type.weak)
 
 
 def erf(x: Operand) -> Array:
@@ -120,7 +104,8 @@ def erfcx(x: Operand) -> Array:
     >>> f"{float(erfcx(10.0)):.4f}"
     '0.0561'
     """
-    return _narrow(x, scaled_complement(_real("erfcx", x)))
+    (a,), first = real_floats("erfcx", x)
+    return like(first, scaled_complement(a))
 
 
 @jit
@@ -138,7 +123,8 @@ def erfcinv(y: Operand) -> Array:
     >>> f"{float(erfcinv(0.5)):.4f}"
     '0.4769'
     """
-    return _narrow(y, NDTRI(_real("erfcinv", y) * 0.5) * -math.sqrt(0.5))
+    (a,), first = real_floats("erfcinv", y)
+    return like(first, NDTRI(a * 0.5) * -math.sqrt(0.5))
 
 
 @custom_jvp
@@ -182,4 +168,5 @@ def log_ndtr(x: Operand, series_order: int = 3) -> Array:
     """
     if series_order not in range(31):
         raise ShapeError(f"log_ndtr: series_order must be an int between 0 and 30, got {series_order!r}")
-    return _narrow(x, log_normal_below(_real("log_ndtr", x)))
+    (a,), first = real_floats("log_ndtr", x)
+    return like(first, log_normal_below(a))

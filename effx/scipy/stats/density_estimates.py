@@ -19,8 +19,8 @@ from effx.numpy.linalg.systems import inv
 from effx.numpy.statistics import cov as covariance_of
 from effx.random import normal, split
 from effx.random.selection import choice
+from effx.scipy.operands import real_floats
 from effx.scipy.special.normals import ndtr
-from effx.scipy.stats.families import real_floats
 from effx.transforms.jit import jit
 from effx.tree.registry import register_record
 

@@ -9,7 +9,8 @@ from effx.array.shaping import concatenate, reshape
 from effx.errors import ShapeError
 from effx.lax.elementwise.exponential import exp
 from effx.lax.elementwise.gamma import lgamma
-from effx.scipy.stats.families import like, real_floats, weighted_log
+from effx.scipy.operands import like, real_floats
+from effx.scipy.stats.families import weighted_log
 from effx.transforms.jit import jit
 
 __all__ = ["logpdf", "pdf"]

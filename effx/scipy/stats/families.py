@@ -6,14 +6,13 @@ from typing import final
 
 import attrs
 
-from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.arithmetic import absolute, inexact_dtype, where
-from effx.array.promotion import as_operand, broadcast_arrays, convert, promote_dtypes
+from effx.array.arithmetic import absolute, where
+from effx.array.promotion import broadcast_arrays
 from effx.array.shaping import stack
-from effx.errors import DTypeError
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp, expm1, log, log1p
+from effx.scipy.operands import like, real_floats
 
 Standard = Callable[..., Array]  # of the standard form: of y and the parameters
 
@@ -31,34 +30,6 @@ def half_line(*parameters: Array) -> tuple[Operand, Operand]:
 def always(*parameters: Array) -> bool:
     """Says that all parameters are allowed."""
     return True
-
-
-def real_floats(what: str, *operands: Operand) -> tuple[list[Array], Array]:
-    """Promotes real operands to floats of at least 32 bits, in which distributions are computed.
-
-    Returns:
-        The operands, and one whose dtype the result has.
-
-    Raises:
-        DTypeError: an operand is complex, or no array.
-    """
-    arrays = [as_operand(x, what) for x in operands]
-    for x in arrays:
-        if x.type.kind == "c":
-            raise DTypeError(f"{what}: expected real numbers, got {x.type!r}")
-    arrays = promote_dtypes(*arrays)
-    # Not broadcast: functions of a parameter alone are computed once for each of its elements.
-    dtype, weak = inexact_dtype(arrays[0].type.dtype), all([x.type.weak for x in arrays])
-    arrays = [convert(x, dtype, weak) for x in arrays]
-    first = arrays[0]
-    if dtype.itemsize < 4:
-        arrays = [convert(x, dtypes.float32) for x in arrays]
-    return arrays, first
-
-
-def like(first: Array, result: Array) -> Array:
-    """Returns a result in the dtype of `real_floats`' operand."""
-    return convert(result, first.type.dtype, first.type.weak)
 
 
 @final

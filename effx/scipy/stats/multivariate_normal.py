@@ -12,7 +12,7 @@ from effx.errors import DTypeError, ShapeError
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.linalg.eigen import eigh
 from effx.lax.linalg.factors import cholesky, triangular_solve
-from effx.scipy.stats.families import like, real_floats
+from effx.scipy.operands import like, real_floats
 from effx.transforms.jit import jit
 
 __all__ = ["logpdf", "pdf"]

@@ -11,7 +11,8 @@ from effx.array.promotion import broadcast_arrays, convert, host_array
 from effx.array.shaping import expand_dims
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import igammac
-from effx.scipy.stats.families import Family, half_line, like, real_floats
+from effx.scipy.operands import like, real_floats
+from effx.scipy.stats.families import Family, half_line
 from effx.scipy.stats.saddle import log_poisson
 from effx.transforms.jit import jit
 
