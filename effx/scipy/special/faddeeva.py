@@ -1,6 +1,7 @@
 """The Faddeeva function, and with it Dawson's integral and the Fresnel integrals."""
 
 import math
+from collections.abc import Callable
 
 from effx import dtypes
 from effx.array import Array, Operand
@@ -81,7 +82,7 @@ def _faddeeva(z: Array) -> Array:
     return where(lower, 2.0 * exp(-(where(lower, z, 0.0) ** 2)) - found, found)
 
 
-_differentiable_faddeeva = with_slope(
+_differentiable_faddeeva: Callable[[Array], Array] = with_slope(
     _faddeeva, lambda z: -2.0 * z * _differentiable_faddeeva(z) + 2j / math.sqrt(math.pi)
 )
 
@@ -132,7 +133,7 @@ def _dawson_slope(x: Array) -> Array:
     return where(far, expansion, 1.0 - 2.0 * near * _differentiable_dawson(near))
 
 
-_differentiable_dawson = with_slope(_dawson, _dawson_slope)
+_differentiable_dawson: Callable[[Array], Array] = with_slope(_dawson, _dawson_slope)
 
 
 @jit

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from effx import dtypes
 from effx.array import Array, Operand, reducing
 from effx.array.arithmetic import absolute, horner, maximum, minimum, where
 from effx.array.promotion import broadcast_arrays, convert, host_array
@@ -145,14 +144,15 @@ def bernoulli(n: int) -> Array:
     >>> bernoulli(4).tolist()
     [1.0, -0.5, 0.1666666716337204, 0.0, -0.03333333507180214]
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+    if type(n) is not int or n < 0:
         raise ShapeError(f"bernoulli: n must be an int >= 0, got {n!r}")
     numbers = [Fraction(1)]
     for m in range(1, n + 1):
         odd = m > 1 and m % 2
         total = 0 if odd else sum([math.comb(m + 1, k) * numbers[k] for k in range(m) if k < 2 or k % 2 == 0])
         numbers.append(Fraction(0) if odd else -total / Fraction(m + 1))
-    return host_array(np.array([_rounded(x) for x in numbers]), dtypes.float64).copy()
+    with np.errstate(over="ignore"):
+        return host_array(np.array([_rounded(x) for x in numbers])).copy()
 
 
 def _rounded(x: Fraction) -> float:
@@ -232,7 +232,7 @@ def bessel_jn(z: Operand, *, v: int, n_iter: int = 50) -> Array:
     >>> [f"{x:.4f}" for x in bessel_jn(1.0, v=2).tolist()]
     ['0.7652', '0.4401', '0.1149']
     """
-    if not isinstance(v, int) or v < 0 or not isinstance(n_iter, int) or n_iter < 1:
+    if type(v) is not int or v < 0 or type(n_iter) is not int or n_iter < 1:
         raise ShapeError(f"bessel_jn: v must be an int >= 0 and n_iter one >= 1, got {v!r} and {n_iter!r}")
     (x,), first = real_floats("bessel_jn", z)
     return like(first, _bessel_with_slopes(v, n_iter)(x))
