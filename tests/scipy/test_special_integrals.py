@@ -136,7 +136,7 @@ def test_values_and_derivatives(row: Row, dtype: str) -> None:
         got = row.of(special, *operands)
         assert got.dtype == np.dtype(dtype)
         error = np.where(known, distance(got, want, row.mixed), 0.0)
-        assert error.max() <= row.exact[dtype == "f4"], [x[error.argmax()] for x in wide]
+        assert error.max() <= row.exact[dtype == "f4"], [x[int(np.argmax(error))] for x in wide]
         if dtype == "f8":
             compiled = effx.jit(effx.vmap(effx.value_and_grad(lambda *xs: row.of(special, *xs), last)))
             value, slope = compiled(*[effx.numpy.asarray(x) for x in operands])

@@ -167,8 +167,8 @@ def sph_harm_y(
     (a, b), _ = real_floats("sph_harm_y", theta, phi)
     dtype = a.type.dtype
     operands = [convert(degrees, dtype), convert(orders, dtype), a, b]
-    result = _harmonics(*broadcast_arrays(operands, keep_scalars=False), n_max, diff_n or 0)
-    y, slopes, curvatures = result
+    degrees, orders, a, b = broadcast_arrays(operands, keep_scalars=False)
+    y, slopes, curvatures = _harmonics(degrees, orders, a, b, n_max, diff_n or 0)
     if slopes is None:
         return y
     return (y, slopes) if curvatures is None else (y, slopes, curvatures)
