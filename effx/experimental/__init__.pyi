@@ -1,1 +1,1 @@
-from . import ode
+from . import jet, ode

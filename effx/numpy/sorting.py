@@ -227,7 +227,8 @@ def searchsorted(
         v: values of any shape.
         side: "left" for the index before equal elements, "right" for the one after.
         sorter: indices that sort `a`.
-        method: "scan" bisects in a loop, "scan_unrolled" without one, "sort" sorts both together, "compare_all" compares all pairs.
+        method: "scan" bisects in a loop, "scan_unrolled" without one, "sort" sorts both together, "compare_all" compares
+            all pairs.
 
     Raises:
         DTypeError: another side or method.

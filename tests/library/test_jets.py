@@ -475,3 +475,19 @@ def test_random_programs(steps: list[tuple[str, int, int]]) -> None:
         return values[-1]
 
     check(function, order=3, tolerance=1e-9)
+
+
+def test_taylor_coefficients_in_place_of_derivatives() -> None:
+    """The k-th derivative is k! times the k-th coefficient, on both sides; effx.experimental has the same function."""
+    from effx.experimental.jet import jet as experimental
+
+    def f(v: effx.Array) -> effx.Array:
+        return enp.sin(v) * enp.exp(v)
+
+    x, curve = 0.3, [0.5, -1.0, 2.0, 0.7]
+    y, derivatives = jet(f, (x,), (curve,))
+    coefficients = [c / math.factorial(k) for k, c in enumerate(curve, 1)]
+    z, found = experimental(f, (x,), (coefficients,), factorial_scaled=False)
+    assert float(y) == float(z)
+    for k, (derivative, coefficient) in enumerate(zip(derivatives, found, strict=True), 1):
+        np.testing.assert_allclose(derivative, coefficient * math.factorial(k), rtol=1e-5)

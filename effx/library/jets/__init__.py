@@ -19,18 +19,21 @@ R = TypeVar("R")
 X = TypeVar("X")
 
 
-def jet(f: Callable[..., R], primals: Sequence[PyTree], series: Sequence[PyTree]) -> tuple[R, PyTree]:
+def jet(
+    fun: Callable[..., R], primals: Sequence[PyTree], series: Sequence[PyTree], factorial_scaled: bool = True
+) -> tuple[R, PyTree]:
     """Evaluates a function with its derivatives along curves, in the convention of `jax.experimental.jet`.
 
     The curve x(t) has x(0) in `primals` and its derivatives d^k x / dt^k at 0 in `series`: derivatives, not
-    Taylor coefficients, which are smaller by k!. The cost is a polynomial in the order, where nested `jvp`
-    takes 2^order.
+    Taylor coefficients, which are smaller by k!, unless `factorial_scaled` is False. The cost is a polynomial in the
+    order, where nested `jvp` takes 2^order.
 
     Args:
-        f: takes and returns pytrees of arrays.
+        fun: takes and returns pytrees of arrays.
         primals: a tuple or list with an argument each, pytrees of floating or complex arrays.
         series: for each primal a list of derivatives, the first one first; for a pytree this tree with such a
             list as each leaf. All lists have one length, the order.
+        factorial_scaled: False where the series are Taylor coefficients, and those of the result shall be.
 
     Returns:
         `(result, derivatives)`: f(x(0)), and this tree with a list of the derivatives of f(x(t)) as each
@@ -47,7 +50,7 @@ def jet(f: Callable[..., R], primals: Sequence[PyTree], series: Sequence[PyTree]
     >>> print(f"{y:.1f} {dy:.1f} {ddy:.1f}")
     0.0 1.0 0.0
     """
-    check_function("jet", f)
+    check_function("jet", fun)
     if not isinstance(primals, tuple | list) or not isinstance(series, tuple | list):
         raise TransformError(
             "jet: primals and series must be tuples or lists, with an entry for each argument"
@@ -66,12 +69,13 @@ def jet(f: Callable[..., R], primals: Sequence[PyTree], series: Sequence[PyTree]
     order = orders.pop() if orders else 0
     if order < 1:
         raise TransformError("jet: a series must be a list of at least one derivative")
+    factors = [float(math.factorial(k)) if factorial_scaled else 1.0 for k in range(order + 1)]
     curves = [
-        Jet(x, tuple([_fitted(x, d, k) * (1.0 / math.factorial(k)) for k, d in enumerate(terms, 1)]))
+        Jet(x, tuple([_fitted(x, d, k) * (1.0 / factors[k]) for k, d in enumerate(terms, 1)]))
         for x, terms in zip(values, lists, strict=True)
     ]
-    found, shape = _run(f, structure, curves, order)
-    derivatives = [[c * float(math.factorial(k)) for k, c in enumerate(y.terms, 1)] for y in found]
+    found, shape = _run(fun, structure, curves, order)
+    derivatives = [[c * factors[k] for k, c in enumerate(y.terms, 1)] for y in found]
     return shape.unflatten([y.primal for y in found]), shape.unflatten(derivatives)
 
 
