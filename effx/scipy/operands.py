@@ -38,6 +38,11 @@ def like(first: Array, result: Array) -> Array:
     return convert(result, first.type.dtype, first.type.weak)
 
 
+def strong_like(first: Array, result: Array) -> Array:
+    """Returns a result in the dtype of `real_floats`' operand, not weak even of numbers, as JAX's of these functions."""
+    return convert(result, first.type.dtype)
+
+
 def with_slope(
     function: Callable[[Array], Array], slope: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:

@@ -240,13 +240,14 @@ def test_refused(call: Callable[[], object], error: type[Exception], text: str) 
 
 
 def test_dtypes_and_shapes() -> None:
-    """16-bit floats are computed in 32 bits, integers become floats, and operands broadcast."""
+    """16-bit floats are computed in 32 bits, numbers become floats of full type, and operands broadcast."""
     half = np.array([0.5, 2.0], np.float16)
     assert special.exp1(half).dtype == np.float16
     np.testing.assert_array_equal(
         special.dawsn(half), np.asarray(special.dawsn(half.astype("f4"))).astype("f2")
     )
-    assert special.expi(2).dtype == np.float32
+    assert repr(special.expi(2).type) == "f32[]"
+    assert repr(special.wofz(2.0).type) == "c64[]"
     assert special.expn(np.arange(3)[:, None], np.ones(2, "f4")).shape == (3, 2)
     assert special.owens_t(np.ones((0, 1), "f4"), np.ones(3, "f4")).shape == (0, 3)
     assert special.bessel_jn(np.ones((2, 3), "f4"), v=1).shape == (2, 2, 3)

@@ -14,7 +14,7 @@ from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import digamma, lgamma
 from effx.lax.elementwise.trigonometric import cos, sin
-from effx.scipy.operands import like, real_floats, with_slope
+from effx.scipy.operands import real_floats, strong_like, with_slope
 from effx.transforms.custom_derivatives import custom_jvp
 from effx.transforms.jit import jit
 
@@ -127,7 +127,7 @@ def exp1(x: Operand) -> Array:
     '0.2194'
     """
     (a,), first = real_floats("exp1", x)
-    return like(first, _differentiable_exp1(a))
+    return strong_like(first, _differentiable_exp1(a))
 
 
 def _expi(x: Array) -> Array:
@@ -164,7 +164,7 @@ def expi(x: Operand) -> Array:
     '1.8951'
     """
     (a,), first = real_floats("expi", x)
-    return like(first, _differentiable_expi(a))
+    return strong_like(first, _differentiable_expi(a))
 
 
 def _small_expn(n: Array, x: Array) -> Array:
@@ -244,7 +244,7 @@ def expn(n: Operand, x: Operand) -> Array:
     '0.1485'
     """
     (order, a), first = real_floats("expn", n, x)
-    return like(first, _expn(order, a))
+    return strong_like(first, _expn(order, a))
 
 
 def _auxiliary(x: Array) -> tuple[Array, Array]:
@@ -304,4 +304,4 @@ def sici(x: Operand) -> tuple[Array, Array]:
     ['0.9461', '0.3374']
     """
     (a,), first = real_floats("sici", x)
-    return like(first, _differentiable_si(a)), like(first, _differentiable_ci(a))
+    return strong_like(first, _differentiable_si(a)), strong_like(first, _differentiable_ci(a))

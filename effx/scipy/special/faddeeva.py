@@ -10,7 +10,7 @@ from effx.array.promotion import as_operand, convert
 from effx.lax.elementwise.exponential import exp
 from effx.lax.elementwise.parts import complex as complex_of
 from effx.lax.elementwise.trigonometric import cos, sin
-from effx.scipy.operands import like, real_floats, with_slope
+from effx.scipy.operands import real_floats, strong_like, with_slope
 from effx.transforms.jit import jit
 
 __all__ = ["dawsn", "fresnel", "wofz"]
@@ -109,7 +109,7 @@ def wofz(z: Operand) -> Array:
     '0.4276+0.0000j'
     """
     (a,) = promote_inexact(as_operand(z, "wofz"))
-    return _differentiable_faddeeva(convert(a, dtypes.complex_dtype(a.type.dtype), a.type.weak))
+    return _differentiable_faddeeva(convert(a, dtypes.complex_dtype(a.type.dtype)))
 
 
 def _dawson(x: Array) -> Array:
@@ -154,7 +154,7 @@ def dawsn(x: Operand) -> Array:
     '0.5381'
     """
     (a,), first = real_floats("dawsn", x)
-    return like(first, _differentiable_dawson(a))
+    return strong_like(first, _differentiable_dawson(a))
 
 
 def _quarter(x: Array) -> Array:
@@ -202,4 +202,4 @@ def fresnel(x: Operand) -> tuple[Array, Array]:
     ['0.4383', '0.7799']
     """
     (a,), first = real_floats("fresnel", x)
-    return like(first, _differentiable_s(a)), like(first, _differentiable_c(a))
+    return strong_like(first, _differentiable_s(a)), strong_like(first, _differentiable_c(a))

@@ -8,7 +8,7 @@ from effx.errors import ShapeError
 from effx.families.quantiles import NDTRI
 from effx.lax.elementwise import special
 from effx.lax.elementwise.exponential import exp, log, log1p
-from effx.scipy.operands import like, real_floats
+from effx.scipy.operands import real_floats, strong_like
 from effx.transforms.custom_derivatives import custom_jvp
 from effx.transforms.jit import jit
 
@@ -105,7 +105,7 @@ def erfcx(x: Operand) -> Array:
     '0.0561'
     """
     (a,), first = real_floats("erfcx", x)
-    return like(first, scaled_complement(a))
+    return strong_like(first, scaled_complement(a))
 
 
 @jit
@@ -124,7 +124,7 @@ def erfcinv(y: Operand) -> Array:
     '0.4769'
     """
     (a,), first = real_floats("erfcinv", y)
-    return like(first, NDTRI(a * 0.5) * -math.sqrt(0.5))
+    return strong_like(first, NDTRI(a * 0.5) * -math.sqrt(0.5))
 
 
 @custom_jvp
@@ -169,4 +169,4 @@ def log_ndtr(x: Operand, series_order: int = 3) -> Array:
     if series_order not in range(31):
         raise ShapeError(f"log_ndtr: series_order must be an int between 0 and 30, got {series_order!r}")
     (a,), first = real_floats("log_ndtr", x)
-    return like(first, log_normal_below(a))
+    return strong_like(first, log_normal_below(a))

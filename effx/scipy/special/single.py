@@ -13,7 +13,7 @@ from effx.errors import ShapeError
 from effx.lax.control.loops import fori_loop
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.lax.elementwise.special import erf, erfc
-from effx.scipy.operands import like, real_floats, with_slope
+from effx.scipy.operands import real_floats, strong_like, with_slope
 from effx.transforms.custom_derivatives import custom_jvp
 from effx.transforms.jit import jit
 
@@ -70,7 +70,7 @@ def spence(x: Operand) -> Array:
     '-0.8225'
     """
     (a,), first = real_floats("spence", x)
-    return like(first, _differentiable_spence(a))
+    return strong_like(first, _differentiable_spence(a))
 
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
@@ -124,7 +124,7 @@ def owens_t(h: Operand, a: Operand) -> Array:
     '0.0785'
     """
     (x, y), first = real_floats("owens_t", h, a)
-    return like(first, _owens(*broadcast_arrays([x, y], keep_scalars=False)))
+    return strong_like(first, _owens(*broadcast_arrays([x, y], keep_scalars=False)))
 
 
 def bernoulli(n: int) -> Array:
@@ -235,4 +235,4 @@ def bessel_jn(z: Operand, *, v: int, n_iter: int = 50) -> Array:
     if type(v) is not int or v < 0 or type(n_iter) is not int or n_iter < 1:
         raise ShapeError(f"bessel_jn: v must be an int >= 0 and n_iter one >= 1, got {v!r} and {n_iter!r}")
     (x,), first = real_floats("bessel_jn", z)
-    return like(first, _bessel_with_slopes(v, n_iter)(x))
+    return strong_like(first, _bessel_with_slopes(v, n_iter)(x))

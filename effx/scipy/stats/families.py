@@ -8,8 +8,9 @@ import attrs
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute, where
-from effx.array.promotion import broadcast_arrays
+from effx.array.promotion import broadcast_arrays, convert
 from effx.array.shaping import stack
+from effx.lax.convert import optimization_barrier
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp, expm1, log, log1p
 from effx.scipy.operands import like, real_floats
@@ -47,6 +48,7 @@ class Family:
         allowed: says which parameters are allowed; must be false where one is NaN.
         inner: a y in the support.
         whole: True for distributions of integers.
+        strong: functions whose results are not weak even of numbers, as JAX's.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Family:
     allowed: Callable[..., Operand] = always
     inner: float = 0.5
     whole: bool = False
+    strong: tuple[str, ...] = ()
 
     def log_mass(
         self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
@@ -112,6 +115,7 @@ class Family:
     ) -> Array:
         """Returns the number at a probability q, NaN where that is none."""
         (p, *rest, loc, scale), first = real_floats(f"{self.name}.{what}", q, *parameters, loc, scale)
+        first = convert(first, first.type.dtype, first.type.weak and what not in self.strong)
         defined = (p >= 0.0) & (p <= 1.0) & (scale > 0.0) & self.allowed(*rest)
         found = of(where(defined, p, 0.5), *rest) * scale + loc
         return like(first, where(defined, found, math.nan))
@@ -133,6 +137,7 @@ class Family:
         `mass` is True for logarithms of densities, which are those of the standard form divided by the scale.
         """
         (x, *rest, loc, scale), first = real_floats(f"{self.name}.{what}", x, *parameters, loc, scale)
+        first = convert(first, first.type.dtype, first.type.weak and what not in self.strong)
         y = (x - loc) / scale
         defined = (y == y) & (scale > 0.0) & self.allowed(*rest)
         low, high = self.support(*rest)
@@ -150,7 +155,8 @@ class Family:
 def each(of: Callable[[Array], Array], *operands: Array) -> list[Array]:
     """Returns the values of a function of each operand, which is compiled and performed once for all together."""
     wide = broadcast_arrays(operands, keep_scalars=False)
-    found = of(stack(wide))
+    # Kept apart, as XLA would compute all for each of the results that are taken.
+    found = optimization_barrier(of(stack(wide)))
     return [found[i] for i in range(len(wide))]
 
 

@@ -11,7 +11,7 @@ from effx.transforms.jit import jit
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-NORMAL = Family("norm")
+NORMAL = Family("norm", strong=("cdf", "sf", "logcdf", "logsf", "ppf", "isf"))
 
 
 def log_density(y: Array) -> Array:

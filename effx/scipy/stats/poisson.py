@@ -11,7 +11,7 @@ from effx.array.promotion import broadcast_arrays, convert, host_array
 from effx.array.shaping import expand_dims
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import igammac
-from effx.scipy.operands import like, real_floats
+from effx.scipy.operands import real_floats, strong_like
 from effx.scipy.stats.families import Family, half_line
 from effx.scipy.stats.saddle import log_poisson
 from effx.transforms.jit import jit
@@ -87,4 +87,4 @@ def entropy(mu: Operand, loc: Operand = 0) -> Array:
     many = where(small, start, mean)
     expanded = 0.5 * (log(many) + math.log(2 * math.pi) + 1.0) - horner(1.0 / many, ENTROPY) / many
     found = where(small, where(positive, exact, 0.0), expanded)
-    return like(first, where((mean >= 0.0) & (shift == shift), found, math.nan))
+    return strong_like(first, where((mean >= 0.0) & (shift == shift), found, math.nan))

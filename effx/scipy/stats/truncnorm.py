@@ -12,7 +12,12 @@ from effx.transforms.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-TRUNCATED = Family("truncnorm", lambda a, b: (a, b), lambda a, b: a < b)
+TRUNCATED = Family(
+    "truncnorm",
+    lambda a, b: (a, b),
+    lambda a, b: a < b,
+    strong=("pdf", "logpdf", "cdf", "sf", "logcdf", "logsf"),
+)
 
 
 Point = tuple[
