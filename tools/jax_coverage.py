@@ -71,6 +71,7 @@ REASONS: dict[str, str] = {
     "jax.random.*(out_sharding)": SHARDED,
     "jax.experimental.jet.[!j]*": INTERNAL,
     "jax.experimental.jet.jet[!(]*": INTERNAL,
+    "jax.experimental.jet.jet(*_)": "ignored there",
     "jax.experimental.ode.[!o]*": INTERNAL,
     "jax.experimental.ode.optimal_step_size": INTERNAL,
     "jax.experimental.sparse.test_util": INTERNAL,
