@@ -40,7 +40,7 @@ class ResizeMethod(enum.Enum):
     CUBIC = 4
     """Keys' cubic kernel, of slope -1/2 at 1."""
     CUBIC_PYTORCH = 5
-    """Keys' cubic kernel, of slope -3/4 at 1."""
+    """PyTorch's: CUBIC with antialias; without it of slope -3/4 at 1, the outermost elements going on beyond the edges."""
     AREA = 6
     """The mean over what a new element covers."""
 
@@ -65,7 +65,7 @@ _NAMES = {
     "lanczos3": ResizeMethod.LANCZOS3,
     "lanczos5": ResizeMethod.LANCZOS5,
     **dict.fromkeys(("cubic", "bicubic", "tricubic"), ResizeMethod.CUBIC),
-    "cubic-pytorch": ResizeMethod.CUBIC_PYTORCH,
+    **dict.fromkeys(("cubic-pytorch", "bicubic-pytorch"), ResizeMethod.CUBIC_PYTORCH),
     "area": ResizeMethod.AREA,
 }
 
@@ -87,7 +87,7 @@ def _kernel(method: ResizeMethod, x: Array) -> Array:
         # Beyond the radius the argument is one at which the kernel is 0, so that nothing is computed of large ones.
         near = arithmetic.where(x < radius, x, float(radius))
         return arithmetic.where(x < radius, sinc(near) * sinc(near / radius), 0)
-    a = -0.5 if method is ResizeMethod.CUBIC else -0.75
+    a = -0.75 if method is ResizeMethod.CUBIC_PYTORCH else -0.5
     inner = ((a + 2) * x - (a + 3)) * x * x + 1
     outer = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
     return arithmetic.where(x <= 1, inner, arithmetic.where(x < 2, outer, 0))
@@ -105,6 +105,8 @@ def _weights(
         inverse: the distance of new elements.
         antialias: True to widen the kernel where new elements are further apart than old ones.
     """
+    if method is ResizeMethod.CUBIC_PYTORCH and antialias:
+        method = ResizeMethod.CUBIC
     old = host_array(np.arange(size).astype(fraction.type.dtype)[:, None])
     offsets = (expand_dims(whole, 0) - old) + expand_dims(fraction, 0)
     if method is ResizeMethod.AREA:
@@ -114,6 +116,11 @@ def _weights(
     else:
         wide = arithmetic.maximum(inverse, 1) if antialias else 1
         weights = _kernel(method, abs(offsets) / wide)
+        if method is ResizeMethod.CUBIC_PYTORCH:
+            # What the kernel has beyond the edges counts for the outermost elements.
+            for edge, beyond in ((0, (-1, -2)), (size - 1, (size, size + 1))):
+                more = [_kernel(method, abs((whole - i) + fraction)) for i in beyond]
+                weights = weights.at[edge].add(more[0] + more[1])
     total = reducing.sum(weights, 0, keepdims=True)
     usable = abs(total) > 1000 * float(dtypes.finfo(np.float32).eps)
     weights = arithmetic.where(usable, weights / arithmetic.where(usable, total, 1), 0)

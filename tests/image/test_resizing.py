@@ -37,7 +37,7 @@ KERNELS: dict[str, Callable[[float], float]] = {
     "lanczos3": lanczos(3),
     "lanczos5": lanczos(5),
     "cubic": keys(-0.5),
-    "cubic-pytorch": keys(-0.75),
+    "cubic-pytorch": keys(-0.5),
 }
 
 
@@ -54,6 +54,10 @@ def resampled(x: np.ndarray, m: int, method: str, wide: bool, scale: float, shif
         else:
             width = max(1 / scale, 1) if wide else 1
             weights = [KERNELS[method](abs(place - i) / width) for i in range(n)]
+            if method == "cubic-pytorch" and not wide:
+                weights = [0.0] * n
+                for i in range(-3, n + 3):
+                    weights[min(max(i, 0), n - 1)] += keys(-0.75)(abs(place - i))
         out[j] = np.dot(weights, x) / np.sum(weights)
     return out
 
@@ -147,7 +151,7 @@ ONE = np.ones(1)
 WRONG: Any = 3
 NAMES = (
     "nearest, linear, bilinear, trilinear, triangle, lanczos3, lanczos5, cubic, bicubic, tricubic, "
-    "cubic-pytorch, area"
+    "cubic-pytorch, bicubic-pytorch, area"
 )
 
 
