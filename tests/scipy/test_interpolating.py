@@ -22,8 +22,7 @@ VALUES = RNG.normal(size=(5, 4, 2))
 PLACES = RNG.uniform(-2.5, 3.5, size=(3, 20, 2))
 
 
-@pytest.mark.parametrize("method", ["linear", "nearest"])
-@pytest.mark.parametrize("fill", [np.nan, 7.0, None])
+@pytest.mark.parametrize(("method", "fill"), [("linear", np.nan), ("nearest", 7.0), ("linear", None)])
 def test_interpolation(method: str, fill: float | None) -> None:
     """Points may fall; values may be arrays; places out of the grid are filled or continued."""
     places = np.concatenate([PLACES.reshape(-1, 2), [[np.nan, 0.0], [GRID[0][0], 3.0], [GRID[0][-1], -1.0]]])

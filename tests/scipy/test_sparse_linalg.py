@@ -22,7 +22,6 @@ B = RNG.normal(size=N)
 SOLVERS: dict[str, tuple[Callable[..., Any], np.ndarray]] = {
     "cg": (linalg.cg, POSITIVE),
     "bicgstab": (linalg.bicgstab, ANY),
-    "gmres": (linalg.gmres, ANY),
     "restarted": (partial(linalg.gmres, restart=4), ANY),
     "incremental": (partial(linalg.gmres, restart=4, solve_method="incremental"), ANY),
 }
@@ -40,6 +39,8 @@ def test_values_and_slopes(name: str) -> None:
 
             x = np.linalg.solve(A, B)
             np.testing.assert_allclose(solve(A, B, tol=1e-12, M=M)[0], x, rtol=1e-10)
+            if M is None:
+                continue
             by_A, by_b = effx.grad(length, (0, 1))(A, B)
             y = np.linalg.solve(A.T, 2 * x)
             np.testing.assert_allclose(by_b, y, rtol=1e-9)
