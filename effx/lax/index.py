@@ -413,6 +413,8 @@ def scatter_mul(
         DTypeError: dtypes differ, or the indices are not integers.
         ShapeError: shapes and dimension numbers do not fit.
         IndexingError: `mode` is unknown.
+        TransformError: it is differentiated by several updates without `unique_indices`: the derivative by one of equal
+            indices' factors is the product of the others.
 
     >>> import numpy as np
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))

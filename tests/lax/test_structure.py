@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import effx
+import effx.numpy as enp
 from effx import lax
 from effx.array import Array
-from effx.errors import ShapeError
+from effx.errors import ShapeError, TransformError
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -261,3 +262,24 @@ def test_stacks_tiles_and_ranks() -> None:
     ):
         with pytest.raises(ShapeError, match=text):
             call()
+
+
+def test_slopes_of_scattered_products() -> None:
+    """By the operand always; by the factors where no index is there twice, which must be promised."""
+    x, u = enp.array([2.0, 3.0, 5.0]), enp.array([7.0, 11.0])
+    twice = np.array([1, 1])
+
+    def product(x: Array, u: Array, at: np.ndarray[Any, Any], unique: bool) -> Array:
+        return x.at[at].multiply(u, unique_indices=unique).sum()
+
+    assert effx.grad(product)(x, u, twice, False).tolist() == [1.0, 77.0, 1.0]
+    assert effx.grad(product, 1)(x, u, np.array([2, 0]), True).tolist() == [5.0, 2.0]
+    assert effx.grad(product, 1)(x, u[:1], np.array([2]), False).tolist() == [5.0]
+    slopes = effx.grad(lambda u: effx.vmap(lambda v: x.at[1].multiply(v))(u).sum())(u)
+    assert slopes.tolist() == [3.0, 3.0]
+    with pytest.raises(TransformError) as caught:
+        effx.grad(product, 1)(x, u, twice, False)
+    assert caught.value.message == (
+        "scatter: products have no derivative by their factors where indices may be equal; "
+        "unique_indices=True promises that they are not"
+    )

@@ -135,12 +135,24 @@ SCATTER = Row(
         *[
             s
             for how in COMBINERS
-            for s in scatters(Scatter((1,), (0,), (0,), how), (5, 4), t(i32, 3, 1), (3, 4), of_combiner(how))
+            for s in scatters(
+                Scatter((1,), (0,), (0,), how, unique=how == "mul"),
+                (5, 4),
+                t(i32, 3, 1),
+                (3, 4),
+                of_combiner(how),
+            )
         ],
         *[
             s
             for how in COMBINERS
-            for s in scatters(Scatter((), (0,), (0,), how), (4,), t(i32, 3, 1), (3,), [f32, f64, i32, bf16])
+            for s in scatters(
+                Scatter((), (0,), (0,), how, unique=how == "mul"),
+                (4,),
+                t(i32, 3, 1),
+                (3,),
+                [f32, f64, i32, bf16],
+            )
         ],
         *scatters(Scatter((0, 2), (1,), (0, 1), "add"), (5, 4, 3), t(i32, 2, 2), (2, 2, 3), [f32, f64]),
         *scatters(Scatter((), (0, 1), (1, 0), "set"), (5, 4), t(i32, 2), (), [f32, f64]),

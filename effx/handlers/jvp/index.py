@@ -1,10 +1,13 @@
 """Tangents of gather and scatter."""
 
+import math
+
 import attrs
 
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import scalar
+from effx.errors import TransformError
 from effx.handlers.jvp.handler import Tangent, rule, zeros_like
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
@@ -47,6 +50,13 @@ def scatter(op: Scatter, primals: tuple[Array, ...], tangents: tuple[Tangent, ..
     z = op(x, indices, updates)
     if dx is None and du is None:
         return z, None
+    starts = [n for i, n in enumerate(indices.type.shape[:-1]) if i not in op.indices_batch]
+    if du is not None and op.combiner == "mul" and not op.unique and math.prod(starts) > 1:
+        # The derivative by one of equal indices' factors is the product of the others, which no scatter gives.
+        raise TransformError(
+            "scatter: products have no derivative by their factors where indices may be equal; "
+            "unique_indices=True promises that they are not"
+        )
     dx = zeros_like(x) if dx is None else dx
     du = zeros_like(updates) if du is None else du
     add = attrs.evolve(op, combiner="add")
@@ -57,10 +67,8 @@ def scatter(op: Scatter, primals: tuple[Array, ...], tangents: tuple[Tangent, ..
             return z, op(dx, indices, du)
         return z, _set(op, x, indices, updates, dx, du)
     if op.combiner == "mul":
-        # For distinct indices; with equal ones each factor misses the others.
-        times = attrs.evolve(op, combiner="mul")
         others = gather_like(op, x.type, updates.type)(x, indices)
-        return z, ADD(times(dx, indices, updates), add(zeros_like(x), indices, MUL(du, others)))
+        return z, ADD(op(dx, indices, updates), add(zeros_like(x), indices, MUL(du, others)))
     # min and max: what equals the result passes its tangent on, evenly among equals.
     picked = gather_like(op, x.type, updates.type)(z, indices)
     from_x = Convert(x.type.dtype)(c.Eq()(x, z))
