@@ -221,6 +221,10 @@ class TypePromotionError(DTypeError, ValueError):
     """Dtypes have no common one to which they promote."""
 
 
+class ArrayApiError(EffxError, ValueError):
+    """The array API standard has no such revision or kind of dtype."""
+
+
 class IndexingError(EffxError, IndexError):
     """An index has a form that arrays do not take, or does not fit the array."""
 

@@ -37,8 +37,9 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
     def find(name: str) -> object:
         if name == "__all__":
             return list(known())
-        # Python asks for names of its own; the stub need not be read for these.
-        home = None if name.startswith("__") else known().get(name)
+        # Python asks for names of its own; the stub need not be read for these. Some names of the array API look alike.
+        own = name.startswith("__") and not name.startswith("__array_")
+        home = None if own else known().get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, attribute = home

@@ -177,10 +177,6 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         """Returns the address of the elements on the device."""
         return self.buffer.unsafe_buffer_pointer()
 
-    def to_device(self, device: object, *, stream: object = None) -> "Array[DT, Unpack[Dims]]":
-        """Copies the array to another device."""
-        return device_put(self, device)
-
     def __dlpack__(
         self,
         *,

@@ -43,6 +43,7 @@ from effx.numpy.foreign import *
 from effx.numpy.grids import *
 from effx.numpy.histograms import *
 from effx.numpy.indexing import *
+from effx.numpy.inspection import *
 from effx.numpy.interpolating import *
 from effx.numpy.joining import *
 from effx.numpy.linear import *

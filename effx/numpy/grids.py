@@ -108,7 +108,7 @@ class _Grid:
             return _along(self.name, key)
         axes = promote_dtypes(*[_along(self.name, part) for part in key])
         found = meshgrid(*axes, indexing="ij", sparse=self.sparse)
-        return found if self.sparse else shaping.stack(found, 0)
+        return list(found) if self.sparse else shaping.stack(list(found), 0)
 
 
 mgrid = _Grid("mgrid", sparse=False)

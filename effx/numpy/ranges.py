@@ -256,7 +256,7 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
     return shaping.stack([Iota(array_type(found, shape), i)() for i in range(len(shape))])
 
 
-def meshgrid(*xi: Operand, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+def meshgrid(*xi: Operand, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
     """Coordinate matrices from coordinate vectors.
 
     Args:
@@ -285,7 +285,7 @@ def meshgrid(*xi: Operand, copy: bool = True, sparse: bool = False, indexing: st
     for place, v in zip(places, vectors, strict=True):
         spread = shaping.reshape(v, tuple([n if i == place else 1 for i, n in enumerate(shape)]))
         result.append(spread if sparse else broadcast_to(spread, tuple(shape)))
-    return result
+    return tuple(result)
 
 
 def eye(

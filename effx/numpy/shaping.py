@@ -145,13 +145,13 @@ def broadcast_to(array: Operand, shape: Any) -> Array:
     return promotion.broadcast_to(operand(array, "broadcast_to"), shaping.as_shape("broadcast_to", shape))
 
 
-def broadcast_arrays(*args: Operand) -> list[Array]:
+def broadcast_arrays(*args: Operand) -> tuple[Array, ...]:
     """All arrays broadcast to one shape.
 
     >>> [x.shape for x in broadcast_arrays(np.ones((2, 1)), np.ones(3))]
     [(2, 3), (2, 3)]
     """
-    return shaping.broadcast_arrays(*[operand(x, "broadcast_arrays") for x in args])
+    return tuple(shaping.broadcast_arrays(*[operand(x, "broadcast_arrays") for x in args]))
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -20,7 +21,7 @@ from typing_extensions import Unpack
 
 from effx import dtypes
 from effx.dtypes import ComplexFloating, DType, Floating, Integer, Narrow, Real
-from effx.errors import ConversionError
+from effx.errors import BackendError, ConversionError
 from effx.ir.values.described import Described, HostData, Number, SupportsArray
 from effx.ir.values.overloads import overloaded_as
 from effx.ir.values.parameters import DT, D, Dims, F, Fl, I, K, M, N, R, Rest
@@ -840,9 +841,16 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         reducing.no_out("trace", out)
         return reducing.sum(indexing.diagonal(self, offset, axis1, axis2), -1, dtype)
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        """The module `effx.numpy`, which follows the array API standard."""
+        found: ModuleType = importlib.import_module("effx.numpy.inspection").namespace(api_version)
+        return found
+
     def to_device(self, device: object, *, stream: object = None) -> Array[DT, *Dims]:
-        """Copies the array to another device."""
-        raise self._abstract("x.to_device()")
+        """Copies the array to another device; a traced one stays what it is. There are no streams to choose from."""
+        if stream is not None:
+            raise BackendError(f"x.to_device(): stream must be None, got {stream!r}")
+        return creation.placed(self, device)
 
 
 class IndexUpdater(Generic[DT, *Dims]):

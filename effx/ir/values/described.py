@@ -157,8 +157,8 @@ class Described(Value):
 
     @property
     def device(self) -> Any:
-        """The device that holds the array."""
-        raise self._abstract("x.device")
+        """The device that holds the array; None for a traced one, as where functions take a device: any."""
+        return None
 
     @property
     def sharding(self) -> Any:
