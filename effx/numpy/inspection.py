@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final, TypedDict, cast, final
+from typing import TYPE_CHECKING, Final, TypedDict, final
 
 import attrs
 
@@ -15,9 +15,8 @@ from effx.numpy.scalars import isdtype
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from jaxlib._jax import Device
-
     from effx.dtypes import DType
+    from effx.lower.sharding import Device
 
 __all__ = ["__array_api_version__", "__array_namespace_info__"]
 
@@ -80,9 +79,7 @@ class ArrayNamespaceInfo:
             "indexing": dtypes.canonicalize(dtypes.int64),
         }
 
-    def dtypes(
-        self, *, device: object = None, kind: str | tuple[str, ...] | None = None
-    ) -> dict[str, DType]:
+    def dtypes(self, *, device: object = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
         """The standard's dtypes by name; those of more than 32 bits to a number where they are enabled.
 
         Args:
@@ -102,7 +99,7 @@ class ArrayNamespaceInfo:
         return {t.name: t for t in known if isdtype(t, kinds)}
 
 
-def __array_namespace_info__() -> ArrayNamespaceInfo:
+def __array_namespace_info__() -> ArrayNamespaceInfo:  # noqa: N807 - the standard's name
     """What the namespace can do, its devices and dtypes, as the array API standard has it asked.
 
     >>> __array_namespace_info__().dtypes(kind="complex floating")
@@ -124,4 +121,4 @@ def namespace(api_version: str | None) -> ModuleType:
         raise ArrayApiError(
             f"__array_namespace__: api_version must be one of {', '.join(_REVISIONS)}, got {api_version!r}"
         )
-    return cast("ModuleType", sys.modules["effx.numpy"])
+    return sys.modules["effx.numpy"]

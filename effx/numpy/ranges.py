@@ -256,7 +256,9 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
     return shaping.stack([Iota(array_type(found, shape), i)() for i in range(len(shape))])
 
 
-def meshgrid(*xi: Operand, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
+def meshgrid(
+    *xi: Operand, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[Array, ...]:
     """Coordinate matrices from coordinate vectors.
 
     Args:

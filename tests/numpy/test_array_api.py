@@ -17,16 +17,15 @@ import effx.numpy as enp
 from effx.errors import ArrayApiError, BackendError
 
 # The standard's signatures; the types and the words are left out.
-UNARY = (
-    "abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan "
-    "log log1p log2 log10 logical_not negative positive real reciprocal round sign signbit sin sinh square sqrt tan "
-    "tanh trunc"
-).split()
-BINARY = (
-    "add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal "
-    "floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum "
-    "minimum multiply nextafter not_equal pow remainder subtract"
-).split()
+UNARY = """
+abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log
+log1p log2 log10 logical_not negative positive real reciprocal round sign signbit sin sinh square sqrt tan tanh trunc
+"""
+BINARY = """
+add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal floor_divide
+greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply
+nextafter not_equal pow remainder subtract
+"""
 OTHERS = """
 __array_namespace_info__()
 all(x, /, *, axis=None, keepdims=False)
@@ -138,13 +137,17 @@ fft.rfftfreq(n, /, *, d=1.0, dtype=None, device=None)
 fft.fftshift(x, /, *, axes=None)
 fft.ifftshift(x, /, *, axes=None)
 """.strip().splitlines()
-SIGNATURES = [*[f"{name}(x, /)" for name in UNARY], *[f"{name}(x1, x2, /)" for name in BINARY], *OTHERS]
+SIGNATURES = [
+    *[f"{name}(x, /)" for name in UNARY.split()],
+    *[f"{name}(x1, x2, /)" for name in BINARY.split()],
+    *OTHERS,
+]
 # Which defaults mean the same by another value.
 SAME_DEFAULTS = {
     ("arange", "step"), ("argmax", "keepdims"), ("argmin", "keepdims"), ("astype", "copy"), ("std", "correction"),
     ("var", "correction"), *[(f"fft.{name}", "norm") for name in dir(enp.fft)],
 }  # fmt: skip
-INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS, COMPLEX = ["float32", "float64"], ["complex64", "complex128"]
 
 X = np.array([[3.0, 1.0, 2.0], [-1.0, 0.0, 5.0]], np.float32)
@@ -235,7 +238,14 @@ def test_information() -> None:
             wide = set() if x64 else {"int64", "uint64", "float64", "complex128"}
             all_of = [name for name in ("bool", *INTEGERS, *FLOATS, *COMPLEX) if name not in wide]
             assert sorted(info.dtypes()) == sorted(all_of)
-            for kind in ("bool", "signed integer", "unsigned integer", "integral", "real floating", "numeric"):
+            for kind in (
+                "bool",
+                "signed integer",
+                "unsigned integer",
+                "integral",
+                "real floating",
+                "numeric",
+            ):
                 wanted = {n: np.dtype(n) for n in all_of if np.isdtype(np.dtype(n), kind)}
                 assert info.dtypes(kind=kind) == wanted
             both = info.dtypes(kind=("bool", "complex floating"), device=None)
@@ -305,8 +315,8 @@ def test_promotion() -> None:
                 assert (x * 1j).dtype == ("complex64" if a in ("float32", "complex64") else "complex128")
         # Sums and products of small integers have the default integer's dtype, of its sign.
         for a in INTEGERS:
+            want = "uint64" if a.startswith("u") else "int64"
             for name in ("sum", "prod", "cumulative_sum", "cumulative_prod"):
-                want = "uint64" if a.startswith("u") else "int64"
                 assert getattr(enp, name)(enp.ones(2, a)).dtype == want, (name, a)
             assert enp.linalg.trace(enp.ones((2, 2), a)).dtype == want
         for a in (*FLOATS, *COMPLEX):
