@@ -336,6 +336,10 @@ JAXIndexError = IndexingError
 JaxprTypeError = ProgramError
 
 
+class ExchangeError(BackendError, BufferError):
+    """An array cannot be shared with another library in the way that was asked for."""
+
+
 class DeviceCountError(BackendError, ValueError):
     """A parallel map has more replicas than there are devices."""
 

@@ -106,7 +106,7 @@ def needs(package: str, *release: int) -> None:
 def test_scipy() -> None:
     """SciPy's functions give on effx arrays what they give on NumPy's, as effx arrays."""
     needs("scipy", 1, 18)
-    names = "cluster fft integrate ndimage optimize signal spatial special stats".split()
+    names = ["cluster", "fft", "integrate", "ndimage", "optimize", "signal", "spatial", "special", "stats"]
     imports = f"from scipy import {', '.join(names)}\nimport scipy.cluster.vq, scipy.spatial.transform"
     assert failures(imports, COMPARED, SCIPY) == {}
 
@@ -120,6 +120,8 @@ def test_scipy_of_traced_arrays() -> None:
 def test_scikit_learn() -> None:
     """Metrics, kernels and models that write into no array take effx arrays."""
     needs("sklearn", 1, 9)
-    names = "decomposition linear_model metrics model_selection preprocessing".split()
-    imports = f"import sklearn\nfrom sklearn import {', '.join(names)}\nsklearn.set_config(array_api_dispatch=True)"
+    names = ["decomposition", "linear_model", "metrics", "model_selection", "preprocessing"]
+    imports = (
+        f"import sklearn\nfrom sklearn import {', '.join(names)}\nsklearn.set_config(array_api_dispatch=True)"
+    )
     assert failures(imports, COMPARED, SKLEARN) == {}

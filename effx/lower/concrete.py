@@ -17,7 +17,7 @@ from effx import dtypes
 from effx.array import Array, Box, HostArray, Operand
 from effx.array.promotion import as_operand
 from effx.effects import isolated, perform
-from effx.errors import BackendError, DonatedArrayError, DTypeError
+from effx.errors import BackendError, DonatedArrayError, DTypeError, ExchangeError
 from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import HostData, Number
@@ -187,10 +187,15 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     ) -> "CapsuleType":
         self._check_alive("x.__dlpack__()")
         self._check_whole()
-        if self.type.kind == "b":
-            raise DTypeError(
-                f"dlpack: bool arrays are not supported by jaxlib's DLPack, got {self.type!r}; use astype(uint8)"
-            )
+        here = self.__dlpack_device__()
+        if dl_device is not None and tuple(map(int, dl_device)) != here:
+            # Other devices but the CPU are the consumer's to copy to.
+            if int(dl_device[0]) != 1 or copy is False:
+                raise ExchangeError(
+                    f"x.__dlpack__(): dl_device must be {here}, or (1, 0) with a copy, got {tuple(map(int, dl_device))}"
+                )
+            moved = device_put(self, client("cpu").local_devices()[0])
+            return _jax.buffer_to_dlpack_managed_tensor(as_concrete(moved).buffer.clone())
         source = self.buffer.clone() if not copy else _copy_buffer(self).buffer
         return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
 

@@ -10,7 +10,7 @@ import attrs
 from effx import dtypes
 from effx.errors import ArrayApiError
 from effx.lower.backends import devices
-from effx.numpy.scalars import isdtype
+from effx.numpy.scalars import KINDS, isdtype
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -28,10 +28,6 @@ _REVISIONS = ("2021.12", "2022.12", "2023.12", "2024.12", __array_api_version__)
 _DTYPES = (
     dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8, dtypes.uint16, dtypes.uint32,
     dtypes.uint64, dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128,
-)  # fmt: skip
-
-_KINDS = (
-    "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric",
 )  # fmt: skip
 
 Capabilities = TypedDict(
@@ -91,10 +87,10 @@ class ArrayNamespaceInfo:
             ArrayApiError: another kind.
         """
         del device
-        kinds = _KINDS if kind is None else kind if isinstance(kind, tuple) else (kind,)
+        kinds = tuple(KINDS) if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for k in kinds:
-            if k not in _KINDS:
-                raise ArrayApiError(f"dtypes: kind must be one of {', '.join(_KINDS)}, got {k!r}")
+            if k not in KINDS:
+                raise ArrayApiError(f"dtypes: kind must be one of {', '.join(KINDS)}, got {k!r}")
         known = [t for t in _DTYPES if dtypes.canonicalize(t) == t]
         return {t.name: t for t in known if isdtype(t, kinds)}
 

@@ -11,6 +11,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array
 from effx.dtypes import DType
+from effx.errors import ArrayApiError, DTypeError
 from effx.ir.values.array import complex64, complex128, float32, float64, int64, uint64
 
 __all__ = [
@@ -96,21 +97,30 @@ def isdtype(
         kind: "bool", "signed integer", "unsigned integer", "integral", "real floating",
             "complex floating", "numeric", another dtype, or a tuple of these.
 
+    Raises:
+        ArrayApiError: neither a kind nor a dtype.
+
     >>> from effx.numpy import bfloat16, int8
     >>> isdtype(bfloat16, "real floating"), isdtype(int8, ("bool", "integral"))
     (True, True)
     """
     found = dtypes.as_dtype(dtype)
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    return any(
-        [
-            _KINDS[k](found) if isinstance(k, str) and k in _KINDS else dtypes.as_dtype(k) == found
-            for k in kinds
-        ]
-    )
+    return any([_is_of(found, k) for k in kinds])
 
 
-_KINDS: Final[dict[str, Callable[[DType], bool]]] = {
+def _is_of(found: DType, kind: dtypes.DTypeLike | str) -> bool:
+    if isinstance(kind, str) and kind in KINDS:
+        return KINDS[kind](found)
+    try:
+        return dtypes.as_dtype(kind) == found
+    except DTypeError:
+        raise ArrayApiError(
+            f"isdtype: kind must be one of {', '.join(KINDS)}, or a dtype, got {kind!r}"
+        ) from None
+
+
+KINDS: Final[dict[str, Callable[[DType], bool]]] = {
     "bool": dtypes.is_bool,
     "signed integer": lambda d: dtypes.is_integer(d) and not dtypes.is_unsigned(d),
     "unsigned integer": dtypes.is_unsigned,

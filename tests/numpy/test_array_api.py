@@ -14,7 +14,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx.errors import ArrayApiError, BackendError
+from effx.errors import ArrayApiError, BackendError, ExchangeError
 
 # The standard's signatures; the types and the words are left out.
 UNARY = """
@@ -332,6 +332,34 @@ def test_isdtype() -> None:
             ("bool", "integral"), ("real floating", np.dtype("int8")),
         ):  # fmt: skip
             assert enp.isdtype(np.dtype(name), kind) == np.isdtype(np.dtype(name), kind), (name, kind)
+
+    for kind in ("floating", ("bool", "floating")):
+        with pytest.raises(ArrayApiError) as caught:
+            enp.isdtype(np.dtype("int8"), kind)
+        assert caught.value.message == (
+            "isdtype: kind must be one of bool, signed integer, unsigned integer, integral, real floating, "
+            "complex floating, numeric, or a dtype, got 'floating'"
+        )
+
+
+def test_exchange() -> None:
+    """Arrays are handed to other libraries: of all dtypes, where they lie, or copied to the CPU."""
+    for dtype in ("bool", "int8", "uint32", "float32", "complex64"):
+        x = enp.ones((2, 3), dtype)
+        for taken in (np.from_dlpack(x), np.from_dlpack(x, copy=True), np.from_dlpack(x, device="cpu")):
+            assert taken.dtype == dtype
+            same(x, taken)
+        same(enp.from_dlpack(x), x)
+    here = x.__dlpack_device__()
+    assert (
+        type(x.__dlpack__(dl_device=here, max_version=(1, 0), stream=None, copy=None)).__name__ == "PyCapsule"
+    )
+    with pytest.raises(ExchangeError) as caught:
+        x.__dlpack__(dl_device=(13, 0))
+    assert caught.value.message == (
+        f"x.__dlpack__(): dl_device must be {here}, or (1, 0) with a copy, got (13, 0)"
+    )
+    assert isinstance(caught.value, BufferError)
 
 
 def same(x: object, want: object) -> None:
