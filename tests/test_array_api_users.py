@@ -26,10 +26,11 @@ signal.convolve(X(a), X(b)); signal.fftconvolve(X(a), X(b)); signal.correlate(X(
 signal.lfilter(X(p[:2]), X(p[1:3]), X(a)); signal.freqz(X(p[:2]))[1]; signal.medfilt(X(a), 3);
 fft.fft(X(a)); fft.rfft(X(a)); fft.irfft(fft.rfft(X(a))); fft.fftn(X(m)); fft.dct(X(a)); fft.fftshift(X(a));
 integrate.trapezoid(X(a)); integrate.simpson(X(a)); integrate.cumulative_trapezoid(X(m)); optimize.rosen(X(a));
-ndimage.gaussian_filter(X(m), 1.0); cluster.vq.vq(X(m), X(m[:3]))[1]; spatial.transform.Rotation.from_rotvec(X(m)).as_matrix()
+ndimage.gaussian_filter(X(m), 1.0); cluster.vq.vq(X(m), X(m[:3]))[1];
+spatial.transform.Rotation.from_rotvec(X(m)).as_matrix()
 """
 TRACED = """
-special.softmax(x); stats.skew(x); stats.gmean(x); stats.pmean(x, 3); stats.moment(x, 3); stats.variation(x);
+special.softmax(x); stats.skew(x); stats.gmean(x); stats.moment(x, 3);
 fft.rfft(x).real; integrate.simpson(x); signal.fftconvolve(x, x)
 """
 SKLEARN = """

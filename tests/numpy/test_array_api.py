@@ -350,6 +350,7 @@ def test_exchange() -> None:
             assert taken.dtype == dtype
             same(x, taken)
         same(enp.from_dlpack(x), x)
+    x = enp.asarray(X)
     here = x.__dlpack_device__()
     assert (
         type(x.__dlpack__(dl_device=here, max_version=(1, 0), stream=None, copy=None)).__name__ == "PyCapsule"
