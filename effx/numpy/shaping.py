@@ -173,11 +173,11 @@ def _at_least(what: str, arrays: tuple[Operand, ...], ndim: int) -> Any:
             front = 0 if ndim == 3 and a.type.ndim == 2 else 1 if ndim == 3 and a.type.ndim == 1 else missing
             a = shaping.reshape(a, (1,) * front + a.type.shape + (1,) * (missing - front))
         results.append(a)
-    return results[0] if len(results) == 1 else results
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def atleast_1d(*arys: Operand) -> Any:
-    """With at least one axis: one array for one argument, else a list.
+    """With at least one axis: one array for one argument, else a tuple.
 
     >>> atleast_1d(3).shape
     (1,)
@@ -186,7 +186,7 @@ def atleast_1d(*arys: Operand) -> Any:
 
 
 def atleast_2d(*arys: Operand) -> Any:
-    """With at least two axes: one array for one argument, else a list.
+    """With at least two axes: one array for one argument, else a tuple.
 
     >>> atleast_2d(np.ones(3)).shape
     (1, 3)
@@ -195,7 +195,7 @@ def atleast_2d(*arys: Operand) -> Any:
 
 
 def atleast_3d(*arys: Operand) -> Any:
-    """With at least three axes: one array for one argument, else a list.
+    """With at least three axes: one array for one argument, else a tuple.
 
     >>> atleast_3d(np.ones(3)).shape
     (1, 3, 1)
