@@ -34,9 +34,12 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
             homes.update(_homes(package))
         return homes
 
+    def shown() -> list[str]:
+        return [name for name in known() if not name.startswith("_")]
+
     def find(name: str) -> object:
         if name == "__all__":
-            return list(known())
+            return shown()
         # Python asks for names of its own; the stub need not be read for these. Some names of the array API look alike.
         own = name.startswith("__") and not name.startswith("__array_")
         home = None if own else known().get(name)
@@ -52,7 +55,7 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
         setattr(sys.modules[package], name, value)  # found without this function from now on
         return value
 
-    return find, lambda: sorted(known())
+    return find, lambda: sorted(shown())
 
 
 def _homes(package: str) -> dict[str, tuple[str, str]]:
