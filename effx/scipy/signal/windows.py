@@ -59,30 +59,32 @@ OTHER_NAMES = {
 
 def _of_size(name: str, n: int, parameters: Sequence[float]) -> Numbers | None:
     """Returns the symmetric windows that are not functions on [0, 1] alone; None for an unknown name."""
-    middle = np.arange(n) - (n - 1) / 2
+    middle: Numbers = np.arange(n) - (n - 1) / 2
+    distance: Numbers = np.abs(middle)
     first = parameters[0] if parameters else 0.0
     match name, len(parameters):
         case "cosine", 0:
             return np.sin(math.pi / n * (np.arange(n) + 0.5))
         case "triang", 0:
-            return 1 - abs(2 * middle) / (n + 1 if n % 2 else n)
+            triangle: Numbers = 1 - 2 * distance / (n + 1 if n % 2 else n)
+            return triangle
         case "parzen", 0:
-            x = abs(2 * middle) / n
+            x = 2 * distance / n
             return np.where(x <= 0.5, 1 - 6 * x**2 + 6 * x**3, 2 * (1 - x) ** 3)
         case "tukey", 0 | 1:
             share = first if parameters else 0.5
-            edge = (0.5 - abs(middle) / (n - 1)) / (share / 2) if share > 0 else np.ones(n)
+            edge = (0.5 - distance / (n - 1)) / (share / 2) if share > 0 else np.ones(n)
             return np.where(edge < 1, 0.5 - 0.5 * np.cos(math.pi * np.clip(edge, 0, 1)), 1)
         case "kaiser", 1:
             return np.kaiser(n, first)
         case "gaussian", 1:
             return np.exp(-((middle / first) ** 2) / 2)
         case "general_gaussian", 2:
-            return np.exp(-0.5 * abs(middle / parameters[1]) ** (2 * first))
+            return np.exp(-0.5 * (distance / abs(parameters[1])) ** (2 * first))
         case "general_hamming", 1:
             return _cosines(first, 1 - first)(np.arange(n) / (n - 1))
         case "exponential", 0 | 1:  # after the name comes None for the middle
-            return np.exp(-abs(middle) / (first if parameters else 1.0))
+            return np.exp(-distance / (first if parameters else 1.0))
         case _:
             return None
 
