@@ -64,10 +64,9 @@ def _of_size(name: str, n: int, parameters: Sequence[float]) -> Numbers | None:
     first = parameters[0] if parameters else 0.0
     match name, len(parameters):
         case "cosine", 0:
-            return np.sin(math.pi / n * (np.arange(n) + 0.5))
+            return np.cos(math.pi / n * middle)
         case "triang", 0:
-            triangle: Numbers = 1 - 2 * distance / (n + 1 if n % 2 else n)
-            return triangle
+            return 1 - 2 * distance / (n + 1 if n % 2 else n)
         case "parzen", 0:
             x = 2 * distance / n
             return np.where(x <= 0.5, 1 - 6 * x**2 + 6 * x**3, 2 * (1 - x) ** 3)
