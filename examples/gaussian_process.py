@@ -1,76 +1,103 @@
-"""A curve through noisy points by a Gaussian process, whose kernel is fitted by the slope of the likelihood.
+"""Gaussian-process regression of the progress of diabetes, with a kernel that is learnt.
 
 python examples/gaussian_process.py
+
+Source: Rasmussen and Williams, "Gaussian processes for machine learning", 2006, chapter 5. The kernel is linear, plus
+the exponential of squared distances with a length for each measurement; sizes, lengths and noise are the likeliest ones,
+found by BFGS. The data are scikit-learn's: 442 patients, ten measurements each. It saves a picture of
+what each measurement matters, and of predictions.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.datasets import load_diabetes
+from sklearn.model_selection import train_test_split
 
 import effx
 import effx.numpy as enp
-from effx import lax
+from effx import Array
 from effx.scipy.linalg import cho_factor, cho_solve, solve_triangular
+from effx.scipy.optimize import minimize
+from effx.scipy.stats import norm
 
-GENERATOR = np.random.default_rng(4)
-X = np.sort(GENERATOR.uniform(-3, 3, 18)).astype(np.float32)[:, None]
-Y = (np.sin(2 * X[:, 0]) + 0.1 * GENERATOR.normal(size=18)).astype(np.float32)
-Parameters = dict[str, effx.Array]
-
-
-def covariance(p: Parameters, a: effx.Array, b: effx.Array) -> effx.Array:
-    """The exponential of squared distances."""
-
-    def one(u: effx.Array, v: effx.Array) -> effx.Array:
-        return enp.exp(2 * p["size"] - 0.5 * enp.sum(((u - v) / enp.exp(p["length"])) ** 2))
-
-    return effx.vmap(lambda u: effx.vmap(lambda v: one(u, v))(b))(a)
+PICTURE = Path(__file__).resolve().parent / "out" / "gaussian_process.png"
 
 
-def noisy(p: Parameters, x: effx.Array) -> effx.Array:
-    return covariance(p, x, x) + (enp.exp(2 * p["noise"]) + 1e-4) * enp.eye(x.shape[0])
+def covariance(p: Array, a: Array, b: Array) -> Array:
+    """f64[n, m] of f64[n, 10] and f64[m, 10]; p has logarithms: of sizes and noise, then a length for each column."""
+    near = a / enp.exp(p[3:]), b / enp.exp(p[3:])
+    squares = ((near[0][:, None] - near[1][None]) ** 2).sum(-1)
+    return enp.exp(2 * p[0] - 0.5 * squares) + enp.exp(2 * p[1]) * (a @ b.T)
 
 
-def likelihood(p: Parameters, x: effx.Array, y: effx.Array) -> effx.Array:
+def noisy(p: Array, x: Array) -> Array:
+    return covariance(p, x, x) + (enp.exp(2 * p[2]) + 1e-6) * enp.eye(x.shape[0])
+
+
+def cost(p: Array, x: Array, y: Array) -> Array:
+    """The negative logarithm of the posterior density of p, for each row: lengths are thought to be about exp(2)."""
     lower = enp.linalg.cholesky(noisy(p, x))
-    white = solve_triangular(lower, y, lower=True)
-    return (
-        -0.5 * enp.dot(white, white) - enp.sum(enp.log(enp.diag(lower))) - 0.5 * y.size * enp.log(2 * enp.pi)
-    )
+    white = norm.logpdf(solve_triangular(lower, y, lower=True)).sum() - enp.log(enp.diag(lower)).sum()
+    return -(white + norm.logpdf(p[3:], 2.0, 0.5).sum()) / y.size
 
 
-def predicted(p: Parameters, x: effx.Array, y: effx.Array, new: effx.Array) -> tuple[effx.Array, effx.Array]:
+def predicted(p: Array, x: Array, y: Array, new: Array) -> tuple[Array, Array]:
+    """Means and standard deviations of what would be measured at new rows."""
     factor = cho_factor(noisy(p, x), lower=True)
     between = covariance(p, x, new)
-    mean = between.T @ cho_solve(factor, y)
-    return mean, covariance(p, new, new) - between.T @ cho_solve(factor, between)
-
-
-@effx.jit
-def fitted(p: Parameters, x: effx.Array, y: effx.Array) -> tuple[Parameters, effx.Array]:
-    """A hundred steps uphill; returns the likelihoods on the way too."""
-
-    def climb(p: Parameters, _: None) -> tuple[Parameters, effx.Array]:
-        value, slope = effx.value_and_grad(likelihood)(p, x, y)
-        return effx.tree.map(lambda q, g: q + 0.01 * enp.clip(g, -5.0, 5.0), p, slope), value
-
-    return lax.scan(climb, p, None, length=100)
+    reduction = enp.sum(between * cho_solve(factor, between), axis=0)
+    own = enp.diag(covariance(p, new, new))
+    return between.T @ cho_solve(factor, y), enp.sqrt(own - reduction + enp.exp(2 * p[2]))
 
 
 def main() -> None:
     """Runs the example."""
-    x, y = enp.asarray(X), enp.asarray(Y)
-    p, likelihoods = fitted(
-        {"length": enp.array(0.0), "size": enp.array(0.0), "noise": enp.array(-1.5)}, x, y
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=100)
+    steps: int = parser.parse_args().steps
+    data = load_diabetes(scaled=False)
+    rows = (data.data - data.data.mean(0)) / data.data.std(0)
+    target = (data.target - data.target.mean()) / data.target.std()
+    with effx.enable_x64(True):
+        x, unseen, y, truth = map(enp.asarray, train_test_split(rows, target, test_size=0.3, random_state=0))
+        first = enp.concatenate([enp.array([-1.0, -1.0, -0.5]), enp.full(10, 1.0)])
+        found = effx.jit(lambda p: minimize(cost, p, (x, y), method="BFGS", options={"maxiter": steps}))(
+            first
+        )
+        p = found.x
+        print(
+            f"cost {float(cost(first, x, y)):.4f}, after {int(found.nit)} steps of BFGS {float(found.fun):.4f}"
+        )
+        mean, spread = effx.jit(predicted)(p, x, y, unseen)
+        error = enp.sqrt(enp.mean((mean - truth) ** 2))
+        plain = enp.linalg.lstsq(x, y)[0]
+        linear = enp.sqrt(enp.mean((unseen @ plain - truth) ** 2))
+        inside = enp.mean(abs(truth - mean) < 2 * spread)
+        density = norm.logpdf(truth, mean, spread).mean()
+    print(
+        f"error on unseen patients {float(error):.3f} of the deviation, of least squares {float(linear):.3f}"
     )
-    print(f"log-likelihood {float(likelihoods[0]):.2f}, fitted {float(likelihoods[-1]):.2f}")
-    new = enp.linspace(-2.5, 2.5, 6)[:, None]
-    mean, spread = effx.jit(predicted)(p, x, y, new)
-    print("    x   curve    mean   deviation")
-    for i in range(6):
-        at = float(new[i, 0])
-        print(f"{at:5.1f} {np.sin(2 * at):7.2f} {float(mean[i]):7.2f} {float(enp.sqrt(spread[i, i])):11.2f}")
-    print(f"furthest {float(enp.max(enp.abs(mean - enp.sin(2 * new[:, 0])))):.3f}")
+    print(f"within two standard deviations {100 * float(inside):.1f}%, log-density {float(density):.3f}")
+
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4))
+    axes[0].barh(data.feature_names, np.exp(-np.asarray(p)[3:]))
+    axes[0].set_title("how fast the curve may change, 1 / length")
+    axes[1].errorbar(np.asarray(truth), np.asarray(mean), 2 * np.asarray(spread), fmt=".", alpha=0.5)
+    axes[1].axline((0, 0), slope=1, color="gray")
+    axes[1].set_title("predicted against true, with two deviations")
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE, bbox_inches="tight")
+    print(f"picture: {os.path.relpath(PICTURE)}")
 
 
 if __name__ == "__main__":

@@ -1,77 +1,126 @@
-"""A transformer of one block, written by hand, that learns a sentence and says it.
+"""A transformer of letters learns a text, with gradients clipped example by example, and goes on with it.
 
-python examples/transformer.py
+python examples/transformer.py [--steps 600]
+
+The text is scikit-learn's description of its data on breast cancer. Each example's gradient is clipped to one norm
+before they are averaged, so that none of them moves the weights far (Abadi et al., "Deep learning with differential
+privacy", 2016, without the noise). It saves a picture of the loss and of the norms.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+
 import effx
 import effx.numpy as enp
-from effx import lax, nn, random
+from effx import Array, lax, nn, random
+from effx.example_libraries import optimizers
 
-Block = dict[str, effx.Array]
-TEXT = "to be or not to be that is the question whether tis nobler in the mind to suffer "
+PICTURE = Path(__file__).resolve().parent / "out" / "transformer.png"
+TEXT = " ".join(load_breast_cancer().DESCR.lower().split())
 LETTERS = sorted(set(TEXT))
-WIDTH, HEADS, LENGTH = 16, 2, 12
+WIDTH, HEADS, BLOCKS, LENGTH, BATCH, NORM = 48, 4, 2, 48, 24, 0.5
+
+Weights = dict[str, Array]
 
 
-def initial(key: effx.Array) -> Block:
-    shapes = {
-        "embed": (len(LETTERS), WIDTH), "place": (LENGTH, WIDTH), "qkv": (WIDTH, 3 * WIDTH), "mix": (WIDTH, WIDTH),
-        "up": (WIDTH, 2 * WIDTH), "down": (2 * WIDTH, WIDTH),
-    }  # fmt: skip
+def initial(key: Array) -> Weights:
+    shapes = {"embed": (len(LETTERS), WIDTH), "place": (LENGTH, WIDTH)}
+    for i in range(BLOCKS):
+        shapes |= {f"qkv{i}": (WIDTH, 3 * WIDTH), f"mix{i}": (WIDTH, WIDTH)}
+        shapes |= {f"up{i}": (WIDTH, 4 * WIDTH), f"down{i}": (4 * WIDTH, WIDTH)}
     keys = dict(zip(sorted(shapes), random.split(key, len(shapes)), strict=True))
     return {n: random.normal(keys[n], s) / enp.sqrt(s[0]) for n, s in shapes.items()}
 
 
-def apply(block: Block, tokens: effx.Array) -> effx.Array:
-    """Logits of the next letter at each place; f32[*batch, t, letters] of i32[*batch, t]."""
-    t = tokens.shape[-1]
-    x = enp.take(block["embed"], tokens, axis=0) + block["place"][:t]
-    q, k, v = enp.split(nn.standardize(x) @ block["qkv"], 3, axis=-1)
-    heads = (*x.shape[:-1], HEADS, WIDTH // HEADS)
-    seen = nn.dot_product_attention(q.reshape(heads), k.reshape(heads), v.reshape(heads), is_causal=True)
-    x = x + seen.reshape(x.shape) @ block["mix"]
-    x = x + nn.gelu(nn.standardize(x) @ block["up"]) @ block["down"]
-    return nn.standardize(x) @ block["embed"].T
+def apply(weights: Weights, letters: Array) -> Array:
+    """Logits of the next letter at each place; f32[t, letters] of i32[t]."""
+    t = letters.shape[0]
+    x = weights["embed"][letters] + weights["place"][:t]
+    for i in range(BLOCKS):
+        q, k, v = enp.split((nn.standardize(x) @ weights[f"qkv{i}"]).reshape(t, 3 * HEADS, -1), 3, axis=1)
+        seen = nn.dot_product_attention(q, k, v, is_causal=True)
+        x = x + seen.reshape(t, WIDTH) @ weights[f"mix{i}"]
+        x = x + nn.gelu(nn.standardize(x) @ weights[f"up{i}"]) @ weights[f"down{i}"]
+    return nn.standardize(x) @ weights["embed"].T
 
 
-def loss(block: Block, tokens: effx.Array) -> effx.Array:
-    logits = nn.log_softmax(apply(block, tokens[:, :-1]))
-    return -enp.mean(enp.take_along_axis(logits, tokens[:, 1:, None], axis=-1))
+def loss(weights: Weights, letters: Array) -> Array:
+    """The mean negative log-likelihood of each letter after those before it; letters are i32[t + 1]."""
+    logits = nn.log_softmax(apply(weights, letters[:-1]))
+    return -enp.mean(enp.take_along_axis(logits, letters[1:, None], axis=-1))
 
 
-def continued(block: Block, tokens: effx.Array, start: int) -> effx.Array:
-    """The likeliest letters from `start` on."""
-
-    def one(i: effx.Array, tokens: effx.Array) -> effx.Array:
-        best = enp.argmax(apply(block, tokens)[i - 1])
-        return lax.dynamic_update_index_in_dim(tokens, best.astype(tokens.dtype), i, 0)
-
-    return lax.fori_loop(start, tokens.shape[0], one, tokens)
+def clipped(weights: Weights, letters: Array) -> tuple[Weights, Array, Array]:
+    """One example's gradient with a norm of at most NORM, its norm before, and the loss."""
+    value, slope = effx.value_and_grad(loss)(weights, letters)
+    return optimizers.clip_grads(slope, NORM), optimizers.l2_norm(slope), value
 
 
-def train(block: Block, tokens: effx.Array, steps: int) -> tuple[Block, effx.Array]:
-    """Plain descent; returns the losses on the way too."""
+def continued(weights: Weights, letters: Array, key: Array, count: int) -> Array:
+    """Draws letters after a window, one at a time; i32[count]."""
 
-    def descend(block: Block, _: None) -> tuple[Block, effx.Array]:
-        value, slope = effx.value_and_grad(loss)(block, tokens)
-        return effx.tree.map(lambda p, g: p - 0.2 * g, block, slope), value
+    def one(window: Array, key: Array) -> tuple[Array, Array]:
+        letter = random.categorical(key, 2.0 * apply(weights, window)[-1])
+        return enp.concatenate([window[1:], letter[None]]), letter
 
-    return lax.scan(descend, block, None, length=steps)
+    return lax.scan(one, letters, random.split(key, count))[1]
 
 
 def main() -> None:
     """Runs the example."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=600)
+    steps: int = parser.parse_args().steps
     codes = enp.array([LETTERS.index(letter) for letter in TEXT])
-    windows = codes[enp.arange(len(TEXT) - LENGTH + 1)[:, None] + enp.arange(LENGTH)]
-    block, losses = effx.jit(train, static_argnums=2)(initial(random.key(0)), windows, 800)
-    print(f"loss {float(losses[0]):.2f}, after 800 steps {float(losses[-1]):.2f}")
-    said = effx.jit(continued, static_argnums=2)(
-        block, enp.where(enp.arange(LENGTH) < 4, codes[:LENGTH], 0), 4
+    start, update, weights_of = optimizers.adam(5e-3)
+    state = start(initial(random.key(0)))
+
+    @effx.jit
+    def step(
+        i: int, state: optimizers.OptimizerState, key: Array
+    ) -> tuple[optimizers.OptimizerState, Array, Array]:
+        begins = random.randint(key, (BATCH,), 0, len(TEXT) - LENGTH)
+        windows = codes[begins[:, None] + enp.arange(LENGTH + 1)]
+        slopes, norms, values = effx.vmap(clipped, (None, 0))(weights_of(state), windows)
+        return update(i, effx.tree.map(lambda g: g.mean(0), slopes), state), values.mean(), norms
+
+    losses, norms = [], []
+    for i in range(steps):
+        state, value, found = step(i, state, random.fold_in(random.key(1), i))
+        losses.append(float(value))
+        norms.append(np.asarray(found))
+        if i == 0 or i % 100 == 99:
+            print(
+                f"step {i + 1}: loss {losses[-1]:.3f}, gradient norms {norms[-1].min():.2f} to {norms[-1].max():.2f}"
+            )
+    begin = TEXT.index("data set")
+    said = effx.jit(continued, static_argnums=3)(
+        weights_of(state), codes[begin - LENGTH + 8 : begin + 8], random.key(2), 80
     )
-    print("said: " + "".join([LETTERS[int(i)] for i in said]))
-    print("text: " + TEXT[:LENGTH])
+    print("said: data set" + "".join([LETTERS[int(i)] for i in said]))
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3))
+    axes[0].plot(losses)
+    axes[0].set_title("loss, nats a letter")
+    axes[1].plot(np.median(norms, axis=1), label="median")
+    axes[1].plot(np.max(norms, axis=1), label="largest")
+    axes[1].axhline(NORM, color="gray")
+    axes[1].set_title("gradient norms of examples")
+    axes[1].legend()
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE, bbox_inches="tight")
+    print(f"picture: {os.path.relpath(PICTURE)}")
 
 
 if __name__ == "__main__":

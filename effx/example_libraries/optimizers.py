@@ -89,7 +89,7 @@ register_node(
 Params = PyTree
 State = PyTree
 Updates = PyTree
-Step = int
+Step = int | Array
 InitFn = Callable[[Params], OptimizerState]
 UpdateFn = Callable[[Step, Updates, OptimizerState], OptimizerState]
 ParamsFn = Callable[[OptimizerState], Params]
