@@ -1,1 +1,1 @@
-from . import jet, ode
+from . import jet, ode, sparse
