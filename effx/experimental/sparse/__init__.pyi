@@ -4,3 +4,6 @@ from effx.experimental.sparse.entries import *
 from effx.experimental.sparse.layout import *
 from effx.experimental.sparse.products import *
 from effx.experimental.sparse.slicing import *
+from effx.experimental.sparse.compressed import *
+from effx.experimental.sparse.creation import *
+from effx.experimental.sparse.derivatives import *

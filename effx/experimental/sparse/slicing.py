@@ -163,7 +163,9 @@ def indexed(mat: M, index: object) -> M:
             sizes.append(n)
             if taken.step < 0:
                 turned.append(axis)
-        elif (isinstance(i, Array) and i.ndim == 0 and i.dtype.kind in "iu") or isinstance(i, int | np.integer):
+        elif (isinstance(i, Array) and i.ndim == 0 and i.dtype.kind in "iu") or isinstance(
+            i, int | np.integer
+        ):
             if isinstance(i, Array):
                 dynamic = True
                 starts.append(enp.where(i < 0, i + n, i))
