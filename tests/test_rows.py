@@ -24,6 +24,7 @@ NAMESPACES = (
     "effx.example_libraries.optimizers",
     "effx.example_libraries.stax",
     "effx.experimental.ode",
+    "effx.experimental.sparse",
     "effx.flatten_util",
     "effx.image",
     "effx.numpy",

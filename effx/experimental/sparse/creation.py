@@ -131,7 +131,7 @@ def eye(
     rows = as_int("eye", "N", N)
     columns, shift = rows if M is None else as_int("eye", "M", M), as_int("eye", "k", k)
     _known("eye", kwds, ("n_batch", "n_dense"), sparse_format)
-    first = np.arange(max(0, -shift), max(min(rows, columns - shift), max(0, -shift)))
+    first = np.arange(max(0, -shift), max(min(rows, columns - shift), 0, -shift))
     found = _placed(
         "eye", np.stack([first, first + shift], -1), (rows, columns), 1, dtype, index_dtype, sparse_format
     )
