@@ -76,6 +76,8 @@ REASONS: dict[str, str] = {
     "jax.experimental.jet.jet(*_)": "ignored there",
     "jax.experimental.ode.[!o]*": INTERNAL,
     "jax.experimental.ode.optimal_step_size": INTERNAL,
+    "jax.experimental.sparse.*(out_sharding)": SHARDED,
+    "jax.experimental.sparse.*(sharding)": SHARDED,
     "jax.experimental.sparse.test_util": INTERNAL,
     **{
         f"jax.experimental.sparse.{module}": "its names are those of `jax.experimental.sparse`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self, overload
+from typing import Self, cast, overload
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class BCOO(Coordinates):
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Returns the array in another shape, of which one size may be -1; see `bcoo_reshape`."""
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        sizes = [as_int("BCOO.reshape", "shape", n) for n in given]  # type: ignore[union-attr]  # a sequence of sizes
+        sizes = [as_int("BCOO.reshape", "shape", n) for n in given]
         if sizes.count(-1) == 1:
             rest = math.prod([n for n in sizes if n != -1])
             sizes[sizes.index(-1)] = self.size // max(rest, 1)
@@ -169,7 +169,7 @@ class BCOO(Coordinates):
     def __abs__(self) -> Self:
         return _each(self, enp.abs)
 
-    def __pow__(self, exponent: int) -> Self:
+    def __pow__(self, exponent: object) -> Self:
         if not isinstance(exponent, int) or exponent < 1:
             raise DTypeError(
                 f"BCOO.__pow__: the exponent must be a positive int, as 0 must stay 0, got {exponent!r}"
@@ -182,7 +182,7 @@ class BCOO(Coordinates):
     def __add__(self, other: Operand) -> Array: ...
     def __add__(self, other: BCOO | Operand) -> Self | Array:
         if isinstance(other, BCOO):
-            return _sum(self, other)
+            return cast("Self", _sum(self, other))
         return _dense("add", self, other, lambda x, y: x + y)
 
     def __radd__(self, other: Operand) -> Array:
@@ -194,7 +194,7 @@ class BCOO(Coordinates):
     def __sub__(self, other: Operand) -> Array: ...
     def __sub__(self, other: BCOO | Operand) -> Self | Array:
         if isinstance(other, BCOO):
-            return _sum(self, -other)
+            return cast("Self", _sum(self, -other))
         return _dense("subtract", self, other, lambda x, y: x - y)
 
     def __rsub__(self, other: Operand) -> Array:
@@ -202,7 +202,7 @@ class BCOO(Coordinates):
 
     def __mul__(self, other: BCOO | Operand) -> Self:
         if isinstance(other, BCOO):
-            return bcoo_multiply_sparse(*agreeing(self, other))
+            return cast("Self", bcoo_multiply_sparse(*agreeing(self, other)))
         return _times(self, other)
 
     def __rmul__(self, other: Operand) -> Self:
@@ -223,10 +223,10 @@ class BCOO(Coordinates):
     @overload
     def __matmul__(self, other: Operand) -> Array: ...
     def __matmul__(self, other: BCOO | Operand) -> Self | Array:
-        return matmul(self, other)
+        return cast("Self | Array", matmul(self, other))
 
     def __rmatmul__(self, other: Operand) -> Array:
-        return matmul(other, self)
+        return cast("Array", matmul(other, self))
 
 
 def bcoo_fromdense(
@@ -356,7 +356,7 @@ def matmul(x: Coordinates | Operand, y: Coordinates | Operand) -> Coordinates | 
         raise ShapeError(f"matmul: batch axes must agree, got {shown}")
     of_a = tuple(range(a.ndim - 2 - n, a.ndim - 2)) if n else ()
     of_b = tuple(range(b.ndim - 2 - n, b.ndim - 2)) if n else ()
-    found = bcoo_dot_general(a, b, dimension_numbers=(((a.ndim - 1,), (inner,)), (of_a, of_b)))  # type: ignore[call-overload]  # any mixture
+    found = bcoo_dot_general(a, b, dimension_numbers=(((a.ndim - 1,), (inner,)), (of_a, of_b)))  # type: ignore[type-var]  # any mixture
     # Axes are now: common batch axes, others of the first, its rows, others of the second, its columns.
     extra_a, extra_b = max(a.ndim - 2 - n, 0), max(b.ndim - 2 - n, 0)
     rows, columns = int(a.ndim > 1), int(b.ndim > 1)

@@ -217,7 +217,7 @@ class CSR(Matrix):
         at = enp.stack([numbers_of(self.indptr, self.nse), self.indices.astype(self.indptr.dtype)], -1)
         return BCOO((self.data, at), shape=self.shape)
 
-    def transpose(self, axes: Sequence[int] | None = None) -> Self | CSC:  # type: ignore[override]  # stored by columns
+    def transpose(self, axes: Sequence[int] | None = None) -> Self | CSC:
         """Returns the transposed matrix, stored column by column."""
         return CSC(self.tree_flatten()[0], shape=self.shape[::-1]) if self._axes(axes) else self  # type: ignore[arg-type]  # three arrays
 
@@ -258,7 +258,7 @@ class CSC(Matrix):
         at = enp.stack([self.indices.astype(self.indptr.dtype), numbers_of(self.indptr, self.nse)], -1)
         return BCOO((self.data, at), shape=self.shape)
 
-    def transpose(self, axes: Sequence[int] | None = None) -> Self | CSR:  # type: ignore[override]  # stored by rows
+    def transpose(self, axes: Sequence[int] | None = None) -> Self | CSR:
         """Returns the transposed matrix, stored row by row."""
         return CSR(self.tree_flatten()[0], shape=self.shape[::-1]) if self._axes(axes) else self  # type: ignore[arg-type]  # three arrays
 

@@ -20,7 +20,7 @@ from effx.numpy.creation import as_int
 
 __all__ = ["empty", "eye", "random_bcoo", "todense"]
 
-MATRICES = {"coo": COO, "csc": CSC, "csr": CSR}
+MATRICES: dict[str, type[COO | CSC | CSR]] = {"coo": COO, "csc": CSC, "csr": CSR}
 
 
 def todense(arr: JAXSparse | Operand) -> Array:

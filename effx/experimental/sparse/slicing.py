@@ -186,12 +186,12 @@ def indexed(mat: M, index: object) -> M:
     if dynamic:
         mat = bcoo_dynamic_slice(mat, starts, sizes)
     if [(0, n, 1) for n in mat.shape] != cuts:
-        a, z, k = zip(*cuts, strict=True)
+        low, high, steps = zip(*cuts, strict=True)
         mat = bcoo_slice(
             mat,
-            start_indices=a,
-            limit_indices=[min(e, n) for e, n in zip(z, mat.shape, strict=True)],
-            strides=k,
+            start_indices=low,
+            limit_indices=[min(e, n) for e, n in zip(high, mat.shape, strict=True)],
+            strides=steps,
         )
     if turned:
         mat = bcoo_rev(mat, turned)
