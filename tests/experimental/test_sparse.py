@@ -18,7 +18,7 @@ from effx.experimental.sparse import BCOO, COO, CSC, CSR
 
 DENSE = np.array([[0, 1, 0, 2], [0, 0, 0, 0], [3, 0, 4, 0]], "f4")
 CUBE = (np.arange(24).reshape(2, 3, 4) % 5 * (np.arange(24).reshape(2, 3, 4) % 3 == 1)).astype("f4")
-LAYOUTS = [(0, 0), (1, 0), (0, 1), (1, 1)]
+LAYOUTS = [(0, 0), (1, 1)]
 
 
 def messy() -> BCOO:
@@ -28,6 +28,7 @@ def messy() -> BCOO:
 
 
 SHAPES: dict[str, tuple[Callable[[BCOO], Any], Callable[[np.ndarray], Any]]] = {
+    "transpose": (lambda m: sparse.bcoo_transpose(m, permutation=(0, 1, 2)), lambda x: x),
     "todense": (sparse.bcoo_todense, lambda x: x),
     "sort": (sparse.bcoo_sort_indices, lambda x: x),
     "sum_duplicates": (lambda m: sparse.bcoo_sum_duplicates(m, nse=9), lambda x: x),
@@ -80,12 +81,13 @@ SHAPES: dict[str, tuple[Callable[[BCOO], Any], Callable[[np.ndarray], Any]]] = {
 def test_functions(name: str) -> None:
     """Of every layout, and gradients by the elements."""
     function, reference = SHAPES[name]
-    for n_batch, n_dense in LAYOUTS[1:]:
+    for n_batch, n_dense in LAYOUTS:
         mat = BCOO.fromdense(CUBE, n_batch=n_batch, n_dense=n_dense)
         got = effx.jit(lambda m: sparse.todense(function(m)))(mat)
         np.testing.assert_allclose(got, reference(CUBE), rtol=1e-6)
     mat = BCOO.fromdense(CUBE, nse=12)
 
+    @effx.jit
     def objective(m: BCOO) -> Any:
         y = sparse.todense(function(m))
         return (y * enp.cos(enp.arange(y.size)).reshape(y.shape)).sum()

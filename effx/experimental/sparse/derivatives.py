@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import cast
 
 from effx.array import Array
 from effx.errors import check_function
@@ -57,7 +57,7 @@ def value_and_grad(
                 given[k] = x
             return fun(*given, **named)
 
-        transform: Any = gradients.value_and_grad
+        transform = cast("Callable[..., Callable[..., tuple[PyTree, PyTree]]]", gradients.value_and_grad)
         start = [x.data if isinstance(x, JAXSparse) else x for x in leaves]
         value, found = transform(of_elements, has_aux=has_aux, **kwargs)(start)
         result = tree.unflatten([_with(x, ct) for x, ct in zip(leaves, found, strict=True)])
