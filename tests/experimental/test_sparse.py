@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -115,7 +115,7 @@ def test_duplicates_and_padding() -> None:
         (sparse.bcoo_concatenate([m, m], dimension=1), np.concatenate([DENSE, DENSE], 1)),
         (sparse.bcoo_extract(m, DENSE), DENSE),
     ]:  # fmt: skip
-        np.testing.assert_allclose(sparse.todense(got), want, rtol=1e-6)
+        np.testing.assert_allclose(sparse.todense(cast("Any", got)), want, rtol=1e-6)
     assert m.sum_duplicates().nse == 4
     assert sparse.bcoo_sum_duplicates(m).indices.tolist() == [[0, 1], [0, 3], [2, 0], [2, 2]]
     zeros = BCOO((np.zeros(2, "f4"), np.array([[0], [1]])), shape=(3,))
@@ -214,7 +214,11 @@ def test_creation() -> None:
     assert sparse.eye(3, n_batch=1).todense().tolist() == np.eye(3).tolist()
     assert sparse.eye(3, 4, n_dense=1, k=-1).todense().tolist() == np.eye(3, 4, -1).tolist()
     made = sparse.empty((2, 3, 4), "int32", n_batch=1, n_dense=1, nse=2)
-    assert (made.nse, made.dtype, made.todense().tolist()) == (2, np.int32, np.zeros((2, 3, 4)).tolist())
+    assert (made.nse, made.dtype, made.todense().tolist()) == (
+        2,
+        np.dtype("i4"),
+        np.zeros((2, 3, 4)).tolist(),
+    )
     key = effx.random.key(0)
     for kwds in [
         {},
@@ -222,7 +226,7 @@ def test_creation() -> None:
         {"nse": 3, "sorted_indices": True},
         {"unique_indices": False},
     ]:
-        m: Any = sparse.random_bcoo(key, (3, 4, 2), dtype="float32", **kwds)  # type: ignore[arg-type]  # a table
+        m: Any = sparse.random_bcoo(key, (3, 4, 2), dtype="float32", **kwds)
         assert m.shape == (3, 4, 2)
         distinct = m.sum_duplicates(m.nse, remove_zeros=False)
         if kwds.get("unique_indices", True):
@@ -296,7 +300,7 @@ WRONG: list[tuple[Callable[[], object], type[EffxError], str]] = [
         "BCOO(float32[3, 4], nse=8), f32[3]"),
     ),
     (
-        lambda: CSR.fromdense(DENSE) @ CSR.fromdense(DENSE.T), DTypeError,
+        lambda: CSR.fromdense(DENSE) @ cast("Any", CSR.fromdense(DENSE.T)), DTypeError,
         ("matmul: one operand must be dense, got CSR(float32[3, 4], nse=4) and CSR(float32[4, 3], nse=4); "
         "BCOO multiplies sparse ones"),
     ),

@@ -117,7 +117,7 @@ class BCOO(Coordinates):
         return summed("BCOO.sum_duplicates", self, nse, remove_zeros=remove_zeros)
 
     def update_layout(
-        self, *, n_batch: int | None = None, n_dense: int | None = None, on_inefficient: str = "error"
+        self, *, n_batch: int | None = None, n_dense: int | None = None, on_inefficient: str | None = "error"
     ) -> Self:
         """Returns the array with other numbers of batch and dense axes; see `bcoo_update_layout`."""
         return bcoo_update_layout(self, n_batch=n_batch, n_dense=n_dense, on_inefficient=on_inefficient)
