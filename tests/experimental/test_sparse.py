@@ -220,12 +220,13 @@ def test_creation() -> None:
         np.zeros((2, 3, 4)).tolist(),
     )
     key = effx.random.key(0)
-    for kwds in [
+    forms: list[dict[str, Any]] = [
         {},
         {"n_batch": 1, "n_dense": 1},
         {"nse": 3, "sorted_indices": True},
         {"unique_indices": False},
-    ]:
+    ]
+    for kwds in forms:
         m: Any = sparse.random_bcoo(key, (3, 4, 2), dtype="float32", **kwds)
         assert m.shape == (3, 4, 2)
         distinct = m.sum_duplicates(m.nse, remove_zeros=False)

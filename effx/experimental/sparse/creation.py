@@ -135,7 +135,7 @@ def eye(
     found = _placed(
         "eye", np.stack([first, first + shift], -1), (rows, columns), 1, dtype, index_dtype, sparse_format
     )
-    return found.update_layout(**kwds, on_inefficient=None) if isinstance(found, BCOO) and kwds else found  # type: ignore[arg-type]  # None is for the function
+    return found.update_layout(**kwds, on_inefficient=None) if isinstance(found, BCOO) and kwds else found
 
 
 def random_bcoo(
