@@ -1,7 +1,6 @@
 """The cumulative logarithm of a sum of exponentials."""
 
 import math
-from functools import partial
 from operator import index
 
 import numpy as np
@@ -72,7 +71,7 @@ def _cumulative(x: Array, axis: int, reverse: bool) -> Array:
     if t.shape[axis] * t.size <= PAIRS:
         x = _compared(x)
     else:
-        x = platform_dependent(x, cpu=_in_blocks, default=partial(_doubled, axis=1))
+        x = platform_dependent(x, cpu=_in_blocks, default=_doubled)
     return reshape(x, t.shape)
 
 
@@ -94,17 +93,15 @@ def _compared(x: Array) -> Array:
     return perform(e.Select(), (empty, log, lowest))
 
 
-def _later(x: Array, axis: int, by: int) -> Array:
-    """Moved along an axis to higher indices, and filled with -inf, which adds nothing."""
-    low = tuple([by if i == axis else 0 for i in range(x.type.ndim)])
-    zeros = (0,) * x.type.ndim
-    return s.Pad(low, tuple([-m for m in low]), zeros)(x, scalar(-np.inf, x.type.dtype))
+def _later(x: Array, by: int) -> Array:
+    """Moved along axis 1 of three to higher indices, and filled with -inf, which adds nothing."""
+    return s.Pad((0, by, 0), (0, -by, 0), (0, 0, 0))(x, scalar(-np.inf, x.type.dtype))
 
 
-def _doubled(x: Array, axis: int) -> Array:
+def _doubled(x: Array) -> Array:
     by = 1
-    while by < x.type.shape[axis]:
-        x = _log_add_exp(x, _later(x, axis, by))
+    while by < x.type.shape[1]:
+        x = _log_add_exp(x, _later(x, by))
         by *= 2
     return x
 
@@ -125,7 +122,7 @@ def _in_blocks(x: Array) -> Array:
     start = s.BroadcastInDim((outer, blocks, inner), ())(lowest)
     totals, found = scan(step, start, rows)
     if blocks > 1:
-        before = reshape(_later(_compared(totals), 1, 1), (1, outer, blocks, inner))
+        before = reshape(_later(_compared(totals), 1), (1, outer, blocks, inner))
         found = _log_add_exp(found, s.BroadcastInDim(found.type.shape, (0, 1, 2, 3))(before))
     back = reshape(moveaxis(found, 0, 2), padded.type.shape)
     return s.Slice((0, 0, 0), (outer, n, inner), (1, 1, 1))(back)

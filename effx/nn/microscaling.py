@@ -183,7 +183,8 @@ def _axes_of(dimension_numbers: DotDimensionNumbers, a: ArrayType, b: ArrayType)
     return contract, other, batch, other_batch
 
 
-def _general_body(
+@jit(static_argnames=("axes", "formats", "kind"))
+def _general(
     a: Array, b: Array, scales: tuple[Array, ...], axes: Axes, formats: tuple[Format, ...], kind: DType
 ) -> Array:
     x, left = _matrices(a, axes[2], axes[0])
@@ -191,9 +192,6 @@ def _general_body(
     product = _product(formats, x, y, scales)
     batch = [a.type.shape[i] for i in axes[2]]
     return convert(reshape(product, (*batch, *left, *right)), kind)
-
-
-_general = jit(_general_body, static_argnames=("axes", "formats", "kind"))
 
 
 def _matrices(x: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> tuple[Array, tuple[int, ...]]:

@@ -5,7 +5,6 @@ linear systems by the same solver.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol, TypeVar, cast
 
 import attrs
@@ -146,19 +145,7 @@ def _solved(
 
 
 # Matrices are operands of one program, which is compiled once; functions may be anything.
-@partial(jit, static_argnames=("what", "solver", "hermitian"))
-def _solved_at_once(
-    what: str,
-    A: Array,
-    b: PyTree,
-    x0: PyTree,
-    tol: Array,
-    atol: Array,
-    M: Array | None,
-    solver: Solver,
-    hermitian: bool,
-) -> PyTree:
-    return _solved(what, A, b, x0, tol, atol, M, solver, hermitian)
+_solved_at_once = jit(_solved, static_argnames=("what", "solver", "hermitian"))
 
 
 def _start(

@@ -12,7 +12,7 @@ from effx.array.promotion import broadcast_arrays, convert
 from effx.array.shaping import stack
 from effx.lax.convert import optimization_barrier
 from effx.lax.elementwise.arithmetic import floor
-from effx.lax.elementwise.exponential import exp, expm1, log, log1p
+from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.scipy.operands import like, real_floats
 
 Standard = Callable[..., Array]  # of the standard form: of y and the parameters
@@ -173,16 +173,6 @@ def weighted_log1p(weight: Array, x: Array) -> Array:
 def _weighted(weight: Array, x: Array, inside: Array, of: Callable[[Array], Array], inner: float) -> Array:
     limit = where(weight == 0.0, 0.0, where(weight > 0.0, -math.inf, math.inf))
     return where(inside, weight * of(where(inside, x, inner)), limit)
-
-
-def log1mexp(x: Array) -> Array:
-    """Returns log(1 - exp(-x)) for x >= 0.
-
-    Source: Mächler, "Accurately computing log(1 - exp(-|a|))", 2012.
-    """
-    near = x < math.log(2.0)
-    u, v = where(near, x, 1.0), where(near, 1.0, x)
-    return where(near, log(-expm1(-u)), log1p(-exp(-v)))
 
 
 def log_of(p: Array, rest: Array) -> Array:

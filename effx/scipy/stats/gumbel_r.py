@@ -6,7 +6,8 @@ from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import minimum, where
 from effx.lax.elementwise.exponential import exp, expm1, log
-from effx.scipy.stats.families import Family, log1mexp
+from effx.nn.exponentials import log1mexp
+from effx.scipy.stats.families import Family
 from effx.transforms.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

@@ -4,7 +4,8 @@ import math
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import exp, expm1, log, log1p
-from effx.scipy.stats.families import Family, log1mexp
+from effx.nn.exponentials import log1mexp
+from effx.scipy.stats.families import Family
 from effx.transforms.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

@@ -5,9 +5,10 @@ import math
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.lax.elementwise.exponential import exp, log1p
+from effx.nn.exponentials import log1mexp
 from effx.scipy.special.normals import log_normal_below
 from effx.scipy.stats import norm
-from effx.scipy.stats.families import Family, each, log1mexp
+from effx.scipy.stats.families import Family, each
 from effx.transforms.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
