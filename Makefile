@@ -86,13 +86,8 @@ guarded:
 	$(VENV)/bin/python -m pytest tests/library -n $(WORKERS) -q -m "library and not deep" \
 	  --typeguard-packages=effx.library
 
-# In two parts: each executable takes some seven memory maps, of which a Linux process has 65,530; without more,
-# XLA ends in a segmentation fault.
-APART = tests/numpy tests/scipy tests/random tests/nn
 suite:
-	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing $(APART:%=--ignore=%) -n $(WORKERS) \
-	  -m "not deep and not guarded and not library"
-	$(VENV)/bin/python -m pytest $(APART) -n $(WORKERS) -m "not deep and not guarded and not library"
+	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing -n $(WORKERS) -m "not deep and not guarded and not library"
 
 clean:
 	rm -rf .venv-demo .venv-test .venv-bench .venv-lint .mypy_cache .pytest_cache .ruff_cache

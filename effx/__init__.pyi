@@ -28,6 +28,7 @@ from . import (
 )
 from effx.ir.values.parameters import Size as Size
 from effx.ir.values.array import Array as Array, Scalar as Scalar
+from effx.caching import clear_caches as clear_caches
 from effx.flags import (
     config as config,
     debug_infs as debug_infs,

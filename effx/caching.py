@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast
 from weakref import ref
 
-__all__ = ["WeakStore", "exact", "same"]
+__all__ = ["WeakStore", "clear_caches", "clear_kernels", "exact", "same"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -37,8 +37,42 @@ class WeakStore(Generic[K, V]):
         entries[key_id] = (owner, value)
         return value
 
+    def values(self) -> list[V]:
+        """Returns the values of the objects that live."""
+        return [value for _, value in list(self._entries.values())]
+
     def __len__(self) -> int:
         return len(self._entries)
+
+
+Clear = Callable[[], object]
+
+# What forgets a cache of what is soon compiled again, and what forgets any other: modules append their own.
+kernel_caches: list[Clear] = []
+other_caches: list[Clear] = []
+
+
+def clear_kernels() -> None:
+    """Forgets the compiled kernels of single operations, and what was compiled from the texts used last."""
+    for clear in kernel_caches:
+        clear()
+
+
+def clear_caches() -> None:
+    """Forgets every staged program and compiled executable; what is called again is staged and compiled again.
+
+    What a user holds, a `Program` or the result of `jit(f).lower(x).compile()`, stays usable.
+
+    >>> import effx, effx.numpy as enp
+    >>> f = effx.jit(lambda x: x + 1)
+    >>> _ = f(1.0)
+    >>> effx.clear_caches()
+    >>> f._cache_size()
+    0
+    """
+    clear_kernels()
+    for clear in other_caches:
+        clear()
 
 
 _PLAIN = frozenset({bool, bytes, int, str, type, type(None)})

@@ -18,10 +18,10 @@ import effx
 import effx.numpy as enp
 from effx import Array, lax
 from effx.caching import WeakStore, exact, same
-from effx.errors import DonatedArrayError, TransformError
+from effx.errors import BackendError, DonatedArrayError, TransformError
 from effx.handling import ArrayOperation, ArrayType, BoxHandler, Site
 from effx.ir.ops.elementwise import Mul
-from effx.lower import xla
+from effx.lower import memory_maps, xla
 from effx.lower.concrete import ConcreteArray
 
 
@@ -444,3 +444,63 @@ def test_map_sees_what_changed() -> None:
     assert str(lax.map(f, x)) == str(lax.map(f, x, batch_size=2)) == "[2. 2. 2. 2.]"
     kept[0] = 3.0
     assert str(lax.map(f, x)) == str(lax.map(f, x, batch_size=2)) == "[3. 3. 3. 3.]"
+
+
+def test_clear_caches() -> None:
+    """Everything is staged again, computes the same, and what a user holds stays usable."""
+    staged: list[str] = []
+
+    def f(x: Any, n: int = 2) -> Any:
+        staged.append("f")
+        return (x**n).sum()
+
+    x = enp.arange(3.0)
+    calls: list[Callable[[Any], Any]] = [
+        effx.jit(f),
+        effx.jit(f, static_argnames="n"),
+        effx.grad(effx.jit(f)),
+        effx.vmap(effx.jit(f)),
+    ]
+    held = effx.jit(f).lower(x).compile()
+    before = [np.asarray(call(x)) for call in calls]
+    count = len(staged)
+    assert [np.asarray(call(x)).tolist() for call in calls] == [b.tolist() for b in before]
+    assert len(staged) == count
+    effx.clear_caches()
+    assert not xla._kept
+    assert calls[0]._cache_size() == 0  # type: ignore[attr-defined]  # of C++
+    assert [np.asarray(call(x)).tolist() for call in calls] == [b.tolist() for b in before]
+    assert len(staged) > count
+    assert float(held(x)) == 5.0
+
+
+def test_clear_caches_inside() -> None:
+    """A function may clear all caches while it is staged, or compiled."""
+
+    @effx.jit
+    def f(x: Any) -> Any:
+        effx.clear_caches()
+        return effx.jit(lambda y: y + 1)(x) * 2
+
+    assert [float(f(1.0)), float(f(1.0)), float(effx.grad(f)(1.0))] == [4.0, 4.0, 2.0]
+
+
+@pytest.mark.skipif(not memory_maps.in_use(), reason="only Linux says how many memory maps there are")
+def test_room_for_executables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels make room for other executables before the system has no more, and what is held is an error."""
+    effx.clear_caches()
+    room = memory_maps.Room()
+    room.most, room.enough = memory_maps.in_use() + 400, memory_maps.in_use() + 200
+    monkeypatch.setattr(memory_maps, "_room", room)
+    for n in range(200, 300):
+        assert float((enp.ones(n) * 2.0).sum()) == 2.0 * n
+    assert memory_maps.in_use() < room.most
+    held: list[Any] = []
+    with pytest.raises(BackendError) as error:
+        held.extend([effx.jit(lambda x, n=n: x * n).lower(1.0).compile() for n in range(400)])
+    assert error.value.message.startswith("compile: this process has ")
+    assert error.value.message.endswith(
+        "nearly all for compiled programs; drop some, or raise vm.max_map_count"
+    )
+    del held, error
+    assert float(enp.ones(1234).sum()) == 1234.0

@@ -11,7 +11,7 @@ from weakref import ref
 
 import attrs
 
-from effx import effects
+from effx import caching, effects
 from effx.array import Array, HostArray
 from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
@@ -137,6 +137,9 @@ def _kernel(op: Operation[object]) -> Kernel:
         return _first_run(program, arrays, op.multiple)
 
     return fast_function(op.name, miss, miss)
+
+
+caching.kernel_caches.append(_kernel.cache_clear)
 
 
 def kernel_of(program: Program) -> ProgramKernel:

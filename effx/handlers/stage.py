@@ -6,6 +6,7 @@ from typing import TypeVar, cast, final
 
 import attrs
 
+from effx import caching
 from effx.array import Array, Box, HostArray
 from effx.effects import (
     Frame,
@@ -233,3 +234,4 @@ def decomposed(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
 
 
 emit.stage_decomposition.append(decomposed)
+caching.other_caches.append(decomposed.cache_clear)

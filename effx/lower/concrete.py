@@ -13,7 +13,7 @@ from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 from typing_extensions import Unpack
 
-from effx import dtypes
+from effx import caching, dtypes
 from effx.array import Array, Box, HostArray, Operand
 from effx.array.promotion import as_operand
 from effx.effects import isolated, perform
@@ -382,6 +382,7 @@ def joined(t: ArrayType, sharding: TiledSharding, parts: Sequence[ConcreteArray]
 
 
 _scalars: dict[tuple[Number | str, ArrayType], ConcreteArray] = {}
+caching.other_caches.append(_scalars.clear)
 
 
 def as_concrete(x: Array) -> ConcreteArray:

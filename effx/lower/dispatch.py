@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from jaxlib import _jax
 
-from effx import flags, presence
+from effx import caching, flags, presence
 from effx.flags import Flag
 from effx.ir.types import ArrayType
 from effx.lower.concrete import ConcreteArray, losses, result_structure
@@ -121,6 +121,8 @@ def _move(values: Sequence[Any], shardings: Sequence[Any], *rest: object) -> lis
 
 
 _cache = _jax.PjitFunctionCache() if has_fast_path else None
+if _cache is not None:
+    caching.other_caches.append(_cache.clear)
 
 
 def fast_function(

@@ -15,7 +15,7 @@ import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
-from effx import dtypes
+from effx import caching, dtypes
 from effx.errors import BackendError, ShapeError
 from effx.flags import log_compiles
 from effx.ir.ops.control import HigherOrder
@@ -24,6 +24,7 @@ from effx.ir.types import ArrayType
 from effx.lower.backends import platform_of
 from effx.lower.concrete import ConcreteArray, buffer_for, is_spread
 from effx.lower.concrete import constants as constant_buffers
+from effx.lower.memory_maps import make_room
 from effx.lower.module import module_text
 from effx.lower.parallel import devices_for, partitioning_of
 from effx.lower.sharding import TiledSharding, placement, single
@@ -226,6 +227,14 @@ _KEPT, _KEPT_LENGTH = 256, 4_000_000
 _lock = threading.Lock()
 
 
+def _forget() -> None:
+    with _lock:
+        _kept.clear()
+
+
+caching.kernel_caches.append(_forget)
+
+
 def compile_text(text: str, devices: tuple[Device, ...], name: str) -> _jax.LoadedExecutable:
     """Compiles a StableHLO module for one device, or for several that run it together.
 
@@ -240,6 +249,7 @@ def compile_text(text: str, devices: tuple[Device, ...], name: str) -> _jax.Load
         if found is not None:
             _kept.move_to_end(key)
             return found
+    make_room()
     started = time.perf_counter()
     loaded = _compile(text, devices)
     if log_compiles.value:

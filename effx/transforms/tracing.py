@@ -10,7 +10,7 @@ from typing import TypeAlias, final
 
 import attrs
 
-from effx import flags
+from effx import caching, flags
 from effx.caching import WeakStore
 from effx.effects import Frame, axes_in_scope, current_frame, is_in_scope
 from effx.handlers.stage import stage
@@ -50,6 +50,14 @@ class Trace(Staged):
 Traces: TypeAlias = dict[Hashable, Trace]
 
 _traces: WeakStore[Callable[..., PyTree], Traces] = WeakStore()
+
+
+def _forget() -> None:
+    for traces in _traces.values():
+        traces.clear()
+
+
+caching.other_caches.append(_forget)
 
 
 def traces_of(fun: Callable[..., PyTree]) -> Traces:

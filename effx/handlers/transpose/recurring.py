@@ -6,7 +6,7 @@ from typing import final
 
 import attrs
 
-from effx import effects
+from effx import caching, effects
 from effx.array import Array, HostArray
 from effx.effects import current_frame
 from effx.flags import disable_jit
@@ -52,6 +52,9 @@ class _Structure:
 @lru_cache(maxsize=CAPACITY)
 def _kept(structure: tuple[object, ...]) -> _Structure:
     return _Structure()
+
+
+caching.kernel_caches.append(_kept.cache_clear)
 
 
 def _compile(linear: Program, residuals: int, cotangents: Sequence[Array]) -> _Compiled:
