@@ -30,18 +30,30 @@ from effx.ir.values.parameters import Size as Size
 from effx.ir.values.array import Array as Array, Scalar as Scalar
 from effx.caching import clear_caches as clear_caches
 from effx.flags import (
+    check_tracer_leaks as check_tracer_leaks,
+    checking_leaks as checking_leaks,
     config as config,
     debug_infs as debug_infs,
     debug_nans as debug_nans,
+    default_device as default_device,
     default_matmul_precision as default_matmul_precision,
     default_prng_impl as default_prng_impl,
     disable_jit as disable_jit,
     enable_checks as enable_checks,
+    enable_custom_prng as enable_custom_prng,
     enable_x64 as enable_x64,
+    explain_cache_misses as explain_cache_misses,
+    legacy_prng_key as legacy_prng_key,
     log_compiles as log_compiles,
+    no_execution as no_execution,
+    no_tracing as no_tracing,
     numpy_dtype_promotion as numpy_dtype_promotion,
     numpy_rank_promotion as numpy_rank_promotion,
     threefry_partitionable as threefry_partitionable,
+    transfer_guard as transfer_guard,
+    transfer_guard_device_to_device as transfer_guard_device_to_device,
+    transfer_guard_device_to_host as transfer_guard_device_to_host,
+    transfer_guard_host_to_device as transfer_guard_host_to_device,
 )
 from effx.lower.backends import default_backend as default_backend
 from effx.lower.sharding import Device as Device

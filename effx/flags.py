@@ -1,6 +1,6 @@
 """Configuration flags: one global value each, set from code or `EFFX_*`, overridden per context.
 
-Never: import another effx module but `effx.errors`, or know who reads a flag (layers subscribe instead).
+Never: import another effx module but those imported here, or know who reads a flag (layers subscribe instead).
 """
 
 from __future__ import annotations
@@ -12,9 +12,30 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Final, Generic, Literal, TypeAlias, TypeVar, cast, final, get_args
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast, final
 
 from effx import errors, presence
+from effx.flag_values import (
+    DTypePromotion,
+    MatmulPrecision,
+    PrngImplementation,
+    RankPromotion,
+    RawKeys,
+    TransferGuard,
+    check_bool,
+    check_device,
+    check_dtype_promotion,
+    check_matmul_precision,
+    check_platforms,
+    check_positive_int,
+    check_prng_impl,
+    check_rank_promotion,
+    check_raw_keys,
+    check_transfer_guard,
+    parse_bool,
+    parse_int,
+    parse_text,
+)
 
 __all__ = [
     "FLAGS",
@@ -22,33 +43,42 @@ __all__ = [
     "Config",
     "DTypePromotion",
     "Flag",
+    "FlagGroup",
     "MatmulPrecision",
     "Override",
     "RankPromotion",
     "Switch",
+    "TransferGuard",
+    "check_tracer_leaks",
+    "checking_leaks",
     "config",
     "debug_infs",
     "debug_nans",
+    "default_device",
     "default_matmul_precision",
     "default_prng_impl",
     "disable_jit",
     "enable_checks",
+    "enable_custom_prng",
     "enable_x64",
+    "explain_cache_misses",
+    "legacy_prng_key",
     "log_compiles",
+    "no_execution",
+    "no_tracing",
     "num_cpu_devices",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
     "platforms",
     "threefry_partitionable",
     "traceback_filtering",
+    "transfer_guard",
+    "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device",
 ]
 
 T = TypeVar("T")
-
-MatmulPrecision = Literal["default", "high", "highest", "bfloat16", "tensorfloat32", "float32"]
-RankPromotion = Literal["allow", "warn", "raise"]
-DTypePromotion = Literal["standard", "strict"]
-PrngImplementation = Literal["threefry2x32", "rbg", "unsafe_rbg"]
 
 Entered: TypeAlias = "tuple[object, Entered | None, int]"
 
@@ -72,6 +102,7 @@ class AnyFlag(ABC):
 
     __slots__ = ()
     name: str
+    env: str
 
     @abstractmethod
     def read(self) -> object:
@@ -145,9 +176,9 @@ class Flag(AnyFlag, Generic[T]):
     def read(self) -> object:
         return self.value
 
-    def __call__(self, value: T) -> Override[T]:
-        """A context manager in which the flag has this value."""
-        return Override(self, self._check(self.name, value))
+    def __call__(self, new_val: T) -> Override[T]:
+        """A context manager, or decorator, in which the flag has this value."""
+        return Override(self, self._check(self.name, new_val))
 
     def subscribe(self, callback: Callable[[T], None]) -> Callable[[], None]:
         """Call `callback` with the value now in force after every enter, exit and set.
@@ -233,8 +264,62 @@ class Switch(Flag[bool]):
     def __init__(self, name: str, default: bool) -> None:
         super().__init__(name, default, check_bool, parse_bool)
 
-    def __call__(self, value: bool = True) -> Override[bool]:
-        return super().__call__(value)
+    def __call__(self, new_val: bool = True) -> Override[bool]:
+        return super().__call__(new_val)
+
+
+@final
+class FlagGroup(AnyFlag, Generic[T]):
+    """A setting that gives several flags the same value."""
+
+    __slots__ = ("env", "flags", "name")
+
+    def __init__(self, name: str, flags: tuple[Flag[T], ...]) -> None:
+        self.name, self.flags = name, flags
+        self.env = f"EFFX_{name.upper()}"
+
+    @property
+    def value(self) -> T | None:
+        """The value of all flags of the group; None where they differ."""
+        values = [flag.value for flag in self.flags]
+        return values[0] if all([v == values[0] for v in values]) else None
+
+    def read(self) -> object:
+        return self.value
+
+    def assign(self, value: object) -> None:
+        for flag in self.flags:
+            flag.assign(value)
+
+    def __call__(self, new_val: T) -> Overridden:
+        """A context manager, or decorator, in which the flags have this value."""
+        return Overridden(tuple([flag(new_val) for flag in self.flags]))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}={self.value!r}>"
+
+
+@final
+class Overridden(ContextDecorator):
+    """A context manager, or decorator, that enters several overrides."""
+
+    __slots__ = ("_overrides",)
+
+    def __init__(self, overrides: tuple[Override[Any], ...]) -> None:
+        self._overrides = overrides
+
+    def __enter__(self) -> None:
+        for override in self._overrides:
+            override.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for override in reversed(self._overrides):
+            override.__exit__(kind, error, traceback)
 
 
 @final
@@ -272,135 +357,6 @@ class Override(ContextDecorator, Generic[T]):
             flag._exit()
 
 
-_ON = ("1", "true", "yes", "on")
-_OFF = ("0", "false", "no", "off")
-
-
-def check_bool(where: str, value: object) -> bool:
-    """Return a bool unchanged.
-
-    >>> check_bool("enable_x64", 1)
-    Traceback (most recent call last):
-    TypeError: enable_x64: got 1 (int), expected a bool
-    """
-    if type(value) is bool:
-        return value
-    raise TypeError(f"{where}: got {value!r} ({type(value).__name__}), expected a bool")
-
-
-def check_positive_int(where: str, value: object) -> int:
-    """Return an int of at least 1 unchanged.
-
-    >>> check_positive_int("num_cpu_devices", 0)
-    Traceback (most recent call last):
-    ValueError: num_cpu_devices: got 0, expected an int of at least 1
-    """
-    if type(value) is not int:
-        raise TypeError(f"{where}: got {value!r} ({type(value).__name__}), expected an int of at least 1")
-    if value < 1:
-        raise ValueError(f"{where}: got {value}, expected an int of at least 1")
-    return value
-
-
-def check_platforms(where: str, value: object) -> str | None:
-    """Return a comma-separated list of platform names without spaces, or None.
-
-    >>> check_platforms("platforms", "cuda, cpu")
-    'cuda,cpu'
-    """
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise TypeError(f"{where}: got {value!r} ({type(value).__name__}), expected a str or None")
-    names = [name.strip() for name in value.split(",")]
-    if not all(names):
-        raise ValueError(f"{where}: got {value!r}, expected platform names separated by commas")
-    return ",".join(names)
-
-
-def check_matmul_precision(where: str, value: object) -> MatmulPrecision | None:
-    """Return one of the names in `MatmulPrecision`, or None, unchanged.
-
-    >>> check_matmul_precision("default_matmul_precision", "highest")
-    'highest'
-    """
-    if value is None:
-        return None
-    return cast("MatmulPrecision", _one_of(where, value, MatmulPrecision, " or None"))
-
-
-def check_rank_promotion(where: str, value: object) -> RankPromotion:
-    """Return one of the names in `RankPromotion` unchanged.
-
-    >>> check_rank_promotion("numpy_rank_promotion", "warn")
-    'warn'
-    """
-    return cast("RankPromotion", _one_of(where, value, RankPromotion))
-
-
-def check_dtype_promotion(where: str, value: object) -> DTypePromotion:
-    """Return one of the names in `DTypePromotion` unchanged.
-
-    >>> check_dtype_promotion("numpy_dtype_promotion", "lax")
-    Traceback (most recent call last):
-    ValueError: numpy_dtype_promotion: got 'lax', expected one of 'standard', 'strict'
-    """
-    return cast("DTypePromotion", _one_of(where, value, DTypePromotion))
-
-
-def check_prng_impl(where: str, value: object) -> PrngImplementation:
-    """Return one of the names in `PrngImplementation` unchanged.
-
-    >>> check_prng_impl("default_prng_impl", "rbg")
-    'rbg'
-    """
-    return cast("PrngImplementation", _one_of(where, value, PrngImplementation))
-
-
-def _one_of(where: str, value: object, literal: object, also: str = "") -> object:
-    choices = get_args(literal)
-    if type(value) is str and value in choices:
-        return value
-    error = ValueError if isinstance(value, str) else TypeError
-    raise error(f"{where}: got {value!r}, expected one of {', '.join(map(repr, choices))}{also}")
-
-
-def parse_bool(where: str, text: str) -> bool:
-    """Read an environment variable's text as a bool.
-
-    >>> parse_bool("EFFX_ENABLE_X64", "yes"), parse_bool("EFFX_ENABLE_X64", "0")
-    (True, False)
-    """
-    word = text.strip().lower()
-    if word in _ON:
-        return True
-    if word in _OFF:
-        return False
-    raise ValueError(f"{where}: got {text!r}, expected one of {', '.join(_ON + _OFF)}")
-
-
-def parse_int(where: str, text: str) -> int:
-    """Read an environment variable's text as an int.
-
-    >>> parse_int("EFFX_NUM_CPU_DEVICES", " 4 ")
-    4
-    """
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{where}: got {text!r}, expected an int") from None
-
-
-def parse_text(where: str, text: str) -> str | None:
-    """Read an environment variable's text as a name; empty text and 'none' mean None.
-
-    >>> parse_text("EFFX_PLATFORMS", "cpu"), parse_text("EFFX_PLATFORMS", "")
-    ('cpu', None)
-    """
-    word = text.strip()
-    return None if word.lower() in ("", "none") else word
-
-
 enable_x64: Final = Switch("enable_x64", False)
 disable_jit: Final = Switch("disable_jit", False)
 threefry_partitionable: Final = Switch("threefry_partitionable", True)
@@ -421,13 +377,39 @@ numpy_dtype_promotion: Final[Flag[DTypePromotion]] = Flag(
 default_prng_impl: Final[Flag[PrngImplementation]] = Flag(
     "default_prng_impl", "threefry2x32", check_prng_impl, parse_text
 )
+explain_cache_misses: Final = Switch("explain_cache_misses", False)
+check_tracer_leaks: Final = Switch("check_tracer_leaks", False)
+checking_leaks: Final = check_tracer_leaks
+no_tracing: Final = Switch("no_tracing", False)
+no_execution: Final = Switch("no_execution", False)
+enable_custom_prng: Final = Switch("enable_custom_prng", False)
+legacy_prng_key: Final[Flag[RawKeys]] = Flag("legacy_prng_key", "allow", check_raw_keys, parse_text)
+# A device, or a platform's name: this layer knows no devices.
+default_device: Final[Flag[object]] = Flag("default_device", None, check_device, parse_text)
+
+
+def _guard(direction: str) -> Flag[TransferGuard]:
+    common = os.environ.get("EFFX_TRANSFER_GUARD")
+    default = "allow" if common is None else check_transfer_guard("EFFX_TRANSFER_GUARD", common)
+    return Flag(f"transfer_guard_{direction}", default, check_transfer_guard, parse_text)
+
+
+transfer_guard_host_to_device: Final = _guard("host_to_device")
+transfer_guard_device_to_device: Final = _guard("device_to_device")
+transfer_guard_device_to_host: Final = _guard("device_to_host")
+transfer_guard: Final = FlagGroup(
+    "transfer_guard",
+    (transfer_guard_host_to_device, transfer_guard_device_to_device, transfer_guard_device_to_host),
+)
 num_cpu_devices: Final[Flag[int]] = Flag("num_cpu_devices", 1, check_positive_int, parse_int)
 platforms: Final[Flag[str | None]] = Flag("platforms", None, check_platforms, parse_text)
 
 _ALL: tuple[AnyFlag, ...] = (
     enable_x64, disable_jit, threefry_partitionable, enable_checks, debug_nans, debug_infs, log_compiles,
     traceback_filtering, default_matmul_precision, numpy_rank_promotion, numpy_dtype_promotion,
-    default_prng_impl, num_cpu_devices, platforms,
+    default_prng_impl, num_cpu_devices, platforms, explain_cache_misses, check_tracer_leaks, no_tracing, no_execution,
+    enable_custom_prng, legacy_prng_key, default_device, transfer_guard, transfer_guard_host_to_device,
+    transfer_guard_device_to_device, transfer_guard_device_to_host,
 )  # fmt: skip
 FLAGS.update({flag.name: flag for flag in _ALL})
 
@@ -474,6 +456,49 @@ class Config:
         num_cpu_devices, "How many devices the CPU backend offers; read once, when the backend starts."
     )
     platforms = _Reading(platforms, "Platforms to start, in order of preference; None lets effx choose.")
+
+    explain_cache_misses = _Reading(
+        explain_cache_misses,
+        "Whether each new staging is logged with what differs from the nearest earlier one.",
+    )
+    check_tracer_leaks = _Reading(
+        check_tracer_leaks,
+        "Whether a value that outlives the staging of its function raises an error at once.",
+    )
+    no_tracing = _Reading(no_tracing, "Whether staging a function for new arguments raises an error.")
+    no_execution = _Reading(no_execution, "Whether running a compiled program raises an error.")
+    enable_custom_prng = _Reading(enable_custom_prng, "Whether `random.PRNGKey` gives typed keys.")
+    legacy_prng_key = _Reading(legacy_prng_key, "What a key of plain words, given to a sampler, does.")
+    default_device = _Reading(
+        default_device, "The device, or platform, of what no array or argument binds to another one."
+    )
+    transfer_guard_host_to_device = _Reading(
+        transfer_guard_host_to_device, "What moving data from the host to a device does."
+    )
+    transfer_guard_device_to_device = _Reading(
+        transfer_guard_device_to_device, "What moving data between devices does."
+    )
+    transfer_guard_device_to_host = _Reading(
+        transfer_guard_device_to_host, "What moving data from a device to the host does."
+    )
+
+    @property
+    def transfer_guard(self) -> TransferGuard | None:
+        """What moving data in any direction does; None where the directions differ."""
+        return transfer_guard.value
+
+    def describe(self) -> str:
+        """Return a text with a line for each flag: its name, value, environment variable and meaning.
+
+        >>> print(config.describe().splitlines()[1])
+        debug_infs=False (EFFX_DEBUG_INFS): Whether an infinity in a result raises an error.
+        """
+        lines = []
+        for name, flag in sorted(FLAGS.items()):
+            attribute = vars(Config).get(name)
+            doc = (getattr(attribute, "__doc__", None) or "").split("\n")[0]
+            lines.append(f"{name}={flag.read()!r} ({flag.env}): {doc}")
+        return "\n".join(lines)
 
     def update(self, name: str, value: object) -> None:
         """Make `value` the global value of the flag `name`, with or without the prefix `effx_`.

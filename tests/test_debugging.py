@@ -112,7 +112,7 @@ def staged_wrongly() -> str:
         TRUTHFUL.clear()
 
 
-def logged() -> int:
+def logged(run: Callable[[Any], Any] = lambda f: f(1.0)) -> int:
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = records.append  # type: ignore[method-assign, assignment]  # the shortest way
@@ -120,7 +120,7 @@ def logged() -> int:
     logger.addHandler(handler)
     propagates, logger.propagate = logger.propagate, False
     try:
-        effx.jit(lambda x: x * random.random())(1.0)
+        run(effx.jit(lambda x: x * random.random()))
     finally:
         logger.removeHandler(handler)
         logger.propagate = propagates
@@ -163,6 +163,18 @@ def runs() -> int:
     return len(TRACES)
 
 
+def leaking() -> str:
+    left: list[Any] = []
+
+    def keeps(x: Any) -> Any:
+        left.append(x * 2)
+        return x
+
+    return raised(lambda: effx.jit(keeps)(1.0))
+
+
+HERE, RAW = enp.ones(3), effx.random.PRNGKey(0)
+DOT_THERE = effx.jit(lambda x: x + 1, device=effx.devices()[1])
 DOT = effx.jit(lambda x: enp.dot(x, x))
 # For each flag: a value, and something to see, which is other under it than otherwise.
 EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
@@ -181,6 +193,17 @@ EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
         lambda: raised(lambda: enp.ones(2, "float32") + enp.ones(2, "int32")),
     ),
     "default_prng_impl": ("rbg", lambda: effx.random.PRNGKey(0).shape == (4,)),
+    "explain_cache_misses": (True, lambda: logged(lambda f: (f(1.0), f(1)))),
+    "check_tracer_leaks": (True, leaking),
+    "no_tracing": (True, lambda: raised(lambda: effx.jit(lambda x: x + 1)(1.0))),
+    "no_execution": (True, lambda: raised(lambda: DOT(HERE)) + raised(lambda: HERE + HERE)),
+    "enable_custom_prng": (True, lambda: str(effx.random.PRNGKey(0).dtype)),
+    "legacy_prng_key": ("error", lambda: raised(lambda: effx.random.normal(RAW))),
+    "default_device": (effx.devices()[1], lambda: str((enp.ones(3) + 1.0).device)),
+    "transfer_guard": ("disallow", lambda: raised(lambda: HERE + np.ones(3, "float32"))),
+    "transfer_guard_host_to_device": ("disallow", lambda: raised(lambda: DOT(np.ones(3, "float32")))),
+    "transfer_guard_device_to_device": ("disallow", lambda: raised(lambda: DOT_THERE(HERE))),
+    "transfer_guard_device_to_host": ("disallow", lambda: raised(lambda: float((HERE + 0)[0]))),
 }
 # What takes effect when the backend starts is asked of a process of its own, in test_jit and test_backends.
 AT_START = {"num_cpu_devices", "platforms"}

@@ -36,6 +36,11 @@ def test_defaults() -> None:
         "numpy_dtype_promotion": "standard",
         "default_prng_impl": "threefry2x32",
         "num_cpu_devices": int(os.environ.get("EFFX_NUM_CPU_DEVICES", "1")),
+        "legacy_prng_key": "allow",
+        "transfer_guard": "allow",
+        "transfer_guard_host_to_device": "allow",
+        "transfer_guard_device_to_device": "allow",
+        "transfer_guard_device_to_host": "allow",
     }
 
 
@@ -224,10 +229,12 @@ def test_unknown_names_list_the_known_ones() -> None:
     with pytest.raises(AttributeError) as error:
         config.update("jax_enable_x64", True)
     assert str(error.value) == (
-        "config.update: no flag 'jax_enable_x64', expected one of debug_infs, debug_nans, "
-        "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, enable_x64, log_compiles, "
-        "num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, threefry_partitionable, "
-        "traceback_filtering"
+        "config.update: no flag 'jax_enable_x64', expected one of check_tracer_leaks, debug_infs, debug_nans, "
+        "default_device, default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "
+        "enable_custom_prng, enable_x64, explain_cache_misses, legacy_prng_key, log_compiles, no_execution, "
+        "no_tracing, num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, "
+        "threefry_partitionable, traceback_filtering, transfer_guard, transfer_guard_device_to_device, "
+        "transfer_guard_device_to_host, transfer_guard_host_to_device"
     )
 
 

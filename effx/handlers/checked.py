@@ -1,4 +1,4 @@
-"""The outermost handler while results are looked at: `debug_nans`, `debug_infs`, `enable_checks`.
+"""The outermost handler of `debug_nans`, `debug_infs` and `enable_checks`, which look at results, and of `no_execution`.
 
 Never: be loaded before one of these flags is on, or a compiled function gave something that is not finite.
 """
@@ -18,6 +18,7 @@ from effx.handlers.evaluate import Evaluate
 from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import Call, Cond
+from effx.lower.guards import check_execution
 
 R = TypeVar("R")
 PLAIN = Evaluate()
@@ -73,6 +74,7 @@ class Checked(Handler):
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Runs one operation; calls and branches operation by operation."""
         arrays = cast("tuple[Array, ...]", operands)
+        check_execution(op.name)
         if debugging() and type(op) is Call and are_optional(op.effects):
             return tuple(run_program(op.program, arrays))  # type: ignore[return-value]  # what a call gives
         if debugging() and type(op) is Cond:

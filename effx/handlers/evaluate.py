@@ -16,7 +16,7 @@ from effx.array import Array, HostArray
 from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
 from effx.errors import AxisNameError, BackendError, NoRuleError
-from effx.flags import debug_infs, debug_nans, enable_checks
+from effx.flags import debug_infs, debug_nans, enable_checks, no_execution
 from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import UNNAMED
@@ -67,7 +67,7 @@ def _look(on: bool) -> None:
         effects.set_outermost(checked.Checked())
 
 
-for _flag in (debug_nans, debug_infs, enable_checks):
+for _flag in (debug_nans, debug_infs, enable_checks, no_execution):
     _flag.subscribe(_look)
     _look(_flag.value)
 

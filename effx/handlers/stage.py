@@ -19,7 +19,7 @@ from effx.effects import (
     scope_within,
 )
 from effx.errors import Source, TransformError, current_source, source_in_force
-from effx.flags import enable_checks
+from effx.flags import check_tracer_leaks, enable_checks, no_tracing
 from effx.handlers.renewal import stand_in
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
@@ -128,6 +128,8 @@ def stage(
     Returns:
         The program and the values that the function closed over, its first inputs.
     """
+    if no_tracing.value:
+        raise TransformError(f"{what}: no_tracing is on, and staging {origin or name} is refused")
     # The program may be called from elsewhere, so scopes around its staging are none of it.
     place, around = source_in_force.get(), current_scope.get()
     try:
@@ -153,6 +155,11 @@ def stage(
         name,
         effect_row(recorder.equations),
     )
+    if check_tracer_leaks.value:
+        from effx.handlers.leaks import refuse_leaks  # a search of all objects
+
+        del results
+        refuse_leaks(frame, what, origin or name)
     if enable_checks.value:
         from effx.ir.checker import check  # no part of running programs otherwise
 

@@ -15,6 +15,7 @@ from typing import final
 import attrs
 from jaxlib import _jax
 
+from effx import flags
 from effx.errors import BackendError
 from effx.flags import num_cpu_devices, platforms
 
@@ -190,9 +191,22 @@ def local_devices(backend: str | None = None) -> list[_jax.Device]:
 
 
 @functools.cache
+def _first_device(platform: str | None) -> _jax.Device:
+    return local_devices(platform)[0]
+
+
 def default_device() -> _jax.Device:
-    """Returns the device that computations run on when nothing says otherwise."""
-    return local_devices()[0]
+    """Returns the device that computations run on when nothing says otherwise: the flag's, or the first.
+
+    Raises:
+        BackendError: the flag names a platform that is not there.
+    """
+    chosen = flags.default_device.value
+    if chosen is None or isinstance(chosen, str):
+        return _first_device(chosen)
+    if not isinstance(chosen, _jax.Device):
+        raise BackendError(f"default_device: {chosen!r} is no device of effx")
+    return chosen
 
 
 def default_backend() -> str:

@@ -18,11 +18,13 @@ from effx.array import Array, Box, HostArray, Operand
 from effx.array.promotion import as_operand
 from effx.effects import isolated, perform
 from effx.errors import BackendError, DonatedArrayError, DTypeError, ExchangeError
+from effx.flags import transfer_guard
 from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import HostData, Number
 from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
+from effx.lower import guards
 from effx.lower.backends import client, default_device
 from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, device_of, placement, single
 from effx.lower.shards import Shard, on_devices, parts_of, start_copies, to_devices
@@ -88,6 +90,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         value = buffer._npy_value
         if value is None:
             self._check_alive(asked)
+            guards.to_host(asked, self.type, asked == "device_get")
             value = _fetch(self)
             buffer._npy_value = value
         return value
@@ -332,6 +335,7 @@ def put(
     type: ArrayType,
     device: Device | None = None,
     committed: bool | None = None,
+    asked: str = "",
 ) -> ConcreteArray:
     """Moves host data to a device.
 
@@ -340,7 +344,18 @@ def put(
         type: the array's type.
         device: None for the default device.
         committed: whether computations follow the array to its device; by default, if one was named.
+        asked: the function by which the user asked for it; "" where none did.
     """
+    guards.to_device(asked or "array", type, bool(asked))
+    return _placed(data, type, device, committed)
+
+
+def _placed(
+    data: HostData | Number | np.generic,
+    type: ArrayType,
+    device: Device | None = None,
+    committed: bool | None = None,
+) -> ConcreteArray:
     where = default_device() if device is None else device
     sharding = single(where)
     value = np.asarray(data, type.dtype)
@@ -352,6 +367,15 @@ def put(
     return ConcreteArray(to_devices(type, sharding, [value], [where], chosen))
 
 
+def moved_to(x: ConcreteArray, device: Device, asked: str = "") -> ConcreteArray:
+    """Returns a copy of the array on another device; `asked` is as for `put`."""
+    guards.to_other_device(asked or "array", x.type, bool(asked))
+    if is_spread(x):
+        with transfer_guard("allow"):
+            return put(x.host("move"), x.type, device)
+    return ConcreteArray(to_devices(x.type, single(device), [x.buffer], [device], True))
+
+
 def buffer_on(x: ConcreteArray, device: Device) -> ArrayImpl:
     """Returns the array's buffer on a device, copying one that lies elsewhere."""
     sharding = x.buffer._sharding
@@ -360,7 +384,7 @@ def buffer_on(x: ConcreteArray, device: Device) -> ArrayImpl:
             return parts_of(x.buffer, x.type)[sharding.sharding.devices.index(device)].data
     elif x.device == device:
         return x.buffer
-    return put(x.host("move"), x.type, device).buffer
+    return moved_to(x, device).buffer
 
 
 def buffer_for(x: ConcreteArray, sharding: Device | TiledSharding) -> ArrayImpl:
@@ -415,7 +439,7 @@ def on_device(x: Array) -> ConcreteArray:
     if found is None:
         if len(_scalars) >= 4096:
             _scalars.clear()
-        found = _scalars[key] = put(value, x.type)
+        found = _scalars[key] = _placed(value, x.type)  # a number is no data that a guard would look at
     return found
 
 
@@ -440,10 +464,12 @@ def device_put(x: Operand, device: object = None) -> Array:
         if target is None or (array.device == target and array.committed):
             return array
         array._check_alive("device_put")
+        if array.device != target:
+            return moved_to(array, target, "device_put")
         return ConcreteArray(to_devices(array.type, single(target), [array.buffer], [target], True))
     assert type(array) is HostArray
     value = array.value if isinstance(array.value, np.ndarray) else np.asarray(array.value, array.type.dtype)
-    return put(value, array.type, target)
+    return put(value, array.type, target, asked="device_put")
 
 
 def device_get(x: Operand) -> HostData:

@@ -9,6 +9,7 @@ Never: trace.
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from jaxlib import _jax
@@ -53,7 +54,26 @@ KEYED: tuple[Flag[Any], ...] = (
     flags.debug_nans,
     flags.debug_infs,
     flags.enable_checks,
+    flags.default_device,
 )
+
+# Flags for which Python looks at each call.
+WATCHED: tuple[Flag[Any], ...] = (
+    flags.no_execution,
+    flags.transfer_guard_host_to_device,
+    flags.transfer_guard_device_to_device,
+    flags.transfer_guard_device_to_host,
+)
+
+
+def _watch(flag: Flag[Any], value: object) -> None:
+    change = presence.vanish if value in (False, "allow") else presence.appear
+    change(flag.name)
+
+
+for _flag in WATCHED:
+    _watch(_flag, _flag.value)
+    _flag.subscribe_global(partial(_watch, _flag))
 
 
 def _mirror(flag: Flag[Any]) -> "_jax.config.Config[Any]":
@@ -63,6 +83,16 @@ def _mirror(flag: Flag[Any]) -> "_jax.config.Config[Any]":
 
 
 _states = {flag.name: _mirror(flag) for flag in KEYED}
+
+
+def _on_device_override(_: object) -> None:
+    # Kernels of single operations are found in C++ whatever overrides there are; of these only the device matters to them.
+    overridden = flags.default_device in (flags.overrides() or ())
+    state = _states["default_device"]
+    state.set_local(flags.default_device.value if overridden else _jax.config.unset)
+
+
+flags.default_device.subscribe(_on_device_override)
 
 # While some context holds a handler that intercepts, or an override, C++ finds nothing: Python looks at the context.
 _contexts: "_jax.config.Config[bool]" = _jax.config.Config("effx_contexts", False, include_in_jit_key=True)

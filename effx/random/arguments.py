@@ -7,10 +7,11 @@ from effx.array import Array, Operand
 from effx.array.promotion import as_operand, broadcast_shapes
 from effx.array.shaping import as_shape
 from effx.dtypes import DType, DTypeLike
-from effx.errors import DTypeError, ShapeError
-from effx.flags import default_prng_impl
+from effx.errors import DTypeError, ShapeError, warn_user
+from effx.flag_values import RawKeys
+from effx.flags import default_prng_impl, legacy_prng_key
 from effx.ir.ops.convert import Bitcast
-from effx.ir.types import Shape, array_type
+from effx.ir.types import ArrayType, Shape, array_type
 
 KEY = array_type(dtypes.uint32, (2,))
 ShapeLike = int | Sequence[int]
@@ -24,6 +25,8 @@ def as_key(what: str, key: Operand) -> Array:
     """
     found = key if isinstance(key, Array) else as_operand(key, what)
     t, default = found.type, default_prng_impl.value
+    if t.dtype == dtypes.uint32 and (level := legacy_prng_key.value) != "allow":
+        refuse_raw(what, t, level)
     if t is KEY and default == "threefry2x32":
         return found
     if dtypes.is_key(t.dtype):
@@ -36,6 +39,18 @@ def as_key(what: str, key: Operand) -> Array:
     if t.dtype == dtypes.uint32 and t.ndim > 1 and t.shape[-1] == count:
         raise DTypeError(f"{what}: takes one key u32[{count}], got {t!r}; use vmap for many keys")
     raise DTypeError(f"{what}: takes a key as random.key gives it, or its words u32[{count}], got {t!r}")
+
+
+def refuse_raw(what: str, t: ArrayType, level: RawKeys) -> None:
+    """Warns of a key of plain words, or refuses it.
+
+    Raises:
+        DTypeError: `legacy_prng_key` is "error".
+    """
+    text = f"{what}: got the raw key {t!r}, and legacy_prng_key is {level!r}; make keys with random.key"
+    if level == "error":
+        raise DTypeError(text)
+    warn_user(text)
 
 
 def sizes_of(what: str, shape: int | Sequence[int]) -> Shape:

@@ -17,7 +17,7 @@ from effx.array.shaping import concatenate, stack
 from effx.dtypes import DType, SupportsDType
 from effx.effects import current_frame, perform
 from effx.errors import DTypeError
-from effx.flags import default_prng_impl, enable_x64
+from effx.flags import default_prng_impl, enable_custom_prng, enable_x64
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.elementwise import ShiftRightLogical
 from effx.ir.types import array_type
@@ -85,7 +85,8 @@ def PRNGKey(seed: Operand, *, impl: KeyDTypeLike = None) -> Array:
         impl: the generator's name, "threefry2x32", "rbg" or "unsafe_rbg"; by default the flag's.
 
     Returns:
-        The words of a key: u32[2] for threefry2x32, u32[4] for the others.
+        The words of a key: u32[2] for threefry2x32, u32[4] for the others. A typed key, as `key` gives it, where
+        `enable_custom_prng` is on.
 
     Raises:
         DTypeError: the seed is no integer scalar, or there is no such generator.
@@ -94,6 +95,8 @@ def PRNGKey(seed: Operand, *, impl: KeyDTypeLike = None) -> Array:
     >>> PRNGKey(7)
     Array([0, 7], dtype=uint32)
     """
+    if enable_custom_prng.value:
+        return key(seed, impl=impl)
     words = _words_from("PRNGKey", seed, _dtype_of("PRNGKey", impl).itemsize // 4)
     if isinstance(words, Array):
         return words

@@ -24,6 +24,7 @@ from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
 from effx.lower.concrete import ConcreteArray, as_concrete, on_device
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
+from effx.lower.guards import check_execution, guarding
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Arguments, Statics, abstract, as_arrays, merged, name_of, signature_of
@@ -91,9 +92,23 @@ class Form:
     executables: dict[tuple[Device, bool, bool], Executable] = attrs.field(factory=dict)
 
 
+@final
+class SharedKey:
+    """By which C++ knows functions that share what it has seen.
+
+    Attributes:
+        settings: with which it was used beside the key.
+    """
+
+    __slots__ = ("settings",)
+
+    def __init__(self) -> None:
+        self.settings: set[tuple[object, ...]] = {()}
+
+
 _NOTHING: tuple[object, ...] = ()
-# For each function and choice of options the key by which C++ knows functions that share what it has seen.
-_keys: WeakStore[Callable[..., Any], dict[Options, object]] = WeakStore()
+# For each function and choice of options.
+_keys: WeakStore[Callable[..., Any], dict[Options, SharedKey]] = WeakStore()
 
 
 def adding(static: Statics) -> tuple[Hashable, Callable[[Arguments], Arguments] | None]:
@@ -125,7 +140,7 @@ class Function(Generic[P, R]):
         self.name = name_of(fun)
         # Only what `jit` itself is given is found again: others stage functions that they make.
         self.traces = traces_of(fun) if what == "jit" else {}
-        self.key = _keys.get(fun, dict).setdefault(options, object()) if what == "jit" else object()
+        self.key = _keys.get(fun, dict).setdefault(options, SharedKey()) if what == "jit" else SharedKey()
 
     # From arguments to a staged program
 
@@ -236,6 +251,7 @@ class Function(Generic[P, R]):
         consumed = form.donated if debugging() else (False,) * len(concrete)
         self.check(trace, form, concrete)
         executable = self.executable(trace, form, concrete)
+        check_execution(f"{self.what}: {self.name}")
         settled = executable.takes_as_is(concrete) and not debugging()
         settled = settled and (all([type(x) is ConcreteArray for x in leaves]) or reads_scalars())
         results = executable.run(concrete)
@@ -316,6 +332,7 @@ class Function(Generic[P, R]):
     ) -> Callable[..., R]:
         """Makes a C++ function; those of equal settings share what they have seen."""
         o, key = self.options, (self.key, settings)
+        self.key.settings.add(settings)
         return fast_function(self.name, self.fun, miss, o.static_argnums, o.static_argnames, key)
 
     def public(self) -> Jitted[P, R]:
@@ -330,7 +347,7 @@ class Function(Generic[P, R]):
                 if not presence.anywhere():
                     return self.miss(*args, **kwargs)
                 # Some context holds what C++ cannot see; if it is this one, then by a handler or by overrides.
-                if (frame := current_frame()) is not None and frame.opaque:
+                if ((frame := current_frame()) is not None and frame.opaque) or guarding():
                     return self.miss(*args, **kwargs)[0], None, False
                 settings = () if flags.overrides() is None else tuple([flag.value for flag in KEYED])
                 fast = others.get(settings)
@@ -345,8 +362,8 @@ class Function(Generic[P, R]):
 
         def clear_cache() -> None:
             self.traces.clear()
-            for fast in (self.fast(miss), *others.values()):  # functions of equal settings share a cache
-                fast._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
+            for settings in list(self.key.settings):
+                self.fast(miss, settings)._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
 
         public: Any = self.guard(plain) if self.options.needs_guard else plain
         update_wrapper(public, self.fun)

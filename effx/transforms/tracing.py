@@ -17,6 +17,7 @@ from effx.handlers.stage import stage
 from effx.ir.program import Staged
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import Arguments, FlatFunction, adapted, origin_of
+from effx.transforms.misses import Key, explain
 from effx.tree.registry import PyTree, PyTreeDef, flatten, tuple_structure
 
 Types = tuple[ArrayType, ...]
@@ -47,7 +48,7 @@ class Trace(Staged):
         return all([f.live and is_in_scope(f) for f in self.foreign])
 
 
-Traces: TypeAlias = dict[Hashable, Trace]
+Traces: TypeAlias = dict[Key, Trace]
 
 _traces: WeakStore[Callable[..., PyTree], Traces] = WeakStore()
 
@@ -132,6 +133,8 @@ def traced(
     key = (in_tree, types, form, trace_settings(), axes_in_scope())
     found = known.get(key)
     if found is None or not found.holds():
+        if flags.explain_cache_misses.value:
+            explain(what, fun, known, key)
         function = FlatFunction(what, fun if arguments is None else adapted(fun, arguments), in_tree)
         staged = stage(function, types, function.name, what, origin_of(fun))
         found = known[key] = _finished(function, staged)

@@ -1,0 +1,32 @@
+"""Values that outlive the staging of the function that made them: `check_tracer_leaks`."""
+
+import gc
+from types import FrameType
+
+from effx.array import Box
+from effx.effects import Frame
+from effx.errors import EscapedBoxError
+
+
+def refuse_leaks(frame: Frame, what: str, origin: str) -> None:
+    """Looks for values of a handler that has ended which something still refers to.
+
+    Args:
+        frame: of the handler. what: the transformation, for errors. origin: the user's function.
+
+    Raises:
+        EscapedBoxError: there are some; it names the first, where it was made, and what holds it.
+    """
+    gc.collect()
+    left = [x for x in gc.get_objects() if type(x) is Box and x.frame is frame]
+    if not left:
+        return
+    first = left[0]
+    holders = [h for h in gc.get_referrers(first) if h is not left and not isinstance(h, FrameType)]
+    kinds = sorted({type(h).__name__ for h in holders}) or ["a variable of a running function"]
+    message = (
+        f"{what}: {origin} leaked {len(left)} value{'s' * (len(left) > 1)}: {first.type!r} is held by "
+        f"{', '.join(kinds)} after the function has been staged"
+    )
+    del left, first, holders
+    raise EscapedBoxError(message)

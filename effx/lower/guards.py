@@ -1,0 +1,72 @@
+"""What debugging flags forbid at run time: moving data between host and devices, and running programs."""
+
+import logging
+
+from effx.errors import BackendError, source_in_force, source_of
+from effx.flag_values import TransferGuard
+from effx.flags import (
+    Flag,
+    no_execution,
+    transfer_guard_device_to_device,
+    transfer_guard_device_to_host,
+    transfer_guard_host_to_device,
+)
+from effx.ir.types import ArrayType
+
+__all__ = ["check_execution", "guarding", "to_device", "to_host", "to_other_device"]
+
+_log = logging.getLogger("effx")
+_GUARDS = (transfer_guard_host_to_device, transfer_guard_device_to_device, transfer_guard_device_to_host)
+
+
+def guarding() -> bool:
+    """Says whether a flag is on for which each call must be looked at in Python."""
+    return no_execution.value or any([flag.value != "allow" for flag in _GUARDS])
+
+
+def check_execution(name: str) -> None:
+    """Refuses to run a program where `no_execution` is on.
+
+    Raises:
+        BackendError: it is.
+    """
+    if no_execution.value:
+        raise BackendError(f"{name}: no_execution is on, and running a program is refused")
+
+
+def _check(flag: Flag[TransferGuard], asked: str, t: ArrayType, way: str, explicit: bool) -> None:
+    level = flag.value
+    if level == "allow" or (explicit and not level.endswith("_explicit")):
+        return
+    kind = "explicit" if explicit else "implicit"
+    if level.startswith("log"):
+        place = source_in_force.get()
+        at = "" if place is None else f" at {source_of(place)}"
+        _log.warning("%s: %s transfer of %r %s%s", asked, kind, t, way, at)
+        return
+    advice = "" if explicit else "; say it with device_put or device_get"
+    raise BackendError(f"{asked}: {kind} transfer of {t!r} {way}, but {flag.name} is {level!r}{advice}")
+
+
+def to_device(asked: str, t: ArrayType, explicit: bool = False) -> None:
+    """Looks at data that are moved from the host to a device.
+
+    Args:
+        asked: what moves them, for errors.
+        t: their type.
+        explicit: True where the user asked for it.
+
+    Raises:
+        BackendError: `transfer_guard_host_to_device` forbids it.
+    """
+    _check(transfer_guard_host_to_device, asked, t, "from the host to a device", explicit)
+
+
+def to_other_device(asked: str, t: ArrayType, explicit: bool = False) -> None:
+    """Looks at data that are moved between devices, as `to_device` does."""
+    _check(transfer_guard_device_to_device, asked, t, "between devices", explicit)
+
+
+def to_host(asked: str, t: ArrayType, explicit: bool = False) -> None:
+    """Looks at data that are moved from a device to the host, as `to_device` does."""
+    _check(transfer_guard_device_to_host, asked, t, "from a device to the host", explicit)
