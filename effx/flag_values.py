@@ -3,6 +3,7 @@
 Never: import another effx module.
 """
 
+import os
 from typing import Literal, cast, get_args
 
 MatmulPrecision = Literal["default", "high", "highest", "bfloat16", "tensorfloat32", "float32"]
@@ -171,3 +172,41 @@ def check_device(where: str, value: object) -> object:
     raise TypeError(
         f"{where}: got {value!r} ({type(value).__name__}), expected a device, a platform's name or None"
     )
+
+
+def check_path(where: str, value: object) -> str | None:
+    """Return a path as a string, or None.
+
+    >>> check_path("cache_dir", "~/.cache/effx")
+    '~/.cache/effx'
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, os.PathLike):
+        return str(value)
+    raise TypeError(f"{where}: got {value!r} ({type(value).__name__}), expected a path or None")
+
+
+def check_seconds(where: str, value: object) -> float:
+    """Return a number of seconds, not negative, as a float.
+
+    >>> check_seconds("cache_min_compile_seconds", 1)
+    1.0
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if value >= 0:
+            return float(value)
+        raise ValueError(f"{where}: got {value}, expected seconds that are not negative")
+    raise TypeError(f"{where}: got {value!r} ({type(value).__name__}), expected a number of seconds")
+
+
+def parse_float(where: str, text: str) -> float:
+    """Read an environment variable's text as a number.
+
+    >>> parse_float("EFFX_CACHE_MIN_COMPILE_SECONDS", "0.5")
+    0.5
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{where}: got {text!r}, expected a number") from None

@@ -26,13 +26,16 @@ from effx.flag_values import (
     check_device,
     check_dtype_promotion,
     check_matmul_precision,
+    check_path,
     check_platforms,
     check_positive_int,
     check_prng_impl,
     check_rank_promotion,
     check_raw_keys,
+    check_seconds,
     check_transfer_guard,
     parse_bool,
+    parse_float,
     parse_int,
     parse_text,
 )
@@ -49,6 +52,9 @@ __all__ = [
     "RankPromotion",
     "Switch",
     "TransferGuard",
+    "cache_dir",
+    "cache_max_size",
+    "cache_min_compile_seconds",
     "check_tracer_leaks",
     "checking_leaks",
     "config",
@@ -386,6 +392,11 @@ enable_custom_prng: Final = Switch("enable_custom_prng", False)
 legacy_prng_key: Final[Flag[RawKeys]] = Flag("legacy_prng_key", "allow", check_raw_keys, parse_text)
 # A device, or a platform's name: this layer knows no devices.
 default_device: Final[Flag[object]] = Flag("default_device", None, check_device, parse_text)
+cache_dir: Final[Flag[str | None]] = Flag("cache_dir", None, check_path, parse_text)
+cache_max_size: Final[Flag[int]] = Flag("cache_max_size", 2**30, check_positive_int, parse_int)
+cache_min_compile_seconds: Final[Flag[float]] = Flag(
+    "cache_min_compile_seconds", 0.05, check_seconds, parse_float
+)
 
 
 def _guard(direction: str) -> Flag[TransferGuard]:
@@ -409,7 +420,7 @@ _ALL: tuple[AnyFlag, ...] = (
     traceback_filtering, default_matmul_precision, numpy_rank_promotion, numpy_dtype_promotion,
     default_prng_impl, num_cpu_devices, platforms, explain_cache_misses, check_tracer_leaks, no_tracing, no_execution,
     enable_custom_prng, legacy_prng_key, default_device, transfer_guard, transfer_guard_host_to_device,
-    transfer_guard_device_to_device, transfer_guard_device_to_host,
+    transfer_guard_device_to_device, transfer_guard_device_to_host, cache_dir, cache_max_size, cache_min_compile_seconds,
 )  # fmt: skip
 FLAGS.update({flag.name: flag for flag in _ALL})
 
@@ -472,6 +483,13 @@ class Config:
     default_device = _Reading(
         default_device, "The device, or platform, of what no array or argument binds to another one."
     )
+    cache_dir = _Reading(
+        cache_dir, "The directory of compiled programs that outlive the process; None for no such cache."
+    )
+    cache_max_size = _Reading(cache_max_size, "How many bytes the cache in cache_dir may take.")
+    cache_min_compile_seconds = _Reading(
+        cache_min_compile_seconds, "How many seconds compiling must take for the cache to keep the result."
+    )
     transfer_guard_host_to_device = _Reading(
         transfer_guard_host_to_device, "What moving data from the host to a device does."
     )
@@ -491,7 +509,7 @@ class Config:
         """Return a text with a line for each flag: its name, value, environment variable and meaning.
 
         >>> print(config.describe().splitlines()[1])
-        debug_infs=False (EFFX_DEBUG_INFS): Whether an infinity in a result raises an error.
+        cache_max_size=1073741824 (EFFX_CACHE_MAX_SIZE): How many bytes the cache in cache_dir may take.
         """
         lines = []
         for name, flag in sorted(FLAGS.items()):

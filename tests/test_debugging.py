@@ -207,11 +207,13 @@ EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
 }
 # What takes effect when the backend starts is asked of a process of its own, in test_jit and test_backends.
 AT_START = {"num_cpu_devices", "platforms"}
+# What changes files is seen in tests/lower/test_cache_dir.
+ON_DISK = {"cache_dir", "cache_max_size", "cache_min_compile_seconds"}
 
 
 def test_every_flag_is_listed() -> None:
     """A new flag needs a line above."""
-    assert set(EFFECTS) | AT_START == {name for name in FLAGS if not name.startswith("test")}
+    assert set(EFFECTS) | AT_START | ON_DISK == {name for name in FLAGS if not name.startswith("test")}
 
 
 @pytest.mark.parametrize("name", EFFECTS)

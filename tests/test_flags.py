@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from effx import flags as c
-from effx.flags import FLAGS, Flag, Switch, check_positive_int, config, parse_int
+from effx.flag_values import check_positive_int, parse_int
+from effx.flags import FLAGS, Flag, Switch, config
 
 
 @pytest.fixture
@@ -37,6 +38,8 @@ def test_defaults() -> None:
         "default_prng_impl": "threefry2x32",
         "num_cpu_devices": int(os.environ.get("EFFX_NUM_CPU_DEVICES", "1")),
         "legacy_prng_key": "allow",
+        "cache_max_size": 2**30,
+        "cache_min_compile_seconds": 0.05,
         "transfer_guard": "allow",
         "transfer_guard_host_to_device": "allow",
         "transfer_guard_device_to_device": "allow",
@@ -229,8 +232,9 @@ def test_unknown_names_list_the_known_ones() -> None:
     with pytest.raises(AttributeError) as error:
         config.update("jax_enable_x64", True)
     assert str(error.value) == (
-        "config.update: no flag 'jax_enable_x64', expected one of check_tracer_leaks, debug_infs, debug_nans, "
-        "default_device, default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "
+        "config.update: no flag 'jax_enable_x64', expected one of cache_dir, cache_max_size, "
+        "cache_min_compile_seconds, check_tracer_leaks, debug_infs, debug_nans, default_device, "
+        "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "
         "enable_custom_prng, enable_x64, explain_cache_misses, legacy_prng_key, log_compiles, no_execution, "
         "no_tracing, num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, "
         "threefry_partitionable, traceback_filtering, transfer_guard, transfer_guard_device_to_device, "

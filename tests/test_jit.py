@@ -210,7 +210,9 @@ def test_stages() -> None:
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm", "tpu"])
 def test_lowering_for_other_platforms(platform: str) -> None:
-    lowered = effx.jit(lambda x: enp.tanh(x) @ x).trace(enp.ones((2, 2))).lower(platforms=(platform,))
+    lowered = (
+        effx.jit(lambda x: enp.tanh(x) @ x).trace(enp.ones((2, 2))).lower(lowering_platforms=(platform,))
+    )
     assert "stablehlo.dot_general" in lowered.as_text()
     if platform != "cpu":
         with pytest.raises(errors.BackendError) as caught:
@@ -222,7 +224,7 @@ def test_lowering_for_other_platforms(platform: str) -> None:
 
 def test_unknown_platform() -> None:
     with pytest.raises(errors.BackendError) as caught:
-        effx.jit(lambda x: x).trace(1.0).lower(platforms=("abacus",))
+        effx.jit(lambda x: x).trace(1.0).lower(lowering_platforms=("abacus",))
     assert caught.value.message == "lower: platform must be one of cpu, cuda, rocm, tpu, got 'abacus'"
 
 
@@ -349,3 +351,52 @@ def test_functions_made_anew_are_not_compiled_anew(caplog: pytest.LogCaptureFixt
         first, second = call(1.0), call(1.0)
     assert float(first) == float(second)
     assert sum("compiled <lambda>" in r.getMessage() for r in caplog.records) == 1
+
+
+def test_what_stages_say() -> None:
+    """Each stage knows arguments and results as trees, which arrays are donated, and its text in two dialects."""
+    f = effx.jit(lambda x, y: {"a": enp.sin(x["w"]) @ y}, donate_argnums=0)
+    traced = f.trace({"w": enp.ones((2, 3))}, effx.ShapeDtypeStruct((3,), np.float32))
+    lowered = traced.lower()
+    compiled = lowered.compile()
+    (given, other), named = compiled.args_info
+    assert (given["w"].shape, given["w"].donated, other.shape, other.donated) == ((2, 3), True, (3,), False)
+    assert named == {}
+    for stage in (traced, lowered, compiled):
+        assert stage.in_avals[0][0]["w"] == effx.ShapeDtypeStruct((2, 3), np.float32)
+        assert stage.out_info == {"a": effx.ShapeDtypeStruct((2,), np.float32)}
+        assert stage.donate_argnums == (0,)
+    assert traced.fun_name == "<lambda>"
+    assert "stablehlo.sine" in lowered.as_text()
+    assert "stablehlo.sine" in str(lowered.compiler_ir())
+    assert " sine(" in lowered.as_text("hlo")
+    assert " sine(" in lowered.compiler_ir("hlo").as_hlo_text()
+    assert compiled.input_shardings[0][1].device_set == {effx.devices()[0]}
+    assert compiled.output_shardings["a"].device_set == {effx.devices()[0]}
+    assert compiled.runtime_executable().local_devices() == effx.devices()[:1]
+    assert compiled.cost_analysis()["flops"] > 0
+    assert compiled.memory_analysis().output_size_in_bytes == 8
+    wrong: Any = "llvm"
+    with pytest.raises(errors.BackendError) as error:
+        lowered.as_text(wrong)
+    assert error.value.message == "as_text: dialect must be 'stablehlo' or 'hlo', got 'llvm'"
+
+
+def test_compiler_options() -> None:
+    """Options reach XLA, are part of what is kept, and a wrong one is an error that names it."""
+    x = enp.ones(3)
+    plain, chosen = (
+        effx.jit(lambda x: enp.exp(x), compiler_options=options)
+        for options in (None, {"xla_embed_ir_in_executable": True, "xla_cpu_enable_fast_math": False})
+    )
+    np.testing.assert_array_equal(plain(x), chosen(x))
+    with pytest.raises(errors.BackendError, match="No such compile option: 'xla_cpu_be_quick'"):
+        effx.jit(lambda x: x, compiler_options={"xla_cpu_be_quick": 1})(x)
+    with pytest.raises(errors.BackendError, match="'maybe' is not a valid bool value"):
+        plain.lower(x).compile({"xla_cpu_enable_fast_math": "maybe"})
+    wrong: Any = {"a": None}
+    with pytest.raises(errors.TransformError) as error:
+        effx.jit(lambda x: x, compiler_options=wrong)
+    assert error.value.message == (
+        "jit: compiler_options must be a mapping of names to strings, bools and numbers, got {'a': None}"
+    )

@@ -26,7 +26,15 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower import guards
 from effx.lower.backends import client, default_device
-from effx.lower.sharding import Placement, SingleDeviceSharding, TiledSharding, device_of, placement, single
+from effx.lower.sharding import (
+    Placement,
+    SingleDeviceSharding,
+    TiledSharding,
+    device_of,
+    placement,
+    sharding_of,
+    single,
+)
 from effx.lower.shards import Shard, on_devices, parts_of, start_copies, to_devices
 from effx.tree.registry import PyTree, PyTreeDef, dispatch, register_leaf
 
@@ -123,8 +131,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     @property
     def sharding(self) -> SingleDeviceSharding | TiledSharding:
         """How the array lies on devices."""
-        sharding = self.buffer._sharding
-        return sharding.sharding if type(sharding) is Placement else SingleDeviceSharding(self.device)
+        return sharding_of(self.buffer._sharding)
 
     @property
     def addressable_shards(self) -> list[Shard[Array]]:

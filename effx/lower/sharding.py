@@ -21,6 +21,7 @@ __all__ = [
     "device_name",
     "device_of",
     "placement",
+    "sharding_of",
     "single",
 ]
 
@@ -210,6 +211,14 @@ class Placement(_jax.GSPMDSharding):
         return self is other or (
             self.sharding.devices == other.sharding.devices and self._hlo_sharding == other._hlo_sharding
         )
+
+
+def sharding_of(held: _jax.Sharding) -> SingleDeviceSharding | TiledSharding:
+    """Returns the sharding, as users see it, that jaxlib's C++ holds."""
+    if isinstance(held, Placement):
+        return held.sharding
+    assert isinstance(held, _jax.SingleDeviceSharding)
+    return SingleDeviceSharding(held._device)
 
 
 def _hlo(sharding: TiledSharding, ndim: int) -> HloSharding:

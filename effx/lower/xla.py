@@ -8,10 +8,9 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import TypeAlias, final
 
 import attrs
-import numpy as np
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
@@ -22,6 +21,8 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.backends import platform_of
+from effx.lower.compile_cache import compiled_before, keep_compiled
+from effx.lower.compile_options import CompilerOptions, compile_options
 from effx.lower.concrete import ConcreteArray, buffer_for, is_spread
 from effx.lower.concrete import constants as constant_buffers
 from effx.lower.memory_maps import make_room
@@ -162,6 +163,7 @@ def compile_program(
     donated: Sequence[bool] = (),
     keep_unused: bool = False,
     committed: bool = False,
+    options: CompilerOptions = (),
 ) -> Executable:
     """Compiles a program for a device.
 
@@ -172,9 +174,10 @@ def compile_program(
         donated: for each input behind the constants whether its memory may be reused.
         keep_unused: True to pass inputs that the program does not read.
         committed: whether results are bound to the device.
+        options: XLA's own, by name.
 
     Raises:
-        BackendError: XLA refuses the program.
+        BackendError: XLA refuses the program, or knows no such option.
     """
     check_sizes(program)
     n = len(constants)
@@ -188,7 +191,7 @@ def compile_program(
         kept_program, platform_of(device), [f for f, keep in zip(flags, kept, strict=True) if keep]
     )
     devices = devices_for(kept_program, device)
-    loaded = compile_text(text, devices, program.name)
+    loaded = compile_text(text, devices, program.name, options)
     out_types = program.out_types
     partitioning = partitioning_of(kept_program)
     bound = committed or devices != (device,)
@@ -222,7 +225,8 @@ def compile_program(
 # A function that is made anew in each call of another, the body of a scan say, is traced again each time.
 # Its text is the same, so XLA need not compile it again: the most recently used texts are kept, up to a number and
 # up to a length in all, which what is compiled from them grows with.
-_kept: "OrderedDict[tuple[str, tuple[Device, ...]], _jax.LoadedExecutable]" = OrderedDict()
+Compilation: TypeAlias = tuple[str, tuple[Device, ...], CompilerOptions]
+_kept: "OrderedDict[Compilation, _jax.LoadedExecutable]" = OrderedDict()
 _KEPT, _KEPT_LENGTH = 256, 4_000_000
 _lock = threading.Lock()
 
@@ -235,15 +239,17 @@ def _forget() -> None:
 caching.kernel_caches.append(_forget)
 
 
-def compile_text(text: str, devices: tuple[Device, ...], name: str) -> _jax.LoadedExecutable:
+def compile_text(
+    text: str, devices: tuple[Device, ...], name: str, options: CompilerOptions = ()
+) -> _jax.LoadedExecutable:
     """Compiles a StableHLO module for one device, or for several that run it together.
 
     A text that was compiled lately is not compiled again.
 
     Raises:
-        BackendError: XLA refuses the text.
+        BackendError: XLA refuses the text, or knows no such option.
     """
-    key = (text, devices)
+    key = (text, devices, options)
     with _lock:
         found = _kept.get(key)
         if found is not None:
@@ -251,15 +257,23 @@ def compile_text(text: str, devices: tuple[Device, ...], name: str) -> _jax.Load
             return found
     make_room()
     started = time.perf_counter()
-    loaded = _compile(text, devices)
+    loaded = compiled_before(text, devices, options)
+    if loaded is not None:
+        return _keep(key, loaded)
+    loaded = _compile(text, devices, options)
+    seconds = time.perf_counter() - started
     if log_compiles.value:
-        seconds = time.perf_counter() - started
         _log.warning(
             "compiled %s (%d lines) for %s in %.3f s", name, text.count("\n"), _names(devices), seconds
         )
+    keep_compiled(loaded, text, devices, options, seconds)
+    return _keep(key, loaded)
+
+
+def _keep(key: Compilation, loaded: _jax.LoadedExecutable) -> _jax.LoadedExecutable:
     with _lock:
         _kept[key] = loaded
-        length = sum([len(kept) for kept, _ in _kept])
+        length = sum([len(kept) for kept, _, _ in _kept])
         while len(_kept) > _KEPT or (length > _KEPT_LENGTH and len(_kept) > 1):
             length -= len(_kept.popitem(last=False)[0][0])
     return loaded
@@ -269,16 +283,8 @@ def _names(devices: tuple[Device, ...]) -> str:
     return str(devices[0]) if len(devices) == 1 else f"{devices[0]} to {devices[-1]}"
 
 
-def _compile(text: str, devices: tuple[Device, ...]) -> _jax.LoadedExecutable:
-    options = _jax.CompileOptions()
-    build = options.executable_build_options
-    options.num_replicas = build.num_replicas = 1
-    options.num_partitions = build.num_partitions = len(devices)
-    if len(devices) > 1:
-        build.use_spmd_partitioning = True
-        build.use_shardy_partitioner = True
-    ids = np.asarray([[d.id for d in devices]], dtype=np.int64)
-    build.device_assignment = _jax.DeviceAssignment.create(ids)
+def _compile(text: str, devices: tuple[Device, ...], chosen: CompilerOptions) -> _jax.LoadedExecutable:
+    options = compile_options(devices, chosen)
     try:
         return devices[0].client.compile_and_load(text, _jax.DeviceList(devices), options)
     except _jax.JaxRuntimeError as error:

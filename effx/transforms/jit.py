@@ -6,7 +6,7 @@ program. Outside of all handlers the program is compiled and run; under handlers
 """
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, final, overload
 
@@ -22,6 +22,7 @@ from effx.handlers.evaluate import device_for
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
+from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, on_device
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
 from effx.lower.guards import check_execution, guarding
@@ -314,8 +315,15 @@ class Function(Generic[P, R]):
             found = form.executables[key] = self.compile(trace, device, committed, donated)
         return found
 
-    def compile(self, trace: Trace, device: Device, committed: bool, donated: tuple[bool, ...]) -> Executable:
-        """Compiles a trace for a device."""
+    def compile(
+        self,
+        trace: Trace,
+        device: Device,
+        committed: bool,
+        donated: tuple[bool, ...],
+        options: CompilerOptions = (),
+    ) -> Executable:
+        """Compiles a trace for a device, with options of XLA's beside those of the function."""
         with isolated():
             constants = [as_concrete(x) for x in trace.captured]
         return compile_program(
@@ -325,6 +333,7 @@ class Function(Generic[P, R]):
             donated=donated,
             keep_unused=self.options.keep_unused,
             committed=committed,
+            options=tuple(sorted({**dict(self.options.compiler_options), **dict(options)}.items())),
         )
 
     def fast(
@@ -429,7 +438,7 @@ class Function(Generic[P, R]):
             tree,
             trace.out_tree,
             self.name,
-            lambda where: self.compile(trace, where, device is not None, form.donated),
+            lambda where, options: self.compile(trace, where, device is not None, form.donated, options),
             form.donated,
             self.options.keep_unused,
             device,
@@ -456,6 +465,7 @@ def jit(
     inline: bool = False,
     device: object = None,
     backend: str | None = None,
+    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -469,6 +479,7 @@ def jit(
     inline: bool = False,
     device: object = None,
     backend: str | None = None,
+    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
 ) -> "Decorator": ...
 def jit(
     fun: Callable[P, R] | None = None,
@@ -481,6 +492,7 @@ def jit(
     inline: bool = False,
     device: object = None,
     backend: str | None = None,
+    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
 ) -> "Jitted[P, R] | Decorator":
     """Compiles a function with XLA: staged once for each kind of arguments, then run in C++.
 
@@ -494,12 +506,14 @@ def jit(
         inline: True to inline the body where an outer function is staged.
         device: where to run; by default where the arguments are.
         backend: the platform to run on, if no device is given.
+        compiler_options: options of XLA's compiler by name, such as `{"xla_cpu_enable_fast_min_max": True}`.
 
     Returns:
         The compiled function, with `.trace`, `.lower`, `.eval_shape` and `.clear_cache`.
 
     Raises:
         TransformError: static or donated arguments that do not exist or are not hashable.
+        BackendError: at the first call, a compiler option that XLA does not know.
         DTypeError: an argument is no array and not static.
 
     >>> import effx, effx.numpy as enp
@@ -522,6 +536,7 @@ def jit(
                 inline=inline,
                 device=device,
                 backend=backend,
+                compiler_options=compiler_options,
             ),
         )
     check_function("jit", fun)
@@ -535,6 +550,7 @@ def jit(
         inline,
         device,
         backend,
+        compiler_options,
     )
     return Function(fun, options).public()
 

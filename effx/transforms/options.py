@@ -1,7 +1,7 @@
 """What users choose for a jitted function: which arguments are static or donated, and where it runs."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from operator import index
 from typing import final
 
@@ -10,6 +10,7 @@ import attrs
 from effx.caching import exact
 from effx.errors import TransformError
 from effx.lower.backends import local_devices
+from effx.lower.compile_options import CompilerOptions
 from effx.lower.sharding import Device, device_of
 from effx.transforms.arguments import name_of, signature_of
 
@@ -26,6 +27,7 @@ class Options:
     keep_unused: bool
     inline: bool
     device: Device | None
+    compiler_options: CompilerOptions = ()
 
     @property
     def needs_guard(self) -> bool:
@@ -94,6 +96,7 @@ def options_for(
     inline: bool,
     device: object,
     backend: str | None,
+    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
 ) -> Options:
     nums, names = (
         numbers_of("jit: static_argnums", static_argnums),
@@ -113,7 +116,27 @@ def options_for(
     where = device_of(device)
     if where is None and backend is not None:
         where = local_devices(backend)[0]
-    return Options(nums, names, donated, donated_names, keep_unused, inline, where)
+    chosen = compiler_options_for("jit", compiler_options)
+    return Options(nums, names, donated, donated_names, keep_unused, inline, where, chosen)
+
+
+def compiler_options_for(what: str, options: "Mapping[str, object] | None") -> CompilerOptions:
+    """Returns options of XLA's compiler in the order of their names.
+
+    Raises:
+        TransformError: they are no mapping of names to strings and numbers.
+    """
+    if options is None:
+        return ()
+    given: object = options  # what users give is not always what the types say
+    chosen: list[tuple[str, str | bool | int | float]] = []
+    for name, value in sorted(options.items(), key=str) if isinstance(given, Mapping) else [(None, None)]:
+        if not (isinstance(name, str) and isinstance(value, str | bool | int | float)):
+            raise TransformError(
+                f"{what}: compiler_options must be a mapping of names to strings, bools and numbers, got {options!r}"
+            )
+        chosen.append((name, value))
+    return tuple(chosen)
 
 
 def _match(

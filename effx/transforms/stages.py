@@ -1,7 +1,7 @@
 """What `jit` shows of its stages: `Traced`, `Lowered`, `Compiled`, and shapes without values."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, final
 
 import attrs
 
@@ -11,12 +11,15 @@ from effx.errors import BackendError, ShapeError, TreeError
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.backends import default_device, platform_of
+from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import as_concrete
 from effx.lower.emit import PLATFORMS
+from effx.lower.hlo import hlo_computation, mlir_module
 from effx.lower.module import module_text
-from effx.lower.sharding import Device
+from effx.lower.sharding import Device, SingleDeviceSharding, sharding_of
 from effx.lower.xla import Executable
 from effx.transforms.arguments import as_arrays
+from effx.transforms.options import compiler_options_for
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_leaf
 
 
@@ -64,6 +67,25 @@ def shape_of(t: ArrayType) -> ShapeDtypeStruct:
 
 
 @final
+@register_leaf
+@attrs.frozen
+class ArgInfo:
+    """What is known of one array among the arguments of a stage.
+
+    Attributes:
+        shape, dtype: of the array.
+        donated: whether its memory may be reused for results.
+    """
+
+    shape: Shape
+    dtype: DType
+    donated: bool
+
+
+Dialect = Literal["stablehlo", "hlo"]
+
+
+@final
 @attrs.frozen(eq=False)
 class Traced:
     """A function staged for one kind of arguments.
@@ -80,7 +102,7 @@ class Traced:
     in_tree: PyTreeDef
     out_tree: PyTreeDef
     name: str
-    _compile: Callable[[Device], Executable]
+    _compile: Callable[[Device, CompilerOptions], Executable]
     _donated: tuple[bool, ...]
     _keep_unused: bool
     _device: Device | None
@@ -95,11 +117,36 @@ class Traced:
         """Shapes and dtypes in the structure of the result."""
         return self.out_tree.unflatten([shape_of(t) for t in self.program.out_types])
 
-    def lower(self, platforms: Sequence[str] | None = None) -> "Lowered":
+    @property
+    def fun_name(self) -> str:
+        """The function's name."""
+        return self.name
+
+    @property
+    def in_avals(self) -> Any:
+        """Shapes and dtypes in the structure of the arguments `(args, kwargs)`."""
+        return self.in_tree.unflatten([shape_of(t) for t in self._in_types])
+
+    @property
+    def args_info(self) -> Any:
+        """Shapes, dtypes and donation in the structure of the arguments `(args, kwargs)`."""
+        found = zip(self._in_types, self._donated, strict=True)
+        return self.in_tree.unflatten([ArgInfo(t.shape, t.dtype, donated) for t, donated in found])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The numbers of the donated arrays among all arrays of the arguments."""
+        return tuple([i for i, donated in enumerate(self._donated) if donated])
+
+    @property
+    def _in_types(self) -> tuple[ArrayType, ...]:
+        return self.program.in_types[len(self.captured) :]
+
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> "Lowered":
         """Lowers to StableHLO.
 
         Args:
-            platforms: one of "cpu", "cuda", "rocm", "tpu", to read the text for a platform that
+            lowering_platforms: one of "cpu", "cuda", "rocm", "tpu", to read the text for a platform that
                 need not be there; None for the one that the function runs on.
 
         Raises:
@@ -107,7 +154,7 @@ class Traced:
         """
         device = self._device or default_device()
         here = platform_of(device)
-        wanted = (here,) if platforms is None else tuple(platforms)
+        wanted = (here,) if lowering_platforms is None else tuple(lowering_platforms)
         for p in wanted:
             if p not in PLATFORMS:
                 raise BackendError(f"lower: platform must be one of {', '.join(PLATFORMS)}, got {p!r}")
@@ -136,6 +183,26 @@ class OfTraced:
         """The structure of the result."""
         return self.traced.out_tree
 
+    @property
+    def in_avals(self) -> Any:
+        """Shapes and dtypes in the structure of the arguments `(args, kwargs)`."""
+        return self.traced.in_avals
+
+    @property
+    def args_info(self) -> Any:
+        """Shapes, dtypes and donation in the structure of the arguments `(args, kwargs)`."""
+        return self.traced.args_info
+
+    @property
+    def out_info(self) -> Any:
+        """Shapes and dtypes in the structure of the result."""
+        return self.traced.out_info
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The numbers of the donated arrays among all arrays of the arguments."""
+        return self.traced.donate_argnums
+
 
 @final
 @attrs.frozen(eq=False)
@@ -149,28 +216,54 @@ class Lowered(OfTraced):
     platform: str
     _device: Device | None
 
-    @property
-    def out_info(self) -> Any:
-        """Shapes and dtypes in the structure of the result."""
-        return self.traced.out_info
+    def as_text(self, dialect: Dialect | None = None, *, debug_info: bool = False) -> str:
+        """Returns the program's text.
 
-    def as_text(self, debug_info: bool = False) -> str:
-        """Returns the StableHLO text; with `debug_info` each line says where it came from."""
+        Args:
+            dialect: "stablehlo", by default, or "hlo" for what XLA makes of that before it optimises.
+            debug_info: True for StableHLO in which each line says where it came from.
+
+        Raises:
+            BackendError: another dialect.
+        """
+        if dialect == "hlo":
+            return hlo_computation(self._text(False)).as_hlo_text()
+        if dialect in (None, "stablehlo"):
+            return self._text(debug_info)
+        raise BackendError(f"as_text: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
+
+    def compiler_ir(self, dialect: Dialect | None = None) -> Any:
+        """Returns the program as jaxlib holds it: an MLIR module, or an `XlaComputation` for the dialect "hlo".
+
+        Raises:
+            BackendError: another dialect.
+        """
+        if dialect == "hlo":
+            return hlo_computation(self._text(True))
+        if dialect in (None, "stablehlo"):
+            return mlir_module(self._text(True))
+        raise BackendError(f"compiler_ir: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
+
+    def _text(self, debug_info: bool) -> str:
         t = self.traced
         flags = [False] * len(t.captured) + list(t._donated)
         return module_text(t.program, self.platform, flags, debug_info)
 
-    def compile(self) -> "Compiled":
+    def compile(self, compiler_options: "Mapping[str, str | bool | int | float] | None" = None) -> "Compiled":
         """Compiles with XLA.
 
+        Args:
+            compiler_options: options of XLA's compiler by name, beside those that `jit` was given.
+
         Raises:
-            BackendError: the text is for a platform that is not the one here.
+            BackendError: the text is for a platform that is not the one here, or XLA knows no such option.
         """
         if self._device is None:
             raise BackendError(
                 f"compile: the module is for {self.platform}, which is not the platform that runs here"
             )
-        return Compiled(self.traced, self.traced._compile(self._device))
+        chosen = compiler_options_for("compile", compiler_options)
+        return Compiled(self.traced, self.traced._compile(self._device, chosen))
 
     def cost_analysis(self) -> dict[str, float]:
         """Returns XLA's estimate of the compiled program's costs."""
@@ -204,8 +297,24 @@ class Compiled(OfTraced):
             x._check_alive(self.traced.name)
         return self.traced.out_tree.unflatten(self.executable.run(arrays))
 
+    @property
+    def out_avals(self) -> Any:
+        """Shapes and dtypes in the structure of the result."""
+        return self.traced.out_info
+
+    @property
+    def input_shardings(self) -> Any:
+        """Where the arrays must lie, in the structure of the arguments `(args, kwargs)`."""
+        places = [SingleDeviceSharding(x) if isinstance(x, Device) else x for x in self.executable.locations]
+        return self.traced.in_tree.unflatten(places)
+
+    @property
+    def output_shardings(self) -> Any:
+        """Where the arrays of the result lie, in its structure."""
+        return self.traced.out_tree.unflatten(list(map(sharding_of, self.executable.out_shardings)))
+
     def as_text(self) -> str:
-        """Returns the optimised HLO text."""
+        """Returns the HLO text that XLA has optimised."""
         return "\n\n".join([m.to_string() for m in self.executable.loaded.hlo_modules()])
 
     def cost_analysis(self) -> dict[str, Any]:
@@ -215,3 +324,7 @@ class Compiled(OfTraced):
     def memory_analysis(self) -> Any:
         """Returns the sizes in bytes of arguments, outputs, temporaries and code."""
         return self.executable.loaded.get_compiled_memory_stats()
+
+    def runtime_executable(self) -> Any:
+        """Returns jaxlib's loaded executable."""
+        return self.executable.loaded

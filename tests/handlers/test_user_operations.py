@@ -302,7 +302,7 @@ def test_a_platform_has_a_form_of_its_own() -> None:
         ("cuda", "stablehlo.multiply"),
         ("tpu", "stablehlo.add"),
     ):
-        text = traced.lower(platforms=(platform,)).as_text()
+        text = traced.lower(lowering_platforms=(platform,)).as_text()
         assert line in text
         assert ("stablehlo.add" in text) != ("stablehlo.multiply" in text)
     assert float(Twice()(enp.float32(3.0))) == 6.0

@@ -332,7 +332,7 @@ def test_kernels_of_platforms(platform: str, targets: list[str]) -> None:
         solved = linalg.triangular_solve(linalg.cholesky(a), a, left_side=True, lower=True)
         return linalg.lu(a), linalg.svd(a), linalg.eigh(a), linalg.qr(a), solved
 
-    text = effx.jit(f).trace(enp.asarray(H)).lower(platforms=(platform,)).as_text()
+    text = effx.jit(f).trace(enp.asarray(H)).lower(lowering_platforms=(platform,)).as_text()
     assert all([f"@{target}(" in text for target in targets])
     assert ("stablehlo.triangular_solve" in text) == (platform != "cpu")
 

@@ -273,7 +273,7 @@ def test_wrong_input_is_explained() -> None:
 def test_offloading_is_lowered_for_accelerators() -> None:
     """On a GPU the value is moved to the host's memory and back; a CPU has one memory."""
     f = effx.grad(effx.checkpoint(network, policy=POLICIES["offload names"]))
-    text = effx.jit(f).trace(W, X).lower(platforms=("cuda",)).as_text()
+    text = effx.jit(f).trace(W, X).lower(lowering_platforms=("cuda",)).as_text()
     assert text.count('_xla_buffer_placement = "pinned_host"') == 1
     assert text.count('_xla_buffer_placement = "device"') == 1
     assert "annotate_device_placement" not in effx.jit(f).lower(W, X).as_text()

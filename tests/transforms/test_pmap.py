@@ -322,7 +322,10 @@ def test_lowered_text() -> None:
     assert "stablehlo.all_reduce" in text
     assert (
         "stablehlo.all_reduce"
-        in effx.pmap(lambda x: lax.psum(x, "i"), axis_name="i").trace(X).lower(["cuda"]).as_text()
+        in effx.pmap(lambda x: lax.psum(x, "i"), axis_name="i")
+        .trace(X)
+        .lower(lowering_platforms=["cuda"])
+        .as_text()
     )
     compiled = lowered.compile()
     close(compiled(X), np.tile(X.sum(0), (4, 1)))

@@ -1,0 +1,43 @@
+"""StableHLO text in the forms in which jaxlib holds programs."""
+
+from typing import TYPE_CHECKING
+
+from jaxlib import _hlo, _jax
+
+from effx.errors import BackendError
+
+if TYPE_CHECKING:
+    from jaxlib.mlir.ir import Module
+
+__all__ = ["hlo_computation", "mlir_module"]
+
+
+def hlo_computation(text: str, tuple_args: bool = False, return_tuple: bool = False) -> _hlo.XlaComputation:
+    """Returns XLA's own form of a StableHLO module, before it optimises.
+
+    Args:
+        text: of the module.
+        tuple_args: True for one argument, a tuple of all.
+        return_tuple: True for a tuple where there is one result only.
+
+    Raises:
+        BackendError: XLA refuses the text.
+    """
+    try:
+        return _jax.mlir.mlir_module_to_xla_computation(text, tuple_args, return_tuple)
+    except _jax.JaxRuntimeError as error:
+        raise BackendError(f"lower: XLA refused the program: {error}") from error
+
+
+def mlir_module(text: str) -> "Module":
+    """Returns a StableHLO module as an object of MLIR's Python binding, in a context of its own."""
+    from jaxlib.mlir import ir  # 20 ms, for few
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+    from jaxlib.mlir.dialects import stablehlo
+
+    context, registry = ir.Context(), ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    stablehlo.register_dialect(context)
+    return ir.Module.parse(text, context)
