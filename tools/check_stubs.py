@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = (
     "jaxlib._hlo",
     "jaxlib._jax",
+    "jaxlib._profile_data",
     "jaxlib._profiler",
     "jaxlib.lapack",
     "jaxlib.mlir.dialects.stablehlo",

@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import attrs
 from jaxlib import _jax
@@ -18,6 +18,9 @@ from jaxlib import _jax
 from effx import flags
 from effx.errors import BackendError
 from effx.flags import num_cpu_devices, platforms
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
 
 ALIASES = {"gpu": ("cuda", "rocm"), "cuda": ("cuda",), "rocm": ("rocm",), "tpu": ("tpu",), "cpu": ("cpu",)}
 ORDER = ("tpu", "cuda", "rocm", "cpu")
@@ -78,6 +81,7 @@ def find_plugins() -> list[Plugin]:
 
 _lock = threading.RLock()
 _clients: dict[str, _jax.Client] = {}
+plugin_apis: "dict[str, CapsuleType]" = {}  # of plugins that effx has loaded, for XLA's profiler
 
 
 def _check_not_started(count: int) -> None:
@@ -125,7 +129,7 @@ def _start_plugin(plugin: Plugin) -> _jax.Client:
         raise BackendError(f"devices: the {plugin.platform} plugin's library {plugin.path} does not exist")
     try:
         if not _jax.pjrt_plugin_loaded(plugin.platform):
-            _jax.load_pjrt_plugin(plugin.platform, plugin.path, None)
+            plugin_apis[plugin.platform] = _jax.load_pjrt_plugin(plugin.platform, plugin.path, None)
         if not _jax.pjrt_plugin_initialized(plugin.platform):
             _jax.initialize_pjrt_plugin(plugin.platform)
         options: dict[str, str | bool | int | float] = {}

@@ -28,7 +28,9 @@ from effx.lower.concrete import constants as constant_buffers
 from effx.lower.memory_maps import make_room
 from effx.lower.module import module_text
 from effx.lower.parallel import devices_for, partitioning_of
+from effx.lower.phases import Phase
 from effx.lower.sharding import TiledSharding, placement, single
+from effx.monitoring import record_event
 
 _log = logging.getLogger("effx")
 _ALIKE = frozenset((dtypes.uint64, dtypes.complex128, dtypes.KEYS["rbg"], dtypes.KEYS["unsafe_rbg"]))
@@ -187,9 +189,9 @@ def compile_program(
         program, inputs=tuple([x for x, keep in zip(program.inputs, kept, strict=True) if keep]), derived={}
     )
     flags = [False] * n + list(donated or [False] * (len(used) - n))
-    text = module_text(
-        kept_program, platform_of(device), [f for f, keep in zip(flags, kept, strict=True) if keep]
-    )
+    taken_over = [f for f, keep in zip(flags, kept, strict=True) if keep]
+    with Phase("/effx/lower", program.name):
+        text = module_text(kept_program, platform_of(device), taken_over)
     devices = devices_for(kept_program, device)
     loaded = compile_text(text, devices, program.name, options)
     out_types = program.out_types
@@ -254,13 +256,17 @@ def compile_text(
         found = _kept.get(key)
         if found is not None:
             _kept.move_to_end(key)
-            return found
+    record_event(f"/effx/compile/cache_{'miss' if found is None else 'hit'}", fun_name=name)
+    if found is not None:
+        return found
     make_room()
-    started = time.perf_counter()
     loaded = compiled_before(text, devices, options)
     if loaded is not None:
+        record_event("/effx/compile/cache_dir_hit", fun_name=name)
         return _keep(key, loaded)
-    loaded = _compile(text, devices, options)
+    started = time.perf_counter()
+    with Phase("/effx/compile", name):
+        loaded = _compile(text, devices, options)
     seconds = time.perf_counter() - started
     if log_compiles.value:
         _log.warning(

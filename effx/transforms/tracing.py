@@ -16,6 +16,7 @@ from effx.effects import Frame, axes_in_scope, current_frame, is_in_scope
 from effx.handlers.stage import stage
 from effx.ir.program import Staged
 from effx.ir.types import ArrayType
+from effx.lower.phases import Phase
 from effx.transforms.arguments import Arguments, FlatFunction, adapted, origin_of
 from effx.transforms.misses import Key, explain
 from effx.tree.registry import PyTree, PyTreeDef, flatten, tuple_structure
@@ -100,10 +101,12 @@ def positional(*args: PyTreeDef) -> PyTreeDef:
 
 def trace(function: FlatFunction, types: Sequence[ArrayType]) -> Trace:
     """Stages a function for arrays of these types, whatever has been staged before."""
-    return _finished(function, stage(function, types, function.name, function.what, origin_of(function.fun)))
+    return _staged(function, types, origin_of(function.fun))
 
 
-def _finished(function: FlatFunction, staged: Staged) -> Trace:
+def _staged(function: FlatFunction, types: Sequence[ArrayType], origin: str) -> Trace:
+    with Phase("/effx/stage", function.name):
+        staged = stage(function, types, function.name, function.what, origin)
     foreign = tuple({x.frame: None for x in staged.captured if x.frame is not None})
     return Trace(staged.program, staged.captured, function.out_tree, foreign)
 
@@ -136,6 +139,5 @@ def traced(
         if flags.explain_cache_misses.value:
             explain(what, fun, known, key)
         function = FlatFunction(what, fun if arguments is None else adapted(fun, arguments), in_tree)
-        staged = stage(function, types, function.name, what, origin_of(fun))
-        found = known[key] = _finished(function, staged)
+        found = known[key] = _staged(function, types, origin_of(fun))
     return found
