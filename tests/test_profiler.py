@@ -128,7 +128,8 @@ def test_nothing_is_seen_after_an_error(tmp_path: Path) -> None:
         divmod(1, 0)
     assert len([*tmp_path.glob("one/plugins/profile/*/*.xplane.pb")]) == 1
     session = profiler.start_trace(tmp_path / "two")
-    assert session.profile_data is None
+    before = session.profile_data
+    assert before is None
     with pytest.raises(BackendError) as error:
         profiler.start_trace(tmp_path / "three")
     assert error.value.message == "start_trace: a profile is being taken already; stop_trace() ends it"

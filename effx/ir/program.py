@@ -1,7 +1,8 @@
 """Programs, the typed IR that staging makes and every handler can interpret, and their printed form."""
 
+import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Protocol, cast, final
 
 import attrs
 import numpy as np
@@ -132,6 +133,42 @@ class Program:
     def __repr__(self) -> str:
         return str(self)
 
+    def to_html(self) -> str:
+        """Returns one interactive page that shows the program, for a browser; it needs no other file and no network.
+
+        Sub-programs can be folded away. Each equation says what it costs and which line of the user's it comes from. A
+        click on a value shows where it is defined and used, and a search where a name, type, scope or line occurs.
+
+        >>> import effx, effx.numpy as enp
+        >>> page = effx.make_jaxpr(enp.sin)(1.0).to_html()
+        >>> page.startswith("<!DOCTYPE html>"), page.count('class="equation"')
+        (True, 1)
+        """
+        return _viewing().page(self)
+
+    def to_dot(self) -> str:
+        r"""Returns the program as a graph in Graphviz's language: equations joined by values, sub-programs as clusters.
+
+        >>> import effx, effx.numpy as enp
+        >>> effx.make_jaxpr(enp.sin)(1.0).to_dot().splitlines()[0]
+        'digraph "sin" {'
+        """
+        return _viewing().graph(self)
+
+    def _repr_html_(self) -> str | None:
+        return _viewing().frame(self)
+
+
+class _Viewing(Protocol):
+    def page(self, program: Program) -> str: ...
+    def graph(self, program: Program) -> str: ...
+    def frame(self, program: Program) -> str | None: ...
+
+
+def _viewing() -> _Viewing:
+    """Returns the module that shows programs. It stands far above this one, since it tells costs; few programs are shown."""
+    return cast("_Viewing", importlib.import_module("effx.viewing"))
+
 
 def effect_row(equations: "tuple[Equation, ...] | list[Equation]") -> frozenset[Effect]:
     """Returns the union of the operations' effects."""
@@ -169,7 +206,7 @@ RESERVED = ("inf", "nan", "return")
 
 
 @final
-class _Printer:
+class Printer:
     """Collects the texts of a program and of those that it holds, each once."""
 
     def __init__(self) -> None:
@@ -199,20 +236,21 @@ class _Printer:
         def read(atom: Atom) -> str:
             if type(atom) is Var:
                 return env[atom]
-            return _literal(atom)
+            return literal_text(atom)
 
         lines = [f"{name}({', '.join(map(define, program.inputs))}){row_text(program.effects)} {{"]
         for e in program.equations:
             operands = "".join([f" {read(x)}" for x in e.inputs])
             outputs = ", ".join(map(define, e.outputs))
             lines.append(
-                f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self._parameters(e.op)}{operands}"
+                f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self.parameters(e.op)}{operands}"
                 f"{f' {e.scope!r}' if e.scope else ''}"
             )
         lines += [f"  return {', '.join(map(read, program.outputs))}".rstrip(), "}"]
         return "\n".join(lines)
 
-    def _parameters(self, op: Operation[object]) -> str:
+    def parameters(self, op: Operation[object]) -> str:
+        """Returns `[axes=(0,)]`: the parameters that differ from their defaults, programs by their names."""
         parts = []
         for field in getattr(type(op), "__attrs_attrs__", ()):
             value = getattr(op, field.name)
@@ -237,13 +275,14 @@ def row_text(effects: frozenset[Effect]) -> str:
     return f" ! {', '.join(sorted(map(repr, effects)))}" if effects else ""
 
 
-def _literal(literal: Literal) -> str:
+def literal_text(literal: Literal) -> str:
+    """Returns `2.0:f32~`: a number with its dtype, and whether it is weak."""
     t = literal.type
     return f"{literal.value!r}:{dtypes.short_name(t.dtype)}{'~' if t.weak else ''}"
 
 
 def print_program(program: Program) -> str:
     """Returns the text of a program, the programs that it holds first."""
-    printer = _Printer()
+    printer = Printer()
     printer.function(program)
     return "\n\n".join(printer.functions)
