@@ -3,6 +3,7 @@ from . import (
     checkpoint_policies,
     custom_batching,
     custom_derivatives,
+    debug,
     dlpack,
     dtypes,
     effects,

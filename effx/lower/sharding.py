@@ -54,6 +54,10 @@ class SingleDeviceSharding:
         """The shape of the part on each device: the whole."""
         return shape
 
+    def devices_indices_map(self, shape: Shape) -> dict[Device, tuple[slice, ...]]:
+        """Returns for each device which part of an array of this shape it holds: the whole."""
+        return {self.device: (slice(None),) * len(shape)}
+
     def is_equivalent_to(self, other: object, ndim: int) -> bool:
         """Says whether both lay an array out alike."""
         return isinstance(other, SingleDeviceSharding) and other.device == self.device

@@ -62,6 +62,12 @@ sorting = _Late("sorting", "effx.numpy.sorting")
 numpy = _Late("numpy", "effx.numpy")
 
 
+class TextPrinter(Protocol):
+    """What IPython hands to an object that is to print itself."""
+
+    def text(self, text: str, /) -> object: ...
+
+
 class Array(Described, Generic[DT, Unpack[Dims]]):
     """An n-dimensional array: concrete, or a box that stands for one under a transformation.
 
@@ -845,6 +851,14 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         """The module `effx.numpy`, which follows the array API standard."""
         found: ModuleType = importlib.import_module("effx.numpy.inspection").namespace(api_version)
         return found
+
+    # Notebooks
+    def _repr_html_(self) -> str:
+        shown: str = importlib.import_module("effx.viewing.arrays").html(self)
+        return shown
+
+    def _repr_pretty_(self, printer: TextPrinter, cycle: bool) -> None:
+        printer.text(importlib.import_module("effx.viewing.arrays").text(self))
 
     def to_device(self, device: object, *, stream: object = None) -> Array[DT, *Dims]:
         """Copies the array to another device; a traced one stays what it is. There are no streams to choose from."""

@@ -1,0 +1,1 @@
+from effx.debug.shardings import *
