@@ -42,6 +42,7 @@ REASONS: dict[str, str] = {
     "jax.core": INTERNAL,
     "jax.extend": "for libraries that change JAX itself; in effx `effx.handling` and `effx.ir`",
     "jax.interpreters": "for libraries that change JAX itself; in effx `effx.handling` and `effx.ir`",
+    "jax.debug.visualize_array_sharding(*kwargs)": "the parameters of visualize_sharding have names here",
     "jax.lax.after_all": TOKENS,
     "jax.lax.create_token": TOKENS,
     "jax.lax.dce_sink": "undocumented there; in effx an operation with an effect is kept, and what nothing needs is not",
