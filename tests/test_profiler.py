@@ -19,7 +19,7 @@ import effx
 import effx.numpy as enp
 from effx import profiler
 from effx.errors import BackendError, ProgramError, TransformError
-from effx.lower import hlo_names
+from effx.lower import hlo_names, profiling
 
 
 def layered(x: Any) -> Any:
@@ -166,6 +166,28 @@ def test_export(tmp_path: Path) -> None:
         TransformError, match=r"^export_profile_data: expected ProfileData or a ProfileSession, got 3"
     ):
         profiler.export_profile_data(cast("Any", 3), tmp_path)
+
+
+def test_profiles_at_the_same_time(tmp_path: Path) -> None:
+    """A profile can be written while another is taken; one that another library's kept from starting says so."""
+    with profiler.trace() as first:
+        pass
+    with profiler.trace() as second, profiler.TraceAnnotation("still seen"):
+        first.export_profile_data(tmp_path)
+    assert len([*tmp_path.glob("plugins/profile/*/*.xplane.pb")]) == 1
+    assert "still seen" in names(second.profile_data)
+    foreign = profiling.begin(None)
+    session = profiler.ProfileSession().start()
+    with pytest.raises(BackendError) as error:
+        session.stop()
+    assert error.value.message == (
+        "stop_trace: nothing was collected, as another profile of this process was being taken: "
+        "ALREADY_EXISTS: Another profiling session active."
+    )
+    assert "still seen" not in names(profiling.end(foreign))
+    with profiler.trace() as third:
+        pass
+    assert third.profile_data is not None
 
 
 def test_options() -> None:

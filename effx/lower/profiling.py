@@ -3,6 +3,7 @@
 Never: decide whether a profile is being taken; `effx.profiler` does.
 """
 
+import contextlib
 import gzip
 import json
 import os
@@ -122,8 +123,17 @@ def begin(options: ProfileOptions | None) -> Session:
 
 
 def end(session: Session) -> ProfileData:
-    """Stops a session, and returns what it collected."""
-    return ProfileData(session.stop())
+    """Stops a session, and returns what it collected.
+
+    Raises:
+        BackendError: it collected nothing, because another one had started before it, jax's or TensorBoard's say.
+    """
+    try:
+        return ProfileData(session.stop())
+    except RuntimeError as error:
+        raise BackendError(
+            f"stop_trace: nothing was collected, as another profile of this process was being taken: {error}"
+        ) from error
 
 
 def write_files(data: ProfileData, log_dir: str | os.PathLike[str], session_id: str | None) -> Path:
@@ -144,7 +154,8 @@ def write_files(data: ProfileData, log_dir: str | os.PathLike[str], session_id: 
         except RuntimeError as error:
             raise BackendError(f"export_profile_data: {error}") from error
         finally:
-            session.stop()
+            with contextlib.suppress(RuntimeError):  # it did not start: a profile is being taken
+                session.stop()
         (made,) = (Path(folder) / "plugins" / "profile").iterdir()
         runs = top / "plugins" / "profile"
         target, n = runs / (session_id or made.name), 0
