@@ -135,6 +135,11 @@ def test_errors() -> None:
         "visualize_array_sharding: x is an abstract f32[3] under jit; where it will lie is decided when XLA "
         "compiles, so look at what the function returns"
     )
+
+
+@pytest.mark.unguarded
+def test_what_is_no_array() -> None:
+    """Text has no sharding; typeguard would say so first."""
     with pytest.raises(DTypeError):
         debug.visualize_array_sharding("text")  # type: ignore[arg-type]  # on purpose
 

@@ -2,7 +2,8 @@
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast, final
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, final
 
 import attrs
 import numpy as np
@@ -144,7 +145,8 @@ class Program:
         >>> page.startswith("<!DOCTYPE html>"), page.count('class="equation"')
         (True, 1)
         """
-        return _viewing().page(self)
+        shown: str = _viewing().page(self)
+        return shown
 
     def to_dot(self) -> str:
         r"""Returns the program as a graph in Graphviz's language: equations joined by values, sub-programs as clusters.
@@ -153,21 +155,17 @@ class Program:
         >>> effx.make_jaxpr(enp.sin)(1.0).to_dot().splitlines()[0]
         'digraph "sin" {'
         """
-        return _viewing().graph(self)
+        drawn: str = _viewing().graph(self)
+        return drawn
 
     def _repr_html_(self) -> str | None:
-        return _viewing().frame(self)
+        shown: str | None = _viewing().frame(self)
+        return shown
 
 
-class _Viewing(Protocol):
-    def page(self, program: Program) -> str: ...
-    def graph(self, program: Program) -> str: ...
-    def frame(self, program: Program) -> str | None: ...
-
-
-def _viewing() -> _Viewing:
-    """Returns the module that shows programs. It stands far above this one, since it tells costs; few programs are shown."""
-    return cast("_Viewing", importlib.import_module("effx.viewing"))
+def _viewing() -> ModuleType:
+    """Returns the module that shows programs. It stands far above this one, since it tells costs."""
+    return importlib.import_module("effx.viewing")
 
 
 def effect_row(equations: "tuple[Equation, ...] | list[Equation]") -> frozenset[Effect]:
