@@ -34,6 +34,13 @@ def line_of(text: str) -> int:
     return next(i for i, line in enumerate(lines, 1) if text in line)
 
 
+def without_python() -> profiler.ProfileOptions:
+    """Options without events for calls of Python's, of which there are thousands."""
+    options = profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    return options
+
+
 def names(data: profiler.ProfileData | None) -> set[str]:
     assert data is not None
     return {event.name for plane in data.planes for line in plane.lines for event in line.events}
@@ -50,7 +57,7 @@ def test_files_name_scopes_and_lines(tmp_path: Path) -> None:
     """Events of compiled instructions have the user's names and lines in Perfetto's file; TensorBoard's holds them."""
     f = effx.jit(layered)
     x = enp.ones((50, 50))
-    with profiler.trace(tmp_path, create_perfetto_trace=True) as session:
+    with profiler.trace(tmp_path, False, True, without_python()) as session:
         f(x).block_until_ready()
     (folder,) = (tmp_path / "plugins" / "profile").iterdir()
     (written,) = folder.glob("*.xplane.pb")
@@ -87,7 +94,7 @@ def test_runs_are_kept_apart(tmp_path: Path) -> None:
         return effx.jit(same)
 
     x = enp.ones((64, 64))
-    with profiler.ProfileSession() as session:
+    with profiler.ProfileSession(profiler_options=without_python()) as session:
         for scope in ("red", "blue", "red"):
             make(scope)(x).block_until_ready()
     data = session.profile_data
