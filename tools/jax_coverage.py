@@ -30,6 +30,7 @@ RAISED = "errors are raised by the library, with its own words"
 TOKENS = "experimental there; in effx effects have the order of the program, and no value stands for it"
 UNCOMPILED = "XLA for CPUs compiles no program with its numbers, there as here"
 SHARDED = "places parts of an array on several devices; effx has no shardings yet"
+SETTING = "a setting's value, which has the same name for all here; a switch without one is on"
 EXPERIMENTAL = "experimental there, and not planned here"
 
 # Why something is not there: names, parameters as `name(parameter)`, or patterns of either. A module's reason holds
@@ -49,6 +50,8 @@ REASONS: dict[str, str] = {
     "jax.lib": INTERNAL,
     "jax.tools": "scripts",
     "jax.version": INTERNAL,
+    "jax.*(new_val)": SETTING,
+    "jax.disable_jit(disable)": SETTING,
     "jax.errors.*(context)": RAISED,
     "jax.errors.*(msg)": RAISED,
     "jax.errors.*(tracer)": RAISED,
