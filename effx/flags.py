@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final, Generic, TypeAlias, TypeVar, cast, final
+from typing import Final, Generic, TypeAlias, TypeVar, cast, final
 
 from effx import errors, presence
 from effx.flag_values import (
@@ -297,7 +297,7 @@ class FlagGroup(AnyFlag, Generic[T]):
         for flag in self.flags:
             flag.assign(value)
 
-    def __call__(self, new_val: T) -> Overridden:
+    def __call__(self, new_val: T) -> Overridden[T]:
         """A context manager, or decorator, in which the flags have this value."""
         return Overridden(tuple([flag(new_val) for flag in self.flags]))
 
@@ -306,12 +306,12 @@ class FlagGroup(AnyFlag, Generic[T]):
 
 
 @final
-class Overridden(ContextDecorator):
+class Overridden(ContextDecorator, Generic[T]):
     """A context manager, or decorator, that enters several overrides."""
 
     __slots__ = ("_overrides",)
 
-    def __init__(self, overrides: tuple[Override[Any], ...]) -> None:
+    def __init__(self, overrides: tuple[Override[T], ...]) -> None:
         self._overrides = overrides
 
     def __enter__(self) -> None:
@@ -400,8 +400,8 @@ cache_min_compile_seconds: Final[Flag[float]] = Flag(
 
 
 def _guard(direction: str) -> Flag[TransferGuard]:
-    common = os.environ.get("EFFX_TRANSFER_GUARD")
-    default = "allow" if common is None else check_transfer_guard("EFFX_TRANSFER_GUARD", common)
+    for_all = os.environ.get("EFFX_TRANSFER_GUARD")
+    default = "allow" if for_all is None else check_transfer_guard("EFFX_TRANSFER_GUARD", for_all)
     return Flag(f"transfer_guard_{direction}", default, check_transfer_guard, parse_text)
 
 

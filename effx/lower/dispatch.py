@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from jaxlib import _jax
 
 from effx import caching, flags, presence
-from effx.flags import Flag
+from effx.flags import Flag, TransferGuard
 from effx.ir.types import ArrayType
 from effx.lower.concrete import ConcreteArray, losses, result_structure
 from effx.lower.shards import to_devices
@@ -58,7 +58,7 @@ KEYED: tuple[Flag[Any], ...] = (
 )
 
 # Flags for which Python looks at each call.
-WATCHED: tuple[Flag[Any], ...] = (
+WATCHED: tuple[Flag[bool] | Flag[TransferGuard], ...] = (
     flags.no_execution,
     flags.transfer_guard_host_to_device,
     flags.transfer_guard_device_to_device,
@@ -66,14 +66,14 @@ WATCHED: tuple[Flag[Any], ...] = (
 )
 
 
-def _watch(flag: Flag[Any], value: object) -> None:
+def _watch(name: str, value: object) -> None:
     change = presence.vanish if value in (False, "allow") else presence.appear
-    change(flag.name)
+    change(name)
 
 
 for _flag in WATCHED:
-    _watch(_flag, _flag.value)
-    _flag.subscribe_global(partial(_watch, _flag))
+    _watch(_flag.name, _flag.value)
+    _flag.subscribe_global(partial(_watch, _flag.name))
 
 
 def _mirror(flag: Flag[Any]) -> "_jax.config.Config[Any]":

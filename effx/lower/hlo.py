@@ -2,17 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from jaxlib import _hlo, _jax
+from jaxlib import _jax
+from jaxlib._hlo import XlaComputation
+from jaxlib._jax import LoadedExecutable
 
 from effx.errors import BackendError
 
 if TYPE_CHECKING:
-    from jaxlib.mlir.ir import Module
+    from jaxlib.mlir.ir import Module as Module
 
-__all__ = ["hlo_computation", "mlir_module"]
+__all__ = ["LoadedExecutable", "XlaComputation", "hlo_computation", "mlir_module"]
 
 
-def hlo_computation(text: str, tuple_args: bool = False, return_tuple: bool = False) -> _hlo.XlaComputation:
+def hlo_computation(text: str, tuple_args: bool = False, return_tuple: bool = False) -> XlaComputation:
     """Returns XLA's own form of a StableHLO module, before it optimises.
 
     Args:

@@ -1,7 +1,7 @@
 """What `jit` shows of its stages: `Traced`, `Lowered`, `Compiled`, and shapes without values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import attrs
 
@@ -14,13 +14,16 @@ from effx.lower.backends import default_device, platform_of
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import as_concrete
 from effx.lower.emit import PLATFORMS
-from effx.lower.hlo import hlo_computation, mlir_module
+from effx.lower.hlo import LoadedExecutable, XlaComputation, hlo_computation, mlir_module
 from effx.lower.module import module_text
 from effx.lower.sharding import Device, SingleDeviceSharding, sharding_of
 from effx.lower.xla import Executable
 from effx.transforms.arguments import as_arrays
 from effx.transforms.options import compiler_options_for
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_leaf
+
+if TYPE_CHECKING:
+    from effx.lower.hlo import Module
 
 
 def _as_shape(shape: Sequence[int]) -> Shape:
@@ -113,7 +116,7 @@ class Traced:
         return self.program
 
     @property
-    def out_info(self) -> Any:
+    def out_info(self) -> PyTree:
         """Shapes and dtypes in the structure of the result."""
         return self.out_tree.unflatten([shape_of(t) for t in self.program.out_types])
 
@@ -123,12 +126,12 @@ class Traced:
         return self.name
 
     @property
-    def in_avals(self) -> Any:
+    def in_avals(self) -> PyTree:
         """Shapes and dtypes in the structure of the arguments `(args, kwargs)`."""
         return self.in_tree.unflatten([shape_of(t) for t in self._in_types])
 
     @property
-    def args_info(self) -> Any:
+    def args_info(self) -> PyTree:
         """Shapes, dtypes and donation in the structure of the arguments `(args, kwargs)`."""
         found = zip(self._in_types, self._donated, strict=True)
         return self.in_tree.unflatten([ArgInfo(t.shape, t.dtype, donated) for t, donated in found])
@@ -184,17 +187,17 @@ class OfTraced:
         return self.traced.out_tree
 
     @property
-    def in_avals(self) -> Any:
+    def in_avals(self) -> PyTree:
         """Shapes and dtypes in the structure of the arguments `(args, kwargs)`."""
         return self.traced.in_avals
 
     @property
-    def args_info(self) -> Any:
+    def args_info(self) -> PyTree:
         """Shapes, dtypes and donation in the structure of the arguments `(args, kwargs)`."""
         return self.traced.args_info
 
     @property
-    def out_info(self) -> Any:
+    def out_info(self) -> PyTree:
         """Shapes and dtypes in the structure of the result."""
         return self.traced.out_info
 
@@ -232,7 +235,7 @@ class Lowered(OfTraced):
             return self._text(debug_info)
         raise BackendError(f"as_text: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
 
-    def compiler_ir(self, dialect: Dialect | None = None) -> Any:
+    def compiler_ir(self, dialect: Dialect | None = None) -> "Module | XlaComputation":
         """Returns the program as jaxlib holds it: an MLIR module, or an `XlaComputation` for the dialect "hlo".
 
         Raises:
@@ -298,18 +301,18 @@ class Compiled(OfTraced):
         return self.traced.out_tree.unflatten(self.executable.run(arrays))
 
     @property
-    def out_avals(self) -> Any:
+    def out_avals(self) -> PyTree:
         """Shapes and dtypes in the structure of the result."""
         return self.traced.out_info
 
     @property
-    def input_shardings(self) -> Any:
+    def input_shardings(self) -> PyTree:
         """Where the arrays must lie, in the structure of the arguments `(args, kwargs)`."""
         places = [SingleDeviceSharding(x) if isinstance(x, Device) else x for x in self.executable.locations]
         return self.traced.in_tree.unflatten(places)
 
     @property
-    def output_shardings(self) -> Any:
+    def output_shardings(self) -> PyTree:
         """Where the arrays of the result lie, in its structure."""
         return self.traced.out_tree.unflatten(list(map(sharding_of, self.executable.out_shardings)))
 
@@ -325,6 +328,6 @@ class Compiled(OfTraced):
         """Returns the sizes in bytes of arguments, outputs, temporaries and code."""
         return self.executable.loaded.get_compiled_memory_stats()
 
-    def runtime_executable(self) -> Any:
+    def runtime_executable(self) -> LoadedExecutable:
         """Returns jaxlib's loaded executable."""
         return self.executable.loaded
