@@ -32,6 +32,7 @@ from . import (
 from effx.ir.values.parameters import Size as Size
 from effx.ir.values.array import Array as Array, Scalar as Scalar
 from effx.caching import clear_caches as clear_caches
+from effx.dtypes import float0 as float0
 from effx.flags import (
     check_tracer_leaks as check_tracer_leaks,
     checking_leaks as checking_leaks,
@@ -71,6 +72,7 @@ from effx.transforms.jit import *
 from effx.transforms.naming import *
 from effx.transforms.placement import *
 from effx.transforms.pmap import *
+from effx.transforms.processes import *
 from effx.transforms.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from effx.transforms.staging import *
 from effx.transforms.vmap import *

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 import attrs
-from jaxlib import _jax
+from jaxlib import _jax, version
 
 from effx import flags
 from effx.errors import BackendError
@@ -224,3 +224,8 @@ def platform_of(device: _jax.Device) -> str:
     if name != "gpu":
         return name
     return "rocm" if "rocm" in str(getattr(device.client, "platform_version", "")).lower() else "cuda"
+
+
+def jaxlib_version() -> str:
+    """Returns the version of jaxlib."""
+    return version.__version__

@@ -489,11 +489,33 @@ def block_until_ready(arrays: Sequence[object]) -> None:
     _jax.batched_block_until_ready([x.buffer for x in arrays if type(x) is ConcreteArray])
 
 
-def from_dlpack(external: Any, device: object = None, copy: bool | None = None) -> Array:
+def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:
+    """Says whether two arrays lie in the same memory of the same devices."""
+    if is_spread(x) or is_spread(y):
+        return x.buffer is y.buffer
+    return x.device == y.device and x.unsafe_buffer_pointer() == y.unsafe_buffer_pointer()
+
+
+def copied(x: ConcreteArray) -> ConcreteArray:
+    """Returns a copy in memory of its own, where the array lies."""
+    if is_spread(x):
+        sharding = cast("Placement", x.buffer._sharding)
+        parts = [np.array(p.data.host("copy")) for p in x.addressable_shards]
+        return ConcreteArray(to_devices(x.type, sharding, parts, list(sharding.sharding.devices), True))
+    return _copy_buffer(x)
+
+
+def live_arrays(platform: str | None) -> list[Array]:
+    """Returns the arrays of effx whose memory on a platform is not freed."""
+    buffers = client(platform).live_arrays()
+    return [ConcreteArray(b) for b in buffers if type(b.aval) is ArrayType and not b.is_deleted()]
+
+
+def from_dlpack(external_array: Any, device: object = None, copy: bool | None = None) -> Array:
     """Takes over an array of another library without copying, through DLPack.
 
     Args:
-        external: anything with `__dlpack__` and `__dlpack_device__`.
+        external_array: anything with `__dlpack__` and `__dlpack_device__`.
         device: where the result must lie; None for where it is.
         copy: True to copy.
 
@@ -504,11 +526,11 @@ def from_dlpack(external: Any, device: object = None, copy: bool | None = None) 
     >>> from_dlpack(np.arange(3, dtype="int32"))
     Array([0, 1, 2], dtype=int32)
     """
-    if not hasattr(external, "__dlpack__") or not hasattr(external, "__dlpack_device__"):
+    if not hasattr(external_array, "__dlpack__") or not hasattr(external_array, "__dlpack_device__"):
         raise DTypeError(
-            f"from_dlpack: expected an object with __dlpack__ and __dlpack_device__, got {type(external).__name__}"
+            f"from_dlpack: expected an object with __dlpack__ and __dlpack_device__, got {type(external_array).__name__}"
         )
-    kind, index = external.__dlpack_device__()
+    kind, index = external_array.__dlpack_device__()
     platform = {1: "cpu", 2: "cuda", 10: "rocm"}.get(int(kind))
     if platform is None:
         raise DTypeError(
@@ -517,10 +539,10 @@ def from_dlpack(external: Any, device: object = None, copy: bool | None = None) 
     if platform == "cpu":
         # NumPy takes the memory over; a view that XLA may alias keeps the exporter alive.
         try:
-            view = np.from_dlpack(external)
+            view = np.from_dlpack(external_array)
         except (RuntimeError, BufferError, TypeError) as error:
             raise DTypeError(
-                f"from_dlpack: {type(external).__name__} gave data that cannot be taken over: {error}"
+                f"from_dlpack: {type(external_array).__name__} gave data that cannot be taken over: {error}"
             ) from None
         wanted = dtypes.canonicalize(view.dtype)
         if wanted != view.dtype:
@@ -533,7 +555,7 @@ def from_dlpack(external: Any, device: object = None, copy: bool | None = None) 
         )
         return result if device is None else device_put(result, device)
     where = client(platform).local_devices()[int(index)]
-    buffer = _jax.dlpack_managed_tensor_to_buffer(external.__dlpack__(), where, None)
+    buffer = _jax.dlpack_managed_tensor_to_buffer(external_array.__dlpack__(), where, None)
     given = buffer.aval
     result = ConcreteArray(
         buffer._rewrap_with_aval_and_sharding(array_type(np.dtype(given.dtype), given.shape), single(where))

@@ -188,12 +188,12 @@ def _origin(e: Equation) -> str:
     return f"{what} from {file}:{line} ({function})"
 
 
-def print_saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> None:
+def print_saved_residuals(f: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> None:
     """Prints a line for each value that reverse-mode differentiation of a function would keep.
 
     >>> import effx, effx.numpy as enp
     >>> print_saved_residuals(effx.checkpoint(lambda x: enp.sin(enp.sin(x))), 2.0)
     f32[]~ from the argument x
     """
-    for t, text in saved_residuals(fun, *args, **kwargs):
+    for t, text in saved_residuals(f, *args, **kwargs):
         print(t, text)  # noqa: T201 - that is what it is for

@@ -126,11 +126,11 @@ def _outputs(call: Invocation, name: str, size: int, result: PyTree) -> tuple[li
     return ys, flags
 
 
-def sequential_vmap(fun: Callable[P, R]) -> custom_vmap[P, R]:
+def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:
     """Makes `vmap` of a function a loop over the batch, for functions that need much memory or cannot be batched.
 
     Args:
-        fun: the function, of pytrees of arrays.
+        f: the function, of pytrees of arrays.
 
     Returns:
         The function; under vmap it is a scan over the batch.
@@ -140,7 +140,7 @@ def sequential_vmap(fun: Callable[P, R]) -> custom_vmap[P, R]:
     >>> print(effx.vmap(f)(enp.arange(6.).reshape(3, 2)))
     [ 1. 25. 81.]
     """
-    function = custom_vmap(fun)
+    function = custom_vmap(f)
     by_position: Callable[..., PyTree] = function
 
     def one_by_one(size: int, in_batched: list[PyTree], *args: PyTree) -> tuple[PyTree, PyTree]:

@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.errors import BackendError, ShapeError, TreeError
-from effx.lower import backends, concrete
+from effx.errors import BackendError, ShapeError, TransformError, TreeError
+from effx.lower import concrete
 from effx.lower.concrete import joined
 from effx.lower.sharding import Device, TiledSharding, device_name
 from effx.tree.mapping import map as tree_map
@@ -14,59 +14,51 @@ from effx.tree.registry import PyTree, flatten
 
 __all__ = [
     "block_until_ready",
-    "device_count",
+    "copy_to_host_async",
     "device_get",
     "device_put",
     "device_put_replicated",
     "device_put_sharded",
-    "devices",
-    "local_device_count",
-    "local_devices",
+    "live_arrays",
 ]
 
 T = TypeVar("T")
 
 
-def devices(backend: str | None = None) -> list[Device]:
-    """Returns all devices of a platform, by default of the best one there is.
-
-    >>> import effx
-    >>> len(effx.devices("cpu")) == effx.device_count("cpu")
-    True
-    """
-    return backends.devices(backend)
-
-
-def local_devices(backend: str | None = None) -> list[Device]:
-    """Returns the devices of a platform that belong to this process."""
-    return backends.local_devices(backend)
-
-
-def device_count(backend: str | None = None) -> int:
-    """Returns the number of devices of a platform."""
-    return len(backends.devices(backend))
-
-
-def local_device_count(backend: str | None = None) -> int:
-    """Returns the number of devices of a platform that belong to this process."""
-    return len(backends.local_devices(backend))
-
-
-def device_put(x: PyTree, device: object = None) -> Any:
+def device_put(
+    x: PyTree, device: object = None, *, donate: bool = False, may_alias: bool | None = None
+) -> Any:
     """Moves the arrays of a pytree to a device.
 
     Args:
         x: arrays, numbers, or a pytree of them.
         device: a device or sharding, of one or several devices; None for the default device, to which nothing is bound.
+        donate: True to give the memory of the arrays away: they are gone where they were not on the device already.
+        may_alias: False for arrays that share no memory with those given; True and None let them.
 
     Raises:
         DTypeError: a leaf is no array or number.
+        TransformError: both `donate` and `may_alias` are true.
 
     >>> import effx
     >>> effx.device_put([1, 2.0])
     [Array(1, dtype=int32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
     """
-    return tree_map(lambda leaf: concrete.device_put(leaf, device), x)
+    if donate and may_alias:
+        raise TransformError("device_put: what is donated cannot be shared; leave out donate or may_alias")
+
+    def moved(leaf: PyTree) -> Array:
+        y = concrete.device_put(leaf, device)
+        if type(leaf) is not concrete.ConcreteArray or type(y) is not concrete.ConcreteArray:
+            return y
+        shared = concrete.shares_memory(leaf, y)
+        if may_alias is False and shared:
+            return concrete.copied(y)
+        if donate and not shared:
+            leaf.delete()
+        return y
+
+    return tree_map(moved, x)
 
 
 def _grid(what: str, devices: Sequence[Device]) -> TiledSharding:
@@ -161,6 +153,33 @@ def device_get(x: PyTree) -> Any:
         if type(leaf) is concrete.ConcreteArray:
             leaf.copy_to_host_async()
     return tree_map(lambda leaf: leaf.host("device_get") if isinstance(leaf, Array) else leaf, x)
+
+
+def copy_to_host_async(x: T) -> T:
+    """Starts the copies to the host that later conversions of a pytree's arrays need; returns the pytree.
+
+    >>> import effx, effx.numpy as enp
+    >>> effx.copy_to_host_async(enp.ones(2))
+    Array([1., 1.], dtype=float32)
+    """
+    for leaf in flatten(x)[0]:
+        if type(leaf) is concrete.ConcreteArray:
+            leaf.copy_to_host_async()
+    return x
+
+
+def live_arrays(platform: str | None = None) -> list[Array]:
+    """Returns the arrays whose memory on a platform is not freed.
+
+    Args:
+        platform: its name; None for the default one.
+
+    >>> import effx, effx.numpy as enp
+    >>> x = enp.ones(7)
+    >>> any(y.shape == (7,) for y in effx.live_arrays())
+    True
+    """
+    return concrete.live_arrays(platform)
 
 
 def block_until_ready(x: T) -> T:

@@ -6,13 +6,14 @@ from typing import Any, ParamSpec
 
 import attrs
 
+from effx.effects import isolated
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import FlatFunction, abstract, adapted, argument_numbers, merged
 from effx.transforms.stages import shape_of
 from effx.transforms.tracing import Trace, trace
 from effx.tree.registry import PyTree, flatten
 
-__all__ = ["eval_shape", "make_jaxpr", "stage"]
+__all__ = ["ensure_compile_time_eval", "eval_shape", "make_jaxpr", "stage", "typeof"]
 
 P = ParamSpec("P")
 
@@ -88,3 +89,33 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
     ShapeDtypeStruct(shape=(2000, 5), dtype=float32)
     """
     return _shapes(trace(*_flat("eval_shape", fun, args, kwargs, ())))
+
+
+def typeof(x: PyTree) -> ArrayType:
+    """Returns the type of an array or number: dtype, shape, and whether it is weak.
+
+    Raises:
+        DTypeError: it is neither.
+
+    >>> import effx
+    >>> effx.typeof(1.5), effx.typeof(effx.numpy.ones((2, 3)))
+    (f32[]~, f32[2,3])
+    """
+    return abstract("typeof", x)
+
+
+def ensure_compile_time_eval() -> isolated:
+    """Returns a context in which operations on known values run at once, though a function is being staged.
+
+    Values of the function that is staged are not known, and an error there.
+
+    >>> import effx, effx.numpy as enp
+    >>> @effx.jit
+    ... def f(x):
+    ...     with effx.ensure_compile_time_eval():
+    ...         n = int(enp.sqrt(16.0))
+    ...     return x * n
+    >>> f(2.0)
+    Array(8., dtype=float32, weak_type=True)
+    """
+    return isolated()
