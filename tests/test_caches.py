@@ -504,3 +504,17 @@ def test_room_for_executables(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     del held, error
     assert float(enp.ones(1234).sum()) == 1234.0
+
+
+@pytest.mark.parametrize(
+    "read", [np.asarray, lambda x: x.tolist(), effx.device_get, lambda x: x.host("test")]
+)
+def test_arrays_that_were_read_are_freed(read: Callable[[Any], Any]) -> None:
+    """The host's view of an array does not keep the array."""
+    make = effx.jit(lambda i: enp.ones((200, 1000)) * i)
+    read(make(1.0))
+    before = resident()
+    for i in range(40):
+        read(make(float(i)))  # 0.8 MB each
+    gc.collect()
+    assert resident() - before < 16.0

@@ -8,6 +8,7 @@ import attrs
 
 from effx import caching
 from effx.array import Array, Box, HostArray
+from effx.dtypes import KEYS
 from effx.effects import (
     Frame,
     Handler,
@@ -28,6 +29,7 @@ from effx.ir.types import ArrayType
 from effx.lower import emit
 
 R = TypeVar("R")
+_KEYS = frozenset(KEYS.values())  # no literals: several words
 
 
 @final
@@ -49,7 +51,7 @@ class Recorder:
 
     def capture(self, x: Array) -> Atom:
         """Returns the atom for a value from outside: a literal for numbers, else a hidden input."""
-        if type(x) is HostArray and not x.type.shape:
+        if type(x) is HostArray and not x.type.shape and x.type.dtype not in _KEYS:
             value = x.value
             return Literal(value if isinstance(value, bool | int | float | complex) else value.item(), x.type)
         var = self.variables.get(id(x))

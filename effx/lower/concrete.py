@@ -100,7 +100,9 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
             self._check_alive(asked)
             guards.to_host(asked, self.type, asked == "device_get")
             value = _fetch(self)
-            buffer._npy_value = value
+            # A view of the buffer that the buffer held would keep both for ever: C++ shows the collector no cycle.
+            if not _is_viewed(self):
+                buffer._npy_value = value
         return value
 
     def _check_alive(self, asked: str) -> None:
@@ -259,6 +261,11 @@ def result_structure(result: PyTree) -> PyTreeDef:
     built: PyTreeDef = PyTreeDef.__new__(PyTreeDef)
     built.__setstate__((registry, [as_tuple if node[3] is ConcreteArray else node for node in nodes]))
     return built
+
+
+def _is_viewed(x: ConcreteArray) -> bool:
+    """Says whether `_fetch` gives a view of the array's own buffer."""
+    return not is_spread(x) and x.type.dtype.isbuiltin == 1 and x.device.platform == "cpu"
 
 
 def _fetch(x: ConcreteArray) -> HostData:

@@ -242,3 +242,29 @@ def test_numbers_from_a_hidden_state() -> None:
     assert not np.array_equal(first, second)
     assert stats.kstest(first, "uniform", (2, 1)).pvalue > 1e-4
     assert set(np.asarray(lax.rng_uniform(0, 3, (100,))).tolist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_keys_that_are_constants(impl: Any) -> None:
+    """A key that is made, or closed over, where a function is staged is the same key in the program."""
+    outside = random.key(7, impl=impl)
+
+    def made() -> Any:
+        return random.key_data(random.key(7, impl=impl)), random.uniform(random.key(7, impl=impl), (3,))
+
+    def closed_over() -> Any:
+        return random.key_data(outside), random.uniform(outside, (3,))
+
+    def in_loop() -> Any:
+        first, rest = lax.scan(lambda c, _: (c + 0, made()), 0, None, length=2)[1]
+        return first[1], rest[1]
+
+    want = [np.asarray(x) for x in made()]
+    for f in (
+        effx.jit(made),
+        effx.jit(closed_over),
+        effx.jit(in_loop),
+        effx.jit(lambda: lax.cond(True, made, made)),
+    ):
+        for found, wanted in zip(f(), want, strict=True):
+            np.testing.assert_array_equal(found, wanted)
