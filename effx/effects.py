@@ -45,7 +45,8 @@ class Effect:
 
     Attributes:
         optional: True where a program runs without a handler of it.
-        ordered: True where each occurrence counts: passes neither remove nor merge operations that carry it.
+        ordered: True where occurrences happen in the order of the program.
+        droppable: False where each occurrence counts: passes neither remove nor merge operations that carry it.
         axis: the name of the axis that a handler must bind; None for other effects.
     """
 
@@ -58,8 +59,13 @@ class Effect:
 
     @property
     def ordered(self) -> bool:
-        """Whether each occurrence counts."""
+        """Whether occurrences happen in the order of the program."""
         return True
+
+    @property
+    def droppable(self) -> bool:
+        """Whether an occurrence that nothing depends on may be left out; what has an order may not."""
+        return not self.ordered
 
     @property
     def axis(self) -> Hashable:
@@ -78,10 +84,17 @@ class Label(Effect):
     Attributes:
         name: of the effect.
         optional: True where an operation does without a handler; it then runs as it decomposes.
+        ordered: False where each occurrence counts, but not which comes first.
     """
 
     name: str = attrs.field(validator=attrs.validators.instance_of(str))
     optional: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+    ordered: bool = attrs.field(default=True, validator=attrs.validators.instance_of(bool), repr=False)
+
+    @property
+    def droppable(self) -> bool:
+        """False: what a user gives a name counts."""
+        return False
 
 
 def are_optional(row: frozenset[Effect]) -> bool:
@@ -89,9 +102,9 @@ def are_optional(row: frozenset[Effect]) -> bool:
     return not row or all([e.optional for e in row])
 
 
-def are_ordered(row: frozenset[Effect]) -> bool:
+def must_happen(row: frozenset[Effect]) -> bool:
     """Says whether an operation with these effects counts each time that it is performed."""
-    return bool(row) and any([e.ordered for e in row])
+    return bool(row) and not all([e.droppable for e in row])
 
 
 class Value:

@@ -1,1 +1,2 @@
+from effx.debug.printing import *
 from effx.debug.shardings import *

@@ -17,16 +17,19 @@ from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
 from effx.errors import AxisNameError, BackendError, NoRuleError
 from effx.flags import debug_infs, debug_nans, enable_checks, no_execution
+from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomTangent
+from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import DynamicSlice, Slice
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.backends import default_device
-from effx.lower.concrete import ConcreteArray, as_concrete, bound_device, on_device
+from effx.lower.callbacks import running
+from effx.lower.concrete import ConcreteArray, as_concrete, bound_device, on_device, put
 from effx.lower.dispatch import FastPath, fast_function, fast_path
 from effx.lower.parallel import spans_devices
 from effx.lower.sharding import Device, device_name
@@ -48,8 +51,11 @@ class Evaluate(Handler):
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Runs one operation on concrete arrays."""
         # Every eager operation passes here: no cast(), which costs 30 ns.
-        if op.multiple and isinstance(op, HigherOrder):
-            return _run(op, operands)  # type: ignore[arg-type, return-value]  # arrays
+        if op.multiple:
+            if isinstance(op, HigherOrder):
+                return _run(op, operands)  # type: ignore[arg-type, return-value]  # arrays
+            if isinstance(op, Hosted):
+                return _on_host(op, operands)  # type: ignore[arg-type, return-value]  # arrays
         kernel = _kernel(op)
         for x in operands:
             if type(x) is not ConcreteArray:
@@ -114,6 +120,14 @@ def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     return cast("ProgramKernel", kernel)(*[on_device(x) for x in arrays])
 
 
+def _on_host(op: Hosted, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Runs an operation where it is: nothing is compiled, and nothing keeps the operation."""
+    types = op.infer(*[x.type for x in arrays])
+    with running():
+        results = op.on_host(*[as_concrete(x).host(op.name) for x in arrays])
+    return tuple([put(y, t) for y, t in zip(results, types, strict=True)])
+
+
 @lru_cache(maxsize=CAPACITY)
 def _kernel(op: Operation[object]) -> Kernel:
     if not are_optional(op.effects):
@@ -169,7 +183,7 @@ def _first_run(
     key: Hashable = ("executable", device, committed)
     executable = program.derived.get(key)
     if executable is None:
-        executable = compile_program(program, (), device, keep_unused=True, committed=committed)
+        executable = compile_program(in_order(program), (), device, keep_unused=True, committed=committed)
         program.derived[key] = executable
     assert isinstance(executable, Executable)
     results = executable.run(arrays)

@@ -17,6 +17,7 @@ import numpy as np
 from effx import dtypes
 from effx.effects import Operation, RuleTable
 from effx.errors import BackendError, NoRuleError, Source, resolve
+from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.types import ArrayType, Shape, array_type
@@ -124,6 +125,7 @@ class Module:
         debug_info: whether lines carry locations.
         axes: what the parallel maps around bind, outermost first; none outside of them.
         meshes: grids of the devices by name.
+        hosted: the operations that run on the host, in the order of their numbers in the text.
     """
 
     __slots__ = (
@@ -133,6 +135,7 @@ class Module:
         "debug_info",
         "devices",
         "functions",
+        "hosted",
         "locations",
         "meshes",
         "platform",
@@ -146,6 +149,7 @@ class Module:
         self.axes: tuple[Axis, ...] = ()
         self.meshes: dict[str, tuple[int, ...]] = {}
         self.functions: list[str] = []
+        self.hosted: list[Hosted] = []
         self._programs: dict[object, str] = {}
         self._taken: set[str] = {"main"}
         self.shared: dict[object, str] = {}

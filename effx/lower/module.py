@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import effx.lower.stablehlo  # noqa: F401  # registers the rules
 from effx.effects import are_optional
 from effx.errors import BackendError
+from effx.ir.ops.host import Hosted
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.lower.emit import Module, function_lines, sharding_text
@@ -22,7 +23,14 @@ def _shardings(module: Module, cuts: Sequence[Cut], types: Sequence[ArrayType]) 
 def module_text(
     program: Program, platform: str, donated: Sequence[bool] = (), debug_info: bool = True
 ) -> str:
-    """Returns the StableHLO text of a program as a module with a public `main`.
+    """Returns the StableHLO text of a program as a module with a public `main`; see `module_of`."""
+    return module_of(program, platform, donated, debug_info)[0]
+
+
+def module_of(
+    program: Program, platform: str, donated: Sequence[bool] = (), debug_info: bool = True
+) -> tuple[str, tuple[Hosted, ...]]:
+    """Returns the text, and the operations in it that run on the host.
 
     Args:
         program: closed: its effect row is empty.
@@ -69,4 +77,4 @@ def module_text(
         *module.location_lines(),
         "",
     ]
-    return "\n".join(parts)
+    return "\n".join(parts), tuple(module.hosted)

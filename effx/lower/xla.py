@@ -21,12 +21,13 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.backends import platform_of
+from effx.lower.callbacks import HostCalls, compile_calling
 from effx.lower.compile_cache import compiled_before, keep_compiled
 from effx.lower.compile_options import CompilerOptions, compile_options
 from effx.lower.concrete import ConcreteArray, buffer_for, is_spread
 from effx.lower.concrete import constants as constant_buffers
 from effx.lower.memory_maps import make_room
-from effx.lower.module import module_text
+from effx.lower.module import module_of
 from effx.lower.parallel import devices_for, partitioning_of
 from effx.lower.phases import Phase
 from effx.lower.sharding import TiledSharding, placement, single
@@ -52,6 +53,7 @@ class Executable:
         committed: whether results are bound to the device.
         text: the StableHLO it was compiled from.
         name: what errors call it.
+        calls: the Python functions that it calls; None for a program without.
     """
 
     loaded: _jax.LoadedExecutable
@@ -66,6 +68,7 @@ class Executable:
     committed: bool
     text: str
     name: str
+    calls: HostCalls | None
     handlers: list[_jax.ResultHandler]
 
     def __attrs_post_init__(self) -> None:
@@ -86,6 +89,8 @@ class Executable:
         weak numbers as wide look the same. Of what looks the same one at most is kept there: keys of threefry2x32,
         and neither those of rbg nor of unsafe_rbg.
         """
+        if self.calls is not None:
+            return False  # what a function raises comes out of the call: see `effx.lower.callbacks`
         if any([x.type.dtype in _ALIKE and x.type.weak_type for x in arrays]):
             return False
         if len(self.devices) == 1:
@@ -103,7 +108,10 @@ class Executable:
         given = zip(arrays, self.locations, self.kept, strict=True)
         arguments = [buffer_for(x, location) for x, location, keep in given if keep]
         try:
-            results = self.loaded.execute_sharded([*self.constants, *arguments])
+            if self.calls is None:
+                results = self.loaded.execute_sharded([*self.constants, *arguments])
+            else:
+                results = self.calls.execute(self.loaded, [*self.constants, *arguments])
         except _jax.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
@@ -191,9 +199,10 @@ def compile_program(
     flags = [False] * n + list(donated or [False] * (len(used) - n))
     taken_over = [f for f, keep in zip(flags, kept, strict=True) if keep]
     with Phase("/effx/lower", program.name):
-        text = module_text(kept_program, platform_of(device), taken_over)
+        text, hosted = module_of(kept_program, platform_of(device), taken_over)
     devices = devices_for(kept_program, device)
-    loaded = compile_text(text, devices, program.name, options)
+    calls = HostCalls(hosted) if hosted else None
+    loaded = compile_text(text, devices, program.name, options, calls)
     out_types = program.out_types
     partitioning = partitioning_of(kept_program)
     bound = committed or devices != (device,)
@@ -220,6 +229,7 @@ def compile_program(
         committed=bound,
         text=text,
         name=program.name,
+        calls=calls,
         handlers=[result_handler(t, s, bound) for t, s in zip(out_types, out_shardings, strict=True)],
     )
 
@@ -242,15 +252,21 @@ caching.kernel_caches.append(_forget)
 
 
 def compile_text(
-    text: str, devices: tuple[Device, ...], name: str, options: CompilerOptions = ()
+    text: str,
+    devices: tuple[Device, ...],
+    name: str,
+    options: CompilerOptions = (),
+    calls: HostCalls | None = None,
 ) -> _jax.LoadedExecutable:
     """Compiles a StableHLO module for one device, or for several that run it together.
 
-    A text that was compiled lately is not compiled again.
+    A text that was compiled lately is not compiled again, unless it calls Python functions, of which it says nothing.
 
     Raises:
         BackendError: XLA refuses the text, or knows no such option.
     """
+    if calls is not None:
+        return _compiled(text, devices, name, options, calls)[0]
     key = (text, devices, options)
     with _lock:
         found = _kept.get(key)
@@ -259,19 +275,11 @@ def compile_text(
     record_event(f"/effx/compile/cache_{'miss' if found is None else 'hit'}", fun_name=name)
     if found is not None:
         return found
-    make_room()
     loaded = compiled_before(text, devices, options)
     if loaded is not None:
         record_event("/effx/compile/cache_dir_hit", fun_name=name)
         return _keep(key, loaded)
-    started = time.perf_counter()
-    with Phase("/effx/compile", name):
-        loaded = _compile(text, devices, options)
-    seconds = time.perf_counter() - started
-    if log_compiles.value:
-        _log.warning(
-            "compiled %s (%d lines) for %s in %.3f s", name, text.count("\n"), _names(devices), seconds
-        )
+    loaded, seconds = _compiled(text, devices, name, options, None)
     keep_compiled(loaded, text, devices, options, seconds)
     return _keep(key, loaded)
 
@@ -289,9 +297,24 @@ def _names(devices: tuple[Device, ...]) -> str:
     return str(devices[0]) if len(devices) == 1 else f"{devices[0]} to {devices[-1]}"
 
 
-def _compile(text: str, devices: tuple[Device, ...], chosen: CompilerOptions) -> _jax.LoadedExecutable:
+def _compiled(
+    text: str, devices: tuple[Device, ...], name: str, chosen: CompilerOptions, calls: HostCalls | None
+) -> tuple[_jax.LoadedExecutable, float]:
+    """Compiles for certain; returns the executable, and how many seconds it took."""
+    make_room()
     options = compile_options(devices, chosen)
+    started = time.perf_counter()
     try:
-        return devices[0].client.compile_and_load(text, _jax.DeviceList(devices), options)
+        with Phase("/effx/compile", name):
+            if calls is not None:
+                loaded = compile_calling(text, devices, options, calls)
+            else:
+                loaded = devices[0].client.compile_and_load(text, _jax.DeviceList(devices), options)
     except _jax.JaxRuntimeError as error:
         raise BackendError(f"compile: XLA refused the program: {error}") from error
+    seconds = time.perf_counter() - started
+    if log_compiles.value:
+        _log.warning(
+            "compiled %s (%d lines) for %s in %.3f s", name, text.count("\n"), _names(devices), seconds
+        )
+    return loaded, seconds

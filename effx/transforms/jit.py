@@ -19,6 +19,7 @@ from effx.effects import are_optional, current_frame, isolated
 from effx.errors import BackendError, DonatedArrayError, TransformError, check_function, hide_internal_frames
 from effx.handlers.checked import debugging, not_finite
 from effx.handlers.evaluate import device_for
+from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
@@ -327,7 +328,7 @@ class Function(Generic[P, R]):
         with isolated():
             constants = [as_concrete(x) for x in trace.captured]
         return compile_program(
-            trace.program,
+            in_order(trace.program),
             constants,
             device,
             donated=donated,

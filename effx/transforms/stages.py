@@ -8,6 +8,7 @@ import attrs
 from effx.array import Array
 from effx.dtypes import DType, canonicalize
 from effx.errors import BackendError, ShapeError, TreeError
+from effx.handlers.in_order import in_order
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.backends import default_device, platform_of
@@ -250,7 +251,7 @@ class Lowered(OfTraced):
     def _text(self, debug_info: bool) -> str:
         t = self.traced
         flags = [False] * len(t.captured) + list(t._donated)
-        return module_text(t.program, self.platform, flags, debug_info)
+        return module_text(in_order(t.program), self.platform, flags, debug_info)
 
     def compile(self, compiler_options: "Mapping[str, str | bool | int | float] | None" = None) -> "Compiled":
         """Compiles with XLA.

@@ -2,7 +2,7 @@
 
 import attrs
 
-from effx.effects import are_ordered
+from effx.effects import must_happen
 from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
 
 
@@ -19,7 +19,7 @@ def dead_code(program: Program) -> Program:
     needed = {x for x in program.outputs if type(x) is Var}
     kept: list[Equation] = []
     for e in reversed(program.equations):
-        if are_ordered(e.op.effects) or any([v in needed for v in e.outputs]):
+        if must_happen(e.op.effects) or any([v in needed for v in e.outputs]):
             kept.append(e)
             needed.update([x for x in e.inputs if type(x) is Var])
     if len(kept) == len(program.equations):
@@ -49,7 +49,7 @@ def common_subexpressions(program: Program) -> Program:
     for e in program.equations:
         inputs = tuple(map(read, e.inputs))
         key = (e.op, tuple([(x.type, repr(x.value)) if type(x) is Literal else x for x in inputs]))
-        earlier = None if are_ordered(e.op.effects) else known.get(key)
+        earlier = None if must_happen(e.op.effects) else known.get(key)
         if earlier is not None:
             renamed.update(zip(e.outputs, earlier, strict=True))
             continue

@@ -1,0 +1,183 @@
+"""Python functions that programs call while they run: `pure_callback`, `io_callback`, and waiting for effects."""
+
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array
+from effx.errors import BackendError, DTypeError, TransformError, check_function
+from effx.families.callbacks.function import HostFunction
+from effx.families.callbacks.operation import Kind, PythonCallback
+from effx.ir.types import ArrayType, array_type
+from effx.lower.callbacks import wait_for_effects
+from effx.lower.sharding import Device, SingleDeviceSharding
+from effx.transforms.arguments import as_arrays, name_of
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["VmapMethod", "effects_barrier", "io_callback", "pure_callback"]
+
+VmapMethod = Literal["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
+"""What a batch is to a pure callback."""
+
+
+def pure_callback(
+    callback: Callable[..., PyTree],
+    result_shape_dtypes: PyTree,
+    *args: PyTree,
+    sharding: SingleDeviceSharding | None = None,
+    vmap_method: VmapMethod | None = None,
+    **kwargs: PyTree,
+) -> PyTree:
+    """Calls a Python function whose results depend on nothing but its arguments.
+
+    Such a call may be left out where its results are not used, and may happen more than once. An error that the
+    function raises comes out of the call of the compiled function, as it was raised.
+
+    Under vmap, `vmap_method` says what the function does:
+
+    - "sequential", "sequential_unrolled": it is called for each batch element, in order.
+    - "expand_dims": it is called once, with a batch axis in front of all arrays, which has size 1 where an argument
+      is the same for all elements. It gives results with the batch axis.
+    - "broadcast_all": likewise, but the axis has the batch's size everywhere.
+    - "legacy_vectorized": likewise, but arguments that are the same for all elements have no such axis.
+
+    Args:
+        callback: takes pytrees of arrays, which lie on a CPU, and gives a pytree of arrays or numbers. It may call
+            functions of effx.
+        result_shape_dtypes: a pytree of arrays or of things with `shape` and `dtype`, as the function gives it.
+        args, kwargs: the function's arguments: pytrees of arrays and numbers.
+        sharding: the CPU on which the function's arguments are to lie; by default the first one.
+        vmap_method: see above; without it vmap is an error.
+
+    Returns:
+        The function's result, as arrays.
+
+    Raises:
+        TransformError: an unknown `vmap_method`; something that is no function; differentiation of the call.
+        DTypeError: an argument or an entry of `result_shape_dtypes` is no array.
+        TreeError, ShapeError, DTypeError: when called, the function's result is not what was declared.
+        BackendError: the sharding is none of a CPU; the program is compiled for another platform.
+
+    >>> import numpy as np, effx, effx.numpy as enp
+    >>> @effx.jit
+    ... def sinc(x):
+    ...     return effx.pure_callback(np.sinc, effx.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="expand_dims")
+    >>> sinc(enp.array([0.0, 0.5]))
+    Array([1.        , 0.63661975], dtype=float32)
+    """
+    if vmap_method is not None and vmap_method not in get_args(VmapMethod):
+        raise TransformError(
+            f"pure_callback: vmap_method must be one of {', '.join(map(repr, get_args(VmapMethod)))} or None, "
+            f"got {vmap_method!r}"
+        )
+    return _call(
+        "pure_callback", "pure", callback, result_shape_dtypes, args, kwargs, sharding, False, vmap_method
+    )
+
+
+def io_callback(
+    callback: Callable[..., PyTree],
+    result_shape_dtypes: PyTree,
+    *args: PyTree,
+    sharding: SingleDeviceSharding | None = None,
+    ordered: bool = False,
+    **kwargs: PyTree,
+) -> PyTree:
+    """Calls a Python function that does something to the world: writes a file, draws from a generator.
+
+    Each call happens once, whether its results are used or not, also inside `checkpoint`. Under vmap the function is
+    called for each batch element.
+
+    Args:
+        callback: takes pytrees of arrays, which lie on a CPU, and gives a pytree of arrays or numbers. It may call
+            functions of effx.
+        result_shape_dtypes: a pytree of arrays or of things with `shape` and `dtype`, as the function gives it; None
+            for a function that returns None.
+        args, kwargs: the function's arguments: pytrees of arrays and numbers.
+        sharding: the CPU on which the function's arguments are to lie; by default the first one.
+        ordered: True if the call happens after all ordered ones that stand before it in the program, and before those
+            behind it. Without it only data say what comes first. Ordered calls cannot be batched.
+
+    Returns:
+        The function's result, as arrays.
+
+    Raises:
+        TransformError: something that is no function; differentiation of the call; vmap of an ordered one.
+        DTypeError: an argument or an entry of `result_shape_dtypes` is no array.
+        TreeError, ShapeError, DTypeError: when called, the function's result is not what was declared.
+        BackendError: the sharding is none of a CPU; the program is compiled for another platform.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.experimental import io_callback
+    >>> seen = []
+    >>> @effx.jit
+    ... def f(n):
+    ...     step = lambda i, x: (io_callback(lambda i: seen.append(int(i)), None, i, ordered=True), x * 2)[1]
+    ...     return effx.lax.fori_loop(0, n, step, 1)
+    >>> print(f(3), seen)
+    8 [0, 1, 2]
+    """
+    return _call(
+        "io_callback", "io", callback, result_shape_dtypes, args, kwargs, sharding, bool(ordered), None
+    )
+
+
+def effects_barrier() -> None:
+    """Waits until the effects of all computations that have begun have happened.
+
+    Programs that call Python run to their end before their caller goes on, so there is something to wait for only
+    where other threads run some.
+
+    >>> effects_barrier()
+    """
+    wait_for_effects()
+
+
+def _call(
+    what: str,
+    kind: Kind,
+    callback: Callable[..., PyTree],
+    declared: PyTree,
+    args: tuple[PyTree, ...],
+    kwargs: dict[str, PyTree],
+    sharding: object,
+    ordered: bool,
+    vmap_method: str | None,
+) -> PyTree:
+    check_function(what, callback)
+    leaves, in_tree = flatten((args, kwargs))
+    arrays = as_arrays(what, leaves, (args, kwargs))
+    outs, out_tree = flatten(declared)
+
+    def call(xs: list[Array]) -> PyTree:
+        given, named = in_tree.unflatten(xs)
+        return callback(*given, **named)
+
+    function = HostFunction(
+        what, name_of(callback), call, tuple([x.type for x in arrays]), out_tree, _device(what, sharding)
+    )
+    types = tuple([_declared(what, leaf) for leaf in outs])
+    return out_tree.unflatten(PythonCallback(function, types, kind, ordered, vmap_method)(*arrays))
+
+
+def _declared(what: str, leaf: object) -> ArrayType:
+    shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+    if not isinstance(shape, tuple) or dtype is None:
+        raise DTypeError(
+            f"{what}: result_shape_dtypes must hold arrays or things with shape and dtype, got {leaf!r} of type "
+            f"{type(leaf).__name__}"
+        )
+    wanted = dtypes.canonicalize(np.dtype(dtype))
+    if dtypes.is_key(wanted):
+        raise DTypeError(f"{what}: a Python function cannot give keys; let it give their words, for wrap_key_data")
+    return array_type(wanted, tuple(map(int, shape)))
+
+
+def _device(what: str, sharding: object) -> Device | None:
+    if sharding is None:
+        return None
+    if not isinstance(sharding, SingleDeviceSharding) or sharding.device.platform != "cpu":
+        raise BackendError(f"{what}: sharding must be a SingleDeviceSharding of a CPU, got {sharding!r}")
+    return sharding.device

@@ -1,0 +1,59 @@
+"""Format strings, checked before there are values."""
+
+import re
+from collections.abc import Collection
+from string import Formatter
+
+from effx.errors import TransformError
+
+_FIRST = re.compile(r"[^.\[]*")
+
+
+def check_format(what: str, fmt: str, count: int, names: Collection[str]) -> None:
+    """Checks that a format string uses all arguments, and no others.
+
+    Args:
+        what: the function, for errors.
+        fmt: as for `str.format`.
+        count: the number of positional arguments.
+        names: of the others.
+
+    Raises:
+        TransformError: it does not, or is no format string.
+    """
+    used: set[str | int] = set()
+    automatic = 0
+
+    def visit(text: str) -> None:
+        nonlocal automatic
+        for _, field, spec, conversion in Formatter().parse(text):
+            if field is None:
+                continue
+            if conversion is not None and conversion not in tuple("rsa"):
+                raise ValueError(f"unknown conversion !{conversion}")
+            match = _FIRST.match(field)
+            name = match[0] if match else ""
+            if name and not name.isdecimal():
+                if name.endswith("=") and name[:-1] in names:
+                    raise ValueError(f"{{{field}}} is for f-strings; write {name}{{{name[:-1]}}}")
+                if name not in names:
+                    raise ValueError(f"{{{field}}} names no argument")
+                used.add(name)
+            else:
+                number = int(name) if name else automatic
+                automatic += not name
+                if number >= count:
+                    raise ValueError(f"{{{field}}} is argument {number}, of {count} positional ones")
+                used.add(number)
+            visit(spec or "")
+
+    try:
+        visit(fmt)
+    except ValueError as error:
+        raise TransformError(f"{what}: {error}, in {fmt!r}") from None
+    unused = [i for i in range(count) if i not in used] + [repr(n) for n in names if n not in used]
+    if unused:
+        raise TransformError(
+            f"{what}: {fmt!r} does not use argument{'s' * (len(unused) > 1)} {', '.join(map(str, unused))}; an f-string "
+            f"would show tracers: write the names in braces, without f"
+        )

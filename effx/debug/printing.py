@@ -1,0 +1,224 @@
+"""Python functions that look at values while a program runs, and printing."""
+
+import builtins
+import logging
+from collections.abc import Callable
+from typing import Final, overload
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.debug.formats import check_format
+from effx.effects import Label
+from effx.errors import DTypeError, TransformError, check_function
+from effx.families.callbacks.function import HostFunction
+from effx.families.callbacks.operation import PythonCallback
+from effx.ir.ops.host import DEBUG, ORDERED_DEBUG
+from effx.transforms.arguments import name_of
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["DebugEffect", "OrderedDebugEffect", "callback", "log", "print"]
+
+DebugEffect: Final[Label] = DEBUG
+"""The effect of debugging in any order: handlers that name it among what they handle see each call."""
+OrderedDebugEffect: Final[Label] = ORDERED_DEBUG
+"""The effect of debugging in the program's order."""
+
+_log = logging.getLogger("effx.debug")
+
+
+def look(
+    what: str,
+    function: Callable[..., object],
+    args: tuple[PyTree, ...],
+    kwargs: dict[str, PyTree],
+    ordered: bool,
+) -> None:
+    """Calls a function on the host with arguments as they are when a program runs; what is no array stays as it is."""
+    leaves, tree = flatten((args, kwargs))
+    arrays: list[Array] = []
+    places: list[int] = []
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, Array):
+            arrays.append(leaf)
+        else:
+            try:
+                arrays.append(as_operand(leaf, what))
+            except DTypeError:
+                continue
+        places.append(i)
+    known = [None if i in places else leaf for i, leaf in enumerate(leaves)]
+
+    def call(xs: list[Array]) -> None:
+        found = list(known)
+        for i, x in zip(places, xs, strict=True):
+            found[i] = x
+        given, named = tree.unflatten(found)
+        function(*given, **named)
+
+    host = HostFunction(what, name_of(function), call, tuple([x.type for x in arrays]))
+    PythonCallback(host, (), "debug", bool(ordered))(*arrays)
+
+
+@overload
+def callback(
+    callback: None = None, *, ordered: bool = False, partitioned: bool = False
+) -> Callable[..., None]: ...
+@overload
+def callback(
+    callback: Callable[..., object],
+    *args: PyTree,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: PyTree,
+) -> None: ...
+def callback(
+    callback: Callable[..., object] | None = None,
+    *args: PyTree,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: PyTree,
+) -> Callable[..., None] | None:
+    """Calls a Python function with values, while a program runs.
+
+    A call happens wherever a program performs it: for each iteration of a loop, for each element of a batch under
+    vmap (for all of them where vmap runs all branches), for primal values under differentiation, and once in a
+    checkpoint. `callback(ordered=True)` without a function gives a function that takes `(callback, *args, **kwargs)`.
+
+    Args:
+        callback: what is called; its result does not count. It may call functions of effx.
+        args, kwargs: pytrees. Arrays and numbers come as arrays on a CPU, all else as it is.
+        ordered: True if calls happen in the program's order.
+        partitioned: True to be called with what lies on each device, where a program runs on several. Inside of pmap
+            that is always so.
+
+    Raises:
+        TransformError: something that is no function.
+        BackendError: the program is compiled for another platform than CPUs.
+
+    >>> import effx
+    >>> seen = []
+    >>> effx.jit(lambda x: effx.debug.callback(seen.append, x))(2.0)
+    >>> seen
+    [Array(2., dtype=float32, weak_type=True)]
+    """
+    if callback is None:
+        _no_arguments("debug.callback", args, kwargs)
+
+        def second(callback: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> None:
+            check_function("debug.callback", callback)
+            look("debug.callback", callback, args, kwargs, ordered)
+
+        return second
+    check_function("debug.callback", callback)
+    look("debug.callback", callback, args, kwargs, ordered)
+    return None
+
+
+@overload
+def print(
+    fmt: None = None, *, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False
+) -> Callable[..., None]: ...
+@overload
+def print(
+    fmt: str,
+    *args: PyTree,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: PyTree,
+) -> None: ...
+def print(
+    fmt: str | None = None,
+    *args: PyTree,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: PyTree,
+) -> Callable[..., None] | None:
+    """Prints values, while a program runs.
+
+    When a line is printed is as `callback` says. `print(ordered=True)` without a format gives a function that takes
+    `(fmt, *args, **kwargs)`.
+
+    Args:
+        fmt: as for `str.format`; no f-string, which would show values before they are there.
+        args, kwargs: what is printed: pytrees. All are used.
+        ordered: True if lines are printed in the program's order.
+        partitioned: see `callback`.
+        skip_format_check: True to find mistakes in the format only when the program runs.
+
+    Raises:
+        TransformError: the format names arguments that are not there, or leaves some out.
+        BackendError: the program is compiled for another platform than CPUs.
+
+    >>> import effx, effx.numpy as enp
+    >>> @effx.jit
+    ... def f(x):
+    ...     effx.debug.print("x is {x:.2f}, its double {0}", x * 2, x=x)
+    ...     return x
+    >>> y = f(0.5)
+    x is 0.50, its double 1.0
+    >>> _ = effx.vmap(lambda x: effx.debug.print("{}", x))(enp.arange(3))
+    0
+    1
+    2
+    """
+    return _formatted("debug.print", builtins.print, fmt, args, ordered, skip_format_check, kwargs)
+
+
+def log(
+    fmt: str | None = None,
+    *args: PyTree,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: PyTree,
+) -> Callable[..., None] | None:
+    """Logs values, while a program runs: `print` to the logger "effx.debug", at level INFO.
+
+    Args:
+        fmt, args, kwargs, ordered, partitioned, skip_format_check: as for `print`.
+
+    Raises:
+        TransformError: the format names arguments that are not there, or leaves some out.
+
+    >>> log("{}", 3)
+    """
+    return _formatted("debug.log", _to_log, fmt, args, ordered, skip_format_check, kwargs)
+
+
+def _to_log(line: str) -> None:
+    _log.info("%s", line)
+
+
+def _formatted(
+    what: str,
+    write: Callable[[str], None],
+    fmt: str | None,
+    args: tuple[PyTree, ...],
+    ordered: bool,
+    skip_check: bool,
+    kwargs: dict[str, PyTree],
+) -> Callable[..., None] | None:
+    def second(fmt: str, *args: PyTree, **kwargs: PyTree) -> None:
+        if not isinstance(fmt, str):
+            raise TransformError(f"{what}: the format must be a string, got {fmt!r} of type {type(fmt).__name__}")
+        if not skip_check:
+            check_format(what, fmt, len(args), kwargs)
+
+        def show(*args: PyTree, **kwargs: PyTree) -> None:
+            write(fmt.format(*args, **kwargs))
+
+        look(what, show, args, kwargs, ordered)
+
+    if fmt is None:
+        _no_arguments(what, args, kwargs)
+        return second
+    second(fmt, *args, **kwargs)
+    return None
+
+
+def _no_arguments(what: str, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
+    if args or kwargs:
+        given = ", ".join([*map(repr, args), *[f"{k}={v!r}" for k, v in kwargs.items()]])
+        raise TransformError(f"{what}: what comes first is the only thing that may be left out, got {given}")

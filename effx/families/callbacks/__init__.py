@@ -1,0 +1,1 @@
+"""Python functions that programs call on the host."""

@@ -1,0 +1,100 @@
+"""A user's Python function as programs call it: from NumPy arrays to checked NumPy arrays."""
+
+from collections.abc import Callable, Sequence
+from typing import cast, final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array
+from effx.dtypes import DType
+from effx.errors import DTypeError, ShapeError, TreeError
+from effx.ir.types import ArrayType
+from effx.ir.values.described import HostData
+from effx.lower.concrete import put
+from effx.lower.sharding import Device
+from effx.transforms.arguments import leaf_path
+from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+__all__ = ["HostFunction"]
+
+
+@final
+@attrs.frozen(eq=False)
+class HostFunction:
+    """A Python function of a list of arrays, with what is known of its results. Equal only to itself.
+
+    Attributes:
+        what: the function that asked for it, for errors: "pure_callback".
+        name: of the user's function, for errors.
+        call: takes arrays on a CPU, gives a pytree of arrays and numbers.
+        in_types: of the arrays, whose leading axes may be others under vmap.
+        out_tree: the structure of the result; None where the result does not count.
+        device: where the arrays lie that it is given; None for the default CPU.
+    """
+
+    what: str
+    name: str
+    call: Callable[[list[Array]], PyTree]
+    in_types: tuple[ArrayType, ...]
+    out_tree: PyTreeDef | None = None
+    device: Device | None = None
+
+    def __call__(self, values: Sequence[HostData], types: Sequence[ArrayType]) -> tuple[HostData, ...]:
+        """Calls the function.
+
+        Args:
+            values: one for each input.
+            types: the results'.
+
+        Raises:
+            TreeError, ShapeError, DTypeError: the result is not what was declared.
+        """
+        pairs = zip(values, self.in_types, strict=True)
+        arrays: list[Array] = [
+            put(np.array(x, t.dtype), t.with_shape(x.shape), self.device, committed=False) for x, t in pairs
+        ]
+        result = self.call(arrays)
+        if self.out_tree is None:
+            return ()
+        leaves, tree = flatten(result)
+        if tree != self.out_tree:
+            raise TreeError(
+                f"{self.what}: {self.name} returned {tree}, but result_shape_dtypes is {self.out_tree}"
+            )
+        return tuple([self._checked(i, y, t) for i, (y, t) in enumerate(zip(leaves, types, strict=True))])
+
+    def _checked(self, leaf: int, y: object, t: ArrayType) -> HostData:
+        if isinstance(y, Array):
+            given, value = y.type.dtype, y.host(self.what)
+        elif isinstance(y, bool | int | float | complex):
+            # Python's numbers take the declared dtype, if it holds their kind.
+            value = np.asarray(y)
+            given = t.dtype if "biufc".index(value.dtype.kind) <= _rank(t) else value.dtype
+        else:
+            value = np.asarray(y)
+            given = value.dtype
+        tree = cast("PyTreeDef", self.out_tree)
+        where = f"result{leaf_path(tree.unflatten(range(tree.num_leaves)), leaf)}"
+        if given != t.dtype and not _narrows(given, t.dtype):
+            raise DTypeError(
+                f"{self.what}: {self.name} returned {where} of dtype {given}, "
+                f"but result_shape_dtypes says {t!r}"
+            )
+        if value.shape != t.shape:
+            raise ShapeError(
+                f"{self.what}: {self.name} returned {where} of shape {value.shape}, "
+                f"but result_shape_dtypes says {t!r}"
+            )
+        return np.ascontiguousarray(value, t.dtype).reshape(t.shape)
+
+
+def _rank(t: ArrayType) -> int:
+    # ml_dtypes' kinds are numbered by effx's own.
+    return "biufc".index(t.kind)
+
+
+def _narrows(given: DType, wanted: DType) -> bool:
+    """Says whether a dtype is one of 64 bits that is the wanted one where these are off."""
+    return given.kind in "iufc" and given.itemsize in (8, 16) and dtypes.canonicalize(given) == wanted

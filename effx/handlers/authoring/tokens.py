@@ -1,0 +1,52 @@
+"""The handler of ordered effects: its state is a token, which the framework carries through all control flow."""
+
+from typing import final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, HostArray
+from effx.errors import BackendError
+from effx.handlers.authoring.intercepting import InterceptHandler
+from effx.handlers.authoring.site import Site
+from effx.handlers.stage import run_program, stage
+from effx.ir.ops.host import ORDERED, Hosted
+from effx.ir.program import Program
+from effx.ir.types import array_type
+from effx.tree.registry import PyTree
+
+
+@final
+@attrs.frozen
+class InOrder(InterceptHandler[Array]):
+    """Gives each ordered effect the token of the one before it."""
+
+    handles = ORDERED
+
+    def initial(self) -> Array:
+        """The first token."""
+        return HostArray(np.zeros((), np.int32), array_type(dtypes.int32))
+
+    def merge_states(self, a: PyTree, b: PyTree) -> PyTree:
+        """Refuses replicas.
+
+        Raises:
+            BackendError: always: devices run at the same time.
+        """
+        raise BackendError(
+            "pmap: the devices run at the same time, so there is no order for their effects; use ordered=False"
+        )
+
+
+@InOrder.rule(Hosted)
+def _(site: Site[InOrder, Array], op: Hosted, *operands: Array) -> tuple[Array, ...]:
+    site.state, *results = op.sequenced()(site.state, *operands)
+    return tuple(results)
+
+
+def threaded(program: Program) -> Program:
+    """Returns the program, staged under the handler."""
+    staged = stage(lambda xs: InOrder().run(run_program, program, xs), program.in_types, program.name)
+    assert not staged.captured
+    return staged.program

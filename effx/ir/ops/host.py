@@ -1,0 +1,33 @@
+"""The trait of operations that are Python functions on the host, and the effects that they have."""
+
+from typing import Final, Self
+
+from effx.effects import Label
+from effx.errors import ProgramError
+from effx.ir.ops.base import TupleOperation
+from effx.ir.values.described import HostData
+
+# Debugging, and what else a function does to the world: in any order, or in the program's.
+DEBUG: Final = Label("debug", optional=True, ordered=False)
+ORDERED_DEBUG: Final = Label("ordered debug", optional=True)
+IO: Final = Label("io", optional=True, ordered=False)
+ORDERED_IO: Final = Label("ordered io", optional=True)
+
+ORDERED: Final = frozenset({ORDERED_DEBUG, ORDERED_IO})
+
+
+class Hosted(TupleOperation):
+    """Trait: runs as a Python function on the host, wherever the program runs."""
+
+    __slots__ = ()
+
+    def on_host(self, *values: HostData) -> tuple[HostData, ...]:
+        """Computes the results."""
+        raise ProgramError(f"{self.name}: the operation does not say what it does on the host; override on_host")
+
+    def sequenced(self) -> Self:
+        """Returns the operation with a token, i32[], as one more operand and result in front.
+
+        Each of two such operations waits for the other by an operand, so that nothing else need know their order.
+        """
+        raise ProgramError(f"{self.name}: the operation has no order; override sequenced")

@@ -1,0 +1,183 @@
+"""Python functions that XLA's programs call: how a call looks, how a program gets the functions, what they raise.
+
+A program with such functions runs synchronously, and from Python: so what a function raises comes out of the call
+that ran it, and programs with ordered effects need no order between them.
+"""
+
+import contextvars
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, final
+from weakref import ref
+
+import numpy as np
+from jaxlib import _jax
+from jaxlib._jax import ArrayImpl, Device
+
+from effx import dtypes
+from effx.errors import BackendError
+from effx.ir.ops.host import Hosted
+from effx.ir.program import Atom
+from effx.ir.types import ArrayType, array_type
+from effx.ir.values.described import HostData
+from effx.lower.ffi import custom_call_text
+
+if TYPE_CHECKING:
+    from effx.lower.emit import Body
+
+TARGET = "xla_ffi_python_cpu_callback"
+_FAILURE = re.compile(r"<effx callback failure (\d+)>")
+
+
+def _whole(t: ArrayType) -> ArrayType:
+    """Returns a type of whole bytes: XLA gives Python no smaller elements."""
+    if dtypes.bits(t.dtype) >= 8 or t.kind == "b":
+        return t
+    return array_type({"f": dtypes.float16, "i": dtypes.int8, "u": dtypes.uint8}[t.kind], t.shape)
+
+
+def host_call(
+    body: "Body", op: Hosted, inputs: Sequence[Atom], out_types: Sequence[ArrayType], counts: bool
+) -> tuple[str, ...]:
+    """Writes the call of an operation that runs on the host.
+
+    Args:
+        body: where to.
+        op: what is called.
+        inputs: its operands.
+        out_types: of its results.
+        counts: True to keep the call where nothing uses its results.
+
+    Raises:
+        BackendError: the platform's programs cannot call Python.
+    """
+    module = body.module
+    if module.platform != "cpu":
+        raise BackendError(f"{op.name}: programs for {module.platform} cannot call Python; run this one on a CPU")
+    names, types = zip(*[body.widened(x) for x in inputs], strict=True) if inputs else ((), ())
+    wide = [_whole(t) for t in out_types]
+    index = np.uint64(len(module.hosted))
+    module.hosted.append(op)
+    call = custom_call_text(TARGET, names, types, wide, {"index": index}, has_side_effect=counts)
+    found = body.block(call, len(wide))
+    return tuple([body.convert(y, w, t) for y, w, t in zip(found, wide, out_types, strict=True)])
+
+
+@final
+class HostCalls:
+    """The operations that a compiled program runs on the host, and what they raised.
+
+    XLA holds functions that refer to this object weakly, so that an operation that refers to the compiled program can
+    be freed with it.
+    """
+
+    __slots__ = ("__weakref__", "active", "context", "count", "failures", "operations")
+
+    def __init__(self, operations: Sequence[Hosted]) -> None:
+        self.operations = tuple(operations)
+        # What was raised, by numbers that XLA's error repeats: several threads may run one program.
+        self.failures: dict[int, BaseException] = {}
+        self.count = itertools.count()
+        self.active = 0
+        self.context: contextvars.Context | None = None
+
+    def functions(self) -> list[Callable[..., tuple[HostData, ...]]]:
+        """Returns what XLA is given, in the order in which the text counts the operations."""
+        return [_entry(ref(self), i) for i in range(len(self.operations))]
+
+    def call(self, index: int, values: tuple[HostData, ...]) -> tuple[HostData, ...]:
+        """Runs an operation, in the context of the program's caller; keeps what it raises."""
+        op = self.operations[index]
+        context = contextvars.Context() if self.context is None else self.context.copy()
+        _inside.depth = getattr(_inside, "depth", 0) + 1
+        try:
+            results = context.run(op.on_host, *values)
+            return tuple([np.asarray(y, _whole(array_type(y.dtype)).dtype) for y in results])
+        except BaseException as error:
+            number = next(self.count)
+            self.failures[number] = error
+            raise RuntimeError(f"<effx callback failure {number}>") from None
+        finally:
+            _inside.depth -= 1
+
+    def execute(self, loaded: _jax.LoadedExecutable, arguments: Sequence[ArrayImpl]) -> _jax.ExecuteResults:
+        """Runs the program to its end.
+
+        Raises:
+            BaseException: whatever an operation raised, as it raised it.
+        """
+        self.context = contextvars.copy_context()
+        self.active += 1
+        raised: BaseException
+        try:
+            with running():
+                results = loaded.execute_sharded(arguments, with_tokens=True)
+                results.consume_token().block_until_ready()
+            return results
+        except _jax.JaxRuntimeError as error:
+            found = _FAILURE.search(str(error))
+            raised = error if found is None else self.failures.pop(int(found[1]), error)
+        finally:
+            self.active -= 1
+            if not self.active:
+                self.failures.clear()
+        # Outside of the except clause, so that XLA's own words are no part of what the user sees.
+        raise raised
+
+
+def _entry(calls: "ref[HostCalls]", index: int) -> Callable[..., tuple[HostData, ...]]:
+    def entry(*values: HostData) -> tuple[HostData, ...]:
+        found = calls()
+        if found is None:
+            raise BackendError("callback: the program that called it is gone")
+        return found.call(index, values)
+
+    return entry
+
+
+def compile_calling(
+    text: str, devices: Sequence[Device], options: _jax.CompileOptions, calls: HostCalls
+) -> _jax.LoadedExecutable:
+    """Compiles a text whose custom calls run operations on the host."""
+    # jaxlib takes functions with a parsed module only.
+    from jaxlib.mlir import ir
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+    from jaxlib.mlir.dialects import sdy, stablehlo
+
+    context = ir.Context()
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    stablehlo.register_dialect(context)
+    sdy.register_dialect(context)
+    module = ir.Module.parse(text, context)
+    return devices[0].client.compile_and_load(module, _jax.DeviceList(tuple(devices)), options, calls.functions())
+
+
+# What `effects_barrier` waits for: the programs with effects that run in some thread now.
+_inside = threading.local()
+_runs: set[threading.Event] = set()
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """Marks that a program with effects runs."""
+    run = threading.Event()
+    _runs.add(run)
+    try:
+        yield
+    finally:
+        _runs.discard(run)
+        run.set()
+
+
+def wait_for_effects() -> None:
+    """Waits for the programs with effects that other threads run; inside a callback there is nothing to wait for."""
+    if getattr(_inside, "depth", 0):
+        return
+    for run in tuple(_runs):
+        run.wait()
