@@ -8,8 +8,8 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array
 from effx.errors import BackendError, DTypeError, TransformError, check_function
+from effx.families.callbacks.callback import Kind, PythonCallback
 from effx.families.callbacks.function import HostFunction
-from effx.families.callbacks.operation import Kind, PythonCallback
 from effx.ir.types import ArrayType, array_type
 from effx.lower.callbacks import wait_for_effects
 from effx.lower.sharding import Device, SingleDeviceSharding
@@ -159,7 +159,9 @@ def _call(
         what, name_of(callback), call, tuple([x.type for x in arrays]), out_tree, _device(what, sharding)
     )
     types = tuple([_declared(what, leaf) for leaf in outs])
-    return out_tree.unflatten(PythonCallback(function, types, kind, ordered, vmap_method)(*arrays))
+    return out_tree.unflatten(
+        PythonCallback(function, types, kind, ordered, vmap_method=vmap_method)(*arrays)
+    )
 
 
 def _declared(what: str, leaf: object) -> ArrayType:
@@ -171,7 +173,9 @@ def _declared(what: str, leaf: object) -> ArrayType:
         )
     wanted = dtypes.canonicalize(np.dtype(dtype))
     if dtypes.is_key(wanted):
-        raise DTypeError(f"{what}: a Python function cannot give keys; let it give their words, for wrap_key_data")
+        raise DTypeError(
+            f"{what}: a Python function cannot give keys; let it give their words, for wrap_key_data"
+        )
     return array_type(wanted, tuple(map(int, shape)))
 
 

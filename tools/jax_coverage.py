@@ -292,7 +292,8 @@ def parameters(name: str, theirs: object, ours: object) -> Iterator[Item]:
             yield Item(f"{name}({p.name})", f"called {other.name}")
         else:
             taken = p.VAR_POSITIONAL if p.kind is p.POSITIONAL_ONLY else p.VAR_KEYWORD
-            yield Item(f"{name}({p.name})", "" if taken in variadic else "refused")
+            if taken not in variadic or not p.name.startswith("_"):  # a private one is no name among others
+                yield Item(f"{name}({p.name})", "" if taken in variadic else "refused")
     for q in [here[n] for n in here if n in unknown]:
         if q.default is q.empty and q.kind not in variadic:
             yield Item(f"{name}({q.name})", "required, there unknown")

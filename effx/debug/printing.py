@@ -10,8 +10,8 @@ from effx.array.promotion import as_operand
 from effx.debug.formats import check_format
 from effx.effects import Label
 from effx.errors import DTypeError, TransformError, check_function
+from effx.families.callbacks.callback import PythonCallback
 from effx.families.callbacks.function import HostFunction
-from effx.families.callbacks.operation import PythonCallback
 from effx.ir.ops.host import DEBUG, ORDERED_DEBUG
 from effx.transforms.arguments import name_of
 from effx.tree.registry import PyTree, flatten
@@ -32,6 +32,7 @@ def look(
     args: tuple[PyTree, ...],
     kwargs: dict[str, PyTree],
     ordered: bool,
+    everywhere: bool,
 ) -> None:
     """Calls a function on the host with arguments as they are when a program runs; what is no array stays as it is."""
     leaves, tree = flatten((args, kwargs))
@@ -56,7 +57,7 @@ def look(
         function(*given, **named)
 
     host = HostFunction(what, name_of(function), call, tuple([x.type for x in arrays]))
-    PythonCallback(host, (), "debug", bool(ordered))(*arrays)
+    PythonCallback(host, (), "debug", bool(ordered), bool(everywhere))(*arrays)
 
 
 @overload
@@ -88,8 +89,8 @@ def callback(
         callback: what is called; its result does not count. It may call functions of effx.
         args, kwargs: pytrees. Arrays and numbers come as arrays on a CPU, all else as it is.
         ordered: True if calls happen in the program's order.
-        partitioned: True to be called with what lies on each device, where a program runs on several. Inside of pmap
-            that is always so.
+        partitioned: True to refuse being called for all devices at once, as is done outside of pmap in a program
+            that runs on several; inside of it each device calls with what it has.
 
     Raises:
         TransformError: something that is no function.
@@ -106,20 +107,20 @@ def callback(
 
         def second(callback: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> None:
             check_function("debug.callback", callback)
-            look("debug.callback", callback, args, kwargs, ordered)
+            look("debug.callback", callback, args, kwargs, ordered, partitioned)
 
         return second
     check_function("debug.callback", callback)
-    look("debug.callback", callback, args, kwargs, ordered)
+    look("debug.callback", callback, args, kwargs, ordered, partitioned)
     return None
 
 
 @overload
-def print(
+def print(  # noqa: A001 - jax's name
     fmt: None = None, *, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False
 ) -> Callable[..., None]: ...
 @overload
-def print(
+def print(  # noqa: A001 - jax's name
     fmt: str,
     *args: PyTree,
     ordered: bool = False,
@@ -127,7 +128,7 @@ def print(
     skip_format_check: bool = False,
     **kwargs: PyTree,
 ) -> None: ...
-def print(
+def print(  # noqa: A001 - jax's name
     fmt: str | None = None,
     *args: PyTree,
     ordered: bool = False,
@@ -163,7 +164,9 @@ def print(
     1
     2
     """
-    return _formatted("debug.print", builtins.print, fmt, args, ordered, skip_format_check, kwargs)
+    return _formatted(
+        "debug.print", builtins.print, fmt, args, ordered, partitioned, skip_format_check, kwargs
+    )
 
 
 def log(
@@ -184,7 +187,7 @@ def log(
 
     >>> log("{}", 3)
     """
-    return _formatted("debug.log", _to_log, fmt, args, ordered, skip_format_check, kwargs)
+    return _formatted("debug.log", _to_log, fmt, args, ordered, partitioned, skip_format_check, kwargs)
 
 
 def _to_log(line: str) -> None:
@@ -197,19 +200,22 @@ def _formatted(
     fmt: str | None,
     args: tuple[PyTree, ...],
     ordered: bool,
+    everywhere: bool,
     skip_check: bool,
     kwargs: dict[str, PyTree],
 ) -> Callable[..., None] | None:
     def second(fmt: str, *args: PyTree, **kwargs: PyTree) -> None:
         if not isinstance(fmt, str):
-            raise TransformError(f"{what}: the format must be a string, got {fmt!r} of type {type(fmt).__name__}")
+            raise TransformError(
+                f"{what}: the format must be a string, got {fmt!r} of type {type(fmt).__name__}"
+            )
         if not skip_check:
             check_format(what, fmt, len(args), kwargs)
 
         def show(*args: PyTree, **kwargs: PyTree) -> None:
             write(fmt.format(*args, **kwargs))
 
-        look(what, show, args, kwargs, ordered)
+        look(what, show, args, kwargs, ordered, everywhere)
 
     if fmt is None:
         _no_arguments(what, args, kwargs)

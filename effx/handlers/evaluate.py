@@ -28,7 +28,7 @@ from effx.ir.ops.shape import DynamicSlice, Slice
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.backends import default_device
-from effx.lower.callbacks import running
+from effx.lower.callbacks import inside, running
 from effx.lower.concrete import ConcreteArray, as_concrete, bound_device, on_device, put
 from effx.lower.dispatch import FastPath, fast_function, fast_path
 from effx.lower.parallel import spans_devices
@@ -124,7 +124,7 @@ def _on_host(op: Hosted, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """Runs an operation where it is: nothing is compiled, and nothing keeps the operation."""
     types = op.infer(*[x.type for x in arrays])
     with running():
-        results = op.on_host(*[as_concrete(x).host(op.name) for x in arrays])
+        results = inside(op, [as_concrete(x).host(op.name) for x in arrays])
     return tuple([put(y, t) for y, t in zip(results, types, strict=True)])
 
 

@@ -40,7 +40,12 @@ def _whole(t: ArrayType) -> ArrayType:
 
 
 def host_call(
-    body: "Body", op: Hosted, inputs: Sequence[Atom], out_types: Sequence[ArrayType], counts: bool
+    body: "Body",
+    op: Hosted,
+    inputs: Sequence[Atom],
+    out_types: Sequence[ArrayType],
+    counts: bool,
+    everywhere: bool = False,
 ) -> tuple[str, ...]:
     """Writes the call of an operation that runs on the host.
 
@@ -50,18 +55,32 @@ def host_call(
         inputs: its operands.
         out_types: of its results.
         counts: True to keep the call where nothing uses its results.
+        everywhere: True to call on each device that runs the program; else the first calls for all, outside of
+            parallel maps.
 
     Raises:
-        BackendError: the platform's programs cannot call Python.
+        BackendError: the platform's programs cannot call Python, or several devices are to call at a place where the
+            values are not theirs.
     """
     module = body.module
     if module.platform != "cpu":
-        raise BackendError(f"{op.name}: programs for {module.platform} cannot call Python; run this one on a CPU")
+        raise BackendError(
+            f"{op.name}: programs for {module.platform} cannot call Python; run this one on a CPU"
+        )
     names, types = zip(*[body.widened(x) for x in inputs], strict=True) if inputs else ((), ())
     wide = [_whole(t) for t in out_types]
     index = np.uint64(len(module.hosted))
     module.hosted.append(op)
     call = custom_call_text(TARGET, names, types, wide, {"index": index}, has_side_effect=counts)
+    if counts and module.devices > 1 and not module.axes:
+        if everywhere:
+            raise BackendError(
+                f"{op.name}: outside of pmap no device has a part of its own to call with; leave out partitioned=True"
+            )
+        # A call without results has a sharding as well. What does not count is left to the partitioner.
+        module.on_first = True
+        shardings = ", ".join(["<@one, []>"] * max(len(wide), 1))
+        call = call.replace("{", f"{{sdy.sharding = #sdy.sharding_per_value<[{shardings}]>, ", 1)
     found = body.block(call, len(wide))
     return tuple([body.convert(y, w, t) for y, w, t in zip(found, wide, out_types, strict=True)])
 
@@ -92,16 +111,13 @@ class HostCalls:
         """Runs an operation, in the context of the program's caller; keeps what it raises."""
         op = self.operations[index]
         context = contextvars.Context() if self.context is None else self.context.copy()
-        _inside.depth = getattr(_inside, "depth", 0) + 1
         try:
-            results = context.run(op.on_host, *values)
+            results = context.run(inside, op, values)
             return tuple([np.asarray(y, _whole(array_type(y.dtype)).dtype) for y in results])
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again where the program was called
             number = next(self.count)
             self.failures[number] = error
             raise RuntimeError(f"<effx callback failure {number}>") from None
-        finally:
-            _inside.depth -= 1
 
     def execute(self, loaded: _jax.LoadedExecutable, arguments: Sequence[ArrayImpl]) -> _jax.ExecuteResults:
         """Runs the program to its end.
@@ -155,11 +171,30 @@ def compile_calling(
     stablehlo.register_dialect(context)
     sdy.register_dialect(context)
     module = ir.Module.parse(text, context)
-    return devices[0].client.compile_and_load(module, _jax.DeviceList(tuple(devices)), options, calls.functions())
+    return devices[0].client.compile_and_load(
+        module, _jax.DeviceList(tuple(devices)), options, calls.functions()
+    )
+
+
+# How many callbacks are around this one: a part of C++'s key. C++ takes a call with the key of one that has not
+# returned for the first time as endless recursion, or waits for it, which a callback must not.
+_depth: contextvars.ContextVar[int] = contextvars.ContextVar("effx_callback_depth", default=0)
+_keyed: "_jax.config.Config[int]" = _jax.config.Config("effx_callback_depth", 0, include_in_jit_key=True)
+
+
+def inside(op: Hosted, values: Sequence[HostData]) -> tuple[HostData, ...]:
+    """Runs an operation on the host, one callback deeper."""
+    around, before = _depth.get(), _keyed.get_local()
+    try:
+        _depth.set(around + 1)
+        _keyed.set_local(around + 1)
+        return op.on_host(*values)
+    finally:
+        _depth.set(around)
+        _keyed.set_local(before)
 
 
 # What `effects_barrier` waits for: the programs with effects that run in some thread now.
-_inside = threading.local()
 _runs: set[threading.Event] = set()
 
 
@@ -176,8 +211,7 @@ def running() -> Iterator[None]:
 
 
 def wait_for_effects() -> None:
-    """Waits for the programs with effects that other threads run; inside a callback there is nothing to wait for."""
-    if getattr(_inside, "depth", 0):
-        return
-    for run in tuple(_runs):
-        run.wait()
+    """Waits for the programs with effects that other threads run; not inside a callback, which they may wait for."""
+    if not _depth.get():
+        for run in tuple(_runs):
+            run.wait()

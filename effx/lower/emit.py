@@ -125,6 +125,7 @@ class Module:
         debug_info: whether lines carry locations.
         axes: what the parallel maps around bind, outermost first; none outside of them.
         meshes: grids of the devices by name.
+        on_first: whether the first device does something for all.
         hosted: the operations that run on the host, in the order of their numbers in the text.
     """
 
@@ -138,6 +139,7 @@ class Module:
         "hosted",
         "locations",
         "meshes",
+        "on_first",
         "platform",
         "shared",
     )
@@ -150,6 +152,7 @@ class Module:
         self.meshes: dict[str, tuple[int, ...]] = {}
         self.functions: list[str] = []
         self.hosted: list[Hosted] = []
+        self.on_first = False
         self._programs: dict[object, str] = {}
         self._taken: set[str] = {"main"}
         self.shared: dict[object, str] = {}
@@ -191,7 +194,7 @@ class Module:
 
     def mesh_lines(self) -> list[str]:
         """Returns the definitions of the grids."""
-        lines = []
+        lines = ["  sdy.mesh @one = <[], device_ids=[0]>"] if self.on_first else []
         for name, grid in self.meshes.items():
             axes = ", ".join([f'"m{i}"={n}' for i, n in enumerate(grid)])
             lines.append(f"  sdy.mesh @{name} = <[{axes}]>")

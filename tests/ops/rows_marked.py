@@ -8,12 +8,15 @@ import numpy as np
 
 from effx.errors import DTypeError, ProgramError, ShapeError
 from effx.families.accuracy import FUNCTIONS, Accurate
+from effx.families.callbacks.callback import PythonCallback
+from effx.families.callbacks.function import HostFunction
 from effx.families.composite import Composite
 from effx.families.platform import PlatformIndex
 from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.topk import TopIndices
 from effx.ir.types import ArrayType
 from effx.laws.samples import Data, anything
+from effx.tree import structure
 from tests.ops.rows import Invalid, Row, Sample, bf16, c128, f32, f64, i32, refuses, t
 from tests.ops.rows_control import PAIRS, SINE, program
 
@@ -26,6 +29,14 @@ def rising(rng: np.random.Generator, type: ArrayType) -> Data:
 def grouped(op: Any, lhs: tuple[int, ...], rhs: tuple[int, ...], groups: int, *of: Any) -> list[Sample]:
     domains = (anything, anything, rising)
     return [Sample(op, (t(d, *lhs), t(d, *rhs), t(i32, lhs[0], groups + 1)), domains) for d in of]
+
+
+def hyperbolic(type: ArrayType) -> PythonCallback:
+    """Calls NumPy for an array of this type, or for a batch."""
+    function = HostFunction(
+        "pure_callback", "tanh", lambda xs: np.tanh(np.asarray(xs[0])), (type,), structure(0)
+    )
+    return PythonCallback(function, (type,), vmap_method="broadcast_all")
 
 
 COMPOSITES = {n: Composite(program(SINE, n), "my.sine", 1, (("a", "1 : i64"),)) for n, _ in PAIRS}
@@ -159,6 +170,24 @@ ROWS = [
                 t(i32, 2, 2),
                 error=DTypeError,
                 text="top_indices: takes f32 numbers, got i32[2,2]",
+            ),
+        ),
+    ),
+    Row(
+        PythonCallback,
+        smooth=(),
+        samples=tuple(
+            [
+                Sample(hyperbolic(t(d, *shape)), (t(d, *shape),))
+                for d in (f32, f64)
+                for shape in ((), (2, 3), (0,))
+            ]
+        ),
+        invalid=(
+            refuses(
+                hyperbolic(t(f32)),
+                error=ShapeError,
+                text="pure_callback: tanh takes 1 arrays, got 0",
             ),
         ),
     ),

@@ -21,7 +21,7 @@ __all__ = ["HostFunction"]
 
 
 @final
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class HostFunction:
     """A Python function of a list of arrays, with what is known of its results. Equal only to itself.
 
@@ -40,6 +40,9 @@ class HostFunction:
     in_types: tuple[ArrayType, ...]
     out_tree: PyTreeDef | None = None
     device: Device | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.name.strip('<>')}>"
 
     def __call__(self, values: Sequence[HostData], types: Sequence[ArrayType]) -> tuple[HostData, ...]:
         """Calls the function.

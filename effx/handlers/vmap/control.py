@@ -8,7 +8,8 @@ import attrs
 from effx import dtypes
 from effx.array import Array, Box
 from effx.array.promotion import scalar
-from effx.effects import Frame, handle, resumed
+from effx.effects import Effect, Frame, handle, resumed
+from effx.errors import TransformError
 from effx.handlers.recursion import branches, while_loops
 from effx.handlers.recursion.layout import (
     Layout,
@@ -28,12 +29,14 @@ from effx.ir.ops.compare import Eq
 from effx.ir.ops.control import Call, Cond, HigherOrder, While
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Select
+from effx.ir.ops.host import IO, ORDERED_IO
 from effx.ir.ops.reduce import ReduceOr
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Staged
 from effx.ir.types import array_type
 
 SELECT = Select()
+OUTER: frozenset[Effect] = frozenset({IO, ORDERED_IO})
 BOOL = array_type(dtypes.bool_)
 
 
@@ -56,12 +59,26 @@ def masked(frame: Frame, mask: Array, x: Array) -> Array:
     return x if shared or x.type.kind not in "fc" else where(mask, x, StopGradient()(x))
 
 
+def check_undecided(op: HigherOrder) -> None:
+    """Checks that what not all elements of a batch ask for may be done for all of them.
+
+    Raises:
+        TransformError: it calls Python functions that do something to the world.
+    """
+    if not OUTER.isdisjoint(op.effects):
+        raise TransformError(
+            f"{op.name}: vmap runs it for all elements of a batch where they decide differently, "
+            f"but it has an io_callback; use effx.lax.map, or decide outside of vmap"
+        )
+
+
 @recursion(Cond, under=Vmap)
 def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One cond; with a batched index all branches run, and each batch element selects."""
     found = branches.decided(frame, op, operands)
     if found is not None:
         return found
+    check_undecided(op)
     index, *inputs = operands
     with resumed(frame):
         takes = [Eq()(index, scalar(k, dtypes.int32, False)) for k in range(len(op.branches) - 1)]
@@ -97,6 +114,7 @@ def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, .
     found = while_loops.decided(frame, op, operands)
     if found is not None:
         return found
+    check_undecided(op)
     handler, c = cast("Vmap", frame.handler), op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
     carry = tuple([layout_of(payload_of(frame, x), x.type) for x in operands[c:]])

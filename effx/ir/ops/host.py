@@ -23,7 +23,9 @@ class Hosted(TupleOperation):
 
     def on_host(self, *values: HostData) -> tuple[HostData, ...]:
         """Computes the results."""
-        raise ProgramError(f"{self.name}: the operation does not say what it does on the host; override on_host")
+        raise ProgramError(
+            f"{self.name}: the operation does not say what it does on the host; override on_host"
+        )
 
     def sequenced(self) -> Self:
         """Returns the operation with a token, i32[], as one more operand and result in front.

@@ -70,6 +70,7 @@ class PythonCallback(Hosted):
         out_types: the results'.
         kind: "pure" if nothing but the results counts; "io" and "debug" are effects.
         ordered: whether calls happen in the program's order.
+        everywhere: whether each device calls, where a program runs on several; in parallel maps it always does.
         vmap_method: what a batch is to a pure callback; None to refuse batches.
         levels: batches over which the host loops, outermost first.
         token: whether the first operand and result is a token.
@@ -79,6 +80,7 @@ class PythonCallback(Hosted):
     out_types: tuple[ArrayType, ...]
     kind: Kind = "pure"
     ordered: bool = False
+    everywhere: bool = False
     vmap_method: str | None = None
     levels: tuple[Level, ...] = ()
     token: bool = False
@@ -160,15 +162,21 @@ def batched(
         return batch(*[x if a is None else materialize(handler, x, a) for x, a in pairs]), front
     one = attrs.evolve(handler, size=1)
     batch = attrs.evolve(op, out_types=out_types)
-    return batch(*[x if a is None and method == "legacy_vectorized" else materialize(
-        one if a is None and method == "expand_dims" else handler, x, a) for x, a in pairs]), front
+    return batch(
+        *[
+            x
+            if a is None and method == "legacy_vectorized"
+            else materialize(one if a is None and method == "expand_dims" else handler, x, a)
+            for x, a in pairs
+        ]
+    ), front
 
 
 @emits(PythonCallback)
 def text(
     body: Body, op: PythonCallback, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
-    return host_call(body, op, inputs, [v.type for v in outputs], op.kind != "pure")
+    return host_call(body, op, inputs, [v.type for v in outputs], op.kind != "pure", op.everywhere)
 
 
 @reference_rule(PythonCallback)
