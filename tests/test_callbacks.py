@@ -128,8 +128,8 @@ def test_callbacks_may_compute() -> None:
     x = enp.ones((256, 256))  # powers of two are exact
     inner = effx.jit(lambda x: x @ x)
     outer = effx.jit(lambda x: effx.pure_callback(lambda x: inner(x) @ x, like(x), x @ x).sum())
-    assert float(outer(x)) == 256.0**5
-    assert float(outer(x)) == 256.0**5
+    assert float(outer(x)) == 256.0**7
+    assert float(outer(x)) == 256.0**7
 
     def times(n: effx.Array) -> Any:
         return 1 if n == 0 else n * factorial(n - 1)
@@ -169,8 +169,8 @@ def test_vmap_methods() -> None:
             return x + y
 
         f = effx.vmap(
-            lambda x, y: effx.pure_callback(add, SCALAR, x, y, vmap_method=method), in_axes=(0, None)
-        )  # noqa: B023
+            lambda x, y, m=method: effx.pure_callback(add, SCALAR, x, y, vmap_method=m), in_axes=(0, None)
+        )
         for g in (f, effx.jit(f)):
             seen.clear()
             assert g(enp.arange(3.0), 1.0).tolist() == [1.0, 2.0, 3.0]
@@ -607,7 +607,7 @@ def test_formats() -> None:
     cases: list[tuple[Any, str]] = [
         (lambda: debug.print("{} {a[1]:.1f} {a.shape}", 1, a=x), "1 1.0 (3,)"),
         (lambda: debug.print("{0}{1}{0}", 1, 2), "121"),
-        (lambda: debug.print("{x!r:>40}", x=x), "    Array([0., 1., 2.], dtype=float32)"),
+        (lambda: debug.print("{x!r:>40}", x=x), "      Array([0., 1., 2.], dtype=float32)"),
         (lambda: debug.print("{x:{w}}|{s}", x=x[1], w=6, s="text"), "   1.0|text"),
         (lambda: debug.print(ordered=True)("{{}} {:+}", x[2]), "{} +2.0"),
         (
@@ -658,8 +658,10 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: effx.pure_callback(named, SCALAR, "a"),
         DTypeError,
-        "pure_callback: argument 0 must be an array, a number, or a pytree of them, got 'a' of type str; an argument that "
-        "is no array can be static in jit",
+        (
+            "pure_callback: argument 0 must be an array, a number, or a pytree of them, got 'a' of type str; an "
+            "argument that is no array can be static in jit"
+        ),
     ),
     (
         lambda: effx.pure_callback(named, 3.0, 1.0),
@@ -669,15 +671,19 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: effx.pure_callback(named, SCALAR, 1.0, vmap_method="foo"),  # type: ignore[arg-type]  # wrong on purpose
         TransformError,
-        "pure_callback: vmap_method must be one of 'sequential', 'sequential_unrolled', 'expand_dims', 'broadcast_all', "
-        "'legacy_vectorized' or None, got 'foo'",
+        (
+            "pure_callback: vmap_method must be one of 'sequential', 'sequential_unrolled', 'expand_dims', 'broadcast_all', "
+            "'legacy_vectorized' or None, got 'foo'"
+        ),
     ),
     (_sharded, BackendError, "pure_callback: sharding must be a SingleDeviceSharding of a CPU, got 'cpu'"),
     (
         lambda: effx.vmap(lambda x: effx.pure_callback(named, SCALAR, x))(enp.ones(2)),
         TransformError,
-        "pure_callback: vmap needs to know what named does with a batch; give vmap_method, one of 'sequential', "
-        "'sequential_unrolled', 'expand_dims', 'broadcast_all', 'legacy_vectorized'",
+        (
+            "pure_callback: vmap needs to know what named does with a batch; give vmap_method, one of 'sequential', "
+            "'sequential_unrolled', 'expand_dims', 'broadcast_all', 'legacy_vectorized'"
+        ),
     ),
     (
         lambda: effx.vmap(lambda x: io_callback(named, SCALAR, x, ordered=True))(enp.ones(2)),
@@ -689,14 +695,18 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
             enp.array([True, False])
         ),
         TransformError,
-        "cond: vmap runs it for all elements of a batch where they decide differently, but it has an io_callback; use "
-        "effx.lax.map, or decide outside of vmap",
+        (
+            "cond: vmap runs it for all elements of a batch where they decide differently, but it has an io_callback; use "
+            "effx.lax.map, or decide outside of vmap"
+        ),
     ),
     (
         lambda: effx.grad(lambda x: effx.pure_callback(named, SCALAR, x))(1.0),
         TransformError,
-        "pure_callback: effx cannot differentiate the Python function named; call it inside a function with a derivative "
-        "of its own (effx.custom_jvp, effx.custom_vjp), or on effx.lax.stop_gradient of its arguments",
+        (
+            "pure_callback: effx cannot differentiate the Python function named; call it inside a function with a "
+            "derivative of its own (effx.custom_jvp, effx.custom_vjp), or on effx.lax.stop_gradient of its arguments"
+        ),
     ),
     (
         lambda: effx.pure_callback(lambda x: (x, x), {"a": SCALAR}, 1.0),
@@ -760,8 +770,10 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: debug.print("1.0", 2, x=1),
         TransformError,
-        "debug.print: '1.0' does not use arguments 0, 'x'; an f-string would show tracers: write the names in braces, "
-        "without f",
+        (
+            "debug.print: '1.0' does not use arguments 0, 'x'; an f-string would show tracers: write the names in braces, "
+            "without f"
+        ),
     ),
     (
         lambda: debug.print(ordered=True, x=1),  # type: ignore[call-overload]  # wrong on purpose
@@ -794,7 +806,7 @@ def test_sharding_says_where_the_arguments_lie() -> None:
 def test_handlers_without_a_rule_say_so() -> None:
     from effx.library.intervals import Interval, Intervals
 
-    with pytest.raises(NoRuleError, match="^python_callback: "):
+    with pytest.raises(NoRuleError, match=r"^python_callback: "):
         Intervals().run(
             lambda x: effx.pure_callback(named, SCALAR, x), Interval(enp.float32(0), enp.float32(1))
         )

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self, final, overload
 import numpy as np
 import numpy.typing as npt
 from jaxlib import _hlo
+from jaxlib.mlir.ir import Module
 from typing_extensions import CapsuleType
 
 from . import config as config
@@ -135,7 +136,7 @@ class Client:
     @overload
     def compile_and_load(
         self,
-        computation: str | bytes,
+        computation: Module,
         executable_devices: DeviceList,
         compile_options: CompileOptions,
         host_callbacks: Sequence[CapsuleType] | Sequence[Callable[..., object]],

@@ -1,1 +1,2 @@
-# MLIR's own Python binding. effx emits text and needs it only to read portable artifacts back.
+# MLIR's own Python binding. effx emits text, and needs it to read portable artifacts back and to
+# compile programs that call Python.

@@ -1,5 +1,5 @@
-# The dialects that jaxlib's programs are made of.
+# What jaxlib adds to MLIR.
 
 from jaxlib.mlir.ir import DialectRegistry
 
-def register_dialects(registry: DialectRegistry) -> None: ...
+def register_dialects(arg: DialectRegistry, /, register_pipelines: bool = True) -> None: ...
