@@ -14,6 +14,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import attrs
@@ -52,6 +53,14 @@ def printed(function: Callable[..., Any], *args: Any) -> list[str]:
         function(*args)
         effx.effects_barrier()
     return out.getvalue().splitlines()
+
+
+def show(x: Any, **options: Any) -> None:
+    debug.print("{}", x, **options)
+
+
+def once(x: Any) -> None:
+    debug.print("once")
 
 
 def like(x: Any) -> Any:
@@ -162,7 +171,7 @@ def test_vmap_methods() -> None:
         "legacy_vectorized": [((3,), ())],
     }
     for method in METHODS:
-        seen = []
+        seen: list[Any] = []
 
         def add(x: effx.Array, y: effx.Array, seen: Any = seen) -> effx.Array:
             seen.append((x.shape, y.shape))
@@ -204,7 +213,7 @@ def test_vmap_calls_effects_for_each_element() -> None:
     for g in (effx.vmap(f, in_axes=(0, None)), effx.jit(effx.vmap(f, in_axes=(0, None)))):
         assert printed(g, enp.arange(3), 7) == ["0 7", "1 7", "2 7"]
     assert effx.vmap(lambda x: io_callback(lambda x: x + 1, SCALAR, x))(enp.arange(3.0)).tolist() == [1, 2, 3]
-    assert printed(effx.vmap(lambda x: debug.print("once")), enp.arange(3)) == ["once"]
+    assert printed(effx.vmap(once), enp.arange(3)) == ["once"]
 
 
 # Effects
@@ -255,7 +264,7 @@ def test_io_happens_though_nothing_uses_it() -> None:
         seen.append(float(x))
         return 1.0
 
-    def f(x: effx.Array) -> effx.Array:
+    def f(x: Any) -> Any:
         io_callback(host, SCALAR, x)
         io_callback(host, SCALAR, x)
         effx.pure_callback(lambda x: seen.append(-1.0), None, x)
@@ -269,10 +278,14 @@ def test_ordered_effects_have_one_order() -> None:
     """Debugging, input and output, eager calls and compiled ones."""
     seen: list[int] = []
 
+    def double(x: effx.Array) -> effx.Array:
+        seen.append(2)
+        return x * 2
+
     @effx.jit
-    def f(x: effx.Array) -> effx.Array:
+    def f(x: Any) -> effx.Array:
         debug.callback(lambda: seen.append(1), ordered=True)
-        y = io_callback(lambda x: (seen.append(2), x * 2)[1], SCALAR, x, ordered=True)
+        y: effx.Array = io_callback(double, SCALAR, x, ordered=True)
         debug.callback(lambda y: seen.append(int(y)), y, ordered=True)
         return y
 
@@ -322,7 +335,7 @@ def perform(block: Block, x: Any, say: Callable[[int, Any], None], compiled: boo
             return perform(inner, x, say, compiled, place)
 
         if compiled:
-            return {
+            made: dict[str, Callable[[Any], Any]] = {
                 "scan": lambda x: lax.scan(lambda c, _: (step(c), None), x, None, length=2)[0],
                 "while": lambda x: lax.while_loop(
                     lambda c: c[1] < 2, lambda c: (step(c[0]), c[1] + 1), (x, enp.int32(0))
@@ -330,7 +343,8 @@ def perform(block: Block, x: Any, say: Callable[[int, Any], None], compiled: boo
                 "fori": lambda x: lax.fori_loop(0, 2, lambda i, c: step(c), x),
                 "cond": lambda x: lax.cond(x % 2 == 0, step, lambda x: x + 1, x),
                 "jit": effx.jit(step),
-            }[kind](x)
+            }
+            return made[kind](x)
         if kind == "cond":
             if x % 2 == 0:
                 return step(x)
@@ -414,7 +428,7 @@ def test_the_reference_calls_them() -> None:
 
 def test_disable_jit() -> None:
     with effx.disable_jit(True):
-        assert printed(effx.jit(lambda x: debug.print("{}", x, ordered=True)), 1) == ["1"]
+        assert printed(effx.jit(partial(show, ordered=True)), 1) == ["1"]
 
 
 def test_custom_derivatives() -> None:
@@ -441,7 +455,7 @@ def test_custom_derivatives() -> None:
 
 def test_replicas_call_for_themselves() -> None:
     x = enp.arange(4.0)
-    assert sorted(printed(effx.pmap(lambda x: debug.print("{}", x)), x)) == ["0.0", "1.0", "2.0", "3.0"]
+    assert sorted(printed(effx.pmap(show), x)) == ["0.0", "1.0", "2.0", "3.0"]
     assert effx.pmap(lambda x: effx.pure_callback(lambda x: x + 1, SCALAR, x))(x).tolist() == [1, 2, 3, 4]
     assert effx.pmap(lambda x: io_callback(lambda x: x + 1, SCALAR, x))(x).tolist() == [1, 2, 3, 4]
 
@@ -449,7 +463,7 @@ def test_replicas_call_for_themselves() -> None:
 def test_the_first_device_calls_for_all() -> None:
     def f(x: effx.Array) -> effx.Array:
         debug.print("before {}", x, ordered=True)
-        y = effx.pmap(lambda x: x + 1)(x)
+        y: effx.Array = effx.pmap(lambda x: x + 1)(x)
         debug.print("behind", ordered=True)
         return y
 
@@ -544,7 +558,7 @@ def test_barrier_waits_for_other_threads() -> None:
         threading.Event().wait(0.2)
         seen.append(1)
 
-    thread = threading.Thread(target=effx.jit(lambda x: debug.callback(slow, x)), args=(1.0,))
+    thread = threading.Thread(target=effx.jit(partial(debug.callback, slow)), args=(1.0,))
     thread.start()
     assert begun.wait(60)
     effx.effects_barrier()
@@ -564,7 +578,7 @@ def test_functions_are_freed() -> None:
         call(host)
         return weakref.ref(host)
 
-    uses: list[Callable[[Any], None]] = [
+    uses: list[Callable[[Any], Any]] = [
         lambda host: effx.jit(lambda x: effx.pure_callback(host, SCALAR, x))(1.0),
         lambda host: effx.vmap(lambda x: io_callback(host, SCALAR, x))(enp.arange(2.0)),
         lambda host: lax.scan(lambda c, x: (io_callback(host, SCALAR, c), x), 0.0, enp.arange(3.0)),
@@ -604,6 +618,7 @@ def test_exit_waits() -> None:
 
 def test_formats() -> None:
     x = enp.arange(3.0)
+    short, long = effx.random.key(7), effx.random.key(7, impl="rbg")
     cases: list[tuple[Any, str]] = [
         (lambda: debug.print("{} {a[1]:.1f} {a.shape}", 1, a=x), "1 1.0 (3,)"),
         (lambda: debug.print("{0}{1}{0}", 1, 2), "121"),
@@ -614,7 +629,8 @@ def test_formats() -> None:
             lambda: debug.print("{tree}", tree={"a": x, "b": None}),
             "{'a': Array([0., 1., 2.], dtype=float32), 'b': None}",
         ),
-        (lambda: debug.print("{k}", k=effx.random.key(7)), "[0 7]"),
+        (lambda: debug.print("{k}", k=short), "[0 7]"),
+        (lambda: debug.print("{k}", k=long), "[0 7 0 7]"),
         (lambda: debug.print("{} {y}", 1, skip_format_check=True, y=2, z=3), "1 2"),
     ]
     for call, expected in cases:
@@ -792,12 +808,26 @@ def test_errors(case: tuple[Callable[[], Any], type[Exception], str]) -> None:
     assert caught.value.message == text  # type: ignore[attr-defined]  # effx's errors
 
 
+def test_old_names_say_what_is_there_now() -> None:
+    with pytest.raises(AttributeError) as caught:
+        effx.experimental.host_callback  # type: ignore[attr-defined]  # noqa: B018 - asked for on purpose
+    assert str(caught.value) == (
+        "module 'effx.experimental' has no attribute 'host_callback'; use effx.pure_callback, effx.experimental.io_callback "
+        "or effx.debug.callback"
+    )
+
+
 def test_sharding_says_where_the_arguments_lie() -> None:
     device = local_devices()[-1]
-    seen = []
-    f = lambda x: effx.pure_callback(  # noqa: E731
-        lambda x: (seen.append(x.device), x)[1], SCALAR, x, sharding=SingleDeviceSharding(device)
-    )
+    seen: list[Any] = []
+
+    def host(x: Any) -> Any:
+        seen.append(x.device)
+        return x
+
+    def f(x: Any) -> Any:
+        return effx.pure_callback(host, SCALAR, x, sharding=SingleDeviceSharding(device))
+
     f(1.0)
     effx.jit(f)(1.0)
     assert seen == [device, device]

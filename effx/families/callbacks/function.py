@@ -56,7 +56,7 @@ class HostFunction:
         """
         pairs = zip(values, self.in_types, strict=True)
         arrays: list[Array] = [
-            put(np.array(x, t.dtype), t.with_shape(x.shape), self.device, committed=False) for x, t in pairs
+            put(_as_type(x, t.dtype), t.with_shape(x.shape), self.device, committed=False) for x, t in pairs
         ]
         result = self.call(arrays)
         if self.out_tree is None:
@@ -91,6 +91,13 @@ class HostFunction:
                 f"but result_shape_dtypes says {t!r}"
             )
         return np.ascontiguousarray(value, t.dtype).reshape(t.shape)
+
+
+def _as_type(x: HostData, dtype: DType) -> HostData:
+    """Copies what XLA gives, which may be wider: memory that is XLA's own lives as long as the call."""
+    if dtypes.is_key(dtype) and x.dtype != dtype:
+        return np.array(x).view(dtype)  # one element as wide as the key's words
+    return np.array(x, dtype)
 
 
 def _rank(t: ArrayType) -> int:
