@@ -60,7 +60,7 @@ _GENERATED = "<attrs generated methods effx."  # by attrs, for classes of the pa
 _internal_code: dict[int, CodeType] = {}
 
 
-def _is_internal(code: CodeType) -> bool:
+def is_internal(code: CodeType) -> bool:
     if id(code) in _internal_code:
         return True
     if code.co_filename.startswith((_PACKAGE, _GENERATED)):
@@ -76,7 +76,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
         depth: how many frames of the caller to skip before looking.
     """
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and _is_internal(frame.f_code):
+    while frame is not None and is_internal(frame.f_code):
         frame = frame.f_back
     return frame
 
@@ -122,7 +122,7 @@ def current_source(depth: int = 2) -> Source:
         if id(code) not in internal:
             found = _positions.get(id(code))
             if found is None or len(found) >= 256:
-                found = None if _is_internal(code) else _no_positions(code)
+                found = None if is_internal(code) else _no_positions(code)
             if found is not None:
                 offset = frame.f_lasti
                 return found.get(offset) or found.setdefault(offset, (code, offset))
@@ -368,7 +368,7 @@ def without_internal_frames(traceback: TracebackType | None) -> TracebackType | 
     kept: list[TracebackType] = []
     entry = traceback
     while entry is not None:
-        if not _is_internal(entry.tb_frame.f_code):
+        if not is_internal(entry.tb_frame.f_code):
             kept.append(entry)
         entry = entry.tb_next
     result: TracebackType | None = None

@@ -1,2 +1,3 @@
 from effx.debug.printing import *
 from effx.debug.shardings import *
+from effx.debug.breakpoints import *
