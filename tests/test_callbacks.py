@@ -256,6 +256,57 @@ def test_each_effect_happens_once(context: str, ordered: bool) -> None:
         assert printed(f, 0.0) == ["0.0", "1.0"][: 1 + (context in TWICE)]
 
 
+RESULTLESS: dict[str, Callable[[Any], Any]] = {
+    "jit": effx.jit(show),
+    "jit of jit": effx.jit(effx.jit(show)),
+    "cond": lambda x: lax.cond(x > 0, show, lambda x: None, x),
+    "scan": lambda x: lax.scan(lambda c, _: (show(x), None), None, None, length=1),
+    "checkpoint": effx.checkpoint(show),
+    "pmap": lambda x: effx.pmap(show)(enp.reshape(x, (1,))),
+}
+
+
+@pytest.mark.parametrize("form", RESULTLESS)
+@pytest.mark.parametrize(
+    "wrap", [effx.grad, lambda f: effx.jit(effx.grad(f)), lambda f: effx.grad(effx.jit(f)), effx.hessian]
+)
+def test_what_gives_nothing_happens_under_derivatives(form: str, wrap: Any) -> None:
+    """Programs of effects alone are not dropped when a function is split into a known and a linear part."""
+
+    def f(x: Any) -> Any:
+        RESULTLESS[form](x)
+        return x * x
+
+    assert printed(wrap(f), 3.0) == ["3.0"]
+
+
+def test_linear_loops_are_silent() -> None:
+    """The derivative of a while loop runs it again, without looking, and not at all if it does something."""
+
+    def loop(say: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def body(c: Any) -> Any:
+            i, y = c
+            say(i)
+            return i + 1, lax.cond(i > 0, lambda y: (show(y), y * 2.0)[1], lambda y: y, y)
+
+        return lambda x: lax.while_loop(lambda c: (show(c[0], ordered=True), c[0] < 2)[1], body, (0, x))[1]
+
+    found = []
+
+    def slopes(wrap: Any) -> None:
+        found.append(wrap(lambda x: effx.linearize(loop(show), x)[1](1.0))(3.0))
+
+    for wrap in (lambda f: f, effx.jit):
+        assert sorted(printed(slopes, wrap)) == ["0", "0", "1", "1", "2", "3.0"]
+    assert [float(y) for y in found] == [2.0, 2.0]
+    with pytest.raises(TransformError) as caught:
+        effx.linearize(loop(lambda i: io_callback(lambda i: None, None, i)), 1.0)
+    assert caught.value.message == (
+        "linearize: the derivative of a while loop runs the loop again, but it has an io_callback; pass max_steps=N to "
+        "while_loop or fori_loop, or use scan or jvp"
+    )
+
+
 def test_io_happens_though_nothing_uses_it() -> None:
     """And equal calls stay two; pure ones that nothing uses are left out."""
     seen = []
@@ -800,6 +851,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
 ]
 
 
+@pytest.mark.unguarded  # some give what no annotation allows
 @pytest.mark.parametrize("case", ERRORS, ids=range(len(ERRORS)))
 def test_errors(case: tuple[Callable[[], Any], type[Exception], str]) -> None:
     call, kind, text = case

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, overload
 
+import numpy as np
+
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.debug.formats import check_format
@@ -39,13 +41,12 @@ def look(
     arrays: list[Array] = []
     places: list[int] = []
     for i, leaf in enumerate(leaves):
-        if isinstance(leaf, Array):
-            arrays.append(leaf)
-        else:
-            try:
-                arrays.append(as_operand(leaf, what))
-            except DTypeError:
-                continue
+        if not isinstance(leaf, Array | bool | int | float | complex | np.ndarray | np.generic):
+            continue
+        try:
+            arrays.append(as_operand(leaf, what))
+        except DTypeError:
+            continue  # NumPy's strings, say
         places.append(i)
     known = [None if i in places else leaf for i, leaf in enumerate(leaves)]
 

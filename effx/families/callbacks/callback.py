@@ -118,7 +118,9 @@ class PythonCallback(Hosted):
         inner = [t.with_shape(t.shape[1:]) for t in types]
         results = [np.empty(t.shape, t.dtype) for t in types]
         for i in range(level.size):
-            row = [np.asarray(x[i]) if batched else x for x, batched in zip(values, level.batched, strict=True)]
+            row = [
+                np.asarray(x[i]) if batched else x for x, batched in zip(values, level.batched, strict=True)
+            ]
             for result, y in zip(results, self._rows(levels[1:], row, inner), strict=True):
                 result[i] = y
         return tuple(results)

@@ -1,4 +1,6 @@
-"""The handler of ordered effects: its state is a token, which the framework carries through all control flow."""
+"""Handlers of callbacks' effects: one gives them an order, by a token that is its state, which the framework carries
+through all control flow; one leaves debugging out.
+"""
 
 from typing import final
 
@@ -11,7 +13,7 @@ from effx.errors import BackendError
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.site import Site
 from effx.handlers.stage import run_program, stage
-from effx.ir.ops.host import ORDERED, Hosted
+from effx.ir.ops.host import DEBUG, ORDERED, ORDERED_DEBUG, Hosted
 from effx.ir.program import Program
 from effx.ir.types import array_type
 from effx.tree.registry import PyTree
@@ -43,6 +45,26 @@ class InOrder(InterceptHandler[Array]):
 def _(site: Site[InOrder, Array], op: Hosted, *operands: Array) -> tuple[Array, ...]:
     site.state, *results = op.sequenced()(site.state, *operands)
     return tuple(results)
+
+
+@final
+@attrs.frozen
+class Quiet(InterceptHandler[None]):
+    """Leaves debugging out."""
+
+    handles = frozenset({DEBUG, ORDERED_DEBUG})
+
+
+@Quiet.rule(Hosted)
+def _(site: Site[Quiet, None], op: Hosted, *operands: Array) -> tuple[Array, ...]:
+    return ()
+
+
+def quiet(program: Program) -> Program:
+    """Returns the program without its debugging."""
+    staged = stage(lambda xs: Quiet().run(run_program, program, xs), program.in_types, program.name)
+    assert not staged.captured
+    return staged.program
 
 
 def threaded(program: Program) -> Program:

@@ -9,7 +9,7 @@ import attrs
 
 from effx.effects import Label
 from effx.handlers.linear.control import call, places
-from effx.handlers.linear.partial_eval import Parts, Split, split, splitter
+from effx.handlers.linear.partial_eval import Parts, Split, counts, split, splitter
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Policy
 from effx.ir.ops.control import Call
 from effx.ir.passes import dead_code, inline
@@ -51,7 +51,7 @@ def checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], once: bool) -> Parts
         effect_row(equations),
     )
     return Parts(
-        known=Call(known) if known.outputs else None,
+        known=Call(known) if counts(known) else None,
         known_operands=known_in,
         computed=len(kept),
         linear=Checkpoint(linear, op.policy, op.prevent_cse) if linear.outputs else None,

@@ -4,6 +4,7 @@ unless they are the same in all iterations. The branches of a cond return their 
 which are matched by type.
 """
 
+import importlib
 from collections.abc import Sequence
 
 import attrs
@@ -12,9 +13,10 @@ from effx.array import Array
 from effx.array.promotion import zeros
 from effx.effects import Operation
 from effx.errors import TransformError
-from effx.handlers.linear.partial_eval import Parts, Split, split, splitter
+from effx.handlers.linear.partial_eval import Parts, Split, counts, split, splitter
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, Cond, Region, Scan, While
+from effx.ir.ops.host import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO
 from effx.ir.passes import dead_code
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 from effx.ir.types import ArrayType
@@ -29,7 +31,7 @@ def places(mask: Sequence[bool], wanted: bool) -> tuple[int, ...]:
 def call(op: Call, linear_in: tuple[bool, ...], once: bool) -> Parts:
     parts = split(op.program, linear_in, once)
     return Parts(
-        known=Call(parts.known, op.inline) if parts.known.outputs else None,
+        known=Call(parts.known, op.inline) if counts(parts.known) else None,
         known_operands=places(linear_in, False),
         computed=parts.computed,
         linear=Call(parts.linear, op.inline) if parts.linear.outputs else None,
@@ -63,7 +65,7 @@ def cond(op: Cond, linear_in: tuple[bool, ...], once: bool) -> Parts:
     known = [_with_slots(h, mine, slots) for h, mine in zip(halves, taken, strict=True)]
     linear = [_from_slots(h, mine, slots, forwarded) for h, mine in zip(halves, taken, strict=True)]
     return Parts(
-        known=attrs.evolve(op, branches=tuple(known)) if known[0].outputs else None,
+        known=attrs.evolve(op, branches=tuple(known)) if any([counts(k) for k in known]) else None,
         known_operands=(0, *[i + 1 for i in places(mask, False)]),
         computed=len(slots),
         linear=attrs.evolve(op, branches=tuple(linear)) if any(linear_out) else None,
@@ -182,7 +184,7 @@ def scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> Parts:
         linear_body, op.length, len(steady) + len(hoisted) + len(lc), len(lk), op.reverse, op.unroll
     )
     return Parts(
-        known=outer if computed or m else None,
+        known=outer if computed or counts(half.known) else None,
         known_operands=known_in,
         computed=computed,
         linear=linear_scan if half.linear.outputs else None,
@@ -245,6 +247,11 @@ def while_(op: While, linear_in: tuple[bool, ...], once: bool) -> Parts:
             "linearize: the derivative of a while loop runs the loop again, and a handler around keeps a state or "
             "collects values that this would change; pass max_steps=N to while_loop or fori_loop, or use scan or jvp"
         )
+    if not {IO, ORDERED_IO}.isdisjoint(op.effects):
+        raise TransformError(
+            "linearize: the derivative of a while loop runs the loop again, but it has an io_callback; pass max_steps=N to "
+            "while_loop or fori_loop, or use scan or jvp"
+        )
     c = op.constants
     carry, half = carry_of(op.regions[0], linear_in, once)
     known_in = places((*linear_in[:c], *carry), False)
@@ -259,6 +266,9 @@ def while_(op: While, linear_in: tuple[bool, ...], once: bool) -> Parts:
         "while",
         op.effects,
     )
+    if not {DEBUG, ORDERED_DEBUG}.isdisjoint(op.effects):
+        # The known part has shown what there is to see.
+        program = importlib.import_module("effx.handlers.authoring.tokens").quiet(program)
     return Parts(
         known=None if all(carry) else known,
         known_operands=known_in,

@@ -3,7 +3,7 @@
 import attrs
 
 from effx.handlers.linear.control import places
-from effx.handlers.linear.partial_eval import Parts, split, splitter
+from effx.handlers.linear.partial_eval import Parts, counts, split, splitter
 from effx.ir.ops.parallel import ParallelMap
 
 
@@ -27,7 +27,7 @@ def parallel_map(op: ParallelMap, linear_in: tuple[bool, ...], once: bool) -> Pa
         mapped_out=tuple(linear_out),
     )
     return Parts(
-        known=known if half.known.outputs else None,
+        known=known if counts(half.known) else None,
         known_operands=known_in,
         computed=half.computed,
         linear=linear if half.linear.outputs else None,

@@ -6,7 +6,7 @@ from typing import TypeVar, cast, final
 import attrs
 
 from effx.array import Array
-from effx.effects import Operation, RuleTable
+from effx.effects import Operation, RuleTable, must_happen
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier
@@ -69,6 +69,11 @@ def parts_of(op: HigherOrder, linear_in: tuple[bool, ...], once: bool) -> Parts 
     if found is None:
         found = derived[key] = rule(op, linear_in, once)
     return cast("Parts", found)
+
+
+def counts(known: Program) -> bool:
+    """Says whether a known part is needed: it gives something, or has effects that must happen."""
+    return bool(known.outputs) or must_happen(known.effects)
 
 
 @final
