@@ -55,7 +55,7 @@ def printed(function: Callable[..., Any], *args: Any) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def show(x: Any, **options: Any) -> None:
+def show(x: Any, **options: Any) -> Any:
     debug.print("{}", x, **options)
 
 

@@ -18,6 +18,7 @@ from effx.effects import (
     current_frame,
     forward,
     handle,
+    must_happen,
     perform,
     stack_of,
 )
@@ -60,6 +61,27 @@ class Answer(Handler):
 
     def describe(self) -> str:
         return f"answer({self.n})"
+
+
+class Loose(Effect):
+    """Says only that it has no order."""
+
+    ordered = False
+
+
+def test_what_must_happen() -> None:
+    """Whatever has an order or a user's name; of other effects those that say so."""
+    rows = (
+        frozenset[Effect](),
+        {Effect()},
+        {Loose()},
+        {Label("a")},
+        {Label("a", ordered=False)},
+        {Loose(), Label("a")},
+    )
+    assert [must_happen(frozenset(row)) for row in rows] == [False, True, False, True, True, True]
+    assert Label("a") != Label("a", ordered=False)
+    assert [Label("a", ordered=o).ordered for o in (False, True)] == [False, True]
 
 
 def test_only_the_owner_of_a_box_is_asked() -> None:

@@ -21,6 +21,7 @@ from tests.numpy.functions import BINARY, UNARY
 
 TESTS = Path(__file__).parent
 NAMESPACES = (
+    "effx.debug",
     "effx.example_libraries.optimizers",
     "effx.example_libraries.stax",
     "effx.experimental.ode",
