@@ -7,3 +7,4 @@ from effx.experimental.sparse.slicing import *
 from effx.experimental.sparse.compressed import *
 from effx.experimental.sparse.creation import *
 from effx.experimental.sparse.derivatives import *
+from effx.experimental.sparse.transform import *

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Self
+from typing import Any, Self, cast
 
-from effx.array import Array
+from effx.array import Array, Operand
 from effx.dtypes import DType
 from effx.errors import ShapeError
 
@@ -91,6 +91,53 @@ class JAXSparse(ABC):
     def tree_unflatten(cls, aux_data: Hashable, children: Sequence[Array]) -> Self:
         """Returns what `tree_flatten` took apart."""
 
+    @abstractmethod
+    def _coordinates(self) -> JAXSparse:
+        """Returns the array as a `BCOO`, which has all operators."""
+
+    def _of(self, found: JAXSparse | Array) -> JAXSparse | Array:
+        """Returns what operators of the `BCOO` have made, in this format where it can hold it."""
+        return found
+
+    # Dense operands give what they give with a BCOO.
+
+    def __neg__(self) -> JAXSparse:
+        return cast("JAXSparse", self._of(-self._coordinates()))
+
+    def __pos__(self) -> JAXSparse:
+        return self
+
+    def __add__(self, other: JAXSparse | Operand) -> JAXSparse | Array:
+        return self._of(self._coordinates() + _coordinates(other))
+
+    def __radd__(self, other: Operand) -> JAXSparse | Array:
+        return self._of(other + self._coordinates())
+
+    def __sub__(self, other: JAXSparse | Operand) -> JAXSparse | Array:
+        return self._of(self._coordinates() - _coordinates(other))
+
+    def __rsub__(self, other: Operand) -> JAXSparse | Array:
+        return self._of(other - self._coordinates())
+
+    def __mul__(self, other: JAXSparse | Operand) -> JAXSparse | Array:
+        return self._of(self._coordinates() * _coordinates(other))
+
+    def __rmul__(self, other: Operand) -> JAXSparse | Array:
+        return self._of(other * self._coordinates())
+
+    def __matmul__(self, other: JAXSparse | Operand) -> JAXSparse | Array:
+        return self._of(self._coordinates() @ _coordinates(other))
+
+    def __rmatmul__(self, other: Operand) -> JAXSparse | Array:
+        return self._of(other @ self._coordinates())
+
+    def __getitem__(self, index: Any) -> JAXSparse | Array:
+        return self._of(self._coordinates()[index])
+
+    def sum(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> JAXSparse | Array:
+        """Returns the sum over all axes, an array, or over some, a sparse array."""
+        return self._of(self._coordinates().sum(axis, keepdims=keepdims))
+
     def block_until_ready(self) -> Self:
         """Waits until the elements have been computed, and returns the array."""
         for x in self.tree_flatten()[0]:
@@ -109,3 +156,7 @@ class JAXSparse(ABC):
             return f"{type(self).__name__}({self.dtype.name}[{sizes}], nse={self.nse}{extra})"
         except AttributeError:  # a tree whose leaves are no arrays
             return f"{type(self).__name__}(<{', '.join(map(repr, self.tree_flatten()[0]))}>)"
+
+
+def _coordinates(x: JAXSparse | Operand) -> Any:
+    return x._coordinates() if isinstance(x, JAXSparse) else x

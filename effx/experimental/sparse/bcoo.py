@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self, cast, overload
+from typing import Any, Self, cast, overload
 
 import numpy as np
 
@@ -122,6 +122,9 @@ class BCOO(Coordinates):
         """Returns the array with other numbers of batch and dense axes; see `bcoo_update_layout`."""
         return bcoo_update_layout(self, n_batch=n_batch, n_dense=n_dense, on_inefficient=on_inefficient)
 
+    def _coordinates(self) -> Self:
+        return self
+
     def astype(self, dtype: DTypeLike) -> Self:
         """Returns the array with its elements converted."""
         return self.with_data(self.data.astype(dtype))
@@ -154,7 +157,10 @@ class BCOO(Coordinates):
             )
         return found
 
-    def __getitem__(self, index: object) -> Self:
+    def __getitem__(self, index: Any) -> Self:
+        items = index if isinstance(index, tuple) else (index,)
+        if any([isinstance(i, Array | np.ndarray) and (i.ndim or i.dtype.kind == "b") for i in items]):
+            return _by_handler(self, lambda x: x[index])
         return indexed(self, index)
 
     def __iter__(self) -> Iterator[Self]:
@@ -167,14 +173,13 @@ class BCOO(Coordinates):
         return self
 
     def __abs__(self) -> Self:
-        return _each(self, enp.abs)
+        return _by_handler(self, enp.abs)
 
-    def __pow__(self, exponent: object) -> Self:
-        if not isinstance(exponent, int) or exponent < 1:
-            raise DTypeError(
-                f"BCOO.__pow__: the exponent must be a positive int, as 0 must stay 0, got {exponent!r}"
-            )
-        return _each(self, lambda x: x**exponent)
+    def __pow__(self, exponent: Operand) -> Self:
+        return _by_handler(self, lambda x: x**exponent)
+
+    def __rpow__(self, base: Operand) -> Array:
+        return densely("power", self, base, lambda x, y: y**x)
 
     @overload
     def __add__(self, other: BCOO) -> Self: ...
@@ -182,11 +187,11 @@ class BCOO(Coordinates):
     def __add__(self, other: Operand) -> Array: ...
     def __add__(self, other: BCOO | Operand) -> Self | Array:
         if isinstance(other, BCOO):
-            return cast("Self", _sum(self, other))
-        return _dense("add", self, other, lambda x, y: x + y)
+            return cast("Self", total(self, other))
+        return densely("add", self, other, lambda x, y: x + y)
 
     def __radd__(self, other: Operand) -> Array:
-        return _dense("add", self, other, lambda x, y: y + x)
+        return densely("add", self, other, lambda x, y: y + x)
 
     @overload
     def __sub__(self, other: BCOO) -> Self: ...
@@ -194,11 +199,11 @@ class BCOO(Coordinates):
     def __sub__(self, other: Operand) -> Array: ...
     def __sub__(self, other: BCOO | Operand) -> Self | Array:
         if isinstance(other, BCOO):
-            return cast("Self", _sum(self, -other))
-        return _dense("subtract", self, other, lambda x, y: x - y)
+            return cast("Self", total(self, -other))
+        return densely("subtract", self, other, lambda x, y: x - y)
 
     def __rsub__(self, other: Operand) -> Array:
-        return _dense("subtract", self, other, lambda x, y: y - x)
+        return densely("subtract", self, other, lambda x, y: y - x)
 
     def __mul__(self, other: BCOO | Operand) -> Self:
         if isinstance(other, BCOO):
@@ -209,14 +214,10 @@ class BCOO(Coordinates):
         return _times(self, other)
 
     def __truediv__(self, other: Operand) -> Self:
-        y = enp.asarray(other)
-        if y.size == 1 and y.ndim <= self.ndim:
-            return self.with_data(self.data / y.reshape(()))
-        found = bcoo_multiply_dense(self.with_data(enp.ones_like(self.data, dtype=y.dtype)), y)
-        at = _stored_places(self)
-        return self.with_data(
-            self.data / enp.where(at.reshape(at.shape + (1,) * (found.ndim - at.ndim)), found, 1)
-        )
+        return _by_handler(_broadcast("divide", self, enp.asarray(other)), lambda x: x / other)
+
+    def __rtruediv__(self, other: Operand) -> Array:
+        return densely("divide", self, other, lambda x, y: y / x)
 
     @overload
     def __matmul__(self, other: BCOO) -> Self: ...
@@ -259,13 +260,14 @@ def bcoo_fromdense(
     return BCOO((data, indices), shape=shape, indices_sorted=True, unique_indices=True)
 
 
-def _each(mat: M, function: Callable[[Array], Array]) -> M:
-    """Returns what a function with f(0) = 0 makes of an array: equal coordinates are added first."""
-    unique = mat if mat.unique_indices else summed("sum_duplicates", mat, mat.nse, remove_zeros=False)
-    return unique.with_data(function(unique.data))
+def _by_handler(mat: M, function: Callable[[Array], Array]) -> M:
+    """Returns what the handler of sparse arrays makes of a function of an array."""
+    from effx.experimental.sparse import transform  # it needs this class
+
+    return cast("M", transform.handled(function)(mat))
 
 
-def _stored_places(mat: BCOO) -> Array:
+def stored_places(mat: Coordinates) -> Array:
     """Says which elements are no padding: bool[*batch, nse]."""
     return (mat.entries()[1] < np.asarray(mat.sparse_shape, mat.indices.dtype)).all(-1)
 
@@ -290,7 +292,8 @@ def agreeing(x: M, y: M) -> tuple[M, M]:
     return found[0], found[1]
 
 
-def _sum(x: M, y: M) -> M:
+def total(x: M, y: M) -> M:
+    """Returns the sum of arrays: the elements of both."""
     a, b = agreeing(x, y)
     dtype = enp.result_type(a.dtype, b.dtype)
     (u, at), (v, to) = a.entries(), b.entries()
@@ -305,7 +308,12 @@ def _sum(x: M, y: M) -> M:
     )
 
 
-def _dense(what: str, x: BCOO, other: Operand, function: Callable[[Array, Array], Array]) -> Array:
+def densely(what: str, x: BCOO, other: Operand, function: Callable[[Array, Array], Array]) -> Array:
+    """Returns what a function makes of the array with its zeros and of a dense one.
+
+    Raises:
+        ShapeError: the dense one has not the shape of the result.
+    """
     y = enp.asarray(other)
     try:
         fits = np.broadcast_shapes(x.shape, y.shape) == y.shape
@@ -327,7 +335,7 @@ def _times(x: M, other: Operand) -> M:
         raise ShapeError(f"multiply: shapes do not broadcast, got {x!r} and {y.type!r}") from error
     if shape != x.shape:
         x = bcoo_broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(shape) - x.ndim, len(shape)))
-    return x.with_data(bcoo_multiply_dense(x, y))
+    return x.with_data(bcoo_multiplydensely(x, y))
 
 
 @overload

@@ -16,6 +16,7 @@ from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO
 from effx.experimental.sparse.compressed import COO, CSC, CSR
 from effx.experimental.sparse.entries import unravelled
+from effx.experimental.sparse.handler import Dense
 from effx.numpy.creation import as_int
 
 __all__ = ["empty", "eye", "random_bcoo", "todense"]
@@ -26,11 +27,17 @@ MATRICES: dict[str, type[COO | CSC | CSR]] = {"coo": COO, "csc": CSC, "csr": CSR
 def todense(arr: JAXSparse | Operand) -> Array:
     """Return a sparse array with its zeros; a dense one as it is.
 
+    In a function under `sparsify`, it makes an array that stands for a sparse one dense.
+
     >>> import effx.numpy as enp
     >>> todense(BCOO.fromdense(enp.eye(2))).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return arr.todense() if isinstance(arr, JAXSparse) else enp.asarray(arr)
+    if isinstance(arr, JAXSparse):
+        return arr.todense()
+    x = enp.asarray(arr)
+    # A handler further out may know it as sparse.
+    return x if x.frame is None else Dense()(x)
 
 
 def _placed(

@@ -180,7 +180,7 @@ def indexed(mat: M, index: object) -> M:
             dropped.append(axis)
         else:
             raise DTypeError(
-                f"getitem: an index of a sparse array is an int, a slice, None or ..., got {i!r}"
+                f"getitem: an index of a sparse array is an int, a slice, None, ... or an array, got {i!r}"
             )
         axis += 1
     if dynamic:
