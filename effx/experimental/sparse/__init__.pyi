@@ -5,6 +5,7 @@ from effx.experimental.sparse.layout import *
 from effx.experimental.sparse.products import *
 from effx.experimental.sparse.slicing import *
 from effx.experimental.sparse.compressed import *
+from effx.experimental.sparse.bcsr import *
 from effx.experimental.sparse.creation import *
 from effx.experimental.sparse.derivatives import *
 from effx.experimental.sparse.transform import *

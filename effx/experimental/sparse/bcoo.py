@@ -12,6 +12,7 @@ import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
+from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.coordinates import Coordinates, M
 from effx.experimental.sparse.entries import bcoo_sort_indices, bcoo_todense, capped, stored, summed
 from effx.experimental.sparse.layout import (
@@ -182,32 +183,32 @@ class BCOO(Coordinates):
         return densely("power", self, base, lambda x, y: y**x)
 
     @overload
-    def __add__(self, other: BCOO) -> Self: ...
+    def __add__(self, other: JAXSparse) -> Self: ...
     @overload
     def __add__(self, other: Operand) -> Array: ...
-    def __add__(self, other: BCOO | Operand) -> Self | Array:
-        if isinstance(other, BCOO):
-            return cast("Self", total(self, other))
+    def __add__(self, other: JAXSparse | Operand) -> Self | Array:  # type: ignore[override]  # by the kind of operand
+        if isinstance(other, JAXSparse):
+            return cast("Self", total(self, as_bcoo(other)))
         return densely("add", self, other, lambda x, y: x + y)
 
     def __radd__(self, other: Operand) -> Array:
         return densely("add", self, other, lambda x, y: y + x)
 
     @overload
-    def __sub__(self, other: BCOO) -> Self: ...
+    def __sub__(self, other: JAXSparse) -> Self: ...
     @overload
     def __sub__(self, other: Operand) -> Array: ...
-    def __sub__(self, other: BCOO | Operand) -> Self | Array:
-        if isinstance(other, BCOO):
-            return cast("Self", total(self, -other))
+    def __sub__(self, other: JAXSparse | Operand) -> Self | Array:  # type: ignore[override]  # by the kind of operand
+        if isinstance(other, JAXSparse):
+            return cast("Self", total(self, -as_bcoo(other)))
         return densely("subtract", self, other, lambda x, y: x - y)
 
     def __rsub__(self, other: Operand) -> Array:
         return densely("subtract", self, other, lambda x, y: y - x)
 
-    def __mul__(self, other: BCOO | Operand) -> Self:
-        if isinstance(other, BCOO):
-            return cast("Self", bcoo_multiply_sparse(*agreeing(self, other)))
+    def __mul__(self, other: JAXSparse | Operand) -> Self:
+        if isinstance(other, JAXSparse):
+            return cast("Self", bcoo_multiply_sparse(*agreeing(self, as_bcoo(other))))
         return _times(self, other)
 
     def __rmul__(self, other: Operand) -> Self:
@@ -220,11 +221,12 @@ class BCOO(Coordinates):
         return densely("divide", self, other, lambda x, y: y / x)
 
     @overload
-    def __matmul__(self, other: BCOO) -> Self: ...
+    def __matmul__(self, other: JAXSparse) -> Self: ...
     @overload
     def __matmul__(self, other: Operand) -> Array: ...
-    def __matmul__(self, other: BCOO | Operand) -> Self | Array:
-        return cast("Self | Array", matmul(self, other))
+    def __matmul__(self, other: JAXSparse | Operand) -> Self | Array:  # type: ignore[override]  # by the kind of operand
+        y = as_bcoo(other) if isinstance(other, JAXSparse) else other
+        return cast("Self | Array", matmul(self, y))
 
     def __rmatmul__(self, other: Operand) -> Array:
         return cast("Array", matmul(other, self))
@@ -262,9 +264,14 @@ def bcoo_fromdense(
 
 def _by_handler(mat: M, function: Callable[[Array], Array]) -> M:
     """Returns what the handler of sparse arrays makes of a function of an array."""
-    from effx.experimental.sparse import transform  # it needs this class
+    from effx.experimental.sparse.transform import on_sparse  # it needs this class
 
-    return cast("M", transform.handled(function)(mat))
+    return cast("M", on_sparse(function)(mat))
+
+
+def as_bcoo(x: JAXSparse) -> BCOO:
+    """Returns a sparse array of any format as one with coordinates."""
+    return cast("BCOO", x._coordinates())
 
 
 def stored_places(mat: Coordinates) -> Array:
@@ -329,13 +336,19 @@ def densely(what: str, x: BCOO, other: Operand, function: Callable[[Array, Array
 
 def _times(x: M, other: Operand) -> M:
     y = enp.asarray(other)
+    x = _broadcast("multiply", x, y)
+    return x.with_data(bcoo_multiply_dense(x, y))
+
+
+def _broadcast(what: str, x: M, y: Array) -> M:
+    """Returns the array with the shape of its broadcast with a dense one."""
     try:
         shape = np.broadcast_shapes(x.shape, y.shape)
     except ValueError as error:
-        raise ShapeError(f"multiply: shapes do not broadcast, got {x!r} and {y.type!r}") from error
-    if shape != x.shape:
-        x = bcoo_broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(shape) - x.ndim, len(shape)))
-    return x.with_data(bcoo_multiplydensely(x, y))
+        raise ShapeError(f"{what}: shapes do not broadcast, got {x!r} and {y.type!r}") from error
+    if shape == x.shape:
+        return x
+    return bcoo_broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(shape) - x.ndim, len(shape)))
 
 
 @overload

@@ -12,7 +12,7 @@ from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.experimental.sparse.base import JAXSparse
-from effx.experimental.sparse.bcoo import BCOO, matmul
+from effx.experimental.sparse.bcoo import BCOO
 from effx.experimental.sparse.entries import stored
 from effx.tree_util import register_pytree_node_class
 
@@ -47,7 +47,7 @@ def starts_of(rows: Array, n: int) -> Array:
 
 
 class Matrix(JAXSparse):
-    """A sparse matrix of three arrays."""
+    """A sparse matrix of three arrays. Its operators are those of a `BCOO`, and give this format where it fits."""
 
     _shape: tuple[int, ...]
     names: tuple[str, str, str]
@@ -94,22 +94,18 @@ class Matrix(JAXSparse):
         new._set(children)
         return new
 
-    def _coordinates(self) -> BCOO:
-        raise TypeError(type(self).__name__)  # pragma: no cover  # subclasses say it
-
     def todense(self) -> Array:
         """Returns the matrix with its zeros."""
         return self._coordinates().todense()
 
-    def __matmul__(self, other: Operand) -> Array:
-        if isinstance(other, JAXSparse):
-            raise DTypeError(
-                f"matmul: one operand must be dense, got {self!r} and {other!r}; BCOO multiplies sparse ones"
-            )
-        return cast("Array", matmul(self._coordinates(), other))
+    @classmethod
+    def _stored(cls, m: BCOO) -> Self:
+        """Returns a matrix of elements with coordinates in this format."""
+        raise TypeError(cls.__name__)  # pragma: no cover  # subclasses say it
 
-    def __rmatmul__(self, other: Operand) -> Array:
-        return cast("Array", matmul(other, self._coordinates()))
+    def _of(self, found: JAXSparse | Array) -> JAXSparse | Array:
+        is_matrix = isinstance(found, BCOO) and found.n_sparse == found.ndim == 2
+        return self._stored(cast("BCOO", found)) if is_matrix else found
 
     def _axes(self, axes: Sequence[int] | None) -> bool:
         """Says whether a transposition changes anything."""
@@ -171,6 +167,12 @@ class COO(Matrix):
     def _coordinates(self) -> BCOO:
         return BCOO((self.data, enp.stack([self.row, self.col], -1)), shape=self.shape)
 
+    @classmethod
+    def _stored(cls, m: BCOO) -> Self:
+        return cls(
+            (m.data, m.indices[:, 0], m.indices[:, 1]), shape=m.shape, rows_sorted=m.indices_sorted
+        )
+
     def transpose(self, axes: Sequence[int] | None = None) -> Self:
         """Returns the matrix with rows and columns exchanged."""
         if not self._axes(axes):
@@ -217,6 +219,11 @@ class CSR(Matrix):
         at = enp.stack([numbers_of(self.indptr, self.nse), self.indices.astype(self.indptr.dtype)], -1)
         return BCOO((self.data, at), shape=self.shape)
 
+    @classmethod
+    def _stored(cls, m: BCOO) -> Self:
+        data, at = m.sort_indices().entries()
+        return cls((data, at[:, 1], starts_of(at[:, 0], m.shape[0])), shape=m.shape)
+
     def transpose(self, axes: Sequence[int] | None = None) -> Self | CSC:
         """Returns the transposed matrix, stored column by column."""
         return CSC(self.tree_flatten()[0], shape=self.shape[::-1]) if self._axes(axes) else self  # type: ignore[arg-type]  # three arrays
@@ -257,6 +264,11 @@ class CSC(Matrix):
     def _coordinates(self) -> BCOO:
         at = enp.stack([self.indices.astype(self.indptr.dtype), numbers_of(self.indptr, self.nse)], -1)
         return BCOO((self.data, at), shape=self.shape)
+
+    @classmethod
+    def _stored(cls, m: BCOO) -> Self:
+        data, at = m.T.sort_indices().entries()
+        return cls((data, at[:, 1], starts_of(at[:, 0], m.shape[1])), shape=m.shape)
 
     def transpose(self, axes: Sequence[int] | None = None) -> Self | CSR:
         """Returns the transposed matrix, stored row by row."""
@@ -305,7 +317,7 @@ def _multiplied(what: str, mat: Matrix, x: Operand, ndim: int, transpose: bool) 
     if y.ndim != ndim or y.shape[0] != m.shape[1]:
         kind = "vector" if ndim == 1 else "matrix"
         raise ShapeError(f"{what}: needs a {kind} with a first axis of size {m.shape[1]}, got {y.type!r}")
-    return m @ y
+    return cast("Array", m @ y)
 
 
 def coo_matvec(mat: COO, v: Operand, transpose: bool = False) -> Array:

@@ -14,7 +14,7 @@ from effx.array import Array, Box
 from effx.dtypes import DTypeLike
 from effx.errors import NoRuleError
 from effx.experimental.sparse.base import JAXSparse
-from effx.experimental.sparse.bcoo import BCOO
+from effx.experimental.sparse.bcoo import BCOO, as_bcoo
 from effx.experimental.sparse.layout import bcoo_update_layout
 from effx.handling import ArrayType, Atom, Body, BoxHandler, Frame, Operation, Var, array_type, emits
 from effx.ir.ops.checkpoint import Identity
@@ -119,17 +119,12 @@ def _resized(m: BCOO, nse: int, index_dtype: DTypeLike, ordered: bool, unique: b
     return m.with_entries(data, at, m.sparse_shape, ordered=ordered, unique=unique)
 
 
-def as_payload(x: JAXSparse) -> BCOO:
-    """Returns a sparse array of any format as one with coordinates."""
-    return cast("BCOO", x._coordinates())
-
-
 def is_sparse(x: object) -> bool:
     """Says whether something is a sparse array."""
     return isinstance(x, JAXSparse)
 
 
-def handled(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+def on_sparse(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """Returns a function that runs under the handler, for which sparse arguments are arrays."""
 
     @wraps(function)
@@ -139,7 +134,7 @@ def handled(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
         with handler.installed() as frame:
             boxed: list[PyTree] = []
             for x in leaves:
-                m = as_payload(x) if isinstance(x, JAXSparse) else x
+                m = as_bcoo(x) if isinstance(x, JAXSparse) else x
                 boxed.append(Box(frame, m, handler.type_of(m)) if isinstance(m, BCOO) else m)
             given, keywords = tree.unflatten(boxed)
             found, out = flatten(function(*given, **keywords), is_leaf=is_sparse)

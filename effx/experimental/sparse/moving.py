@@ -11,7 +11,6 @@ import effx.numpy as enp
 from effx.array import Array
 from effx.errors import ShapeError
 from effx.experimental.sparse.bcoo import BCOO
-from effx.experimental.sparse.coordinates import Coordinates
 from effx.experimental.sparse.entries import capped
 from effx.experimental.sparse.handler import Payload, Sparsify, refuse
 from effx.experimental.sparse.layout import (
@@ -146,11 +145,11 @@ def _(op: DotGeneral, x: Payload, y: Payload) -> Payload:
     elif not isinstance(x, BCOO) and not isinstance(y, BCOO):
         return op(x, y)
     numbers = (op.lhs_contract, op.rhs_contract), (op.lhs_batch, op.rhs_batch)
-    found = bcoo_dot_general(
+    found: Payload = bcoo_dot_general(
         cast("BCOO", x), cast("Array", y), dimension_numbers=numbers,
         precision=op.precision if len(op.precision) == 2 else None, preferred_element_type=op.preferred,
     )  # fmt: skip
-    return plain(cast("BCOO", found)) if isinstance(found, Coordinates) else found
+    return plain(found) if isinstance(found, BCOO) else found
 
 
 @Sparsify.rule(Gather)

@@ -12,8 +12,9 @@ from effx.dtypes import DTypeLike
 from effx.errors import TransformError, check_function
 from effx.experimental.sparse import moving, pointwise  # noqa: F401  # their rules register themselves
 from effx.experimental.sparse.bcoo import BCOO
-from effx.experimental.sparse.handler import Sparsify, handled
-from effx.lax.convolution import ConvDimensionNumbers
+from effx.experimental.sparse.handler import Sparsify
+from effx.experimental.sparse.handler import on_sparse as on_sparse
+from effx.lax.conv_shapes import ConvDimensionNumbers
 from effx.lax.index import GatherDimensionNumbers, GatherScatterMode
 from effx.lax.products import PrecisionLike
 from effx.transforms.jit import jit
@@ -54,7 +55,7 @@ def sparsify(f: Callable[..., PyTree], use_tracer: bool = False) -> Callable[...
     check_function("sparsify", f)
     if not isinstance(use_tracer, bool):
         raise TransformError(f"sparsify: use_tracer must be a bool, got {use_tracer!r}")
-    found = handled(f)
+    found = on_sparse(f)
     return found if use_tracer else wraps(f)(jit(found))
 
 
@@ -101,7 +102,7 @@ def bcoo_gather(
             indices_are_sorted=indices_are_sorted, mode=mode, fill_value=fill_value,
         )  # fmt: skip
 
-    return cast("BCOO | Array", handled(gathered)(operand))
+    return cast("BCOO | Array", on_sparse(gathered)(operand))
 
 
 def bcoo_conv_general_dilated(
@@ -154,4 +155,4 @@ def bcoo_conv_general_dilated(
 
     if not isinstance(lhs, BCOO) and not isinstance(rhs, BCOO):
         raise TransformError("bcoo_conv_general_dilated: one operand must be sparse")
-    return cast("BCOO", handled(convolved)(lhs, rhs))
+    return cast("BCOO", on_sparse(convolved)(lhs, rhs))

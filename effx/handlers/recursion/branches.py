@@ -115,8 +115,11 @@ def meeting(frame: Frame, found: tuple[Layout, ...]) -> Layout:
     boxed = [layout for layout in found if layout.tree is not None]
     if not boxed:
         return Layout(None, (found[0].type.strong(),), found[0].type.strong())
+    handler = handler_of(frame)
     payload = boxed[0].example()
-    for layout in boxed[1:]:
-        if layout.tree != boxed[0].tree or layout.types != boxed[0].types:
-            payload = handler_of(frame).widen(payload, layout.example())
+    for layout in found:
+        if layout.tree is None:  # as in loops, the payload of a plain value counts
+            payload = handler.widen(payload, handler.lift(layout.plain_example()))
+        elif layout.tree != boxed[0].tree or layout.types != boxed[0].types:
+            payload = handler.widen(payload, layout.example())
     return layout_of(payload, boxed[0].type)

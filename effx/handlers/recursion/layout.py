@@ -45,9 +45,15 @@ class Layout:
     def example(self) -> PyTree:
         """Returns a payload of this structure, to read shapes and dtypes from: its elements are one zero."""
         assert self.tree is not None
-        return self.tree.unflatten(
-            [HostArray(np.broadcast_to(np.zeros((), t.dtype), t.shape), t) for t in self.types]
-        )
+        return self.tree.unflatten([_zeros(t) for t in self.types])
+
+    def plain_example(self) -> Array:
+        """Returns a plain value of this layout's type, likewise."""
+        return _zeros(self.type)
+
+
+def _zeros(t: ArrayType) -> Array:
+    return HostArray(np.broadcast_to(np.zeros((), t.dtype), t.shape), t)
 
 
 def arrays_of(payload: PyTree, what: str) -> tuple[list[Array], PyTreeDef]:
