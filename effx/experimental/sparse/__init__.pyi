@@ -1,3 +1,4 @@
+from . import linalg
 from effx.experimental.sparse.base import *
 from effx.experimental.sparse.bcoo import *
 from effx.experimental.sparse.entries import *

@@ -139,7 +139,7 @@ class BCOO(Coordinates):
             sizes[sizes.index(-1)] = self.size // max(rest, 1)
         return bcoo_reshape(self, new_sizes=sizes)
 
-    @overload
+    @overload  # type: ignore[override]  # says which of the two it is
     def sum(self, axis: None = None, *, keepdims: bool = False) -> Array: ...
     @overload
     def sum(self, axis: int | Sequence[int], *, keepdims: bool = False) -> Self: ...
@@ -186,7 +186,7 @@ class BCOO(Coordinates):
     def __add__(self, other: JAXSparse) -> Self: ...
     @overload
     def __add__(self, other: Operand) -> Array: ...
-    def __add__(self, other: JAXSparse | Operand) -> Self | Array:  # type: ignore[override]  # by the kind of operand
+    def __add__(self, other: JAXSparse | Operand) -> Self | Array:
         if isinstance(other, JAXSparse):
             return cast("Self", total(self, as_bcoo(other)))
         return densely("add", self, other, lambda x, y: x + y)
@@ -198,7 +198,7 @@ class BCOO(Coordinates):
     def __sub__(self, other: JAXSparse) -> Self: ...
     @overload
     def __sub__(self, other: Operand) -> Array: ...
-    def __sub__(self, other: JAXSparse | Operand) -> Self | Array:  # type: ignore[override]  # by the kind of operand
+    def __sub__(self, other: JAXSparse | Operand) -> Self | Array:
         if isinstance(other, JAXSparse):
             return cast("Self", total(self, -as_bcoo(other)))
         return densely("subtract", self, other, lambda x, y: x - y)
@@ -224,7 +224,7 @@ class BCOO(Coordinates):
     def __matmul__(self, other: JAXSparse) -> Self: ...
     @overload
     def __matmul__(self, other: Operand) -> Array: ...
-    def __matmul__(self, other: JAXSparse | Operand) -> Self | Array:  # type: ignore[override]  # by the kind of operand
+    def __matmul__(self, other: JAXSparse | Operand) -> Self | Array:
         y = as_bcoo(other) if isinstance(other, JAXSparse) else other
         return cast("Self | Array", matmul(self, y))
 

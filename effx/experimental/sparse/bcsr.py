@@ -389,7 +389,7 @@ def bcsr_dot_general(
     if not isinstance(lhs, BCSR) and not isinstance(rhs, BCSR):
         raise DTypeError("bcsr_dot_general: one operand must be a BCSR")
     x, y = [m.to_bcoo() if isinstance(m, BCSR) else m for m in (lhs, rhs)]
-    found = bcoo_dot_general(
+    found: BCOO | Array = bcoo_dot_general(
         cast("BCOO", x), cast("Array", y), dimension_numbers=dimension_numbers, precision=precision,
         preferred_element_type=preferred_element_type,
     )  # fmt: skip

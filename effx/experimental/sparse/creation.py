@@ -14,6 +14,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO
+from effx.experimental.sparse.bcsr import BCSR
 from effx.experimental.sparse.compressed import COO, CSC, CSR
 from effx.experimental.sparse.entries import unravelled
 from effx.experimental.sparse.handler import Dense
@@ -56,7 +57,7 @@ def _placed(
         )
     if sparse_format not in MATRICES:
         raise ShapeError(
-            f"{what}: sparse_format must be 'bcoo', 'coo', 'csr' or 'csc', got {sparse_format!r}"
+            f"{what}: sparse_format must be 'bcoo', 'bcsr', 'coo', 'csr' or 'csc', got {sparse_format!r}"
         )
     if len(shape) != 2:
         raise ShapeError(f"{what}: sparse_format {sparse_format!r} is for matrices, got shape {shape}")
@@ -84,8 +85,8 @@ def empty(
         shape: of the array.
         dtype: of its elements; f32 by default.
         index_dtype: of its coordinates.
-        sparse_format: "bcoo", "coo", "csr" or "csc".
-        **kwds: for "bcoo", `n_batch`, `n_dense` and `nse`, how many elements are stored as padding.
+        sparse_format: "bcoo", "bcsr", "coo", "csr" or "csc".
+        **kwds: for "bcoo" and "bcsr", `n_batch`, `n_dense` and `nse`, how many elements are stored as padding.
 
     Raises:
         ShapeError: the format is not known or does not fit the shape.
@@ -94,6 +95,10 @@ def empty(
     >>> empty((2, 3))
     BCOO(float32[2, 3], nse=0)
     """
+    if sparse_format == "bcsr":
+        found = empty(shape, dtype, index_dtype, "bcoo", **kwds)
+        assert isinstance(found, BCOO)
+        return BCSR.from_bcoo(found)
     sizes = tuple([as_int("empty", "shape", n) for n in shape])
     if not kwds:
         return _placed("empty", np.zeros((0, len(sizes)), int), sizes, 0, dtype, index_dtype, sparse_format)
@@ -125,8 +130,8 @@ def eye(
         k: which diagonal; positive ones are above the main one.
         dtype: of its elements; f32 by default.
         index_dtype: of its coordinates.
-        sparse_format: "bcoo", "coo", "csr" or "csc".
-        **kwds: for "bcoo", `n_batch` and `n_dense`.
+        sparse_format: "bcoo", "bcsr", "coo", "csr" or "csc".
+        **kwds: for "bcoo" and "bcsr", `n_batch` and `n_dense`.
 
     Raises:
         ShapeError: the format is not known.
@@ -135,6 +140,10 @@ def eye(
     >>> eye(3, k=1).todense().tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
+    if sparse_format == "bcsr":
+        square = eye(N, M, k, dtype, index_dtype, "bcoo", **kwds)
+        assert isinstance(square, BCOO)
+        return BCSR.from_bcoo(square)
     rows = as_int("eye", "N", N)
     columns, shift = rows if M is None else as_int("eye", "M", M), as_int("eye", "k", k)
     _known("eye", kwds, ("n_batch", "n_dense"), sparse_format)

@@ -1,4 +1,4 @@
-"""Gradients by sparse arguments: with the argument's coordinates, so that what is not stored has none."""
+"""Gradients and Jacobians by sparse arguments: with the argument's coordinates, so that what is not stored has none."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from functools import wraps
 from typing import cast
 
 from effx.array import Array
-from effx.errors import check_function
+from effx.errors import TransformError, check_function
 from effx.experimental.sparse.base import JAXSparse
+from effx.experimental.sparse.bcoo import BCOO, as_bcoo
 from effx.numpy.creation import as_int
-from effx.transforms import gradients
-from effx.tree.registry import PyTree, flatten
+from effx.transforms import gradients, jacobians
+from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["grad", "value_and_grad"]
+__all__ = ["grad", "jacfwd", "jacobian", "jacrev", "value_and_grad"]
 
 
 def _is_sparse(x: object) -> bool:
@@ -41,29 +42,43 @@ def value_and_grad(
     (3.0, [[1.0, 0.0], [0.0, 2.0]])
     """
     check_function("value_and_grad", fun)
-    one = isinstance(argnums, int)
-    numbers = (
-        [argnums] if isinstance(argnums, int) else [as_int("value_and_grad", "argnums", k) for k in argnums]
-    )
 
     @wraps(fun)
     def differentiated(*args: PyTree, **named: PyTree) -> tuple[PyTree, PyTree]:
-        leaves, tree = flatten([args[k] for k in numbers], is_leaf=_is_sparse)
-
-        def of_elements(elements: list[PyTree]) -> PyTree:
-            found = tree.unflatten([_with(x, y) for x, y in zip(leaves, elements, strict=True)])
-            given = [*args]
-            for k, x in zip(numbers, found, strict=True):
-                given[k] = x
-            return fun(*given, **named)
-
+        of_elements, leaves, rebuilt = _by_elements("value_and_grad", fun, argnums, args, named)
         transform = cast("Callable[..., Callable[..., tuple[PyTree, PyTree]]]", gradients.value_and_grad)
-        start = [x.data if isinstance(x, JAXSparse) else x for x in leaves]
-        value, found = transform(of_elements, has_aux=has_aux, **kwargs)(start)
-        result = tree.unflatten([_with(x, ct) for x, ct in zip(leaves, found, strict=True)])
-        return value, result[0] if one else tuple(result)
+        value, found = transform(of_elements, has_aux=has_aux, **kwargs)([_elements(x) for x in leaves])
+        return value, rebuilt([_with(x, ct) for x, ct in zip(leaves, found, strict=True)])
 
     return differentiated
+
+
+def _by_elements(
+    what: str, fun: Callable[..., PyTree], argnums: int | Sequence[int], args: Sequence[PyTree], named: dict[str, PyTree]
+) -> tuple[Callable[[list[PyTree]], PyTree], list[PyTree], Callable[[list[PyTree]], PyTree]]:
+    """Returns the function of a list of elements, the arrays that are differentiated by, and what makes the arguments'
+    structure of a list of derivatives.
+    """
+    one = isinstance(argnums, int)
+    numbers = [argnums] if isinstance(argnums, int) else [as_int(what, "argnums", k) for k in argnums]
+    leaves, tree = flatten([args[k] for k in numbers], is_leaf=_is_sparse)
+
+    def of_elements(elements: list[PyTree]) -> PyTree:
+        found = tree.unflatten([_with(x, y) for x, y in zip(leaves, elements, strict=True)])
+        given = [*args]
+        for k, x in zip(numbers, found, strict=True):
+            given[k] = x
+        return fun(*given, **named)
+
+    def rebuilt(found: list[PyTree]) -> PyTree:
+        result = tree.unflatten(found)
+        return result[0] if one else tuple(result)
+
+    return of_elements, leaves, rebuilt
+
+
+def _elements(x: PyTree) -> PyTree:
+    return x.data if isinstance(x, JAXSparse) else x
 
 
 def grad(
@@ -102,3 +117,97 @@ def _with(x: object, data: Array) -> PyTree:
         return data
     children, static = x.tree_flatten()
     return type(x).tree_unflatten(static, (data, *children[1:]))
+
+
+def _jacobian(
+    what: str, fun: Callable[..., PyTree], argnums: int | Sequence[int], has_aux: bool, kwargs: dict[str, bool]
+) -> Callable[..., PyTree]:
+    check_function(what, fun)
+    transform = cast("Callable[..., Callable[..., PyTree]]", getattr(jacobians, what))
+
+    @wraps(fun)
+    def differentiated(*args: PyTree, **named: PyTree) -> PyTree:
+        of_elements, leaves, rebuilt = _by_elements(what, fun, argnums, args, named)
+        trees: list[PyTreeDef] = []
+
+        def of_arrays(elements: list[PyTree]) -> PyTree:
+            y, aux = cast("tuple[PyTree, PyTree]", of_elements(elements)) if has_aux else (of_elements(elements), None)
+            results, tree = flatten(y, is_leaf=_is_sparse)
+            for r in results:
+                if isinstance(r, JAXSparse):
+                    raise TransformError(
+                        f"{what}: the function must return dense arrays, got {r!r}; sparse.todense makes it one"
+                    )
+            trees.append(tree)
+            return (results, aux) if has_aux else results
+
+        found = transform(of_arrays, has_aux=has_aux, **kwargs)([_elements(x) for x in leaves])
+        rows, aux = cast("tuple[list[list[Array]], PyTree]", found if has_aux else (found, None))
+        made = [rebuilt([_block(x, y) for x, y in zip(leaves, row, strict=True)]) for row in rows]
+        result = trees[-1].unflatten(made)
+        return (result, aux) if has_aux else result
+
+    return differentiated
+
+
+def _block(x: PyTree, jacobian: Array) -> PyTree:
+    """Returns the derivative by one array: for a sparse one the result's axes are batch axes, all with its coordinates."""
+    if not isinstance(x, JAXSparse):
+        return jacobian
+    m = as_bcoo(x)
+    outer = jacobian.ndim - m.data.ndim
+    indices = m.indices.reshape((1,) * outer + m.indices.shape)
+    return BCOO(
+        (jacobian, indices), shape=jacobian.shape[:outer] + m.shape, indices_sorted=m.indices_sorted,
+        unique_indices=m.unique_indices,
+    )  # fmt: skip
+
+
+def jacfwd(
+    fun: Callable[..., PyTree], argnums: int | Sequence[int] = 0, has_aux: bool = False, **kwargs: bool
+) -> Callable[..., PyTree]:
+    """Return a function that gives the Jacobian of a function, column by column; by a sparse argument it is sparse.
+
+    Args:
+        fun: takes arrays, sparse or dense, and returns dense ones.
+        argnums: which arguments; sparse ones, arrays, or trees of them.
+        has_aux: True where the function returns a pair, whose second part is handed on.
+        **kwargs: those of `effx.jacfwd`.
+
+    Returns:
+        A function that gives, for a result of shape s and a sparse argument of shape t, a `BCOO` of shape (*s, *t) with s
+        as further batch axes: what is not stored has no derivative.
+
+    Raises:
+        TransformError: `fun` is no function, or returns a sparse array.
+
+    >>> import effx.numpy as enp
+    >>> x, v = BCOO.fromdense(enp.eye(2)), enp.array([3.0, 4.0])
+    >>> jacfwd(lambda x: x @ v)(x).todense().tolist()
+    [[[3.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 4.0]]]
+    """
+    return _jacobian("jacfwd", fun, argnums, has_aux, kwargs)
+
+
+def jacrev(
+    fun: Callable[..., PyTree], argnums: int | Sequence[int] = 0, has_aux: bool = False, **kwargs: bool
+) -> Callable[..., PyTree]:
+    """Return a function that gives the Jacobian of a function, row by row; see `jacfwd`.
+
+    Args:
+        fun: takes arrays, sparse or dense, and returns dense ones.
+        argnums: which arguments; sparse ones, arrays, or trees of them.
+        has_aux: True where the function returns a pair, whose second part is handed on.
+        **kwargs: those of `effx.jacrev`.
+
+    Raises:
+        TransformError: `fun` is no function, or returns a sparse array.
+
+    >>> import effx.numpy as enp
+    >>> jacrev(lambda x: x.sum(0).todense())(BCOO.fromdense(enp.eye(2))).shape
+    (2, 2, 2)
+    """
+    return _jacobian("jacrev", fun, argnums, has_aux, kwargs)
+
+
+jacobian = jacrev
