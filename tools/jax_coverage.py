@@ -83,7 +83,7 @@ REASONS: dict[str, str] = {
     "jax.experimental.ode.[!o]*": INTERNAL,
     "jax.experimental.ode.optimal_step_size": INTERNAL,
     "jax.experimental.sparse.*(out_sharding)": SHARDED,
-    "jax.experimental.sparse.BCOO.*(*kwargs)": "the parameters that mean something for sparse arrays have names here",
+    "jax.experimental.sparse.[A-Z]*(*kwargs)": "the parameters that mean something for sparse arrays have names here",
     "jax.experimental.sparse.SparseTracer": "a tracer; in effx the handler `Sparsify`, which rules can be added to",
     "jax.experimental.sparse.*(sharding)": SHARDED,
     "jax.experimental.sparse.test_util": INTERNAL,

@@ -16,7 +16,7 @@ from effx.errors import NoRuleError
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO, as_bcoo
 from effx.experimental.sparse.layout import bcoo_update_layout
-from effx.handling import ArrayType, Atom, Body, BoxHandler, Frame, Operation, Var, array_type, emits
+from effx.handling import ArrayType, Atom, Body, BoxHandler, Frame, Operation, Site, Var, array_type, emits
 from effx.ir.ops.checkpoint import Identity
 from effx.tree.registry import PyTree, flatten
 
@@ -105,6 +105,15 @@ def refuse(op: Operation[Any], *operands: Payload, why: str = "has no sparse for
     """
     shown = ", ".join([repr(x) if isinstance(x, BCOO) else repr(x.type) for x in operands])
     raise NoRuleError(f"{op.name}: {why}, got {shown}; sparse.todense makes an operand dense")
+
+
+def known_number(site: Site[Any, Any], k: int) -> np.ndarray[Any, Any] | None:
+    """Returns the one number that a dense operand consists of; None if it is not known."""
+    x = site.operands[k]
+    if x.type.size != 1 or x.type.shape:
+        return None
+    value = site.constants[k]
+    return None if value is None else value.reshape(())
 
 
 def _resized(m: BCOO, nse: int, index_dtype: DTypeLike, ordered: bool, unique: bool) -> BCOO:

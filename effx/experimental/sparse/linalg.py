@@ -266,5 +266,5 @@ def lobpcg_standard(
     Q = enp.linalg.qr(guess)[0]
     theta, C, AQ = ritz(Q)
     start = enp.asarray(0, enp.int32), theta, Q @ C, AQ @ C, enp.zeros_like(Q)
-    i, theta, U, _, _ = cast("State", lax.while_loop(goes_on, improve, start))
+    i, theta, U, _, _ = lax.while_loop(goes_on, improve, start)
     return theta, U, i

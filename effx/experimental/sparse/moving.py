@@ -12,7 +12,7 @@ from effx.array import Array
 from effx.errors import ShapeError
 from effx.experimental.sparse.bcoo import BCOO
 from effx.experimental.sparse.entries import capped
-from effx.experimental.sparse.handler import Payload, Sparsify, refuse
+from effx.experimental.sparse.handler import Payload, Sparsify, known_number, refuse
 from effx.experimental.sparse.layout import (
     bcoo_broadcast_in_dim,
     bcoo_concatenate,
@@ -25,11 +25,12 @@ from effx.experimental.sparse.layout import (
 from effx.experimental.sparse.products import bcoo_dot_general
 from effx.experimental.sparse.slicing import bcoo_dynamic_slice, bcoo_rev, bcoo_slice
 from effx.families.convolution import Convolution
-from effx.handling import array_type
+from effx.handling import Site, array_type
 from effx.ir.ops import shape as s
 from effx.ir.ops.index import Gather
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.reduce import ReduceSum
+from effx.transforms.jit import jit
 from effx.transforms.vmap import vmap
 
 
@@ -112,15 +113,18 @@ def _(op: s.Slice, x: Payload) -> Payload:
 
 @Sparsify.rule(s.DynamicSlice)
 def _(op: s.DynamicSlice, x: Payload, *starts: Payload) -> Payload:
-    if not isinstance(x, BCOO) or any([isinstance(k, BCOO) for k in starts]):
-        return refuse(op, x, *starts, why="starts are dense")
-    return bcoo_dynamic_slice(x, [cast("Array", k) for k in starts], op.sizes)
+    places = [k for k in starts if isinstance(k, Array)]
+    if len(places) < len(starts):
+        refuse(op, x, *starts, why="starts must be dense")
+    return bcoo_dynamic_slice(x, places, op.sizes) if isinstance(x, BCOO) else op(x, *places)
 
 
-@Sparsify.rule(s.Pad)
-def _(op: s.Pad, x: Payload, value: Payload) -> Payload:
+@Sparsify.site_rule(s.Pad)
+def _(site: Site[Sparsify, None], op: s.Pad, x: Payload, value: Payload) -> Payload:
     if not isinstance(x, BCOO):
-        return refuse(op, x, value, why="pads with a number")
+        return op(x, value.todense() if isinstance(value, BCOO) else value)
+    if known_number(site, 1) != 0:
+        refuse(op, x, value, why="a number other than 0 is not stored")
     m = all_sparse(x)
     shape = tuple(
         [a + z + n + max(n - 1, 0) * k for n, a, z, k in zip(x.shape, op.low, op.high, op.interior, strict=True)]
@@ -155,17 +159,22 @@ def _(op: DotGeneral, x: Payload, y: Payload) -> Payload:
 @Sparsify.rule(Gather)
 def _(op: Gather, x: Payload, indices: Payload) -> Payload:
     """Each start vector cuts out a slice of all that is stored, so the slices are a batch."""
-    if not isinstance(x, BCOO) or isinstance(indices, BCOO):
-        return refuse(op, x, indices, why="indices are dense")
+    if isinstance(indices, BCOO):
+        refuse(op, x, indices, why="indices must be dense")
+    return plain(gathered(op, all_sparse(x), indices)) if isinstance(x, BCOO) else op(x, indices)
+
+
+@jit(static_argnames=("op",), inline=True)
+def gathered(op: Gather, m: BCOO, indices: Array) -> BCOO:
+    """Returns slices of an array without batch and dense axes."""
     batch = indices.shape[:-1]
-    starts = [enp.zeros(batch, indices.dtype)] * x.ndim
+    starts = [enp.zeros(batch, indices.dtype)] * m.ndim
     for k, axis in enumerate(op.start_index_map):
         starts[axis] = indices[..., k]
     for axis, along in zip(op.operand_batch, op.indices_batch, strict=True):
         number = enp.arange(batch[along], dtype=indices.dtype)
         starts[axis] = number.reshape([-1 if k == along else 1 for k in range(len(batch))])
     flat = enp.stack([enp.broadcast_to(k, batch).reshape((math.prod(batch),)) for k in starts], -1)
-    m = all_sparse(x)
     removed = sorted({*op.collapsed, *op.operand_batch})
 
     def cut(start: Array) -> BCOO:
@@ -180,7 +189,7 @@ def _(op: Gather, x: Payload, indices: Payload) -> Payload:
     order = [outer.index(k) if k in outer else len(batch) + op.offset_dims.index(k) for k in range(ndim)]
     if order != [*range(ndim)]:
         shaped = bcoo_transpose(all_sparse(shaped), permutation=order)
-    return plain(shaped)
+    return shaped
 
 
 @Sparsify.rule(Convolution)
@@ -190,12 +199,15 @@ def _(op: Convolution, x: Payload, kernel: Payload) -> Payload:
     Element i of lhs and element k of the kernel meet at position p where p stride + k rhs_dilation = i lhs_dilation +
     low. So the result has as many elements as there are pairs.
     """
+    if not isinstance(x, BCOO) and not isinstance(kernel, BCOO):
+        return op(x, kernel)
     left, right = [
         all_sparse(m) if isinstance(m, BCOO) else BCOO.fromdense(m, nse=m.size) for m in (x, kernel)
     ]
     return convolved(op, left, right)
 
 
+@jit(static_argnames=("op",), inline=True)
 def convolved(op: Convolution, x: BCOO, kernel: BCOO) -> BCOO:
     """Returns the convolution of arrays without batch and dense axes."""
     result = op.infer(*[array_type(m.dtype, m.shape) for m in (x, kernel)])

@@ -17,7 +17,7 @@ from effx.array import Array, HostArray
 from effx.experimental.sparse.bcoo import BCOO, agreeing, stored_places, total
 from effx.experimental.sparse.coordinates import apart
 from effx.experimental.sparse.entries import bcoo_extract, summed
-from effx.experimental.sparse.handler import Dense, Payload, Sparsify, refuse
+from effx.experimental.sparse.handler import Dense, Payload, Sparsify, known_number, refuse
 from effx.experimental.sparse.layout import bcoo_update_layout
 from effx.experimental.sparse.products import bcoo_multiply_dense, bcoo_multiply_sparse
 from effx.handling import Elementwise, Linear, Operation, Site, array_type, isolated
@@ -47,22 +47,13 @@ def vanishes(site: Site[Any, Any], op: Operation[Array], xs: Sequence[Payload]) 
     if isinstance(op, e.Select):
         # Without a stored element the predicate of a sparse one is False, and chooses the first case.
         cases = range(1, 2) if sparse[0] else range(1, len(xs))
-        return all([sparse[k] or _known(site, k) == 0 for k in cases])
+        return all([sparse[k] or known_number(site, k) == 0 for k in cases])
     if any([sparse[k] for k in ABSORBING.get(type(op), ())]) and not all(sparse):
         return True
-    known = [np.zeros((), x.dtype) if s else _known(site, k) for k, (x, s) in enumerate(zip(xs, sparse, strict=True))]
+    known = [np.zeros((), x.dtype) if s else known_number(site, k) for k, (x, s) in enumerate(zip(xs, sparse, strict=True))]
     if any([x is None for x in known]):
         return False
     return _is_zero(op, tuple([(x.dtype, x.tobytes()) for x in known if x is not None]))
-
-
-def _known(site: Site[Any, Any], k: int) -> np.ndarray[Any, Any] | None:
-    """Returns the one number that a dense operand consists of; None if it is not known."""
-    x = site.operands[k]
-    if x.type.size != 1 or x.type.shape:
-        return None
-    value = site.constants[k]
-    return None if value is None else value.reshape(())
 
 
 @Sparsify.site_rule(Elementwise)
@@ -105,8 +96,8 @@ def aligned(mats: Sequence[BCOO]) -> list[BCOO]:
     if len(mats) == 1:
         m = mats[0]
         return [m if m.unique_indices else summed("sum_duplicates", m, m.nse, remove_zeros=False)]
-    if all([m.indices is mats[0].indices and m.unique_indices for m in mats]) and len({m.n_dense for m in mats}) == 1:
-        return [*mats]
+    if all([m.indices is mats[0].indices for m in mats]) and len({m.n_dense for m in mats}) == 1:
+        return [one for m in mats for one in aligned([m])]
     batch, dense = min([m.n_batch for m in mats]), min([m.n_dense for m in mats])
     same = [bcoo_update_layout(m, n_batch=batch, n_dense=dense, on_inefficient=None) for m in mats]
     entries = [m.entries() for m in same]
