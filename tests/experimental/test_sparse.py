@@ -104,17 +104,23 @@ def test_duplicates_and_padding() -> None:
     """Padding stands for nothing, wherever it lies; duplicates are added first where a function is not linear."""
     m = messy()
     other = BCOO.fromdense(DENSE[:, ::-1])
-    for got, want in [
-        (m, DENSE), (m.T, DENSE.T), (m.sum(0), DENSE.sum(0)), (m.sum(1), DENSE.sum(1)), (m.sum(), DENSE.sum()),
-        (m * m, DENSE**2), (m * other, DENSE * DENSE[:, ::-1]), (m**2, DENSE**2), (m @ m.T, DENSE @ DENSE.T),
-        (m @ np.ones(4, "f4"), DENSE.sum(1)), (m.reshape(2, 6), DENSE.reshape(2, 6)), (m[1:], DENSE[1:]),
-        (sparse.bcoo_dynamic_slice(m, (1, 2), (2, 2)), DENSE[1:, 2:]), (m + other, DENSE + DENSE[:, ::-1]),
-        (m[None], DENSE[None]), (sparse.bcoo_rev(m, (0, 1)), DENSE[::-1, ::-1]), (m / (DENSE + 1), DENSE / (DENSE + 1)),
-        (m.update_layout(n_dense=1, on_inefficient=None), DENSE), (m.sum_duplicates(), DENSE),
-        (sparse.bcoo_concatenate([m, m], dimension=0), np.concatenate([DENSE, DENSE])),
-        (sparse.bcoo_concatenate([m, m], dimension=1), np.concatenate([DENSE, DENSE], 1)),
-        (sparse.bcoo_extract(m, DENSE), DENSE),
-    ]:  # fmt: skip
+
+    def several(m: BCOO, other: BCOO) -> list[tuple[Any, Any]]:
+        return [
+            (m, DENSE), (m.T, DENSE.T), (m.sum(0), DENSE.sum(0)), (m.sum(1), DENSE.sum(1)), (m.sum(), DENSE.sum()),
+            (m * m, DENSE**2), (m * other, DENSE * DENSE[:, ::-1]), (m**2, DENSE**2), (m @ m.T, DENSE @ DENSE.T),
+            (m @ np.ones(4, "f4"), DENSE.sum(1)), (m.reshape(2, 6), DENSE.reshape(2, 6)), (m[1:], DENSE[1:]),
+            (sparse.bcoo_dynamic_slice(m, (1, 2), (2, 2)), DENSE[1:, 2:]), (m + other, DENSE + DENSE[:, ::-1]),
+            (m[None], DENSE[None]), (sparse.bcoo_rev(m, (0, 1)), DENSE[::-1, ::-1]), (m / (DENSE + 1), DENSE / (DENSE + 1)),
+            (m.update_layout(n_dense=1, on_inefficient=None), DENSE), (m.sum_duplicates(6), DENSE),
+            (sparse.bcoo_concatenate([m, m], dimension=0), np.concatenate([DENSE, DENSE])),
+            (sparse.bcoo_concatenate([m, m], dimension=1), np.concatenate([DENSE, DENSE], 1)),
+            (sparse.bcoo_extract(m, DENSE), DENSE),
+        ]  # fmt: skip
+
+    # Compiled together, as that is faster than one by one.
+    found = effx.jit(lambda m, other: [got for got, _ in several(m, other)])(m, other)
+    for got, (_, want) in zip(found, several(m, other), strict=True):
         np.testing.assert_allclose(sparse.todense(cast("Any", got)), want, rtol=1e-6)
     assert m.sum_duplicates().nse == 4
     assert sparse.bcoo_sum_duplicates(m).indices.tolist() == [[0, 1], [0, 3], [2, 0], [2, 2]]

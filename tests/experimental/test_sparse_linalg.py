@@ -48,7 +48,9 @@ def test_spsolve(n: int, below: int, above: int, reorder: int) -> None:
             np.testing.assert_allclose(found, want, rtol=1e-8, atol=1e-9)
             one = effx.jit(spsolve)(a.data, a.indices, a.indptr, b[:, 0], 0.0)
             np.testing.assert_allclose(one, want[:, 0], rtol=1e-8, atol=1e-9)
-            np.testing.assert_allclose(one, scipy.sparse.linalg.spsolve(a.tocsc(), b[:, 0]), rtol=1e-8, atol=1e-9)
+            np.testing.assert_allclose(
+                one, scipy.sparse.linalg.spsolve(a.tocsc(), b[:, 0]), rtol=1e-8, atol=1e-9
+            )
 
 
 def test_spsolve_transformations() -> None:
@@ -68,7 +70,9 @@ def test_spsolve_transformations() -> None:
             for got, want in zip(mode(solve, (0, 1))(a.data, b), mode(dense, (0, 1))(a.data, b), strict=True):
                 np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-7)
         scaled = np.stack([a.data, 2 * a.data])
-        np.testing.assert_allclose(effx.vmap(solve, (0, None))(scaled, b), [solve(a.data, b), solve(a.data, b) / 2])
+        np.testing.assert_allclose(
+            effx.vmap(solve, (0, None))(scaled, b), [solve(a.data, b), solve(a.data, b) / 2]
+        )
         solved = lax.map(lambda b: solve(a.data, b), np.stack([b, 3 * b]))
         np.testing.assert_allclose(solved, [solve(a.data, b), 3 * solve(a.data, b)])
     data, columns = np.array([1, 1, 4, 9], "f4"), np.array([0, 0, 1, 0], "i4")
@@ -110,7 +114,9 @@ def test_lobpcg(form: str) -> None:
     """The largest eigenvalues, with orthonormal eigenvectors."""
     rng = np.random.default_rng(3)
     dtype = np.dtype("c8" if form == "complex" else "f4")
-    q = np.linalg.qr(rng.normal(size=(25, 25)) + (1j * rng.normal(size=(25, 25)) if form == "complex" else 0))[0]
+    q = np.linalg.qr(
+        rng.normal(size=(25, 25)) + (1j * rng.normal(size=(25, 25)) if form == "complex" else 0)
+    )[0]
     a = ((q * np.arange(-5, 20)) @ q.conj().T).astype(dtype)
     x = rng.normal(size=(25, 3)).astype(dtype)
     A: Any = {"sparse": BCOO.fromdense(a), "function": lambda v: a @ v}.get(form, a)

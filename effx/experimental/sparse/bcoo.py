@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, Self, cast, overload
 
 import numpy as np
@@ -264,8 +265,8 @@ def bcoo_fromdense(
 
 def _by_handler(mat: M, function: Callable[[Array], Array]) -> M:
     """Returns what the handler of sparse arrays makes of a function of an array."""
-    from effx.experimental.sparse.transform import on_sparse  # it needs this class
-
+    # Its module needs this class, so it is imported at the first call, as by the methods of arrays.
+    on_sparse = import_module("effx.experimental.sparse.transform").on_sparse
     return cast("M", on_sparse(function)(mat))
 
 

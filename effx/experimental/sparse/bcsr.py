@@ -146,14 +146,20 @@ class BCSR(JAXSparse):
         data, at = m.entries()
         indptr = starts_of(at[..., 0], m.sparse_shape[0])
         return cls(
-            (data, at[..., 1], indptr), shape=arr.shape, indices_sorted=True, unique_indices=arr.unique_indices
+            (data, at[..., 1], indptr),
+            shape=arr.shape,
+            indices_sorted=True,
+            unique_indices=arr.unique_indices,
         )
 
     def to_bcoo(self) -> BCOO:
         """Returns the array with the coordinates of both axes."""
         at = enp.stack([numbers_of(self.indptr, self.nse), self.indices.astype(self.indptr.dtype)], -1)
         return BCOO(
-            (self.data, at), shape=self.shape, indices_sorted=self.indices_sorted, unique_indices=self.unique_indices
+            (self.data, at),
+            shape=self.shape,
+            indices_sorted=self.indices_sorted,
+            unique_indices=self.unique_indices,
         )
 
     @property
@@ -339,7 +345,10 @@ def bcsr_broadcast_in_dim(mat: BCSR, *, shape: Sequence[int], broadcast_dimensio
     indices = broadcast_in_dim(mat.indices, (*batch, mat.nse), along)
     indptr = broadcast_in_dim(mat.indptr, (*batch, mat.indptr.shape[-1]), along)
     return BCSR(
-        (data, indices, indptr), shape=sizes, indices_sorted=mat.indices_sorted, unique_indices=mat.unique_indices
+        (data, indices, indptr),
+        shape=sizes,
+        indices_sorted=mat.indices_sorted,
+        unique_indices=mat.unique_indices,
     )
 
 

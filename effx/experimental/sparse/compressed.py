@@ -169,9 +169,7 @@ class COO(Matrix):
 
     @classmethod
     def _stored(cls, m: BCOO) -> Self:
-        return cls(
-            (m.data, m.indices[:, 0], m.indices[:, 1]), shape=m.shape, rows_sorted=m.indices_sorted
-        )
+        return cls((m.data, m.indices[:, 0], m.indices[:, 1]), shape=m.shape, rows_sorted=m.indices_sorted)
 
     def transpose(self, axes: Sequence[int] | None = None) -> Self:
         """Returns the matrix with rows and columns exchanged."""

@@ -54,7 +54,11 @@ def value_and_grad(
 
 
 def _by_elements(
-    what: str, fun: Callable[..., PyTree], argnums: int | Sequence[int], args: Sequence[PyTree], named: dict[str, PyTree]
+    what: str,
+    fun: Callable[..., PyTree],
+    argnums: int | Sequence[int],
+    args: Sequence[PyTree],
+    named: dict[str, PyTree],
 ) -> tuple[Callable[[list[PyTree]], PyTree], list[PyTree], Callable[[list[PyTree]], PyTree]]:
     """Returns the function of a list of elements, the arrays that are differentiated by, and what makes the arguments'
     structure of a list of derivatives.
@@ -120,7 +124,11 @@ def _with(x: object, data: Array) -> PyTree:
 
 
 def _jacobian(
-    what: str, fun: Callable[..., PyTree], argnums: int | Sequence[int], has_aux: bool, kwargs: dict[str, bool]
+    what: str,
+    fun: Callable[..., PyTree],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    kwargs: dict[str, bool],
 ) -> Callable[..., PyTree]:
     check_function(what, fun)
     transform = cast("Callable[..., Callable[..., PyTree]]", getattr(jacobians, what))
@@ -131,7 +139,11 @@ def _jacobian(
         trees: list[PyTreeDef] = []
 
         def of_arrays(elements: list[PyTree]) -> PyTree:
-            y, aux = cast("tuple[PyTree, PyTree]", of_elements(elements)) if has_aux else (of_elements(elements), None)
+            y, aux = (
+                cast("tuple[PyTree, PyTree]", of_elements(elements))
+                if has_aux
+                else (of_elements(elements), None)
+            )
             results, tree = flatten(y, is_leaf=_is_sparse)
             for r in results:
                 if isinstance(r, JAXSparse):

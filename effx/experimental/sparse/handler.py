@@ -79,9 +79,7 @@ class Sparsify(BoxHandler[Payload]):
         if not isinstance(payload, BCOO):
             return payload
         m = payload if payload.n_batch else bcoo_update_layout(payload, n_batch=1, on_inefficient=None)
-        return m.with_entries(
-            *m.entries(), m.sparse_shape, ordered=m.indices_sorted, unique=m.unique_indices
-        )
+        return m.with_entries(*m.entries(), m.sparse_shape, ordered=m.indices_sorted, unique=m.unique_indices)
 
     def without_rule(self, frame: Frame, op: Operation[Any], operands: tuple[Array, ...]) -> Any:
         """Goes into programs, decomposes, or refuses.

@@ -61,12 +61,22 @@ def spsolve(
     what = "spsolve"
     elements, cols, starts, right = [enp.asarray(x) for x in (data, indices, indptr, b)]
     n = starts.shape[0] - 1 if starts.ndim == 1 else -1
-    if n < 0 or elements.ndim != 1 or cols.shape != elements.shape or right.ndim not in (1, 2) or right.shape[0] != n:
+    if (
+        n < 0
+        or elements.ndim != 1
+        or cols.shape != elements.shape
+        or right.ndim not in (1, 2)
+        or right.shape[0] != n
+    ):
         raise ShapeError(
             f"{what}: needs data [nse], indices [nse], indptr [n + 1] and b [n] or [n, k], got {elements.type!r}, "
             f"{cols.type!r}, {starts.type!r} and {right.type!r}"
         )
-    if elements.dtype != right.dtype or elements.dtype.kind not in "fc" or {cols.dtype.kind, starts.dtype.kind} - {*"iu"}:
+    if (
+        elements.dtype != right.dtype
+        or elements.dtype.kind not in "fc"
+        or {cols.dtype.kind, starts.dtype.kind} - {*"iu"}
+    ):
         raise DTypeError(
             f"{what}: needs data and b of one floating dtype and integer indices, got {elements.type!r}, "
             f"{cols.type!r}, {starts.type!r} and {right.type!r}"
@@ -146,7 +156,9 @@ def _by_band(elements: Array, i: Array, j: Array, b: Array, tol: Array, below: i
     n, width = b.shape[0], below + above + 1
     band = enp.zeros((n + below + 1, width), elements.dtype).at[i, j - i + below].add(elements)
     # The first rows begin left of column 0, where nothing is.
-    first = enp.stack([enp.concatenate([band[r, below - r :], enp.zeros(below - r, band.dtype)]) for r in range(below + 1)])
+    first = enp.stack(
+        [enp.concatenate([band[r, below - r :], enp.zeros(below - r, band.dtype)]) for r in range(below + 1)]
+    )
     column = enp.zeros(n, enp.abs(elements).dtype).at[j].max(enp.abs(elements))
     right = enp.concatenate([b, enp.zeros((below + 1, b.shape[1]), b.dtype)])
 

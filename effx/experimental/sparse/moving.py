@@ -127,11 +127,16 @@ def _(site: Site[Sparsify, None], op: s.Pad, x: Payload, value: Payload) -> Payl
         refuse(op, x, value, why="a number other than 0 is not stored")
     m = all_sparse(x)
     shape = tuple(
-        [a + z + n + max(n - 1, 0) * k for n, a, z, k in zip(x.shape, op.low, op.high, op.interior, strict=True)]
+        [
+            a + z + n + max(n - 1, 0) * k
+            for n, a, z, k in zip(x.shape, op.low, op.high, op.interior, strict=True)
+        ]
     )
     data, indices = m.entries()
     known = (indices < np.asarray(m.shape, indices.dtype)).all(-1, keepdims=True)
-    moved = indices * np.asarray([k + 1 for k in op.interior], indices.dtype) + np.asarray(op.low, indices.dtype)
+    moved = indices * np.asarray([k + 1 for k in op.interior], indices.dtype) + np.asarray(
+        op.low, indices.dtype
+    )
     ends = np.asarray(shape, indices.dtype)
     inside = (known & (moved >= 0) & (moved < ends)).all(-1, keepdims=True)
     return capped(m.with_entries(data, enp.where(inside, moved, ends), shape, unique=m.unique_indices))

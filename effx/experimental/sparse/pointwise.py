@@ -50,7 +50,10 @@ def vanishes(site: Site[Any, Any], op: Operation[Array], xs: Sequence[Payload]) 
         return all([sparse[k] or known_number(site, k) == 0 for k in cases])
     if any([sparse[k] for k in ABSORBING.get(type(op), ())]) and not all(sparse):
         return True
-    known = [np.zeros((), x.dtype) if s else known_number(site, k) for k, (x, s) in enumerate(zip(xs, sparse, strict=True))]
+    known = [
+        np.zeros((), x.dtype) if s else known_number(site, k)
+        for k, (x, s) in enumerate(zip(xs, sparse, strict=True))
+    ]
     if any([x is None for x in known]):
         return False
     return _is_zero(op, tuple([(x.dtype, x.tobytes()) for x in known if x is not None]))
@@ -79,7 +82,9 @@ def _is_additive(op: Operation[Array], xs: Sequence[Payload]) -> bool:
     if len(xs) == 1:
         t = xs[0].dtype
         if isinstance(op, Convert):
-            return t.kind != "b" and not (op.dtype.kind == "b" or (op.dtype.kind in "iu" and t.kind not in "iu"))
+            return t.kind != "b" and not (
+                op.dtype.kind == "b" or (op.dtype.kind in "iu" and t.kind not in "iu")
+            )
         return isinstance(op, Linear | StopGradient)
     return isinstance(op, e.Div) and not isinstance(xs[1], BCOO) and xs[0].dtype.kind not in "iu"
 
