@@ -184,6 +184,28 @@ def test_transformations() -> None:
     )
 
 
+def test_logistic_regression() -> None:
+    """A fit that knows nothing of sparse arrays, as in the documentation of jax's sparse arrays."""
+
+    def sigmoid(x: Any) -> Any:
+        return 0.5 * (enp.tanh(x / 2) + 1)
+
+    def loss(params: Any, X: Any, y: Any) -> Any:
+        chance = sigmoid(enp.dot(X, params[1:]) + params[0])
+        return -enp.mean(y * enp.log(chance) + (1 - y) * enp.log(1 - chance))
+
+    def fit(X: Any, y: Any) -> Any:
+        def step(_: Any, params: Any) -> Any:
+            return params - effx.grad(loss)(params, X, y)
+
+        return lax.fori_loop(0, 20, step, enp.zeros(X.shape[1] + 1))
+
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(30, 5)) * (rng.random((30, 5)) < 0.4)).astype("f4")
+    y = (X @ rng.normal(size=5) > 0).astype("f4")
+    np.testing.assert_allclose(sparsify(fit)(BCOO.fromdense(X), y), fit(X, y), rtol=1e-4, atol=1e-5)
+
+
 def test_arguments() -> None:
     """Sparse arrays of any format in pytrees, numbers, keywords; arrays that a function closes over, sparse or dense."""
     for kind in (BCSR, COO, CSR, CSC):
@@ -330,6 +352,10 @@ WRONG: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: sparsify(lambda m: m / m)(messy()), NoRuleError,
         f"div: the result is not 0 wherever an operand is, got {SHOWN}, {SHOWN}; {USE}",
+    ),
+    (
+        lambda: sparsify(lambda m: lax.fori_loop(0, 9, lambda i, x: x + m, m))(BCOO.fromdense(enp.eye(20))), TransformError,
+        "sparsify: what <lambda> carries keeps growing; its payloads have no largest structure",
     ),
     (
         lambda: sparsify(3), TransformError, "sparsify: expected a function, got 3 of type int",  # type: ignore[arg-type]  # wrong on purpose

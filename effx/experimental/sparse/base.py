@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 from effx.array import Array, Operand
 from effx.dtypes import DType
 from effx.errors import ShapeError
+from effx.ir.values.array import Index
 
 __all__ = ["CuSparseEfficiencyWarning", "JAXSparse", "SparseEfficiencyError", "SparseEfficiencyWarning"]
 
@@ -131,7 +132,7 @@ class JAXSparse(ABC):
     def __rmatmul__(self, other: Operand) -> JAXSparse | Array:
         return self._of(other @ self._coordinates())
 
-    def __getitem__(self, index: Any) -> JAXSparse | Array:
+    def __getitem__(self, index: Index) -> JAXSparse | Array:
         return self._of(self._coordinates()[index])
 
     def sum(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> JAXSparse | Array:

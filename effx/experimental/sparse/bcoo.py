@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from typing import Any, Self, cast, overload
+from typing import Self, cast, overload
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from effx.experimental.sparse.layout import (
 )
 from effx.experimental.sparse.products import bcoo_dot_general, bcoo_multiply_dense, bcoo_multiply_sparse
 from effx.experimental.sparse.slicing import indexed
+from effx.ir.values.array import Index
 from effx.numpy.creation import as_int
 from effx.tree_util import register_pytree_node_class
 
@@ -159,7 +160,7 @@ class BCOO(Coordinates):
             )
         return found
 
-    def __getitem__(self, index: Any) -> Self:
+    def __getitem__(self, index: Index) -> Self:
         items = index if isinstance(index, tuple) else (index,)
         if any([isinstance(i, Array | np.ndarray) and (i.ndim or i.dtype.kind == "b") for i in items]):
             return _by_handler(self, lambda x: x[index])

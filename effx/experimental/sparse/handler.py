@@ -87,12 +87,12 @@ class Sparsify(BoxHandler[Payload]):
         Raises:
             NoRuleError: there is no sparse form of the operation.
         """
-        try:
-            return super().without_rule(frame, op, operands)
-        except NoRuleError as error:
-            if error.args and str(error.args[0]).startswith(f"{op.name}: the handler {self.describe()} has"):
-                refuse(op, *[cast("Box", x).payload if x.frame is frame else x for x in operands])
-            raise
+        found = self.otherwise(frame, op, operands)
+        if found is not None:
+            return found
+        if not op.can_decompose():
+            refuse(op, *[cast("Box", x).payload if x.frame is frame else x for x in operands])
+        return super().without_rule(frame, op, operands)
 
 
 def refuse(op: Operation[Any], *operands: Payload, why: str = "has no sparse form") -> NoReturn:

@@ -32,7 +32,8 @@ def sparsify(f: Callable[..., PyTree], use_tracer: bool = False) -> Callable[...
     dense is refused, and so is one without a sparse form: `sparse.todense` in the function makes an array dense.
 
     Where branches or iterations give a sparse and a dense array, the result is dense; of sparse ones it stores as many
-    elements as the one with most. Results without sparse axes are arrays.
+    elements as the one with most; a loop whose body stores more in each iteration, as `x + m` does, is refused. Results
+    without sparse axes are arrays.
 
     Args:
         f: a function of arrays.
