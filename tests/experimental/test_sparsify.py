@@ -284,7 +284,7 @@ def test_gather() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"padding": "SAME"}, {"window_strides": [2], "padding": [(2, 1)]}, {"rhs_dilation": [2]},
+        {"padding": "SAME"}, {"window_strides": [2], "padding": [(2, 1)], "rhs_dilation": [2]},
         {"lhs_dilation": [2], "padding": [(1, 0)]}, {"feature_group_count": 2}, {"batch_group_count": 2},
     ],
 )  # fmt: skip
