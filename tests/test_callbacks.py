@@ -810,7 +810,9 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "python_callback: outside of pmap no device has a part of its own to call with; leave out partitioned=True",
     ),
     (
-        lambda: effx.jit(lambda x: debug.print("{}", x)).trace(1.0).lower(["cuda"]).as_text(),
+        lambda: (
+            effx.jit(lambda x: debug.print("{}", x)).trace(1.0).lower(lowering_platforms=["cuda"]).as_text()
+        ),
         BackendError,
         "python_callback: programs for cuda cannot call Python; run this one on a CPU",
     ),

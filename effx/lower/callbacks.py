@@ -24,6 +24,7 @@ from effx.ir.program import Atom
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.described import HostData
 from effx.lower.ffi import custom_call_text
+from effx.lower.hlo import mlir_module
 
 if TYPE_CHECKING:
     from effx.lower.emit import Body
@@ -158,19 +159,7 @@ def compile_calling(
     text: str, devices: Sequence[Device], options: _jax.CompileOptions, calls: HostCalls
 ) -> _jax.LoadedExecutable:
     """Compiles a text whose custom calls run operations on the host."""
-    # jaxlib takes functions with a parsed module only.
-    from jaxlib.mlir import ir
-    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-    from jaxlib.mlir.dialects import sdy, stablehlo
-
-    context = ir.Context()
-    registry = ir.DialectRegistry()
-    _jax_mlir_ext.register_dialects(registry)
-    context.append_dialect_registry(registry)
-    context.load_all_available_dialects()
-    stablehlo.register_dialect(context)
-    sdy.register_dialect(context)
-    module = ir.Module.parse(text, context)
+    module = mlir_module(text)  # jaxlib takes functions with a parsed module only
     return devices[0].client.compile_and_load(
         module, _jax.DeviceList(tuple(devices)), options, calls.functions()
     )

@@ -35,11 +35,12 @@ def mlir_module(text: str) -> "Module":
     """Returns a StableHLO module as an object of MLIR's Python binding, in a context of its own."""
     from jaxlib.mlir import ir  # 20 ms, for few
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-    from jaxlib.mlir.dialects import stablehlo
+    from jaxlib.mlir.dialects import sdy, stablehlo
 
     context, registry = ir.Context(), ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     context.append_dialect_registry(registry)
     context.load_all_available_dialects()
     stablehlo.register_dialect(context)
+    sdy.register_dialect(context)
     return ir.Module.parse(text, context)

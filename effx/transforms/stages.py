@@ -1,7 +1,7 @@
 """What `jit` shows of its stages: `Traced`, `Lowered`, `Compiled`, and shapes without values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final, overload
 
 import attrs
 
@@ -236,6 +236,10 @@ class Lowered(OfTraced):
             return self._text(debug_info)
         raise BackendError(f"as_text: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
 
+    @overload
+    def compiler_ir(self, dialect: Literal["hlo"]) -> XlaComputation: ...
+    @overload
+    def compiler_ir(self, dialect: Literal["stablehlo"] | None = None) -> "Module": ...
     def compiler_ir(self, dialect: Dialect | None = None) -> "Module | XlaComputation":
         """Returns the program as jaxlib holds it: an MLIR module, or an `XlaComputation` for the dialect "hlo".
 
