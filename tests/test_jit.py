@@ -376,10 +376,6 @@ def test_what_stages_say() -> None:
     assert compiled.runtime_executable().local_devices() == effx.devices()[:1]
     assert compiled.cost_analysis()["flops"] > 0
     assert compiled.memory_analysis().output_size_in_bytes == 8
-    wrong: Any = "llvm"
-    with pytest.raises(errors.BackendError) as error:
-        lowered.as_text(wrong)
-    assert error.value.message == "as_text: dialect must be 'stablehlo' or 'hlo', got 'llvm'"
 
 
 def test_compiler_options() -> None:
@@ -394,9 +390,19 @@ def test_compiler_options() -> None:
         effx.jit(lambda x: x, compiler_options={"xla_cpu_be_quick": 1})(x)
     with pytest.raises(errors.BackendError, match="'maybe' is not a valid bool value"):
         plain.lower(x).compile({"xla_cpu_enable_fast_math": "maybe"})
-    wrong: Any = {"a": None}
+
+
+@pytest.mark.unguarded  # no annotation allows these
+def test_wrong_options_of_stages() -> None:
+    lowered, wrong, none = effx.jit(lambda x: x + 1).lower(1.0), "llvm", None
+    dialect: Any = wrong
+    for what, call in (("as_text", lowered.as_text), ("compiler_ir", lowered.compiler_ir)):
+        with pytest.raises(errors.BackendError) as refused:
+            call(dialect)
+        assert refused.value.message == f"{what}: dialect must be 'stablehlo' or 'hlo', got 'llvm'"
+    options: Any = {"a": none}
     with pytest.raises(errors.TransformError) as error:
-        effx.jit(lambda x: x, compiler_options=wrong)
+        effx.jit(lambda x: x, compiler_options=options)
     assert error.value.message == (
         "jit: compiler_options must be a mapping of names to strings, bools and numbers, got {'a': None}"
     )

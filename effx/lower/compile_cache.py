@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,9 +24,13 @@ def _files(directory: str, most: int) -> CacheFiles:
     return CacheFiles(Path(directory).expanduser(), most)
 
 
+# The lines of the user's that a text names do not change what it computes.
+_LOCATIONS = re.compile(r"( loc\(#loc\d+\)$)|(^#loc\d+ = .*\n)", re.MULTILINE)
+
+
 def _key(text: str, devices: tuple[Device, ...], options: CompilerOptions) -> str:
     around = [surroundings(devices), [d.id for d in devices], options, os.environ.get("XLA_FLAGS", "")]
-    return hashlib.sha256(f"{json.dumps(around)}\n{text}".encode()).hexdigest()
+    return hashlib.sha256(f"{json.dumps(around)}\n{_LOCATIONS.sub('', text)}".encode()).hexdigest()
 
 
 def compiled_before(

@@ -31,7 +31,7 @@ from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Arguments, Statics, abstract, as_arrays, merged, name_of, signature_of
 from effx.transforms.options import Options, Static, counted, exactly, options_for
-from effx.transforms.stages import Lowered, Traced
+from effx.transforms.stages import Lowered, Signature, Traced
 from effx.transforms.tracing import Trace, traced, traces_of
 from effx.tree.registry import PyTree, flatten, refuse_deep
 
@@ -379,6 +379,8 @@ class Function(Generic[P, R]):
         update_wrapper(public, self.fun)
         public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
         public.clear_cache = clear_cache
+        if public is not plain:
+            public._cache_size = plain._cache_size  # type: ignore[attr-defined]  # of jaxlib's C++ functions
         return cast("Jitted[P, R]", public)
 
     def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -433,15 +435,12 @@ class Function(Generic[P, R]):
             trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
             form = self.form(trace, dynamic, named, static, len(types))
         device = self.options.device
+        signature = Signature(self.name, tree, trace.out_tree, types, trace.out_types, form.donated)
         return Traced(
+            signature,
             trace.program,
             trace.captured,
-            tree,
-            trace.out_tree,
-            self.name,
             lambda where, options: self.compile(trace, where, device is not None, form.donated, options),
-            form.donated,
-            self.options.keep_unused,
             device,
         )
 

@@ -91,24 +91,79 @@ Dialect = Literal["stablehlo", "hlo"]
 
 @final
 @attrs.frozen(eq=False)
-class Traced:
+class Signature:
+    """What every stage of a function knows of its arguments and results.
+
+    Attributes:
+        name: the function's name.
+        in_tree, out_tree: the structures of the arguments `(args, kwargs)` and of the result.
+        in_types, out_types: of the arrays in them.
+        donated: for each array of the arguments whether its memory may be reused for results.
+    """
+
+    name: str
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    in_types: tuple[ArrayType, ...]
+    out_types: tuple[ArrayType, ...]
+    donated: tuple[bool, ...]
+
+
+@attrs.frozen(eq=False)
+class OfFunction:
+    """A stage of a function.
+
+    Attributes:
+        signature: what is known of its arguments and results.
+    """
+
+    signature: Signature
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The structure of the arguments `(args, kwargs)`."""
+        return self.signature.in_tree
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        """The structure of the result."""
+        return self.signature.out_tree
+
+    @property
+    def in_avals(self) -> PyTree:
+        """Shapes and dtypes in the structure of the arguments `(args, kwargs)`."""
+        return self.in_tree.unflatten([shape_of(t) for t in self.signature.in_types])
+
+    @property
+    def args_info(self) -> PyTree:
+        """Shapes, dtypes and donation in the structure of the arguments `(args, kwargs)`."""
+        found = zip(self.signature.in_types, self.signature.donated, strict=True)
+        return self.in_tree.unflatten([ArgInfo(t.shape, t.dtype, donated) for t, donated in found])
+
+    @property
+    def out_info(self) -> PyTree:
+        """Shapes and dtypes in the structure of the result."""
+        return self.out_tree.unflatten([shape_of(t) for t in self.signature.out_types])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The numbers of the donated arrays among all arrays of the arguments."""
+        return tuple([i for i, donated in enumerate(self.signature.donated) if donated])
+
+
+@final
+@attrs.frozen(eq=False)
+class Traced(OfFunction):
     """A function staged for one kind of arguments.
 
     Attributes:
         program: its first inputs are for the values that the function closed over.
         captured: these values.
-        in_tree, out_tree: the structures of the arguments `(args, kwargs)` and of the result.
-        name: the function's name.
     """
 
     program: Program
     captured: tuple[Array, ...]
-    in_tree: PyTreeDef
-    out_tree: PyTreeDef
-    name: str
     _compile: Callable[[Device, CompilerOptions], Executable]
-    _donated: tuple[bool, ...]
-    _keep_unused: bool
     _device: Device | None
 
     @property
@@ -117,34 +172,9 @@ class Traced:
         return self.program
 
     @property
-    def out_info(self) -> PyTree:
-        """Shapes and dtypes in the structure of the result."""
-        return self.out_tree.unflatten([shape_of(t) for t in self.program.out_types])
-
-    @property
     def fun_name(self) -> str:
         """The function's name."""
-        return self.name
-
-    @property
-    def in_avals(self) -> PyTree:
-        """Shapes and dtypes in the structure of the arguments `(args, kwargs)`."""
-        return self.in_tree.unflatten([shape_of(t) for t in self._in_types])
-
-    @property
-    def args_info(self) -> PyTree:
-        """Shapes, dtypes and donation in the structure of the arguments `(args, kwargs)`."""
-        found = zip(self._in_types, self._donated, strict=True)
-        return self.in_tree.unflatten([ArgInfo(t.shape, t.dtype, donated) for t, donated in found])
-
-    @property
-    def donate_argnums(self) -> tuple[int, ...]:
-        """The numbers of the donated arrays among all arrays of the arguments."""
-        return tuple([i for i, donated in enumerate(self._donated) if donated])
-
-    @property
-    def _in_types(self) -> tuple[ArrayType, ...]:
-        return self.program.in_types[len(self.captured) :]
+        return self.signature.name
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> "Lowered":
         """Lowers to StableHLO.
@@ -164,59 +194,20 @@ class Traced:
                 raise BackendError(f"lower: platform must be one of {', '.join(PLATFORMS)}, got {p!r}")
         if len(wanted) != 1:
             raise BackendError(f"lower: one module is for one platform, got {wanted}; lower for each in turn")
-        return Lowered(self, wanted[0], device if wanted[0] == here else None)
-
-
-@attrs.frozen(eq=False)
-class OfTraced:
-    """A later stage of a traced function.
-
-    Attributes:
-        traced: the function.
-    """
-
-    traced: Traced
-
-    @property
-    def in_tree(self) -> PyTreeDef:
-        """The structure of the arguments `(args, kwargs)`."""
-        return self.traced.in_tree
-
-    @property
-    def out_tree(self) -> PyTreeDef:
-        """The structure of the result."""
-        return self.traced.out_tree
-
-    @property
-    def in_avals(self) -> PyTree:
-        """Shapes and dtypes in the structure of the arguments `(args, kwargs)`."""
-        return self.traced.in_avals
-
-    @property
-    def args_info(self) -> PyTree:
-        """Shapes, dtypes and donation in the structure of the arguments `(args, kwargs)`."""
-        return self.traced.args_info
-
-    @property
-    def out_info(self) -> PyTree:
-        """Shapes and dtypes in the structure of the result."""
-        return self.traced.out_info
-
-    @property
-    def donate_argnums(self) -> tuple[int, ...]:
-        """The numbers of the donated arrays among all arrays of the arguments."""
-        return self.traced.donate_argnums
+        return Lowered(self.signature, self, wanted[0], device if wanted[0] == here else None)
 
 
 @final
 @attrs.frozen(eq=False)
-class Lowered(OfTraced):
+class Lowered(OfFunction):
     """A function lowered to StableHLO.
 
     Attributes:
+        traced: the function as it was staged.
         platform: for which platform.
     """
 
+    traced: Traced
     platform: str
     _device: Device | None
 
@@ -254,7 +245,7 @@ class Lowered(OfTraced):
 
     def _text(self, debug_info: bool) -> str:
         t = self.traced
-        flags = [False] * len(t.captured) + list(t._donated)
+        flags = [False] * len(t.captured) + list(self.signature.donated)
         return module_text(in_order(t.program), self.platform, flags, debug_info)
 
     def compile(self, compiler_options: "Mapping[str, str | bool | int | float] | None" = None) -> "Compiled":
@@ -271,7 +262,7 @@ class Lowered(OfTraced):
                 f"compile: the module is for {self.platform}, which is not the platform that runs here"
             )
         chosen = compiler_options_for("compile", compiler_options)
-        return Compiled(self.traced, self.traced._compile(self._device, chosen))
+        return Compiled(self.signature, self.traced._compile(self._device, chosen))
 
     def cost_analysis(self) -> dict[str, float]:
         """Returns XLA's estimate of the compiled program's costs."""
@@ -280,7 +271,7 @@ class Lowered(OfTraced):
 
 @final
 @attrs.frozen(eq=False)
-class Compiled(OfTraced):
+class Compiled(OfFunction):
     """A compiled function, callable with arguments of exactly the types it was compiled for."""
 
     executable: Executable
@@ -292,34 +283,34 @@ class Compiled(OfTraced):
             TreeError, ShapeError: the arguments are not of the types it was compiled for.
         """
         leaves, tree = flatten((args, kwargs))
-        if tree != self.traced.in_tree:
+        if tree != self.in_tree:
             raise TreeError(
-                f"{self.traced.name}: compiled for arguments of structure {self.traced.in_tree}, got {tree}"
+                f"{self.signature.name}: compiled for arguments of structure {self.in_tree}, got {tree}"
             )
         arrays = [as_concrete(x) for x in as_arrays("jit", leaves, (args, kwargs))]
         expected = self.executable.in_types
         for i, (x, t) in enumerate(zip(arrays, expected, strict=True)):
             if not x.type.matches(t):
-                raise ShapeError(f"{self.traced.name}: compiled for {t!r} as argument {i}, got {x.type!r}")
+                raise ShapeError(f"{self.signature.name}: compiled for {t!r} as argument {i}, got {x.type!r}")
         for x in arrays:
-            x._check_alive(self.traced.name)
-        return self.traced.out_tree.unflatten(self.executable.run(arrays))
+            x._check_alive(self.signature.name)
+        return self.out_tree.unflatten(self.executable.run(arrays))
 
     @property
     def out_avals(self) -> PyTree:
         """Shapes and dtypes in the structure of the result."""
-        return self.traced.out_info
+        return self.out_info
 
     @property
     def input_shardings(self) -> PyTree:
         """Where the arrays must lie, in the structure of the arguments `(args, kwargs)`."""
         places = [SingleDeviceSharding(x) if isinstance(x, Device) else x for x in self.executable.locations]
-        return self.traced.in_tree.unflatten(places)
+        return self.in_tree.unflatten(places)
 
     @property
     def output_shardings(self) -> PyTree:
         """Where the arrays of the result lie, in its structure."""
-        return self.traced.out_tree.unflatten(list(map(sharding_of, self.executable.out_shardings)))
+        return self.out_tree.unflatten(list(map(sharding_of, self.executable.out_shardings)))
 
     def as_text(self) -> str:
         """Returns the HLO text that XLA has optimised."""

@@ -85,6 +85,18 @@ def test_the_next_process_compiles_nothing(tmp_path: Path) -> None:
     assert {stat.S_IMODE(p.stat().st_mode) for p in found.iterdir()} == {0o600}
 
 
+def test_lines_do_not_matter(directory: Path) -> None:
+    """A function that moved in its file is the same; one that computes otherwise is not."""
+    effx.clear_caches()
+    effx.jit(lambda x: enp.cos(x) * 3.0)(1.0)
+    count = len(entries(directory))
+    effx.clear_caches()
+    effx.jit(lambda x: enp.cos(x) * 3.0)(1.0)
+    assert len(entries(directory)) == count > 0
+    effx.jit(lambda x: enp.cos(x) * 4.0)(1.0)
+    assert len(entries(directory)) > count
+
+
 def test_what_is_compiled_quickly_is_not_kept(directory: Path) -> None:
     with effx.flags.cache_min_compile_seconds(60.0):
         computed(3)
