@@ -50,6 +50,7 @@ from effx.flags import (
     explain_cache_misses as explain_cache_misses,
     legacy_prng_key as legacy_prng_key,
     log_compiles as log_compiles,
+    make_user_context as make_user_context,
     no_execution as no_execution,
     no_tracing as no_tracing,
     numpy_dtype_promotion as numpy_dtype_promotion,

@@ -6,15 +6,21 @@ Never: import another effx module but those imported here, or know who reads a f
 from __future__ import annotations
 
 import os
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import ContextDecorator
-from contextvars import ContextVar
-from types import TracebackType
-from typing import Final, Generic, TypeAlias, TypeVar, cast, final
+from typing import Final, Generic, TypeVar, final
 
-from effx import errors, presence
+from effx import errors
+from effx.flag_kinds import (
+    AnyFlag,
+    Flag,
+    FlagGroup,
+    Override,
+    Switch,
+    UserContext,
+    make_user_context,
+    overrides,
+    user_context_listeners,
+    user_contexts,
+)
 from effx.flag_values import (
     DTypePromotion,
     MatmulPrecision,
@@ -22,7 +28,6 @@ from effx.flag_values import (
     RankPromotion,
     RawKeys,
     TransferGuard,
-    check_bool,
     check_device,
     check_dtype_promotion,
     check_matmul_precision,
@@ -34,7 +39,6 @@ from effx.flag_values import (
     check_raw_keys,
     check_seconds,
     check_transfer_guard,
-    parse_bool,
     parse_float,
     parse_int,
     parse_text,
@@ -52,6 +56,7 @@ __all__ = [
     "RankPromotion",
     "Switch",
     "TransferGuard",
+    "UserContext",
     "cache_dir",
     "cache_max_size",
     "cache_min_compile_seconds",
@@ -70,11 +75,13 @@ __all__ = [
     "explain_cache_misses",
     "legacy_prng_key",
     "log_compiles",
+    "make_user_context",
     "no_execution",
     "no_tracing",
     "num_cpu_devices",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
+    "overrides",
     "platforms",
     "threefry_partitionable",
     "traceback_filtering",
@@ -82,286 +89,13 @@ __all__ = [
     "transfer_guard_device_to_device",
     "transfer_guard_device_to_host",
     "transfer_guard_host_to_device",
+    "user_context_listeners",
+    "user_contexts",
 ]
 
 T = TypeVar("T")
 
-Entered: TypeAlias = "tuple[object, Entered | None, int]"
-
 FLAGS: Final[dict[str, AnyFlag]] = {}
-_LOCK = threading.Lock()
-# All overrides of a context, in one variable, so that one look says whether there are any: for each flag a
-# linked list (value, outer, who entered it) and not tokens. An Override then holds no state of its own, so one
-# object can be entered twice, or by two threads.
-_overrides: ContextVar[Overrides | None] = ContextVar("effx_flags", default=None)
-overrides = _overrides.get
-
-
-class Overrides(dict["AnyFlag", Entered]):
-    """What a context overrides; never empty where it is in force."""
-
-    __slots__ = ("__weakref__",)
-
-
-class AnyFlag(ABC):
-    """What is true of a flag whatever the type of its value; `Config` sees flags this way."""
-
-    __slots__ = ()
-    name: str
-    env: str
-
-    @abstractmethod
-    def read(self) -> object:
-        """The current value."""
-
-    @abstractmethod
-    def assign(self, value: object) -> None:
-        """Check `value` and make it the global value."""
-
-
-class Flag(AnyFlag, Generic[T]):
-    """A named setting: `.value` reads it, `.set` changes it globally, calling it overrides it in a context.
-
-    Overrides nest and belong to the thread or asyncio task that entered them. A value from the
-    environment variable `EFFX_<NAME>` replaces the default when the flag is made.
-
-    Args:
-        name: lower-case name.
-        default: value if the environment has none.
-        check: `check(where, value)` returns the value, converted if need be, or raises
-            `TypeError`/`ValueError` with a text that starts with `where`.
-        parse: `parse(where, text)` reads the environment variable's text.
-
-    >>> speed = Flag("doctest_speed", 1, check_positive_int, parse_int)
-    >>> with speed(3):
-    ...     speed.value
-    3
-    >>> speed.value
-    1
-    """
-
-    __slots__ = ("_callbacks", "_check", "_global", "_global_callbacks", "env", "name")
-
-    def __init__(
-        self,
-        name: str,
-        default: T,
-        check: Callable[[str, object], T],
-        parse: Callable[[str, str], object],
-    ) -> None:
-        self.name = name
-        self.env = f"EFFX_{name.upper()}"
-        self._check = check
-        self._callbacks: tuple[Callable[[T], None], ...] = ()
-        self._global_callbacks: tuple[Callable[[T], None], ...] = ()
-        text = os.environ.get(self.env)
-        self._global: T = check(name, default) if text is None else check(self.env, parse(self.env, text))
-
-    @property
-    def value(self) -> T:
-        """The value in force in this context: the innermost override, else the global value."""
-        found = overrides()
-        override = None if found is None else found.get(self)
-        return self._global if override is None else cast("T", override[0])
-
-    def set(self, value: T) -> None:
-        """Make `value` the global value, which every context without an override sees."""
-        self.assign(value)
-
-    def assign(self, value: object) -> None:
-        checked = self._check(self.name, value)
-        before, self._global = self._global, checked
-        try:
-            for callback in self._global_callbacks:
-                callback(checked)
-        except BaseException:  # a callback may refuse the value
-            self._global = before
-            raise
-        self._notify()
-
-    def read(self) -> object:
-        return self.value
-
-    def __call__(self, new_val: T) -> Override[T]:
-        """A context manager, or decorator, in which the flag has this value."""
-        return Override(self, self._check(self.name, new_val))
-
-    def subscribe(self, callback: Callable[[T], None]) -> Callable[[], None]:
-        """Call `callback` with the value now in force after every enter, exit and set.
-
-        It runs in the thread that made the change. Switching between contexts, asyncio tasks say, changes
-        the value in force without a call.
-
-        Returns:
-            A function that ends the subscription.
-        """
-        with _LOCK:
-            self._callbacks = (*self._callbacks, callback)
-
-        def unsubscribe() -> None:
-            with _LOCK:
-                self._callbacks = tuple(c for c in self._callbacks if c is not callback)
-
-        return unsubscribe
-
-    def subscribe_global(self, callback: Callable[[T], None]) -> Callable[[], None]:
-        """Call `callback` with the new global value after every set, whatever overrides are in force.
-
-        Returns:
-            A function that ends the subscription.
-        """
-        with _LOCK:
-            self._global_callbacks = (*self._global_callbacks, callback)
-
-        def unsubscribe() -> None:
-            with _LOCK:
-                self._global_callbacks = tuple(c for c in self._global_callbacks if c is not callback)
-
-        return unsubscribe
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}={self.value!r}>"
-
-    def __bool__(self) -> bool:
-        # Catches `if enable_x64:`, which would always be true.
-        raise TypeError(f"{self.name}: a flag has no truth value, read {self.name}.value")
-
-    def _notify(self) -> None:
-        if self._callbacks:
-            value = self.value
-            for callback in self._callbacks:
-                callback(value)
-
-    def _enter(self, value: T, owner: int) -> None:
-        outer = overrides()
-        within = Overrides(outer or {})
-        within[self] = (value, within.get(self), owner)
-        try:
-            presence.stay(within)
-            _overrides.set(within)
-            self._notify()
-        except BaseException:
-            _overrides.set(outer)
-            raise
-
-    def _exit(self) -> None:
-        left = Overrides(overrides() or {})
-        inner = left.pop(self, None)
-        if inner is None:
-            raise RuntimeError(f"{self.name}: left an override that this context never entered")
-        if inner[1] is not None:
-            left[self] = inner[1]
-        if left:
-            presence.stay(left)
-        _overrides.set(left or None)
-        self._notify()
-
-
-class Switch(Flag[bool]):
-    """A flag that is on or off; called without a value, it overrides to on.
-
-    >>> with disable_jit():
-    ...     disable_jit.value
-    True
-    """
-
-    __slots__ = ()
-
-    def __init__(self, name: str, default: bool) -> None:
-        super().__init__(name, default, check_bool, parse_bool)
-
-    def __call__(self, new_val: bool = True) -> Override[bool]:
-        return super().__call__(new_val)
-
-
-@final
-class FlagGroup(AnyFlag, Generic[T]):
-    """A setting that gives several flags the same value."""
-
-    __slots__ = ("env", "flags", "name")
-
-    def __init__(self, name: str, flags: tuple[Flag[T], ...]) -> None:
-        self.name, self.flags = name, flags
-        self.env = f"EFFX_{name.upper()}"
-
-    @property
-    def value(self) -> T | None:
-        """The value of all flags of the group; None where they differ."""
-        values = [flag.value for flag in self.flags]
-        return values[0] if all([v == values[0] for v in values]) else None
-
-    def read(self) -> object:
-        return self.value
-
-    def assign(self, value: object) -> None:
-        for flag in self.flags:
-            flag.assign(value)
-
-    def __call__(self, new_val: T) -> Overridden[T]:
-        """A context manager, or decorator, in which the flags have this value."""
-        return Overridden(tuple([flag(new_val) for flag in self.flags]))
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}={self.value!r}>"
-
-
-@final
-class Overridden(ContextDecorator, Generic[T]):
-    """A context manager, or decorator, that enters several overrides."""
-
-    __slots__ = ("_overrides",)
-
-    def __init__(self, overrides: tuple[Override[T], ...]) -> None:
-        self._overrides = overrides
-
-    def __enter__(self) -> None:
-        for override in self._overrides:
-            override.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for override in reversed(self._overrides):
-            override.__exit__(kind, error, traceback)
-
-
-@final
-class Override(ContextDecorator, Generic[T]):
-    """A context manager, or decorator, that gives a flag a value; it may be entered again, and by several threads."""
-
-    __slots__ = ("_flag", "_value")
-
-    def __init__(self, flag: Flag[T], value: T) -> None:
-        self._flag = flag
-        self._value = value
-
-    def __enter__(self) -> None:
-        self._flag._enter(self._value, id(self))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        before = overrides()
-        try:
-            self._flag._exit()
-        except KeyboardInterrupt:
-            if overrides() is before:
-                self._flag._exit()
-            raise
-
-    def __del__(self) -> None:
-        # An interrupt can come before `__exit__` has begun.
-        flag: Flag[T] | None = getattr(self, "_flag", None)
-        entered = None if flag is None else (overrides() or Overrides()).get(flag)
-        if flag is not None and entered is not None and entered[2] == id(self):
-            flag._exit()
-
 
 enable_x64: Final = Switch("enable_x64", False)
 disable_jit: Final = Switch("disable_jit", False)

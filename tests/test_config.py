@@ -250,3 +250,31 @@ def test_guard_of_the_environment() -> None:
     )
     assert done.stdout == "disallow\n"
     assert "implicit transfer of f32[3] from the host to a device" in done.stderr
+
+
+def test_settings_of_users() -> None:
+    """Each value has programs of its own, in blocks, for all, in nested functions and under transformations."""
+    scale = effx.make_user_context(1.0)
+    traces: list[float] = []
+
+    @effx.jit
+    def times(x: Any) -> Any:
+        traces.append(scale.value)
+        return x * scale.value
+
+    nested = effx.jit(lambda x: times(x) + 0.0)
+    assert [float(times(1.0)), float(times(1.0)), float(nested(1.0))] == [1.0, 1.0, 1.0]
+    with scale(2.0):
+        assert [float(times(1.0)), float(nested(1.0)), float(effx.grad(times)(1.0))] == [2.0, 2.0, 2.0]
+        with scale(3.0):
+            assert float(nested(1.0)) == 3.0
+        assert float(times(1.0)) == 2.0
+    assert float(times(1.0)) == float(nested(1.0)) == 1.0
+    scale.set(4.0)
+    assert float(times(1.0)) == float(nested(1.0)) == 4.0
+    scale.set(1.0)
+    assert float(times(1.0)) == 1.0
+    assert sorted(set(traces)) == [1.0, 2.0, 3.0, 4.0]
+    wrong: Any = []
+    with pytest.raises(TypeError, match="unhashable type: 'list'"):
+        scale(wrong)

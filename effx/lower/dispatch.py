@@ -97,7 +97,8 @@ flags.default_device.subscribe(_on_device_override)
 # While some context holds a handler that intercepts, or an override, C++ finds nothing: Python looks at the context.
 _contexts: "_jax.config.Config[bool]" = _jax.config.Config("effx_contexts", False, include_in_jit_key=True)
 presence.listeners.append(_contexts.set_global)
-# Another number, and C++ finds nothing of before: a buffer that an executable has as a constant is gone.
+# Another number, and C++ finds nothing of before: a buffer that an executable has as a constant is gone, or a user's own
+# setting has another value for all.
 _losses: "_jax.config.Config[int]" = _jax.config.Config("effx_losses", 0, include_in_jit_key=True)
 
 
@@ -106,6 +107,7 @@ def _on_loss() -> None:
 
 
 losses.append(_on_loss)
+flags.user_context_listeners.append(_on_loss)
 
 # jaxlib reads three states of its own. Whoever of effx and jax is imported first sets them, and
 # jax's come to stand if it is imported later; effx keeps to calls that do not depend on them then.

@@ -11,9 +11,9 @@ from effx.handlers.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
 from effx.ir.passes import inline
 from effx.ir.program import Equation, Var
-from effx.transforms.arguments import FlatFunction, argument_path, as_arrays, positional_names
+from effx.transforms.arguments import FlatFunction, argument_path, as_arrays, positional_names, signature_of
 from effx.transforms.jit import Function
-from effx.transforms.options import Options, numbers_of
+from effx.transforms.options import Options, matched, names_of, numbers_of
 from effx.tree.registry import PyTree, flatten
 
 P = ParamSpec("P")
@@ -36,6 +36,7 @@ def checkpoint(
     prevent_cse: bool = True,
     static_argnums: "int | Iterable[int]" = (),
     policy: Policy | None = None,
+    static_argnames: "str | Iterable[str]" = (),
 ) -> Callable[P, R]: ...
 @overload
 def checkpoint(
@@ -45,6 +46,7 @@ def checkpoint(
     prevent_cse: bool = True,
     static_argnums: "int | Iterable[int]" = (),
     policy: Policy | None = None,
+    static_argnames: "str | Iterable[str]" = (),
 ) -> Decorator: ...
 def checkpoint(
     fun: Callable[P, R] | None = None,
@@ -53,6 +55,7 @@ def checkpoint(
     prevent_cse: bool = True,
     static_argnums: "int | Iterable[int]" = (),
     policy: Policy | None = None,
+    static_argnames: "str | Iterable[str]" = (),
 ) -> "Callable[P, R] | Decorator":
     """Makes reverse-mode differentiation compute a function's intermediate values again, not keep them.
 
@@ -66,7 +69,7 @@ def checkpoint(
         concrete: must be False; arguments that Python control flow reads can be static.
         prevent_cse: True to keep XLA from merging the second computation with the first. Inside a scan,
             where the loop does that already, False leaves it more freedom.
-        static_argnums: positional arguments that are no arrays; hashable.
+        static_argnums, static_argnames: arguments that are no arrays; hashable.
         policy: `(op, *operand types) -> bool`, called for each operation: whether its results are kept.
             See `effx.checkpoint_policies`.
 
@@ -92,6 +95,7 @@ def checkpoint(
                 prevent_cse=prevent_cse,
                 static_argnums=static_argnums,
                 policy=policy,
+                static_argnames=static_argnames,
             ),
         )
     check_function("checkpoint", fun)
@@ -105,7 +109,11 @@ def checkpoint(
             f"checkpoint: policy must be callable, got {policy!r} of type {type(policy).__name__}"
         )
     numbers = numbers_of("checkpoint: static_argnums", static_argnums)
-    options = Options(numbers, (), (), (), False, False, None)
+    names = names_of("checkpoint: static_argnames", static_argnames)
+    signature = signature_of(fun)
+    if signature is not None and names:
+        numbers, names = matched("checkpoint", signature, fun, "static", numbers, names)
+    options = Options(numbers, names, (), (), False, False, None)
     function = Function(fun, options, "checkpoint", lambda program: Checkpoint(program, policy, prevent_cse))
 
     def recomputing(*args: P.args, **kwargs: P.kwargs) -> R:

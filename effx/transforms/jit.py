@@ -359,7 +359,8 @@ class Function(Generic[P, R]):
                 # Some context holds what C++ cannot see; if it is this one, then by a handler or by overrides.
                 if ((frame := current_frame()) is not None and frame.opaque) or guarding():
                     return self.miss(*args, **kwargs)[0], None, False
-                settings = () if flags.overrides() is None else tuple([flag.value for flag in KEYED])
+                keyed = (*KEYED, *flags.user_contexts)
+                settings = () if flags.overrides() is None else tuple([flag.value for flag in keyed])
                 fast = others.get(settings)
                 if fast is None:
                     fast = others[settings] = self.fast(self.miss, (True, *settings))

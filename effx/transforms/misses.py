@@ -24,6 +24,7 @@ SETTINGS = (
     "numpy_rank_promotion",
     "numpy_dtype_promotion",
     "enable_checks",
+    "the values of user contexts",
 )
 
 _log = logging.getLogger("effx")

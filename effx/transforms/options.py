@@ -78,11 +78,12 @@ def numbers_of(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...
         raise TransformError(f"{what} must be an int or a sequence of ints, got {value!r}") from None
 
 
-def _names(what: str, value: "str | Iterable[str] | None") -> tuple[str, ...]:
+def names_of(what: str, value: "str | Iterable[str] | None") -> tuple[str, ...]:
+    """Returns argument names; none for None."""
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
     for n in names:
         if not isinstance(n, str):
-            raise TransformError(f"jit: {what} must be a string or a sequence of strings, got {value!r}")
+            raise TransformError(f"{what} must be a string or a sequence of strings, got {value!r}")
     return names
 
 
@@ -100,16 +101,16 @@ def options_for(
 ) -> Options:
     nums, names = (
         numbers_of("jit: static_argnums", static_argnums),
-        _names("static_argnames", static_argnames),
+        names_of("jit: static_argnames", static_argnames),
     )
     donated, donated_names = (
         numbers_of("jit: donate_argnums", donate_argnums),
-        _names("donate_argnames", donate_argnames),
+        names_of("jit: donate_argnames", donate_argnames),
     )
     signature = signature_of(fun)
     if signature is not None:
-        nums, names = _match(signature, fun, "static", nums, names)
-        donated, donated_names = _match(signature, fun, "donate", donated, donated_names)
+        nums, names = matched("jit", signature, fun, "static", nums, names)
+        donated, donated_names = matched("jit", signature, fun, "donate", donated, donated_names)
     both = set(nums) & set(donated) or set(names) & set(donated_names)
     if both:
         raise TransformError(f"jit: arguments cannot be both static and donated: {sorted(map(str, both))}")
@@ -139,7 +140,8 @@ def compiler_options_for(what: str, options: "Mapping[str, object] | None") -> C
     return tuple(chosen)
 
 
-def _match(
+def matched(
+    transform: str,
     signature: inspect.Signature,
     fun: Callable[..., object],
     what: str,
@@ -154,12 +156,13 @@ def _match(
     for n in nums:
         if not variadic and not -len(positional) <= n < len(positional):
             raise TransformError(
-                f"jit: {what}_argnums names argument {n}, but {name_of(fun)} takes {len(positional)} positional arguments"
+                f"{transform}: {what}_argnums names argument {n}, but {name_of(fun)} takes {len(positional)} "
+                f"positional arguments"
             )
     for name in names:
         if not open_names and name not in signature.parameters:
             raise TransformError(
-                f"jit: {what}_argnames names {name!r}, but {name_of(fun)} has no such parameter"
+                f"{transform}: {what}_argnames names {name!r}, but {name_of(fun)} has no such parameter"
             )
     if not variadic:
         nums = tuple(n % len(positional) for n in nums)

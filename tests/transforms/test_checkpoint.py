@@ -277,3 +277,39 @@ def test_offloading_is_lowered_for_accelerators() -> None:
     assert text.count('_xla_buffer_placement = "pinned_host"') == 1
     assert text.count('_xla_buffer_placement = "device"') == 1
     assert "annotate_device_placement" not in effx.jit(f).lower(W, X).as_text()
+
+
+def test_static_names() -> None:
+    """Arguments that Python reads may be named; they are no operands, and their values are part of the program."""
+
+    @effx.checkpoint(static_argnames=("depth", "name"))
+    def f(x: Any, depth: int = 1, *, name: str = "sin") -> Any:
+        for _ in range(depth):
+            x = getattr(enp, name)(x)
+        return x
+
+    x = enp.float32(0.5)
+    for depth, name in ((1, "sin"), (2, "sin"), (2, "cos")):
+        want = effx.grad(lambda y, d=depth, n=name: f.__wrapped__(y, d, name=n))(x)  # type: ignore[attr-defined]  # set by wraps
+        close(effx.grad(f)(x, depth, name=name), want)
+        close(effx.grad(f)(x, depth=depth, name=name), want)
+    with pytest.raises(TransformError) as error:
+        effx.checkpoint(f, static_argnames="width")
+    assert error.value.message == "checkpoint: static_argnames names 'width', but f has no such parameter"
+
+
+def test_answers_of_policies() -> None:
+    """JAX's names for what a policy answers."""
+    from effx.ad_checkpoint import Offloadable, Recompute, Saveable
+
+    def f(x: Any) -> Any:
+        return enp.sin(enp.sin(enp.sin(x)))
+
+    def kept(policy: Any) -> int:
+        return len(effx.make_jaxpr(effx.vjp(effx.checkpoint(f, policy=policy), 1.0)[1])(1.0).constants)
+
+    assert kept(lambda *_, **__: Recompute) < kept(lambda *_, **__: Saveable)
+    close(
+        effx.grad(effx.checkpoint(f, policy=lambda *_: Offloadable("device", "pinned_host")))(1.0),
+        effx.grad(f)(1.0),
+    )

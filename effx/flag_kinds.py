@@ -1,0 +1,368 @@
+"""What a setting is: a global value, from code or `EFFX_*`, and overrides per context.
+
+Never: know a certain setting, or who reads it (layers subscribe instead).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Generic, TypeAlias, TypeVar, cast, final, overload
+
+from effx import presence
+from effx.flag_values import check_bool, parse_bool
+
+__all__ = [
+    "AnyFlag",
+    "Flag",
+    "FlagGroup",
+    "Overridden",
+    "Override",
+    "Switch",
+    "UserContext",
+    "make_user_context",
+    "overrides",
+    "user_context_listeners",
+    "user_contexts",
+]
+
+T = TypeVar("T")
+
+Entered: TypeAlias = "tuple[object, Entered | None, int]"
+
+_LOCK = threading.Lock()
+# All overrides of a context, in one variable, so that one look says whether there are any: for each flag a
+# linked list (value, outer, who entered it) and not tokens. An Override then holds no state of its own, so one
+# object can be entered twice, or by two threads.
+_overrides: ContextVar[Overrides | None] = ContextVar("effx_flags", default=None)
+overrides = _overrides.get
+
+
+class Overrides(dict["AnyFlag", Entered]):
+    """What a context overrides; never empty where it is in force."""
+
+    __slots__ = ("__weakref__",)
+
+
+class AnyFlag(ABC):
+    """What is true of a flag whatever the type of its value; `Config` sees flags this way."""
+
+    __slots__ = ()
+    name: str
+    env: str
+
+    @abstractmethod
+    def read(self) -> object:
+        """The current value."""
+
+    @abstractmethod
+    def assign(self, value: object) -> None:
+        """Check `value` and make it the global value."""
+
+
+class Flag(AnyFlag, Generic[T]):
+    """A named setting: `.value` reads it, `.set` changes it globally, calling it overrides it in a context.
+
+    Overrides nest and belong to the thread or asyncio task that entered them. A value from the
+    environment variable `EFFX_<NAME>` replaces the default when the flag is made.
+
+    Args:
+        name: lower-case name.
+        default: value if the environment has none.
+        check: `check(where, value)` returns the value, converted if need be, or raises
+            `TypeError`/`ValueError` with a text that starts with `where`.
+        parse: `parse(where, text)` reads the environment variable's text.
+
+    >>> from effx.flag_values import check_positive_int, parse_int
+    >>> speed = Flag("doctest_speed", 1, check_positive_int, parse_int)
+    >>> with speed(3):
+    ...     speed.value
+    3
+    >>> speed.value
+    1
+    """
+
+    __slots__ = ("_callbacks", "_check", "_global", "_global_callbacks", "env", "name")
+
+    def __init__(
+        self,
+        name: str,
+        default: T,
+        check: Callable[[str, object], T],
+        parse: Callable[[str, str], object],
+    ) -> None:
+        self.name = name
+        self.env = f"EFFX_{name.upper()}"
+        self._check = check
+        self._callbacks: tuple[Callable[[T], None], ...] = ()
+        self._global_callbacks: tuple[Callable[[T], None], ...] = ()
+        text = os.environ.get(self.env)
+        self._global: T = check(name, default) if text is None else check(self.env, parse(self.env, text))
+
+    @property
+    def value(self) -> T:
+        """The value in force in this context: the innermost override, else the global value."""
+        found = overrides()
+        override = None if found is None else found.get(self)
+        return self._global if override is None else cast("T", override[0])
+
+    def set(self, value: T) -> None:
+        """Make `value` the global value, which every context without an override sees."""
+        self.assign(value)
+
+    def assign(self, value: object) -> None:
+        checked = self._check(self.name, value)
+        before, self._global = self._global, checked
+        try:
+            for callback in self._global_callbacks:
+                callback(checked)
+        except BaseException:  # a callback may refuse the value
+            self._global = before
+            raise
+        self._notify()
+
+    def read(self) -> object:
+        return self.value
+
+    def __call__(self, new_val: T) -> Override[T]:
+        """A context manager, or decorator, in which the flag has this value."""
+        return Override(self, self._check(self.name, new_val))
+
+    def subscribe(self, callback: Callable[[T], None]) -> Callable[[], None]:
+        """Call `callback` with the value now in force after every enter, exit and set.
+
+        It runs in the thread that made the change. Switching between contexts, asyncio tasks say, changes
+        the value in force without a call.
+
+        Returns:
+            A function that ends the subscription.
+        """
+        with _LOCK:
+            self._callbacks = (*self._callbacks, callback)
+
+        def unsubscribe() -> None:
+            with _LOCK:
+                self._callbacks = tuple(c for c in self._callbacks if c is not callback)
+
+        return unsubscribe
+
+    def subscribe_global(self, callback: Callable[[T], None]) -> Callable[[], None]:
+        """Call `callback` with the new global value after every set, whatever overrides are in force.
+
+        Returns:
+            A function that ends the subscription.
+        """
+        with _LOCK:
+            self._global_callbacks = (*self._global_callbacks, callback)
+
+        def unsubscribe() -> None:
+            with _LOCK:
+                self._global_callbacks = tuple(c for c in self._global_callbacks if c is not callback)
+
+        return unsubscribe
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}={self.value!r}>"
+
+    def __bool__(self) -> bool:
+        # Catches `if enable_x64:`, which would always be true.
+        raise TypeError(f"{self.name}: a flag has no truth value, read {self.name}.value")
+
+    def _notify(self) -> None:
+        if self._callbacks:
+            value = self.value
+            for callback in self._callbacks:
+                callback(value)
+
+    def _enter(self, value: T, owner: int) -> None:
+        outer = overrides()
+        within = Overrides(outer or {})
+        within[self] = (value, within.get(self), owner)
+        try:
+            presence.stay(within)
+            _overrides.set(within)
+            self._notify()
+        except BaseException:
+            _overrides.set(outer)
+            raise
+
+    def _exit(self) -> None:
+        left = Overrides(overrides() or {})
+        inner = left.pop(self, None)
+        if inner is None:
+            raise RuntimeError(f"{self.name}: left an override that this context never entered")
+        if inner[1] is not None:
+            left[self] = inner[1]
+        if left:
+            presence.stay(left)
+        _overrides.set(left or None)
+        self._notify()
+
+
+class Switch(Flag[bool]):
+    """A flag that is on or off; called without a value, it overrides to on.
+
+    >>> from effx.flags import disable_jit
+    >>> with disable_jit():
+    ...     disable_jit.value
+    True
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, default: bool) -> None:
+        super().__init__(name, default, check_bool, parse_bool)
+
+    def __call__(self, new_val: bool = True) -> Override[bool]:
+        return super().__call__(new_val)
+
+
+@final
+class UserContext(Flag[T]):
+    """A setting of a user's own, whose value is part of what staged programs are found by."""
+
+    __slots__ = ()
+
+    def __init__(self, default: T) -> None:
+        self.name, self.env = f"user_context_{len(user_contexts)}", ""
+        self._check = _unchecked
+        self._callbacks, self._global_callbacks = (), (_tell,)
+        self._global = default
+        user_contexts.append(self)
+
+
+def _tell(_: object) -> None:
+    for listener in user_context_listeners:
+        listener()
+
+
+def _unchecked(where: str, value: object) -> Any:
+    hash(value)  # it is part of a key
+    return value
+
+
+user_contexts: list[UserContext[Any]] = []
+# Called after the global value of any of them has changed.
+user_context_listeners: list[Callable[[], None]] = []
+
+
+@overload
+def make_user_context(default_value: None = None) -> UserContext[Any]: ...
+@overload
+def make_user_context(default_value: T) -> UserContext[T]: ...
+def make_user_context(default_value: T | None = None) -> UserContext[Any]:
+    """Return a setting that is yours: where its value is another one, functions are staged again.
+
+    Args:
+        default_value: its value outside of all blocks; hashable, as all values.
+
+    Returns:
+        A flag: called with a value, it is a context manager and a decorator; `.value` reads it.
+
+    >>> import effx
+    >>> precision = effx.make_user_context("fast")
+    >>> @effx.jit
+    ... def f(x):
+    ...     return x + 1 if precision.value == "fast" else x + 2
+    >>> print(f(0))
+    1
+    >>> with precision("exact"):
+    ...     print(f(0))
+    2
+    """
+    hash(default_value)
+    return UserContext(default_value)
+
+
+@final
+class FlagGroup(AnyFlag, Generic[T]):
+    """A setting that gives several flags the same value."""
+
+    __slots__ = ("env", "flags", "name")
+
+    def __init__(self, name: str, flags: tuple[Flag[T], ...]) -> None:
+        self.name, self.flags = name, flags
+        self.env = f"EFFX_{name.upper()}"
+
+    @property
+    def value(self) -> T | None:
+        """The value of all flags of the group; None where they differ."""
+        values = [flag.value for flag in self.flags]
+        return values[0] if all([v == values[0] for v in values]) else None
+
+    def read(self) -> object:
+        return self.value
+
+    def assign(self, value: object) -> None:
+        for flag in self.flags:
+            flag.assign(value)
+
+    def __call__(self, new_val: T) -> Overridden[T]:
+        """A context manager, or decorator, in which the flags have this value."""
+        return Overridden(tuple([flag(new_val) for flag in self.flags]))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}={self.value!r}>"
+
+
+@final
+class Overridden(ContextDecorator, Generic[T]):
+    """A context manager, or decorator, that enters several overrides."""
+
+    __slots__ = ("_overrides",)
+
+    def __init__(self, overrides: tuple[Override[T], ...]) -> None:
+        self._overrides = overrides
+
+    def __enter__(self) -> None:
+        for override in self._overrides:
+            override.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for override in reversed(self._overrides):
+            override.__exit__(kind, error, traceback)
+
+
+@final
+class Override(ContextDecorator, Generic[T]):
+    """A context manager, or decorator, that gives a flag a value; it may be entered again, and by several threads."""
+
+    __slots__ = ("_flag", "_value")
+
+    def __init__(self, flag: Flag[T], value: T) -> None:
+        self._flag = flag
+        self._value = value
+
+    def __enter__(self) -> None:
+        self._flag._enter(self._value, id(self))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        before = overrides()
+        try:
+            self._flag._exit()
+        except KeyboardInterrupt:
+            if overrides() is before:
+                self._flag._exit()
+            raise
+
+    def __del__(self) -> None:
+        # An interrupt can come before `__exit__` has begun.
+        flag: Flag[T] | None = getattr(self, "_flag", None)
+        entered = None if flag is None else (overrides() or Overrides()).get(flag)
+        if flag is not None and entered is not None and entered[2] == id(self):
+            flag._exit()
