@@ -14,6 +14,7 @@ from effx.handlers.stage import run_program
 from effx.handling import ArrayType, Atom, Body, Program, TupleOperation, Var, decomposes, emits
 from effx.ir.ops.base import is_int, show
 from effx.ir.ops.control import fits
+from effx.lower.custom_call import number_text
 
 __all__ = ["Composite", "attribute_text"]
 
@@ -79,12 +80,12 @@ def attribute_text(name: str, value: object) -> str:
         case int():
             return f"{value} : i64"
         case float() if not isinstance(value, np.generic):
-            return f"{_number(value, np.dtype(np.float64))} : f64"
+            return f"{number_text(value, np.dtype(np.float64))} : f64"
         case np.dtype():
             return dtypes.mlir_name(value)
         case np.generic() if value.dtype.kind not in "cOSUMmV":
             element = dtypes.mlir_name(value.dtype)
-            return f"{_number(value, value.dtype)} : {element}"
+            return f"{number_text(value, value.dtype)} : {element}"
         case np.ndarray() if value.dtype.kind not in "cOSUMm":
             return f"dense<{_elements(value)}> : tensor<{'x'.join([*map(str, value.shape), dtypes.mlir_name(value.dtype)])}>"
         case Mapping():
@@ -98,23 +99,9 @@ def attribute_text(name: str, value: object) -> str:
             )
 
 
-def _number(value: object, dtype: "np.dtype[np.generic]") -> str:
-    scalar = np.asarray(value, dtype)
-    if dtype.kind == "b":
-        return "true" if scalar else "false"
-    if dtype.kind in "iu":
-        return str(int(scalar))
-    number = float(scalar)
-    if np.isfinite(number):
-        text = repr(number)
-        return text if "." in text or "e" not in text else text.replace("e", ".0e")
-    bits = int.from_bytes(scalar.tobytes(), "little")
-    return f"0x{bits:0{2 * dtype.itemsize}X}"
-
-
 def _elements(value: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> str:
     if not value.size:
         return ""
     if value.ndim:
         return f"[{', '.join([_elements(v) for v in value])}]"
-    return _number(value, value.dtype)
+    return number_text(value, value.dtype)

@@ -23,7 +23,7 @@ from effx.ir.ops.host import Hosted
 from effx.ir.program import Atom
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.described import HostData
-from effx.lower.ffi import custom_call_text
+from effx.lower.custom_call import custom_call_text
 from effx.lower.hlo import mlir_module
 
 if TYPE_CHECKING:

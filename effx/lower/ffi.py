@@ -1,63 +1,191 @@
-"""Foreign functions: C and C++ code that XLA calls, and how a call of one looks in StableHLO."""
+"""Foreign functions: C and C++ code that XLA calls, known to it under names."""
 
 import ctypes
-import json
+import os
 from _ctypes import CFuncPtr
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypedDict, cast
 
-import numpy as np
+import jaxlib
 from jaxlib import _jax
+from typing_extensions import NotRequired
 
 from effx.dtypes import DType, short_name
 from effx.errors import BackendError
-from effx.ir.types import ArrayType
 
-Attribute = bool | int | float | str | np.generic | Sequence[int]
-"""What a foreign function is given besides arrays. A NumPy scalar has its own width; an int has 64 bits."""
+if TYPE_CHECKING:
+    from jaxlib._jax import CapsuleType
 
-_CAPSULE = b"xla._CUSTOM_CALL_TARGET"
-_kept: dict[str, object] = {}
-_libraries: list[object] = []
+__all__ = [
+    "TypeRegistration",
+    "include_dir",
+    "lapack_target",
+    "pycapsule",
+    "register_ffi_target",
+    "register_ffi_target_as_batch_partitionable",
+    "register_ffi_type",
+    "register_ffi_type_id",
+]
+
+# XLA's names for platforms.
+_PLATFORMS: Final = {"cpu": "cpu", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "tpu"}
+STAGES: Final = ("instantiate", "prepare", "initialize", "execute")
+# XLA holds addresses only: what they point to must stay loaded.
+_kept: dict[tuple[str, str], object] = {}
+_types: dict[tuple[str, str], object] = {}
+_functions: dict[int, object] = {}
 
 
-def register_ffi_target(name: str, target: object) -> None:
-    """Makes a foreign function known to XLA on CPUs under a name, for `Body.custom_call` in a StableHLO rule.
+class TypeRegistration(TypedDict):
+    """What XLA must know of a type of a foreign function's state.
 
-    Plugins for other platforms bring their own functions; `custom_call` names those as well.
+    Attributes:
+        type_id: a PyCapsule with the address of an `XLA_FFI_TypeId`, into which XLA writes.
+        type_info: a PyCapsule with the address of an `XLA_FFI_TypeInfo`, which says how the state is deleted.
+    """
+
+    type_id: object
+    type_info: NotRequired[object]
+
+
+def pycapsule(funcptr: object) -> object:
+    """Returns a function of a `ctypes` library as XLA takes it.
+
+    Args:
+        funcptr: the function, or an address as an int.
+
+    Raises:
+        BackendError: it is neither, or null.
+
+    >>> import ctypes
+    >>> type(pycapsule(ctypes.pythonapi.Py_IncRef)).__name__
+    'PyCapsule'
+    """
+    address = funcptr if type(funcptr) is int else None
+    if isinstance(funcptr, CFuncPtr | ctypes.c_void_p):
+        address = ctypes.cast(funcptr, ctypes.c_void_p).value
+    if not address:
+        raise BackendError(f"pycapsule: needs a function of a ctypes library, got {funcptr!r}")
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+        ("PyCapsule_New", ctypes.pythonapi)
+    )
+    _functions[address] = funcptr
+    capsule: object = make(address, None, None)
+    return capsule
+
+
+def register_ffi_target(
+    name: str, fn: object, platform: str = "cpu", api_version: int = 1, traits: int = 0
+) -> None:
+    """Makes a foreign function known to XLA under a name, for `effx.ffi.ffi_call` and `Body.custom_call`.
+
+    A function for another platform than CPUs is handed to the platform's plugin, by `jaxlib.xla_client`.
 
     Args:
         name: by which StableHLO calls it.
-        target: a function of XLA's typed FFI, as a PyCapsule or as a function of a `ctypes` library.
+        fn: the function, as a PyCapsule or a function of a `ctypes` library; or a dict of such, from the stages
+            "instantiate", "prepare", "initialize" and "execute", of which a function of XLA's typed FFI may have several.
+        platform: "cpu", "gpu", "cuda", "rocm" or "tpu".
+        api_version: 1 for XLA's typed FFI, 0 for functions of memory and a string (`custom_call_api_version` below 4).
+        traits: flags of XLA's; 1 for functions that may be a part of a CUDA graph.
 
     Raises:
-        BackendError: the target is no function, or the name is taken by another one.
+        BackendError: the target is no function, or the name is taken by another one; the platform or version is unknown.
 
-    >>> import ctypes
     >>> register_ffi_target("no_such_thing", 3)
     Traceback (most recent call last):
     ...
     effx.errors.BackendError: register_ffi_target: the target must be a PyCapsule or a function of a ctypes library, got 3
     ...
     """
-    if isinstance(target, CFuncPtr):
-        make = ctypes.pythonapi.PyCapsule_New
-        make.restype = ctypes.py_object
-        make.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        capsule = make(ctypes.cast(target, ctypes.c_void_p), _CAPSULE, None)
-    elif type(target).__name__ == "PyCapsule":
-        capsule = target
+    what = "register_ffi_target"
+    where = _platform(what, platform)
+    if api_version not in (0, 1):
+        raise BackendError(f"{what}: api_version must be 0 or 1, got {api_version!r}")
+    target: object
+    if isinstance(fn, Mapping):
+        unknown = [stage for stage in fn if stage not in STAGES]
+        if unknown or "execute" not in fn or not api_version:
+            raise BackendError(
+                f"{what}: stages are those of XLA's typed FFI: execute, and before it {', '.join(STAGES[:-1])}; "
+                f"got {', '.join(map(str, fn))} with api_version={api_version}"
+            )
+        target = {str(stage): _capsule(what, f) for stage, f in fn.items()}
     else:
-        raise BackendError(
-            f"register_ffi_target: the target must be a PyCapsule or a function of a ctypes library, got {target!r}"
-        )
-    known = _kept.get(name)
-    if known is not None and _address(known) == _address(capsule):
+        target = _capsule(what, fn)
+    known = _kept.get((where, name))
+    if known is not None and _addresses(known) == _addresses(target):
         return
     if known is not None:
-        raise BackendError(f"register_ffi_target: {name!r} is the name of another function already")
-    _jax.register_custom_call_target(name, capsule, "cpu", 1)
-    _kept[name] = capsule
-    _libraries.append(target)  # a library must stay loaded
+        raise BackendError(f"{what}: {name!r} is the name of another function already")
+    given = cast("CapsuleType", target)
+    try:
+        if where == "cpu":
+            _jax.register_custom_call_target(name, given, "cpu", api_version, traits)
+        else:
+            from jaxlib import xla_client
+
+            flags = xla_client.CustomCallTargetTraits(traits)
+            xla_client.register_custom_call_target(name, given, where, api_version, flags)
+    except _jax.JaxRuntimeError as error:
+        raise BackendError(f"{what}: XLA refused {name!r}: {error}") from error
+    _kept[where, name] = target
+
+
+def register_ffi_target_as_batch_partitionable(name: str) -> None:
+    """Tells XLA that a foreign function of a batch is the function of each part of the batch.
+
+    XLA's partitioner then calls it on each device for the part of the leading axes that lies there; without this it
+    collects the whole of the operands on each device.
+
+    Args:
+        name: of the target.
+    """
+    _jax.register_custom_call_as_batch_partitionable(name)
+
+
+def register_ffi_type(name: str, type_registration: TypeRegistration, platform: str = "cpu") -> None:
+    """Makes a C++ type known to XLA, for foreign functions that keep a state from one stage to the next.
+
+    Args:
+        name: of the type, the only one of the name in the process.
+        type_registration: `{"type_id": ..., "type_info": ...}`, PyCapsules with the addresses.
+        platform: "cpu", "gpu", "cuda", "rocm" or "tpu".
+
+    Raises:
+        BackendError: an entry is no PyCapsule; XLA has another type of that name, or has none of this platform.
+
+    >>> register_ffi_type("state", {"type_id": 3})
+    Traceback (most recent call last):
+    ...
+    effx.errors.BackendError: register_ffi_type: type_id must be a PyCapsule, got 3
+    ...
+    """
+    _register_type("register_ffi_type", name, type_registration, platform)
+
+
+def register_ffi_type_id(name: str, obj: object, platform: str = "cpu") -> None:
+    """Makes a C++ type known to XLA by its id alone: one whose states need no deletion.
+
+    Args:
+        name: of the type, the only one of the name in the process.
+        obj: a PyCapsule with the address of an `XLA_FFI_TypeId`.
+        platform: "cpu", "gpu", "cuda", "rocm" or "tpu".
+
+    Raises:
+        BackendError: it is no PyCapsule; XLA has another type of that name, or has none of this platform.
+    """
+    _register_type("register_ffi_type_id", name, {"type_id": obj}, platform)
+
+
+def include_dir() -> str:
+    """Returns the directory of XLA's C++ headers for foreign functions, which come with jaxlib.
+
+    >>> import os
+    >>> os.path.exists(os.path.join(include_dir(), "xla", "ffi", "api", "ffi.h"))
+    True
+    """
+    return os.path.join(os.path.abspath(next(iter(jaxlib.__path__))), "include")
 
 
 def lapack_target(function: str, dtype: DType) -> str:
@@ -81,7 +209,7 @@ def lapack_target(function: str, dtype: DType) -> str:
 
     letters = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
     name = f"lapack_{letters.get(dtype.name, '?')}{function}_ffi"
-    if name not in _kept:
+    if ("cpu", name) not in _kept:
         found = {known: capsule for known, capsule, _ in lapack.registrations()["cpu"]}
         if name not in found:
             raise BackendError(f"lapack_target: jaxlib has no {function} of {short_name(dtype)}")
@@ -90,96 +218,58 @@ def lapack_target(function: str, dtype: DType) -> str:
     return name
 
 
-def _address(capsule: object) -> int | None:
-    """Returns where a capsule points."""
-    read = ctypes.pythonapi.PyCapsule_GetPointer
-    read.restype = ctypes.c_void_p
-    read.argtypes = (ctypes.py_object, ctypes.c_char_p)
-    found: int | None = read(capsule, _CAPSULE)
+def _platform(what: str, platform: str) -> str:
+    found = _PLATFORMS.get(platform.lower()) if isinstance(platform, str) else None
+    if found is None:
+        raise BackendError(f"{what}: platform must be one of {', '.join(_PLATFORMS)}, got {platform!r}")
     return found
 
 
-def _attribute(name: str, value: Attribute) -> str:
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, np.integer):
-        sign = "u" if value.dtype.kind == "u" else "i" if value.dtype.kind == "i" else ""
-        width = value.dtype.itemsize * 8
-        return f"{int(value)} : {'ui' if sign == 'u' else 'i'}{width}"
-    if isinstance(value, int):
-        return f"{value} : i64"
-    if isinstance(value, np.floating):
-        return f"{float(value)!r} : f{value.dtype.itemsize * 8}"
-    if isinstance(value, float):
-        return f"{value!r} : f64"
-    if isinstance(value, Sequence) and all([type(v) is int for v in value]):
-        return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
-    raise BackendError(
-        f"custom_call: attribute {name!r} must be a bool, number, string or sequence of ints, got {value!r}"
-    )
+def _register_type(what: str, name: str, registration: TypeRegistration, platform: str) -> None:
+    where = _platform(what, platform)
+    for entry, capsule in registration.items():
+        if type(capsule).__name__ != "PyCapsule":
+            raise BackendError(f"{what}: {entry} must be a PyCapsule, got {capsule!r}")
+    if set(registration) - {"type_id", "type_info"} or "type_id" not in registration:
+        raise BackendError(
+            f"{what}: a type has a type_id and a type_info, got {', '.join(map(repr, registration))}"
+        )
+    given = dict(registration)
+    known = _types.get((where, name))
+    if known is not None and _addresses(known) == _addresses(given):
+        return
+    capsules = cast("dict[str, CapsuleType]", given)
+    try:
+        if where == "cpu":
+            _jax.register_custom_type(name, capsules)
+        else:
+            from jaxlib import xla_client
+
+            xla_client.register_custom_type(name, capsules, where)
+    except _jax.JaxRuntimeError as error:
+        raise BackendError(f"{what}: XLA refused the type {name!r}: {error}") from error
+    _types[where, name] = given
 
 
-def _layouts(types: Sequence[ArrayType], layouts: Sequence[Sequence[int] | None] | None) -> str:
-    texts: list[str] = []
-    for i, t in enumerate(types):
-        order = None if layouts is None else layouts[i]
-        axes = list(range(t.ndim - 1, -1, -1)) if order is None else list(order)
-        if sorted(axes) != list(range(t.ndim)):
-            raise BackendError(f"custom_call: a layout of {t!r} lists its {t.ndim} axes, got {tuple(axes)}")
-        texts.append(f"dense<{axes}> : tensor<{len(axes)}xindex>" if axes else "dense<> : tensor<0xindex>")
-    return f"[{', '.join(texts)}]"
+def _capsule(what: str, fn: object) -> object:
+    if isinstance(fn, CFuncPtr):
+        return pycapsule(fn)
+    if type(fn).__name__ == "PyCapsule":
+        return fn
+    raise BackendError(f"{what}: the target must be a PyCapsule or a function of a ctypes library, got {fn!r}")
 
 
-def custom_call_text(
-    target: str,
-    inputs: Sequence[str],
-    in_types: Sequence[ArrayType],
-    out_types: Sequence[ArrayType],
-    attributes: Mapping[str, Attribute] | None = None,
-    in_layouts: Sequence[Sequence[int] | None] | None = None,
-    out_layouts: Sequence[Sequence[int] | None] | None = None,
-    has_side_effect: bool = False,
-    aliases: Mapping[int, int] | None = None,
-) -> str:
-    """Returns the right-hand side of a call of a foreign function.
+def _addresses(target: object) -> dict[str, int | None]:
+    """Returns where capsules point."""
+    if isinstance(target, dict):
+        return {stage: _address(capsule) for stage, capsule in target.items()}
+    return {"execute": _address(target)}
 
-    Args:
-        target: the name under which it is registered.
-        inputs: names of the operands.
-        in_types, out_types: of the operands and results.
-        attributes: what else it is given.
-        in_layouts, out_layouts: for each array its axes, the one that runs fastest first; None for row by row.
-        has_side_effect: True to keep the call where nothing uses its results.
-        aliases: which result is written into which operand's memory.
 
-    >>> from effx.ir.types import array_type
-    >>> import effx
-    >>> t = array_type(effx.dtypes.float32, (2,))
-    >>> print(custom_call_text("twice", ["%a"], [t], [t], {"n": 3})[:71])
-    stablehlo.custom_call @twice(%a) {api_version = 4 : i32, backend_config
-    """
-    config = ", ".join([f"{k} = {_attribute(k, v)}" for k, v in (attributes or {}).items()])
-    parts = [
-        "api_version = 4 : i32",
-        f"backend_config = {{{config}}}",
-        f"operand_layouts = {_layouts(in_types, in_layouts)}",
-        f"result_layouts = {_layouts(out_types, out_layouts)}",
-    ]
-    if has_side_effect:
-        parts.append("has_side_effect = true")
-    if aliases:
-        one = len(out_types) == 1
-        places = [
-            "#stablehlo.output_operand_alias<output_tuple_indices = "
-            f"[{'' if one else out}], operand_index = {given}, operand_tuple_indices = []>"
-            for out, given in aliases.items()
-        ]
-        parts.append(f"output_operand_aliases = [{', '.join(places)}]")
-    outs = [t.mlir for t in out_types]
-    results = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
-    return (
-        f"stablehlo.custom_call @{target}({', '.join(inputs)}) {{{', '.join(parts)}}} : "
-        f"({', '.join([t.mlir for t in in_types])}) -> {results}"
-    )
+def _address(capsule: object) -> int | None:
+    # A capsule is read by the name that it has, which is none at times.
+    api = ctypes.pythonapi
+    name = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyCapsule_GetName", api))(capsule)
+    read = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(("PyCapsule_GetPointer", api))
+    found: int | None = read(capsule, name)
+    return found

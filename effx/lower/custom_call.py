@@ -1,0 +1,187 @@
+"""How a call of a foreign function looks in StableHLO."""
+
+import json
+from collections.abc import Mapping, Sequence
+import numpy as np
+
+from effx import dtypes
+from effx.errors import BackendError
+from effx.ir.types import ArrayType
+
+__all__ = ["Attribute", "attribute_text", "custom_call_text", "number_text"]
+
+Attribute = (
+    bool
+    | int
+    | float
+    | str
+    | np.generic
+    | np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+    | Sequence[int]
+    | Sequence[float]
+    | Mapping[str, object]
+)
+"""What a foreign function is given besides arrays of the program. A NumPy scalar has its own width; Python's numbers
+have 64 bits. It sees a mapping as a structure, and an array row by row."""
+
+TYPED = 4
+"""The version of XLA's calls whose functions know the types of what they are given."""
+
+
+def number_text(value: object, dtype: "np.dtype[np.generic]") -> str:
+    """Returns a number as MLIR writes it in attributes.
+
+    >>> number_text(1e-5, np.dtype("float64")), number_text(np.inf, np.dtype("float32"))
+    ('1.0e-05', '0x7F800000')
+    """
+    scalar = np.asarray(value, dtype)
+    if dtype.kind == "b":
+        return "true" if scalar else "false"
+    if dtype.kind in "iu":
+        return str(int(scalar))
+    number = float(scalar)
+    if np.isfinite(number):
+        text = repr(number)
+        return text if "." in text or "e" not in text else text.replace("e", ".0e")
+    bits = int.from_bytes(scalar.tobytes(), "little")
+    return f"0x{bits:0{2 * dtype.itemsize}X}"
+
+
+def attribute_text(name: str, value: object, what: str = "custom_call") -> str:
+    """Returns an attribute of a foreign function as MLIR writes it.
+
+    Args:
+        name: the attribute's.
+        value: a bool, number, string, NumPy scalar or array, sequence of Python's numbers, or mapping of such.
+        what: who calls, for errors.
+
+    Raises:
+        BackendError: XLA has no such attributes.
+
+    >>> print(attribute_text("a", {"n": 3, "scale": np.float32(0.5), "axes": (0, 1)}))
+    {axes = array<i64: 0, 1>, n = 3 : i64, scale = 0.5 : f32}
+    """
+    match value:
+        case bool() | np.bool_():
+            return "true" if value else "false"
+        case str():
+            return json.dumps(value)
+        case np.generic() if _element(value.dtype):
+            return f"{number_text(value, value.dtype)} : {_element(value.dtype)}"
+        case np.ndarray() if _element(value.dtype):
+            if not value.ndim:
+                return attribute_text(name, value[()], what)
+            return _array_text(value)
+        case int() if -(2**63) <= value < 2**63:
+            return f"{value} : i64"
+        case float():
+            return f"{number_text(value, np.dtype(np.float64))} : f64"
+        case Mapping() if all([isinstance(k, str) for k in value]):
+            entries = [
+                f"{_key(k)} = {attribute_text(f'{name}.{k}', v, what)}" for k, v in sorted(value.items())
+            ]
+            return f"{{{', '.join(entries)}}}"
+        case list() | tuple() | range():
+            kinds = {type(v) for v in value}
+            for kind, wide in ((bool, np.bool_), (int, np.int64), (float, np.float64)):
+                if kinds == {kind} or (kind is int and not kinds):
+                    if kind is int and any([not -(2**63) <= v < 2**63 for v in value]):
+                        break
+                    return _array_text(np.asarray(value, wide))
+    raise BackendError(
+        f"{what}: attribute {name!r} must be a bool, number, string, NumPy array, sequence of ints or of floats, or a "
+        f"mapping of such, got {value!r}"
+    )
+
+
+def _key(name: str) -> str:
+    return name if name.isascii() and name.isidentifier() else json.dumps(name)
+
+
+def _element(dtype: "np.dtype[np.generic]") -> str:
+    """Returns how MLIR calls the elements; "" for those that XLA takes in no attribute."""
+    if dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize in (1, 2, 4, 8)) or dtype.name in _FLOATS:
+        return dtypes.mlir_name(dtype)
+    return ""
+
+
+_FLOATS = ("float32", "float64")
+
+
+def _array_text(value: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> str:
+    # XLA reads signed elements as they stand. Unsigned ones have only the form that also says the shape.
+    element = _element(value.dtype)
+    items = ", ".join([number_text(v, value.dtype) for v in value.ravel()])
+    if value.dtype.kind == "u":
+        return f"dense<[{items}]> : tensor<{value.size}x{element}>"
+    return f"array<{element}: {items}>" if items else f"array<{element}>"
+
+
+def _layouts(types: Sequence[ArrayType], layouts: Sequence[Sequence[int] | None] | None) -> str:
+    texts: list[str] = []
+    for i, t in enumerate(types):
+        order = None if layouts is None else layouts[i]
+        axes = list(range(t.ndim - 1, -1, -1)) if order is None else list(order)
+        if sorted(axes) != list(range(t.ndim)):
+            raise BackendError(f"custom_call: a layout of {t!r} lists its {t.ndim} axes, got {tuple(axes)}")
+        texts.append(f"dense<{axes}> : tensor<{len(axes)}xindex>" if axes else "dense<> : tensor<0xindex>")
+    return f"[{', '.join(texts)}]"
+
+
+def custom_call_text(
+    target: str,
+    inputs: Sequence[str],
+    in_types: Sequence[ArrayType],
+    out_types: Sequence[ArrayType],
+    attributes: Mapping[str, Attribute] | None = None,
+    in_layouts: Sequence[Sequence[int] | None] | None = None,
+    out_layouts: Sequence[Sequence[int] | None] | None = None,
+    has_side_effect: bool = False,
+    aliases: Mapping[int, int] | None = None,
+    api_version: int = TYPED,
+    config: str | None = None,
+    laid_out: bool = True,
+) -> str:
+    """Returns the right-hand side of a call of a foreign function.
+
+    Args:
+        target: the name under which it is registered.
+        inputs: names of the operands.
+        in_types, out_types: of the operands and results.
+        attributes: what else it is given.
+        in_layouts, out_layouts: for each array its axes, the one that runs fastest first; None for row by row.
+        has_side_effect: True to keep the call where nothing uses its results.
+        aliases: which result is written into which operand's memory.
+        api_version: of the function's interface; below 4 it is given memory and a string.
+        config: what else it is given, as MLIR's text, in place of `attributes`.
+        laid_out: False to leave layouts to XLA.
+
+    >>> from effx.ir.types import array_type
+    >>> import effx
+    >>> t = array_type(effx.dtypes.float32, (2,))
+    >>> print(custom_call_text("twice", ["%a"], [t], [t], {"n": 3})[:71])
+    stablehlo.custom_call @twice(%a) {api_version = 4 : i32, backend_config
+    """
+    if config is None:
+        entries = [f"{_key(k)} = {attribute_text(k, v)}" for k, v in (attributes or {}).items()]
+        config = f"{{{', '.join(entries)}}}"
+    parts = [f"api_version = {api_version} : i32", f"backend_config = {config}"]
+    if laid_out:
+        parts.append(f"operand_layouts = {_layouts(in_types, in_layouts)}")
+        parts.append(f"result_layouts = {_layouts(out_types, out_layouts)}")
+    if has_side_effect:
+        parts.append("has_side_effect = true")
+    if aliases:
+        one = len(out_types) == 1
+        places = [
+            "#stablehlo.output_operand_alias<output_tuple_indices = "
+            f"[{'' if one else out}], operand_index = {given}, operand_tuple_indices = []>"
+            for out, given in aliases.items()
+        ]
+        parts.append(f"output_operand_aliases = [{', '.join(places)}]")
+    outs = [t.mlir for t in out_types]
+    results = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
+    return (
+        f"stablehlo.custom_call @{_key(target)}({', '.join(inputs)}) {{{', '.join(parts)}}} : "
+        f"({', '.join([t.mlir for t in in_types])}) -> {results}"
+    )
