@@ -10,6 +10,7 @@ from . import (
     errors,
     example_libraries,
     experimental,
+    ffi,
     flatten_util,
     handlers,
     handling,

@@ -1,13 +1,13 @@
 """Python functions that programs call while they run: `pure_callback`, `io_callback`, and waiting for effects."""
 
 from collections.abc import Callable
-from typing import Literal, get_args
 
 import numpy as np
 
 from effx import dtypes
 from effx.array import Array
-from effx.errors import BackendError, DTypeError, TransformError, check_function
+from effx.errors import BackendError, DTypeError, check_function
+from effx.families.batches import VmapMethod, check_method
 from effx.families.callbacks.callback import Kind, PythonCallback
 from effx.families.callbacks.function import HostFunction
 from effx.ir.types import ArrayType, array_type
@@ -17,9 +17,6 @@ from effx.transforms.arguments import as_arrays, name_of
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["VmapMethod", "effects_barrier", "io_callback", "pure_callback"]
-
-VmapMethod = Literal["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
-"""What a batch is to a pure callback."""
 
 
 def pure_callback(
@@ -67,11 +64,7 @@ def pure_callback(
     >>> sinc(enp.array([0.0, 0.5]))
     Array([1.        , 0.63661975], dtype=float32)
     """
-    if vmap_method is not None and vmap_method not in get_args(VmapMethod):
-        raise TransformError(
-            f"pure_callback: vmap_method must be one of {', '.join(map(repr, get_args(VmapMethod)))} or None, "
-            f"got {vmap_method!r}"
-        )
+    check_method("pure_callback", vmap_method)
     return _call(
         "pure_callback", "pure", callback, result_shape_dtypes, args, kwargs, sharding, False, vmap_method
     )

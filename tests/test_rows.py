@@ -26,6 +26,7 @@ NAMESPACES = (
     "effx.example_libraries.stax",
     "effx.experimental.ode",
     "effx.experimental.sparse",
+    "effx.ffi",
     "effx.flatten_util",
     "effx.image",
     "effx.numpy",

@@ -8,7 +8,7 @@ from effx import dtypes
 from effx.errors import BackendError
 from effx.ir.types import ArrayType
 
-__all__ = ["Attribute", "attribute_text", "custom_call_text", "number_text"]
+__all__ = ["TYPED", "Attribute", "attribute_text", "custom_call_text", "key_text", "number_text"]
 
 Attribute = (
     bool
@@ -78,7 +78,7 @@ def attribute_text(name: str, value: object, what: str = "custom_call") -> str:
             return f"{number_text(value, np.dtype(np.float64))} : f64"
         case Mapping() if all([isinstance(k, str) for k in value]):
             entries = [
-                f"{_key(k)} = {attribute_text(f'{name}.{k}', v, what)}" for k, v in sorted(value.items())
+                f"{key_text(k)} = {attribute_text(f'{name}.{k}', v, what)}" for k, v in sorted(value.items())
             ]
             return f"{{{', '.join(entries)}}}"
         case list() | tuple() | range():
@@ -94,7 +94,8 @@ def attribute_text(name: str, value: object, what: str = "custom_call") -> str:
     )
 
 
-def _key(name: str) -> str:
+def key_text(name: str) -> str:
+    """Returns a name as MLIR writes it: in quotes where need be."""
     return name if name.isascii() and name.isidentifier() else json.dumps(name)
 
 
@@ -163,7 +164,7 @@ def custom_call_text(
     stablehlo.custom_call @twice(%a) {api_version = 4 : i32, backend_config
     """
     if config is None:
-        entries = [f"{_key(k)} = {attribute_text(k, v)}" for k, v in (attributes or {}).items()]
+        entries = [f"{key_text(k)} = {attribute_text(k, v)}" for k, v in (attributes or {}).items()]
         config = f"{{{', '.join(entries)}}}"
     parts = [f"api_version = {api_version} : i32", f"backend_config = {config}"]
     if laid_out:
@@ -182,6 +183,6 @@ def custom_call_text(
     outs = [t.mlir for t in out_types]
     results = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
     return (
-        f"stablehlo.custom_call @{_key(target)}({', '.join(inputs)}) {{{', '.join(parts)}}} : "
+        f"stablehlo.custom_call @{key_text(target)}({', '.join(inputs)}) {{{', '.join(parts)}}} : "
         f"({', '.join([t.mlir for t in in_types])}) -> {results}"
     )

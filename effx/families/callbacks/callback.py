@@ -14,6 +14,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.effects import NO_EFFECTS, Effect
 from effx.errors import ShapeError, TransformError
+from effx.families.batches import needs_method, one_call
 from effx.families.callbacks.function import HostFunction
 from effx.handling import (
     ArrayType,
@@ -36,7 +37,6 @@ from effx.lower.callbacks import host_call
 __all__ = ["Kind", "Level", "PythonCallback"]
 
 Kind = Literal["pure", "io", "debug"]
-METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 TOKEN = array_type(dtypes.int32)
 _LABELS = {
     ("debug", False): DEBUG,
@@ -151,27 +151,18 @@ def batched(
             f"{what}: vmap has no order for the calls of {name}, which is ordered; use effx.lax.map, or ordered=False"
         )
     if op.kind == "pure" and method is None:
-        raise TransformError(
-            f"{what}: vmap needs to know what {name} does with a batch; "
-            f"give vmap_method, one of {', '.join(map(repr, METHODS))}"
-        )
-    pairs = list(zip(values, axes, strict=True))
+        raise needs_method(what, name)
     out_types = tuple([t.with_shape((handler.size, *t.shape)) for t in op.out_types])
     front = (0,) * len(out_types)
     if op.kind != "pure" or method in ("sequential", "sequential_unrolled"):
         level = Level(handler.size, tuple([a is not None for a in axes]))
         batch = attrs.evolve(op, out_types=out_types, levels=(level, *op.levels))
-        return batch(*[x if a is None else materialize(handler, x, a) for x, a in pairs]), front
-    one = attrs.evolve(handler, size=1)
-    batch = attrs.evolve(op, out_types=out_types)
-    return batch(
-        *[
-            x
-            if a is None and method == "legacy_vectorized"
-            else materialize(one if a is None and method == "expand_dims" else handler, x, a)
-            for x, a in pairs
+        rows = [
+            x if a is None else materialize(handler, x, a) for x, a in zip(values, axes, strict=True)
         ]
-    ), front
+        return batch(*rows), front
+    batch = attrs.evolve(op, out_types=out_types)
+    return batch(*one_call(handler, method, values, axes)), front
 
 
 @emits(PythonCallback)

@@ -1,0 +1,61 @@
+"""What a batch is to functions that effx cannot look into: Python's on the host, and foreign ones."""
+
+from collections.abc import Sequence
+from typing import Final, Literal, get_args
+
+import attrs
+
+from effx.array import Array
+from effx.errors import TransformError
+from effx.handling import Vmap, materialize
+
+__all__ = ["METHODS", "VmapMethod", "check_method", "needs_method", "one_call"]
+
+VmapMethod = Literal["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
+"""What a batch is to a function."""
+METHODS: Final = get_args(VmapMethod)
+
+
+def check_method(what: str, method: object) -> None:
+    """Checks a `vmap_method`.
+
+    Raises:
+        TransformError: it is neither a method nor None.
+    """
+    if method is not None and method not in METHODS:
+        raise TransformError(
+            f"{what}: vmap_method must be one of {', '.join(map(repr, METHODS))} or None, got {method!r}"
+        )
+
+
+def needs_method(what: str, name: str) -> TransformError:
+    """Returns the error of a batch of calls without a method."""
+    return TransformError(
+        f"{what}: vmap needs to know what {name} does with a batch; "
+        f"give vmap_method, one of {', '.join(map(repr, METHODS))}"
+    )
+
+
+def one_call(
+    handler: Vmap,
+    method: str | None,
+    values: Sequence[Array],
+    axes: Sequence[int | None],
+    whole: Sequence[int] = (),
+) -> list[Array]:
+    """Returns the operands of the one call that stands for a batch, with the batch's axis in front.
+
+    Args:
+        handler: the batch.
+        method: what becomes of an operand that all elements share: under "expand_dims" it gets an axis of size 1, under
+            "broadcast_all" one of the batch's size, under "legacy_vectorized" none.
+        values: the operands. axes: where each has the batch's axis; None for those that are shared.
+        whole: operands that always get an axis of the batch's size.
+    """
+    one = attrs.evolve(handler, size=1)
+    return [
+        x
+        if a is None and method == "legacy_vectorized" and i not in whole
+        else materialize(one if a is None and method == "expand_dims" and i not in whole else handler, x, a)
+        for i, (x, a) in enumerate(zip(values, axes, strict=True))
+    ]

@@ -1,0 +1,199 @@
+"""The operation that calls a foreign function, and its rules.
+
+Nothing is known of such a function but what its caller says: so it has no derivative and no meaning in NumPy.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import final
+
+import attrs
+
+from effx import dtypes
+from effx.array import Array
+from effx.effects import NO_EFFECTS, Effect, Label
+from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError
+from effx.families.batches import needs_method, one_call
+from effx.handlers.stage import stage
+from effx.handling import (
+    ArrayType,
+    Atom,
+    Body,
+    Tangent,
+    TupleOperation,
+    Var,
+    Vmap,
+    emits,
+    jvp_rule,
+    materialize,
+    reference_rule,
+    vmap_rule,
+)
+from effx.ir.ops.control import Scan
+from effx.ir.values.described import HostData
+from effx.lower.custom_call import TYPED, custom_call_text, key_text
+
+__all__ = ["FFI", "ForeignCall", "Layout"]
+
+FFI = Label("ffi", optional=True, ordered=False)
+"""What a foreign function does to the world."""
+
+Layout = tuple[int, ...] | None
+"""The axes of an array in memory, the one that runs slowest first; None for row by row."""
+
+
+@final
+@attrs.frozen
+class ForeignCall(TupleOperation):
+    """Calls a foreign function. StableHLO: custom_call.
+
+    Attributes:
+        target: the name under which XLA knows the function.
+        out_types: the results'.
+        attributes: names and values of what else it is given, as MLIR's text.
+        in_layouts, out_layouts: one for each array; () for row by row.
+        aliases: pairs of an operand and the result that is written into its memory.
+        has_side_effect: True where the call counts, not only its results.
+        vmap_method: what a batch is to the function; None to refuse batches.
+        api_version: of the function's interface: 4 for the typed one; earlier ones give it memory and a string.
+        legacy: that string.
+    """
+
+    target: str
+    out_types: tuple[ArrayType, ...]
+    attributes: tuple[tuple[str, str], ...] = ()
+    in_layouts: tuple[Layout, ...] = ()
+    out_layouts: tuple[Layout, ...] = ()
+    aliases: tuple[tuple[int, int], ...] = ()
+    has_side_effect: bool = False
+    vmap_method: str | None = None
+    api_version: int = TYPED
+    legacy: str = ""
+
+    @property
+    def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
+        """None for a function of its operands alone."""
+        return frozenset({FFI}) if self.has_side_effect else NO_EFFECTS
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The declared types."""
+        for t in (*types, *self.out_types):
+            if dtypes.is_key(t.dtype):
+                raise DTypeError(
+                    f"ffi_call: {self.target} cannot take or give keys, got {t!r}; effx.random.key_data has their words"
+                )
+        _check_layouts(self.target, "input", self.in_layouts, types)
+        _check_layouts(self.target, "output", self.out_layouts, self.out_types)
+        for given, out in self.aliases:
+            self._check_alias(given, out, types)
+        return self.out_types
+
+    def _check_alias(self, given: int, out: int, types: Sequence[ArrayType]) -> None:
+        what = f"ffi_call: input_output_aliases of {self.target} has the pair {given}: {out}"
+        if not (0 <= given < len(types) and 0 <= out < len(self.out_types)):
+            raise ShapeError(f"{what}, but there are {len(types)} inputs and {len(self.out_types)} outputs")
+        a, b = types[given], self.out_types[out]
+        if a.strong() != b.strong():
+            raise ShapeError(f"{what}, whose types differ: the input is {a!r}, the output {b!r}")
+        rows = tuple(range(a.ndim))
+        layouts = [(x[i] if x else None) for x, i in ((self.in_layouts, given), (self.out_layouts, out))]
+        if (layouts[0] or rows) != (layouts[1] or rows):
+            raise ShapeError(
+                f"{what}, whose layouts differ: the input has {layouts[0] or rows}, the output {layouts[1] or rows}"
+            )
+
+
+def _check_layouts(target: str, side: str, layouts: Sequence[Layout], types: Sequence[ArrayType]) -> None:
+    if not layouts:
+        return
+    if len(layouts) != len(types):
+        raise ShapeError(
+            f"ffi_call: {target} has {len(types)} {side}s, but {len(layouts)} {side} layouts"
+        )
+    for i, (order, t) in enumerate(zip(layouts, types, strict=True)):
+        if order is not None and sorted(order) != list(range(t.ndim)):
+            raise ShapeError(
+                f"ffi_call: the layout of {side} {i} of {target} must list the {t.ndim} axes of {t!r}, got {order}"
+            )
+
+
+@jvp_rule(ForeignCall)
+def refused(
+    op: ForeignCall, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    """A foreign function has no derivative that effx could know."""
+    raise TransformError(
+        f"ffi_call: effx cannot differentiate the foreign function {op.target}; call it inside a function with a "
+        f"derivative of its own (effx.custom_jvp, effx.custom_vjp), or on effx.lax.stop_gradient of its arguments"
+    )
+
+
+@vmap_rule(ForeignCall)
+def batched(
+    handler: Vmap, op: ForeignCall, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[tuple[Array, ...], tuple[int | None, ...]]:
+    """One call for the batch, or a scan over it."""
+    method, size = op.vmap_method, handler.size
+    if method is None:
+        raise needs_method("ffi_call", op.target)
+    front = (0,) * len(op.out_types)
+    if method in ("sequential", "sequential_unrolled"):
+        return _loop(handler, op, values, axes), front
+    operands = one_call(handler, method, values, axes, whole=[given for given, _ in op.aliases])
+    grown = [x.type.ndim > v.type.ndim or a is not None for x, v, a in zip(operands, values, axes, strict=True)]
+    batch = attrs.evolve(
+        op,
+        out_types=tuple([t.with_shape((size, *t.shape)) for t in op.out_types]),
+        in_layouts=tuple([_outermost(x) if g else x for x, g in zip(op.in_layouts, grown, strict=False)]),
+        out_layouts=tuple([_outermost(x) for x in op.out_layouts]),
+    )
+    return batch(*operands), front
+
+
+def _outermost(layout: Layout) -> Layout:
+    """Returns a layout with the batch's axis, which is the slowest."""
+    return None if layout is None else (0, *[axis + 1 for axis in layout])
+
+
+def _loop(
+    handler: Vmap, op: ForeignCall, values: Sequence[Array], axes: Sequence[int | None]
+) -> tuple[Array, ...]:
+    # The constants of a scan come first.
+    order = sorted(range(len(values)), key=lambda i: axes[i] is not None)
+    fixed = sum([a is None for a in axes])
+    inputs = [values[i] if axes[i] is None else materialize(handler, values[i], axes[i]) for i in order]
+    slices = [x.type if k < fixed else x.type.with_shape(x.type.shape[1:]) for k, x in enumerate(inputs)]
+
+    def body(xs: list[Array]) -> list[Array]:
+        return list(op(*[x for _, x in sorted(zip(order, xs, strict=True), key=lambda pair: pair[0])]))
+
+    program = stage(body, slices, op.target, "vmap").program
+    unroll = max(handler.size, 1) if op.vmap_method == "sequential_unrolled" else 1
+    return Scan(program, handler.size, fixed, unroll=unroll)(*inputs)
+
+
+@emits(ForeignCall)
+def text(body: Body, op: ForeignCall, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    entries = ", ".join([f"{key_text(name)} = {value}" for name, value in op.attributes])
+    call = custom_call_text(
+        op.target,
+        [body.name(x) for x in inputs],
+        [x.type for x in inputs],
+        [v.type for v in outputs],
+        in_layouts=[layout and layout[::-1] for layout in op.in_layouts] or None,
+        out_layouts=[layout and layout[::-1] for layout in op.out_layouts] or None,
+        has_side_effect=op.has_side_effect,
+        aliases={out: given for given, out in op.aliases},
+        api_version=op.api_version,
+        config=f"{{{entries}}}" if op.api_version >= TYPED else json.dumps(op.legacy),
+    )
+    return body.block(call, len(outputs))
+
+
+@reference_rule(ForeignCall)
+def unknown(op: ForeignCall, *values: HostData) -> tuple[HostData, ...]:
+    """The reference says what operations mean; of this one only XLA knows."""
+    raise NoRuleError(
+        f"ffi_call: the reference has no meaning in NumPy for the foreign function {op.target}; "
+        f"run the program without it"
+    )
