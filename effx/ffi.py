@@ -6,6 +6,7 @@ from typing import Protocol, overload
 import attrs
 import numpy as np
 
+from effx import dtypes
 from effx.array import Array
 from effx.effects import Operation
 from effx.errors import BackendError, DTypeError
@@ -14,7 +15,7 @@ from effx.families.foreign import ForeignCall, Layout
 from effx.handling import Atom, Body, Var
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Operand
-from effx.lower.custom_call import TYPED, Attribute, attribute_text, custom_call_text, key_text
+from effx.lower.custom_call import TYPED, Attribute, attribute_text, custom_call_text, key_text, string_text
 from effx.lower.ffi import (
     TypeRegistration,
     include_dir,
@@ -132,8 +133,8 @@ def ffi_call(
 
     Args:
         target_name: as the foreign function is registered (`register_ffi_target`).
-        result_shape_dtypes: something with `shape` and `dtype` for the result, or a tuple or list of such. A dtype of 64
-            bits stays what it is.
+        result_shape_dtypes: something with `shape` and `dtype` for the result, or a tuple or list of such. Dtypes of
+            64 bits are of 32 where `enable_x64` is off.
         has_side_effect: True if each call counts, whether its results are used or not.
         vmap_method: see above; without it vmap is an error.
         input_layouts: one for each operand; None for row by row.
@@ -266,7 +267,7 @@ def build_ffi_lowering_function(
             has_side_effect=has_side_effect,
             aliases={out: given for given, out in (operand_output_aliases or {}).items()},
             api_version=version,
-            config=f"{{{', '.join(texts)}}}" if version >= TYPED else attribute_text("config", legacy or "", what),
+            config=f"{{{', '.join(texts)}}}" if version >= TYPED else string_text(legacy or ""),
             laid_out=not skip_ffi_layout_processing,
         )
         return body.block(text, len(outputs))
@@ -343,7 +344,7 @@ def _declared(what: str, index: int, result: object) -> ArrayType:
             f"{what}: result_shape_dtypes must be one thing with shape and dtype or a tuple or list of such, "
             f"got {result!r} of type {type(result).__name__} for result {index}"
         )
-    return array_type(np.dtype(dtype), tuple(map(int, shape)))
+    return array_type(dtypes.canonicalize(np.dtype(dtype)), tuple(map(int, shape)))
 
 
 def _as_layouts(what: str, name: str, layouts: Sequence[object] | None) -> tuple[Layout, ...]:

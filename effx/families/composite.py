@@ -1,6 +1,5 @@
 """Operations with a name that a compiler may know: programs that stand for them where it does not."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import final
 
@@ -14,7 +13,7 @@ from effx.handlers.stage import run_program
 from effx.handling import ArrayType, Atom, Body, Program, TupleOperation, Var, decomposes, emits
 from effx.ir.ops.base import is_int, show
 from effx.ir.ops.control import fits
-from effx.lower.custom_call import number_text
+from effx.lower.custom_call import number_text, string_text
 
 __all__ = ["Composite", "attribute_text"]
 
@@ -55,13 +54,13 @@ def _(body: Body, op: Composite, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     entries = [f"decomposition = @{body.module.function_of(op.program)}"]
     if op.attributes:
         entries.append(
-            f"composite_attributes = {{{', '.join([f'{json.dumps(n)} = {v}' for n, v in op.attributes])}}}"
+            f"composite_attributes = {{{', '.join([f'{string_text(n)} = {v}' for n, v in op.attributes])}}}"
         )
     if op.version:
         entries.append(f"version = {op.version} : i32")
     types = [", ".join([a.type.mlir for a in atoms]) for atoms in (inputs, outputs)]
     return body.block(
-        f"stablehlo.composite {json.dumps(op.label)} {names} {{{', '.join(entries)}}} : ({types[0]}) -> ({types[1]})",
+        f"stablehlo.composite {string_text(op.label)} {names} {{{', '.join(entries)}}} : ({types[0]}) -> ({types[1]})",
         len(outputs),
     )
 
@@ -76,7 +75,7 @@ def attribute_text(name: str, value: object) -> str:
         case bool() | np.bool_():
             return "true" if value else "false"
         case str():
-            return json.dumps(value)
+            return string_text(value)
         case int():
             return f"{value} : i64"
         case float() if not isinstance(value, np.generic):
@@ -89,7 +88,7 @@ def attribute_text(name: str, value: object) -> str:
         case np.ndarray() if value.dtype.kind not in "cOSUMm":
             return f"dense<{_elements(value)}> : tensor<{'x'.join([*map(str, value.shape), dtypes.mlir_name(value.dtype)])}>"
         case Mapping():
-            return f"{{{', '.join([f'{json.dumps(str(k))} = {attribute_text(name, v)}' for k, v in value.items()])}}}"
+            return f"{{{', '.join([f'{string_text(str(k))} = {attribute_text(name, v)}' for k, v in value.items()])}}}"
         case Sequence():
             return f"[{', '.join([attribute_text(name, v) for v in value])}]"
         case _:

@@ -3,7 +3,6 @@
 Nothing is known of such a function but what its caller says: so it has no derivative and no meaning in NumPy.
 """
 
-import json
 from collections.abc import Sequence
 from typing import final
 
@@ -31,7 +30,7 @@ from effx.handling import (
 )
 from effx.ir.ops.control import Scan
 from effx.ir.values.described import HostData
-from effx.lower.custom_call import TYPED, custom_call_text, key_text
+from effx.lower.custom_call import TYPED, custom_call_text, key_text, string_text
 
 __all__ = ["FFI", "ForeignCall", "Layout"]
 
@@ -185,7 +184,7 @@ def text(body: Body, op: ForeignCall, inputs: tuple[Atom, ...], outputs: tuple[V
         has_side_effect=op.has_side_effect,
         aliases={out: given for given, out in op.aliases},
         api_version=op.api_version,
-        config=f"{{{entries}}}" if op.api_version >= TYPED else json.dumps(op.legacy),
+        config=f"{{{entries}}}" if op.api_version >= TYPED else string_text(op.legacy),
     )
     return body.block(call, len(outputs))
 

@@ -1,6 +1,5 @@
 """How a call of a foreign function looks in StableHLO."""
 
-import json
 from collections.abc import Mapping, Sequence
 import numpy as np
 
@@ -8,7 +7,7 @@ from effx import dtypes
 from effx.errors import BackendError
 from effx.ir.types import ArrayType
 
-__all__ = ["TYPED", "Attribute", "attribute_text", "custom_call_text", "key_text", "number_text"]
+__all__ = ["TYPED", "Attribute", "attribute_text", "custom_call_text", "key_text", "number_text", "string_text"]
 
 Attribute = (
     bool
@@ -47,6 +46,16 @@ def number_text(value: object, dtype: "np.dtype[np.generic]") -> str:
     return f"0x{bits:0{2 * dtype.itemsize}X}"
 
 
+def string_text(value: str) -> str:
+    """Returns a string as MLIR writes it: what is not printable ASCII as bytes of UTF-8, in hex.
+
+    >>> print(string_text('a "b" é'))
+    "a \\22b\\22 \\C3\\A9"
+    """
+    plain = [chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in value.encode()]
+    return f'"{"".join(plain)}"'
+
+
 def attribute_text(name: str, value: object, what: str = "custom_call") -> str:
     """Returns an attribute of a foreign function as MLIR writes it.
 
@@ -65,7 +74,7 @@ def attribute_text(name: str, value: object, what: str = "custom_call") -> str:
         case bool() | np.bool_():
             return "true" if value else "false"
         case str():
-            return json.dumps(value)
+            return string_text(value)
         case np.generic() if _element(value.dtype):
             return f"{number_text(value, value.dtype)} : {_element(value.dtype)}"
         case np.ndarray() if _element(value.dtype):
@@ -96,7 +105,7 @@ def attribute_text(name: str, value: object, what: str = "custom_call") -> str:
 
 def key_text(name: str) -> str:
     """Returns a name as MLIR writes it: in quotes where need be."""
-    return name if name.isascii() and name.isidentifier() else json.dumps(name)
+    return name if name.isascii() and name.isidentifier() else string_text(name)
 
 
 def _element(dtype: "np.dtype[np.generic]") -> str:

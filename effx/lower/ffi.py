@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 # XLA's names for platforms.
-_PLATFORMS: Final = {"cpu": "cpu", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "tpu"}
+_PLATFORMS: Final = {"cpu": "Host", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "tpu"}
 STAGES: Final = ("instantiate", "prepare", "initialize", "execute")
 # XLA holds addresses only: what they point to must stay loaded.
 _kept: dict[tuple[str, str], object] = {}
@@ -120,8 +120,8 @@ def register_ffi_target(
         raise BackendError(f"{what}: {name!r} is the name of another function already")
     given = cast("CapsuleType", target)
     try:
-        if where == "cpu":
-            _jax.register_custom_call_target(name, given, "cpu", api_version, traits)
+        if where == "Host":
+            _jax.register_custom_call_target(name, given, where, api_version, traits)
         else:
             from jaxlib import xla_client
 
@@ -209,7 +209,7 @@ def lapack_target(function: str, dtype: DType) -> str:
 
     letters = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
     name = f"lapack_{letters.get(dtype.name, '?')}{function}_ffi"
-    if ("cpu", name) not in _kept:
+    if ("Host", name) not in _kept:
         found = {known: capsule for known, capsule, _ in lapack.registrations()["cpu"]}
         if name not in found:
             raise BackendError(f"lapack_target: jaxlib has no {function} of {short_name(dtype)}")
@@ -232,7 +232,7 @@ def _register_type(what: str, name: str, registration: TypeRegistration, platfor
             raise BackendError(f"{what}: {entry} must be a PyCapsule, got {capsule!r}")
     if set(registration) - {"type_id", "type_info"} or "type_id" not in registration:
         raise BackendError(
-            f"{what}: a type has a type_id and a type_info, got {', '.join(map(repr, registration))}"
+            f"{what}: a type has a type_id and a type_info, got {', '.join(map(repr, registration)) or 'nothing'}"
         )
     given = dict(registration)
     known = _types.get((where, name))
@@ -240,7 +240,7 @@ def _register_type(what: str, name: str, registration: TypeRegistration, platfor
         return
     capsules = cast("dict[str, CapsuleType]", given)
     try:
-        if where == "cpu":
+        if where == "Host":
             _jax.register_custom_type(name, capsules)
         else:
             from jaxlib import xla_client
