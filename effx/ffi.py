@@ -1,7 +1,7 @@
 """Foreign functions in C and C++, through XLA's foreign function interface: registering them, and calling them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, overload
+from typing import Protocol, TypeVar, overload
 
 import attrs
 import numpy as np
@@ -55,6 +55,9 @@ class Result(Protocol):
         """Of its elements."""
 
 
+R = TypeVar("R", bound=Result)
+
+
 @overload
 def ffi_call(
     target_name: str,
@@ -88,7 +91,7 @@ def ffi_call(
 @overload
 def ffi_call(
     target_name: str,
-    result_shape_dtypes: list[Result],
+    result_shape_dtypes: list[R],
     *,
     has_side_effect: bool = False,
     vmap_method: VmapMethod | None = None,
@@ -102,7 +105,7 @@ def ffi_call(
 
 def ffi_call(
     target_name: str,
-    result_shape_dtypes: Result | tuple[Result, ...] | list[Result],
+    result_shape_dtypes: Result | tuple[Result, ...] | list[R],
     *,
     has_side_effect: bool = False,
     vmap_method: VmapMethod | None = None,
@@ -167,7 +170,8 @@ def ffi_call(
     """
     what = "ffi_call"
     check_method(what, vmap_method)
-    if not isinstance(target_name, str) or not target_name:
+    given: object = target_name
+    if not isinstance(given, str):
         raise BackendError(f"{what}: target_name must be a string, got {target_name!r}")
     several = isinstance(result_shape_dtypes, tuple | list)
     results = result_shape_dtypes if isinstance(result_shape_dtypes, tuple | list) else [result_shape_dtypes]
@@ -212,7 +216,8 @@ def build_ffi_lowering_function(
 ) -> Callable[..., tuple[str, ...]]:
     """Returns a function that writes the call of a foreign function, for the StableHLO rule of an operation of one's own.
 
-    It is called with the `Body`, the operands, the results' variables, and attributes by name; it returns the results' names.
+    It is called with the `Body`, the operands, the results' variables, and attributes by name, and returns the names of the
+    results.
 
     Args:
         call_target_name: as the foreign function is registered.
@@ -233,7 +238,8 @@ def build_ffi_lowering_function(
     ...     lower: bool = True
     ...     def infer(self, a):
     ...         return a, a.with_shape(()).with_dtype(effx.dtypes.int32)
-    >>> call = effx.ffi.build_ffi_lowering_function(lapack_target("potrf", effx.dtypes.float32), operand_output_aliases={0: 0})
+    >>> target = lapack_target("potrf", effx.dtypes.float32)
+    >>> call = effx.ffi.build_ffi_lowering_function(target, operand_output_aliases={0: 0})
     >>> @emits(Factor)
     ... def rule(body, op, inputs, outputs):
     ...     return call(body, inputs, outputs, uplo=np.uint8(ord("U" if op.lower else "L")))
@@ -254,7 +260,9 @@ def build_ffi_lowering_function(
         body: Body, inputs: Sequence[Atom], outputs: Sequence[Var], **attributes: Attribute
     ) -> tuple[str, ...]:
         if attributes and version < TYPED:
-            raise BackendError(f"{what}: {call_target_name} has api_version={version}, which has no attributes")
+            raise BackendError(
+                f"{what}: {call_target_name} has api_version={version}, which has no attributes"
+            )
         entries = sorted({**fixed, **attributes}.items())
         texts = [f"{key_text(name)} = {attribute_text(name, v, what)}" for name, v in entries]
         text = custom_call_text(
@@ -321,7 +329,7 @@ def ffi_lowering(
     def rule(
         body: Body, op: Operation[object], inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
     ) -> tuple[str, ...]:
-        fields = attrs.fields(type(op)) if attrs.has(type(op)) else ()
+        fields = getattr(type(op), "__attrs_attrs__", ())
         return write(body, inputs, outputs, **{f.name: getattr(op, f.name) for f in fields})
 
     return rule

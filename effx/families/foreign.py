@@ -106,9 +106,7 @@ def _check_layouts(target: str, side: str, layouts: Sequence[Layout], types: Seq
     if not layouts:
         return
     if len(layouts) != len(types):
-        raise ShapeError(
-            f"ffi_call: {target} has {len(types)} {side}s, but {len(layouts)} {side} layouts"
-        )
+        raise ShapeError(f"ffi_call: {target} has {len(types)} {side}s, but {len(layouts)} {side} layouts")
     for i, (order, t) in enumerate(zip(layouts, types, strict=True)):
         if order is not None and sorted(order) != list(range(t.ndim)):
             raise ShapeError(
@@ -139,7 +137,9 @@ def batched(
     if method in ("sequential", "sequential_unrolled"):
         return _loop(handler, op, values, axes), front
     operands = one_call(handler, method, values, axes, whole=[given for given, _ in op.aliases])
-    grown = [x.type.ndim > v.type.ndim or a is not None for x, v, a in zip(operands, values, axes, strict=True)]
+    grown = [
+        x.type.ndim > v.type.ndim or a is not None for x, v, a in zip(operands, values, axes, strict=True)
+    ]
     batch = attrs.evolve(
         op,
         out_types=tuple([t.with_shape((size, *t.shape)) for t in op.out_types]),

@@ -1,13 +1,22 @@
 """How a call of a foreign function looks in StableHLO."""
 
 from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from effx import dtypes
 from effx.errors import BackendError
 from effx.ir.types import ArrayType
 
-__all__ = ["TYPED", "Attribute", "attribute_text", "custom_call_text", "key_text", "number_text", "string_text"]
+__all__ = [
+    "TYPED",
+    "Attribute",
+    "attribute_text",
+    "custom_call_text",
+    "key_text",
+    "number_text",
+    "string_text",
+]
 
 Attribute = (
     bool

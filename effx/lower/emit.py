@@ -21,8 +21,8 @@ from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.types import ArrayType, Shape, array_type
-from effx.lower.fences import NONE, fences
 from effx.lower.custom_call import Attribute, custom_call_text
+from effx.lower.fences import NONE, fences
 
 O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
 

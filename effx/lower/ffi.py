@@ -4,17 +4,16 @@ import ctypes
 import os
 from _ctypes import CFuncPtr
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
 
 import jaxlib
 from jaxlib import _jax
-from typing_extensions import NotRequired
 
 from effx.dtypes import DType, short_name
 from effx.errors import BackendError
 
 if TYPE_CHECKING:
-    from jaxlib._jax import CapsuleType
+    from typing_extensions import CapsuleType
 
 __all__ = [
     "TypeRegistration",
@@ -135,8 +134,9 @@ def register_ffi_target(
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
     """Tells XLA that a foreign function of a batch is the function of each part of the batch.
 
-    XLA's partitioner then calls it on each device for the part of the leading axes that lies there; without this it
-    collects the whole of the operands on each device.
+    XLA's partitioner then calls it on each device for the part of the leading axes that lies there, where a call says how
+    many these are (`mhlo.frontend_attributes = {num_batch_dims = "1"}`); else it collects all of the operands on each
+    device. Inside `pmap` and `shard_map` each device calls the function for its own part in any case.
 
     Args:
         name: of the target.
@@ -219,7 +219,7 @@ def lapack_target(function: str, dtype: DType) -> str:
 
 
 def _platform(what: str, platform: str) -> str:
-    found = _PLATFORMS.get(platform.lower()) if isinstance(platform, str) else None
+    found = _PLATFORMS.get(str(platform).lower())
     if found is None:
         raise BackendError(f"{what}: platform must be one of {', '.join(_PLATFORMS)}, got {platform!r}")
     return found
@@ -256,7 +256,9 @@ def _capsule(what: str, fn: object) -> object:
         return pycapsule(fn)
     if type(fn).__name__ == "PyCapsule":
         return fn
-    raise BackendError(f"{what}: the target must be a PyCapsule or a function of a ctypes library, got {fn!r}")
+    raise BackendError(
+        f"{what}: the target must be a PyCapsule or a function of a ctypes library, got {fn!r}"
+    )
 
 
 def _addresses(target: object) -> dict[str, int | None]:
@@ -270,6 +272,8 @@ def _address(capsule: object) -> int | None:
     # A capsule is read by the name that it has, which is none at times.
     api = ctypes.pythonapi
     name = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyCapsule_GetName", api))(capsule)
-    read = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(("PyCapsule_GetPointer", api))
+    read = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+        ("PyCapsule_GetPointer", api)
+    )
     found: int | None = read(capsule, name)
     return found

@@ -11,6 +11,7 @@ from effx.families.accuracy import FUNCTIONS, Accurate
 from effx.families.callbacks.callback import PythonCallback
 from effx.families.callbacks.function import HostFunction
 from effx.families.composite import Composite
+from effx.families.foreign import ForeignCall
 from effx.families.platform import PlatformIndex
 from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.topk import TopIndices
@@ -188,6 +189,25 @@ ROWS = [
                 hyperbolic(t(f32)),
                 error=ShapeError,
                 text="pure_callback: tanh takes 1 arrays, got 0",
+            ),
+        ),
+    ),
+    # What a foreign function computes only XLA knows: tests/test_ffi.py are its tests.
+    Row(
+        ForeignCall,
+        samples=(),
+        invalid=(
+            refuses(
+                ForeignCall("f", (t(f32),), in_layouts=((1, 0),)),
+                t(f32, 2),
+                error=ShapeError,
+                text="ffi_call: the layout of input 0 of f must list the 1 axes of f32[2], got (1, 0)",
+            ),
+            refuses(
+                ForeignCall("f", (t(f32),), aliases=((0, 1),)),
+                t(f32),
+                error=ShapeError,
+                text="ffi_call: input_output_aliases of f has the pair 0: 1, but there are 1 inputs and 1 outputs",
             ),
         ),
     ),

@@ -157,9 +157,7 @@ def batched(
     if op.kind != "pure" or method in ("sequential", "sequential_unrolled"):
         level = Level(handler.size, tuple([a is not None for a in axes]))
         batch = attrs.evolve(op, out_types=out_types, levels=(level, *op.levels))
-        rows = [
-            x if a is None else materialize(handler, x, a) for x, a in zip(values, axes, strict=True)
-        ]
+        rows = [x if a is None else materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]
         return batch(*rows), front
     batch = attrs.evolve(op, out_types=out_types)
     return batch(*one_call(handler, method, values, axes)), front
