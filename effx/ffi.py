@@ -26,10 +26,12 @@ from effx.lower.ffi import (
     register_ffi_type_id,
 )
 from effx.transforms.arguments import as_arrays
+from effx.transforms.stages import ShapeDtypeStruct
 
 __all__ = [
     "Attribute",
     "Result",
+    "Shaped",
     "TypeRegistration",
     "build_ffi_lowering_function",
     "ffi_call",
@@ -43,8 +45,8 @@ __all__ = [
 ]
 
 
-class Result(Protocol):
-    """What says the shape and dtype of a result: an array, or a ShapeDtypeStruct."""
+class Shaped(Protocol):
+    """An array, or what else has a shape and a dtype."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,6 +56,10 @@ class Result(Protocol):
     def dtype(self) -> "np.dtype[np.generic]":
         """Of its elements."""
 
+
+# The class is a Shaped too, but not all type checkers see through the converters of its attributes.
+Result = ShapeDtypeStruct | Shaped
+"""What says the shape and dtype of a result."""
 
 R = TypeVar("R", bound=Result)
 
