@@ -1,6 +1,7 @@
 """Foreign functions in C and C++, through XLA's foreign function interface: registering them, and calling them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import index
 from typing import Protocol, TypeVar, overload
 
 import attrs
@@ -188,7 +189,7 @@ def ffi_call(
         tuple([_declared(what, i, result) for i, result in enumerate(results)]),
         in_layouts=_as_layouts(what, "input_layouts", input_layouts),
         out_layouts=_as_layouts(what, "output_layouts", out_layouts),
-        aliases=tuple(sorted([(int(i), int(o)) for i, o in (input_output_aliases or {}).items()])),
+        aliases=tuple(sorted([(index(i), index(o)) for i, o in (input_output_aliases or {}).items()])),
         has_side_effect=bool(has_side_effect),
         vmap_method=vmap_method,
         api_version=version,
@@ -351,12 +352,12 @@ def _version(what: str, version: int, legacy: str | None) -> int:
     return int(version)
 
 
-def _declared(what: str, index: int, result: object) -> ArrayType:
+def _declared(what: str, place: int, result: object) -> ArrayType:
     shape, dtype = getattr(result, "shape", None), getattr(result, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:
         raise DTypeError(
             f"{what}: result_shape_dtypes must be one thing with shape and dtype or a tuple or list of such, "
-            f"got {result!r} of type {type(result).__name__} for result {index}"
+            f"got {result!r} of type {type(result).__name__} for result {place}"
         )
     return array_type(dtypes.canonicalize(np.dtype(dtype)), tuple(map(int, shape)))
 

@@ -27,6 +27,14 @@ def by_the_reference() -> object:
 
 
 X = np.ones((2, 3), np.float32)
+FIRST = ffi.ffi_call("f", struct(3), has_side_effect=True, vmap_method="broadcast_all")
+
+
+def doubled(y: effx.Array) -> effx.Array:
+    FIRST(X[0])
+    return y * 2.0
+
+
 LISTED = "'sequential', 'sequential_unrolled', 'expand_dims', 'broadcast_all', 'legacy_vectorized'"
 REFUSALS: list[tuple[Callable[[], object], type, str]] = [
     (
@@ -110,6 +118,22 @@ REFUSALS: list[tuple[Callable[[], object], type, str]] = [
         lambda: ffi.ffi_call("f", struct(3), legacy_backend_config="x"),
         BackendError,
         "ffi_call: only custom calls of version 1, 2 and 3 are given a string; this one takes attributes, got 'x'",
+    ),
+    (
+        lambda: effx.vmap(lambda x: effx.lax.cond(x[0] > 0, FIRST, lambda x: x, x))(X),
+        TransformError,
+        (
+            "cond: vmap runs it for all elements of a batch where they decide differently, but it has a foreign function "
+            "with a side effect; use effx.lax.map, or decide outside of vmap"
+        ),
+    ),
+    (
+        lambda: effx.linearize(effx.jit(lambda x: effx.lax.while_loop(lambda y: y < 2.0, doubled, x)), 1.0),
+        TransformError,
+        (
+            "linearize: the derivative of a while loop runs the loop again, but it has a foreign function with a side "
+            "effect; pass max_steps=N to while_loop or fori_loop, or use scan or jvp"
+        ),
     ),
     (
         by_the_reference,

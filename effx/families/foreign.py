@@ -10,7 +10,7 @@ import attrs
 
 from effx import dtypes
 from effx.array import Array
-from effx.effects import NO_EFFECTS, Effect, Label
+from effx.effects import NO_EFFECTS, Effect
 from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError
 from effx.families.batches import needs_method, one_call
 from effx.handlers.stage import stage
@@ -29,13 +29,11 @@ from effx.handling import (
     vmap_rule,
 )
 from effx.ir.ops.control import Scan
+from effx.ir.ops.host import FFI
 from effx.ir.values.described import HostData
 from effx.lower.custom_call import TYPED, custom_call_text, key_text, string_text
 
-__all__ = ["FFI", "ForeignCall", "Layout"]
-
-FFI = Label("ffi", optional=True, ordered=False)
-"""What a foreign function does to the world."""
+__all__ = ["ForeignCall", "Layout"]
 
 Layout = tuple[int, ...] | None
 """The axes of an array in memory, the one that runs slowest first; None for row by row."""

@@ -16,7 +16,7 @@ from effx.errors import TransformError
 from effx.handlers.linear.partial_eval import Parts, Split, counts, split, splitter
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.control import Call, Cond, Region, Scan, While
-from effx.ir.ops.host import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO
+from effx.ir.ops.host import DEBUG, ORDERED_DEBUG, outer_effect
 from effx.ir.passes import dead_code
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 from effx.ir.types import ArrayType
@@ -247,9 +247,10 @@ def while_(op: While, linear_in: tuple[bool, ...], once: bool) -> Parts:
             "linearize: the derivative of a while loop runs the loop again, and a handler around keeps a state or "
             "collects values that this would change; pass max_steps=N to while_loop or fori_loop, or use scan or jvp"
         )
-    if not {IO, ORDERED_IO}.isdisjoint(op.effects):
+    found = outer_effect(op.effects)
+    if found:
         raise TransformError(
-            "linearize: the derivative of a while loop runs the loop again, but it has an io_callback; pass max_steps=N to "
+            f"linearize: the derivative of a while loop runs the loop again, but it has {found}; pass max_steps=N to "
             "while_loop or fori_loop, or use scan or jvp"
         )
     c = op.constants

@@ -8,7 +8,7 @@ import attrs
 from effx import dtypes
 from effx.array import Array, Box
 from effx.array.promotion import scalar
-from effx.effects import Effect, Frame, handle, resumed
+from effx.effects import Frame, handle, resumed
 from effx.errors import TransformError
 from effx.handlers.recursion import branches, while_loops
 from effx.handlers.recursion.layout import (
@@ -29,14 +29,13 @@ from effx.ir.ops.compare import Eq
 from effx.ir.ops.control import Call, Cond, HigherOrder, While
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Select
-from effx.ir.ops.host import IO, ORDERED_IO
+from effx.ir.ops.host import outer_effect
 from effx.ir.ops.reduce import ReduceOr
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Staged
 from effx.ir.types import array_type
 
 SELECT = Select()
-OUTER: frozenset[Effect] = frozenset({IO, ORDERED_IO})
 BOOL = array_type(dtypes.bool_)
 
 
@@ -63,12 +62,13 @@ def check_undecided(op: HigherOrder) -> None:
     """Checks that what not all elements of a batch ask for may be done for all of them.
 
     Raises:
-        TransformError: it calls Python functions that do something to the world.
+        TransformError: it calls functions that do something to the world.
     """
-    if not OUTER.isdisjoint(op.effects):
+    found = outer_effect(op.effects)
+    if found:
         raise TransformError(
             f"{op.name}: vmap runs it for all elements of a batch where they decide differently, "
-            f"but it has an io_callback; use effx.lax.map, or decide outside of vmap"
+            f"but it has {found}; use effx.lax.map, or decide outside of vmap"
         )
 
 

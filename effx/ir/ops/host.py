@@ -2,7 +2,7 @@
 
 from typing import Final, Self
 
-from effx.effects import Label
+from effx.effects import Effect, Label
 from effx.errors import ProgramError
 from effx.ir.ops.base import TupleOperation
 from effx.ir.values.described import HostData
@@ -13,7 +13,17 @@ ORDERED_DEBUG: Final = Label("ordered debug", optional=True)
 IO: Final = Label("io", optional=True, ordered=False)
 ORDERED_IO: Final = Label("ordered io", optional=True)
 
+# What a foreign function does to the world.
+FFI: Final = Label("ffi", optional=True, ordered=False)
+
 ORDERED: Final = frozenset({ORDERED_DEBUG, ORDERED_IO})
+
+
+def outer_effect(effects: frozenset[Effect]) -> str:
+    """Says, for errors, what does something to the world, which must not happen more often than written; "" for nothing."""
+    if not {IO, ORDERED_IO}.isdisjoint(effects):
+        return "an io_callback"
+    return "a foreign function with a side effect" if FFI in effects else ""
 
 
 class Hosted(TupleOperation):
