@@ -48,6 +48,7 @@ class Effect:
         ordered: True where occurrences happen in the order of the program.
         droppable: False where each occurrence counts: passes neither remove nor merge operations that carry it.
         axis: the name of the axis that a handler must bind; None for other effects.
+        advice: what to do where no handler takes it, for the error that says so.
     """
 
     __slots__ = ()
@@ -71,6 +72,11 @@ class Effect:
     def axis(self) -> Hashable:
         """The name of the axis that a handler must bind."""
         return None
+
+    @property
+    def advice(self) -> str:
+        """What to do where no handler takes the effect."""
+        return ""
 
 
 NO_EFFECTS: frozenset[Effect] = frozenset()

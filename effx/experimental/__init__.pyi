@@ -1,2 +1,2 @@
-from . import jet, ode, serialize_executable, sparse
+from . import checkify, jet, ode, serialize_executable, sparse
 from effx.callbacks import io_callback as io_callback

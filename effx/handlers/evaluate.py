@@ -231,4 +231,5 @@ def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
             )
             return AxisNameError(f"{name}: axis name {effect.axis!r} is not bound by vmap or pmap; {known}")
     labels = sorted([repr(e.name if isinstance(e, Label) else e) for e in row])
-    return NoRuleError(f"{name}: no handler takes the effect{'s' * (len(labels) > 1)} {', '.join(labels)}")
+    advice = "".join(sorted({f"; {e.advice}" for e in row if e.advice}))
+    return NoRuleError(f"{name}: no handler takes the effect{'s' * (len(labels) > 1)} {', '.join(labels)}{advice}")

@@ -1,7 +1,8 @@
 """Errors as values: the first error inside compiled code is returned, with the user's line.
 
-The handler's state is the first error: the number of its message, and up to two numbers for it. The state is
-threaded through programs, so checks work inside jit and loops; a branch that is not taken reports nothing.
+The handler's state is the first error. It is threaded through programs, so checks work inside jit and loops; a branch
+that is not taken reports nothing. Its structure must not change on the way, so before the handler goes into programs
+it makes room for the longest message in them.
 Under an inner `vmap` all batch elements are checked at once, in all branches that any of them takes;
 `vmap(checkify(f))` reports an error for each batch element.
 """
@@ -13,19 +14,32 @@ import attrs
 import numpy as np
 
 import effx.numpy as enp
-from effx import Array
-from effx.errors import EffxError, TransformError
+from effx import Array, tree
+from effx.errors import TransformError
 from effx.families.convolution import Convolution
 from effx.families.windows import WindowReduction
-from effx.handling import ArrayOperation, Elementwise, Frame, InterceptHandler, Operation, Site
+from effx.handling import (
+    ArrayOperation,
+    ArrayType,
+    Elementwise,
+    Frame,
+    InterceptHandler,
+    Operation,
+    Program,
+    Site,
+    array_type,
+    places,
+)
 from effx.ir.ops.checkpoint import Identity
+from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import Convert, Copy, StopGradient
 from effx.ir.ops.elementwise import Div, IntegerPow, Pow, Rem, Select
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.reduce import Cumulative, Reduction
 from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice
-from effx.library.checks import Check, as_bits, check, from_bits
+from effx.library.checks import Check, Demand, Rethrow, check
+from effx.library.failures import CheckError, Error, Message, words_in
 from effx.library.wrapping import under
 
 __all__ = ["CheckError", "Error", "ErrorKind", "check", "checkify"]
@@ -34,78 +48,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 ErrorKind = Literal["nan", "index", "div", "user"]
 KINDS: tuple[ErrorKind, ...] = ("nan", "index", "div", "user")
-
-
-class CheckError(EffxError, ValueError):
-    """A check inside checked code has failed."""
-
-
-@final
-@attrs.frozen
-class Message:
-    """The message of one check: a text with `{}` for its numbers, their kinds, and the check's line."""
-
-    text: str
-    kinds: str
-    line: str
-
-
-# Numbers of messages, from 1; 0 is no error. Compiled code refers to them, so they stay; a check has one for all its runs.
-_messages: list[Message] = [Message("", "", "")]
-_numbers: dict[Message, int] = {}
-
-
-def number_of(message: Message) -> int:
-    """Returns the number that stands for a message."""
-    if message not in _numbers:
-        _messages.append(message)
-        _numbers[message] = len(_messages) - 1
-    return _numbers[message]
-
-
-@final
-@attrs.frozen
-class Error:
-    """The first error of a run, as a value that jit and vmap return.
-
-    Attributes:
-        code: i32[], the number of the message; 0 for none.
-        details: i32[2] (i64[2] with `enable_x64`), the bits of numbers that belong to the message.
-    """
-
-    code: Array
-    details: Array
-
-    def get(self) -> str | None:
-        """Returns the message with the user's line, or None; of a batch, that of its first element."""
-        codes, details = np.asarray(self.code).ravel(), np.asarray(self.details).reshape((-1, 2))
-        bad = np.flatnonzero(codes)
-        if not bad.size:
-            return None
-        i = int(bad[0])
-        message = _messages[int(codes[i])]
-        numbers = [from_bits(kind, n) for kind, n in zip(message.kinds, details[i], strict=False)]
-        which = f" (batch element {i})" if self.code.ndim else ""
-        return f"{message.text.format(*numbers)} at {message.line}{which}"
-
-    def throw(self) -> None:
-        """Raises the error, if there is one.
-
-        Raises:
-            CheckError: a check has failed.
-        """
-        text = self.get()
-        if text is not None:
-            raise CheckError(f"checkify: {text}")
-
-    def or_else(self, bad: Array, text: str, line: str, *numbers: Array) -> "Error":
-        """Returns this error, or one with the message if there is none and `bad` holds."""
-        kinds = "".join([n.type.kind for n in numbers])
-        code = enp.int32(number_of(Message(text, kinds, line)))
-        zero = enp.zeros((), self.details.dtype)
-        details = enp.stack([*[as_bits(n, zero) for n in numbers], zero, zero][:2])
-        new = bad & (self.code == 0)
-        return Error(enp.where(new, code, self.code), enp.where(new, details, self.details))
 
 
 @final
@@ -120,26 +62,54 @@ class Checkify(InterceptHandler[Error]):
     kinds: frozenset[ErrorKind]
 
     def initial(self) -> Error:
-        """No error."""
-        wide = enp.result_type(int) == enp.int64
-        return Error(enp.int32(0), enp.zeros(2, enp.int64 if wide else enp.int32))
+        """No error, with room for an index."""
+        room = words_in(array_type(enp.result_type(int))) if "index" in self.kinds else 0
+        return Error(enp.int32(0), enp.zeros(room, enp.uint32))
+
+    def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
+        """Makes room for what is checked inside programs."""
+        if isinstance(op, HigherOrder):
+            state: Error = frame.state  # type: ignore[assignment]  # the handler's
+            frame.state = state.with_room(max([room_in(p) for p in op.programs], default=0))
+        return super().otherwise(frame, op, operands)
 
     def merge_states(self, a: Error, b: Error) -> Error:
         """The first of two errors."""
-        return Error(enp.where(a.code != 0, a.code, b.code), enp.where(a.code != 0, a.details, b.details))
+        return a.or_else(b)
 
     def returns(self, result: Any, frame: Frame) -> Any:
         """The error and the result."""
         return frame.state, result
 
 
+def values_in(holds: ArrayType, types: Sequence[ArrayType]) -> list[ArrayType]:
+    """Returns the types of a message's values where a check of a batch has the operands' types."""
+    return [array_type(t.dtype, t.shape[holds.ndim :]) for t in types]
+
+
+def room_in(program: Program) -> int:
+    """Returns how many words the longest message in a program needs."""
+    found = program.derived.get("room for checks")
+    if not isinstance(found, int):
+        found = 0
+        for place in places(program):
+            if isinstance(place.op, Check | Demand):
+                found = max(found, sum([words_in(t) for t in values_in(place.types[0], place.types[1:])]))
+            elif isinstance(place.op, Rethrow):
+                found = max(found, place.types[1].shape[-1])
+        program.derived["room for checks"] = found
+    return found
+
+
 Here = Site[Checkify, Error]
 
 
-def report(site: Here, kind: ErrorKind, bad: Array, text: str, *numbers: Array) -> None:
+def report(site: Here, kind: ErrorKind, bad: Array, text: str, *values: Array) -> None:
     """Keeps an error if there is none yet."""
     if kind in site.handler.kinds:
-        site.state = site.state.or_else(bad, text, site.line, *numbers)
+        structure = tree.structure((values, {}))
+        message = Message(text, structure, tuple([x.type for x in values]), site.line)
+        site.state = site.state.or_else(Error.where(bad, message, values))
 
 
 def has_nan(*xs: Array) -> Array:
@@ -153,8 +123,9 @@ def watched(site: Here, op: ArrayOperation, *xs: Array) -> Array:
     y: Array = site.forward()
     if "nan" in site.handler.kinds and y.type.kind in "fc":
         bad, came = has_nan(y), has_nan(*xs)
-        report(site, "nan", bad & came, f"{op.name}: nan in an operand")
-        report(site, "nan", bad, f"{op.name}: nan in the result {y.type!r}")
+        text = f"nan generated by primitive: {op.name}"
+        report(site, "nan", bad & came, f"{text}, from a nan in an operand")
+        report(site, "nan", bad, f"{text}, with the result {y.type!r}")
     return y
 
 
@@ -169,40 +140,51 @@ def _(site: Here, op: ArrayOperation, *xs: Array) -> Array:
 
 @Checkify.rule(Div, Rem)
 def _(site: Here, op: Div | Rem, x: Array, y: Array) -> Array:
-    report(site, "div", enp.any(y == 0), f"{op.name}: division by zero")
+    report(site, "div", enp.any(y == 0), "division by zero")
     return watched(site, op, x, y)
 
 
 @Checkify.rule(Pow)
 def _(site: Here, op: Pow, x: Array, y: Array) -> Array:
     if y.type.kind == "f":
-        report(site, "div", enp.any((x == 0) & (y < 0)), "pow: division by zero")
+        report(site, "div", enp.any((x == 0) & (y < 0)), "division by zero")
     return watched(site, op, x, y)
 
 
 @Checkify.rule(IntegerPow)
 def _(site: Here, op: IntegerPow, x: Array) -> Array:
     if op.exponent < 0:
-        report(site, "div", enp.any(x == 0), "integer_pow: division by zero")
+        report(site, "div", enp.any(x == 0), "division by zero")
     return watched(site, op, x)
 
 
-def in_range(site: Here, op: Operation[Any], starts: Array, room: Sequence[int]) -> None:
-    """Reports starts (along the last axis) of slices that are out of range."""
+def in_range(site: Here, shape: Sequence[int], starts: Array, axes: Sequence[int], sizes: Sequence[int]) -> None:
+    """Reports starts of slices that are out of range.
+
+    Args:
+        site: of the operation.
+        shape: of the array that is sliced.
+        starts: i[*batch, n] along the axes.
+        axes: n of the array's.
+        sizes: of the slices, along each axis of the array.
+    """
     if "index" not in site.handler.kinds or not starts.size:
         return
     largest = int(np.iinfo(starts.dtype).max)
-    most = enp.asarray([min(n, largest) for n in room], starts.dtype)
-    outside = (starts < 0) | (starts > most)
-    worst = enp.argmax(enp.ravel(outside))
-    numbers = enp.ravel(starts)[worst], enp.ravel(enp.broadcast_to(most, starts.shape))[worst]
-    text = f"{op.name}: index {{}} is out of bounds, the last is {{}}"
-    report(site, "index", enp.any(outside), text, *numbers)
+    for i, axis in enumerate(axes):
+        found = enp.ravel(starts[..., i])
+        outside = (found < 0) | (found > min(shape[axis] - sizes[axis], largest))
+        many = f" for a slice of {sizes[axis]}" if sizes[axis] > 1 else ""
+        text = (
+            f"out-of-bounds indexing for array of shape {tuple(shape)}: index {{}} is out of bounds for axis {axis} "
+            f"with size {shape[axis]}{many}"
+        )
+        report(site, "index", enp.any(outside), text, found[enp.argmax(outside)])
 
 
 @Checkify.rule(Gather)
 def _(site: Here, op: Gather, x: Array, indices: Array) -> Array:
-    in_range(site, op, indices, [x.shape[a] - op.slice_sizes[a] for a in op.start_index_map])
+    in_range(site, x.shape, indices, op.start_index_map, op.slice_sizes)
     y: Array = site.forward()
     return y
 
@@ -211,7 +193,7 @@ def _(site: Here, op: Gather, x: Array, indices: Array) -> Array:
 def _(site: Here, op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
     kept = [a for a in range(x.ndim) if a not in op.inserted + op.operand_batch]
     window = {a: updates.shape[d] for a, d in zip(kept, op.window_dims, strict=True)}
-    in_range(site, op, indices, [x.shape[a] - window.get(a, 1) for a in op.start_index_map])
+    in_range(site, x.shape, indices, op.start_index_map, [window.get(a, 1) for a in range(x.ndim)])
     return watched(site, op, x, updates)
 
 
@@ -220,16 +202,27 @@ def _(site: Here, op: ArrayOperation, x: Array, *rest: Array) -> Array:
     sizes = site.result_types[0].shape if isinstance(op, DynamicSlice) else rest[0].shape
     starts = rest if isinstance(op, DynamicSlice) else rest[1:]
     if starts:
-        in_range(site, op, enp.stack(starts), [n - s for n, s in zip(x.shape, sizes, strict=True)])
+        in_range(site, x.shape, enp.stack(starts), range(x.ndim), sizes)
     y: Array = site.forward()
     return y
 
 
-@Checkify.rule(Check)
-def _(site: Here, op: Check, holds: Array, *numbers: Array) -> Array:
-    which = enp.argmin(enp.ravel(holds))
-    report(site, "user", ~enp.all(holds), op.message, *[enp.ravel(n)[which] for n in numbers])
-    return holds
+@Checkify.rule(Check, Demand)
+def _(site: Here, op: Check | Demand, holds: Array, *values: Array) -> tuple[()]:
+    if "user" in site.handler.kinds:
+        types = tuple(values_in(holds.type, [x.type for x in values]))
+        message = Message(op.message, op.structure, types, site.line, user=True)
+        if holds.size:
+            which = enp.argmin(enp.ravel(holds))
+            first = [enp.reshape(x, (holds.size, *t.shape))[which] for x, t in zip(values, types, strict=True)]
+            site.state = site.state.or_else(Error.where(~enp.all(holds), message, first))
+    return ()
+
+
+@Checkify.rule(Rethrow)
+def _(site: Here, op: Rethrow, code: Array, details: Array) -> tuple[()]:
+    site.state = site.state.or_else(Error(code, details).first())
+    return ()
 
 
 def checkify(
@@ -252,7 +245,7 @@ def checkify(
     >>> import effx, effx.numpy as enp
     >>> error, y = effx.jit(checkify(lambda x: enp.log(x)))(enp.array([1.0, -1.0]))
     >>> print(error.get())
-    log: nan in the result f32[2] at ... in <lambda>
+    nan generated by primitive: log, with the result f32[2] at ... in <lambda>
     """
     kinds = frozenset({errors} if isinstance(errors, str) else errors)
     for kind in kinds:

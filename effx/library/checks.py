@@ -1,4 +1,4 @@
-"""The operation of checks: a bool that must be true, with a message and up to two numbers for it."""
+"""The operations of checks: a bool that must be true, and an error that must be none."""
 
 from typing import Any, final
 
@@ -6,87 +6,164 @@ import attrs
 import numpy as np
 
 import effx.numpy as enp
-from effx import Array, lax
-from effx.errors import TransformError
-from effx.handling import ArrayOperation, ArrayType, Label, jvp_rule, materialize, vmap_rule
+from effx import Array, tree
+from effx.dtypes import bool_
+from effx.errors import TransformError, current_source, source_of
+from effx.handling import (
+    ArrayType,
+    Effect,
+    Label,
+    TupleOperation,
+    jvp_tuple_rule,
+    materialize,
+    vmap_tuple_rule,
+)
+from effx.ir.ops.host import Hosted
 from effx.ir.values.array import Operand
+from effx.ir.values.described import HostData
+from effx.library.failures import CheckError, Error, shown, template
 
-__all__ = ["Check", "as_bits", "check", "from_bits"]
+__all__ = ["Check", "Demand", "Rethrow", "check"]
 
 CHECK = Label("check", optional=True)
 
 
-def as_bits(n: Array, like: Array) -> Array:
-    """Stores a number's bits in an integer of the details' dtype."""
-    if n.type.kind != "f":
-        return n.astype(like.dtype)
-    return lax.bitcast_convert_type(n.astype(f"float{8 * like.dtype.itemsize}"), like.dtype)
+@final
+@attrs.frozen
+class Demanded(Effect):
+    """The effect of checks that must not be left out."""
 
+    @property
+    def advice(self) -> str:
+        """How such a check gets into a compiled function."""
+        return (
+            "a check raises a Python exception, so it cannot be staged (jit, scan, cond, pmap ...); functionalize the "
+            "function with effx.experimental.checkify.checkify before it is staged"
+        )
 
-def from_bits(kind: str, bits: np.signedinteger[Any]) -> float:
-    """Returns the number from its bits."""
-    number: float = bits.view(f"{kind}{bits.itemsize}").item() if kind != "b" else bool(bits)
-    return number
+    def __repr__(self) -> str:
+        return "'check'"
 
 
 @final
 @attrs.frozen
-class Check(ArrayOperation):
-    """The identity on a bool that must be true. Operands: the bool, up to two numbers for the message.
+class Check(TupleOperation):
+    """A bool that must be true, where a handler looks. Operands: the bool, the values in the message.
 
     Attributes:
-        message: with `{}` for the numbers.
+        message: with fields for the values.
+        structure: of the values.
     """
 
     message: str
+    structure: tree.PyTreeDef
     effects = frozenset({CHECK})
 
-    def infer(self, *types: ArrayType) -> ArrayType:
-        """A bool scalar, or one for each batch element."""
-        return types[0]
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """No results."""
+        return ()
 
-    def decompose(self, *operands: Any) -> Array:
-        """The bool."""
-        found: Array = operands[0]
-        return found
-
-
-@jvp_rule(Check)
-def _(op: Check, xs: tuple[Array, ...], dxs: Any) -> tuple[Array, None]:
-    return op(*xs), None
+    def decompose(self, *operands: Any) -> tuple[Array, ...]:
+        """Nothing."""
+        return ()
 
 
-@vmap_rule(Check)
-def _(handler: Any, op: Check, values: tuple[Array, ...], axes: tuple[int | None, ...]) -> tuple[Array, int]:
-    return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), 0
+@final
+@attrs.frozen
+class Demand(Hosted):
+    """A bool that must be true, whether a handler looks or not; else as `Check`."""
+
+    message: str
+    structure: tree.PyTreeDef
+    effects = frozenset({Demanded()})
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """No results."""
+        return ()
+
+    def on_host(self, *values: HostData) -> tuple[HostData, ...]:
+        """Raises the first error of a batch."""
+        holds, *leaves = [np.asarray(v) for v in values]
+        for index in np.argwhere(~holds)[:1]:
+            found = [x[tuple(index)] for x in leaves]
+            line = source_of(current_source())
+            raise CheckError(f"{shown(self.message, self.structure, found)} (`check` failed at {line})")
+        return ()
 
 
-def check(condition: Operand, message: str, *numbers: Operand) -> None:
+@final
+@attrs.frozen
+class Rethrow(Hosted):
+    """An error that must be none. Operands: the code and the details of an `Error`."""
+
+    effects = frozenset({Demanded()})
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """No results."""
+        return ()
+
+    def on_host(self, *values: HostData) -> tuple[HostData, ...]:
+        """Raises the error."""
+        code, details = [enp.asarray(v) for v in values]
+        Error(code, details).throw()
+        return ()
+
+
+@jvp_tuple_rule(Check, Demand, Rethrow)
+def _(op: TupleOperation, xs: tuple[Array, ...], dxs: Any) -> Any:
+    return op(*xs), ()
+
+
+@vmap_tuple_rule(Check, Demand, Rethrow)
+def _(handler: Any, op: TupleOperation, values: tuple[Array, ...], axes: tuple[int | None, ...]) -> Any:
+    return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), ()
+
+
+def check(condition: Operand, message: str, *values: object, **named: object) -> None:
     """Requires a condition to hold; checked only under `checkify`.
 
     Args:
         condition: an array, all of whose elements must be true.
-        message: the error's text, with `{}` for each of the numbers. Messages are kept as long as the process
-            lives.
-        numbers: at most two real scalars.
+        message: the error's text, with fields for the values as of `str.format`. Messages are kept as long as the
+            process lives.
+        values: pytrees of arrays.
+        named: the same, by the names in the message.
 
     Raises:
-        TransformError: the message is no string or does not fit the numbers.
+        TransformError: a value is no array, the message is no string or does not fit the values.
 
     >>> from effx.library.checkify import checkify
-    >>> error, _ = checkify(lambda x: check(x < 3, "{} is not less than {}", x, 3))(5)
+    >>> error, _ = checkify(lambda x: check(x < 3, "{x} is not less than {}", 3, x=x))(5)
     >>> print(error.get())
-    5 is not less than 3 at ... in <lambda>
+    5 is not less than 3 (`check` failed at ... in <lambda>)
     """
-    found = [enp.asarray(n) for n in numbers]
-    if len(found) > 2:
-        raise TransformError(f"check: a message takes at most 2 numbers, got {len(found)}")
-    for n in found:
-        if n.shape or n.type.kind == "c":
-            raise TransformError(f"check: the numbers of a message are real scalars, got {n.type!r}")
-    try:
-        message.format(*[from_bits(n.type.kind, np.int32(0)) for n in found])
-    except (AttributeError, IndexError, KeyError, ValueError) as error:
-        shown = ", ".join([repr(n.type) for n in found]) or "no numbers"
-        raise TransformError(f"check: the message {message!r} does not fit {shown}: {error}") from None
-    Check(message)(enp.all(enp.asarray(condition)), *found)
+    structure, leaves = template("check", message, values, named)
+    Check(message, structure)(enp.all(enp.asarray(condition)), *leaves)
+
+
+def demand(pred: Operand, message: str, values: tuple[object, ...], named: dict[str, object], debug: bool) -> None:
+    """Requires a bool to be true; with `debug` only under `checkify`.
+
+    Raises:
+        TransformError: it is no scalar bool, a value is no array, or the message does not fit.
+        CheckError: it is known, and false.
+    """
+    found = pred if isinstance(pred, Array | np.ndarray | np.generic | bool) else None
+    holds = None if found is None else enp.asarray(found)
+    if holds is None or holds.shape or holds.dtype != bool_:
+        got = repr(pred) if holds is None else repr(holds.type)
+        raise TransformError(f"check: takes a scalar bool, got {got}")
+    structure, leaves = template("check", message, values, named)
+    (Check if debug else Demand)(message, structure)(holds, *leaves)
+
+
+def check_error(error: Error) -> None:
+    """Raises an error if it is one, which `checkify` turns into a value again.
+
+    Raises:
+        TransformError: it is no `Error`.
+        CheckError: it is known, and an error.
+    """
+    if not isinstance(error, Error):
+        raise TransformError(f"check_error: takes an Error, got {error!r} of type {type(error).__name__}")
+    Rethrow()(error.code, error.details)
