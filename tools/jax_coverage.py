@@ -80,6 +80,8 @@ REASONS: dict[str, str] = {
     "jax.ops.*(out_sharding)": SHARDED,
     "jax.random.*(out_sharding)": SHARDED,
     "jax.scipy.stats.gaussian_kde.": "what is missing is refused there, or registers the class as a pytree",
+    "jax.experimental.checkify.Error.": "what is missing registers the class as a pytree",
+    "jax.experimental.checkify.checkify(errors)": "the checks of users, there as here",
     "jax.experimental.jet.[!j]*": INTERNAL,
     "jax.experimental.jet.jet[!(]*": INTERNAL,
     "jax.experimental.jet.jet(*_)": "ignored there",

@@ -232,4 +232,6 @@ def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
             return AxisNameError(f"{name}: axis name {effect.axis!r} is not bound by vmap or pmap; {known}")
     labels = sorted([repr(e.name if isinstance(e, Label) else e) for e in row])
     advice = "".join(sorted({f"; {e.advice}" for e in row if e.advice}))
-    return NoRuleError(f"{name}: no handler takes the effect{'s' * (len(labels) > 1)} {', '.join(labels)}{advice}")
+    return NoRuleError(
+        f"{name}: no handler takes the effect{'s' * (len(labels) > 1)} {', '.join(labels)}{advice}"
+    )

@@ -63,8 +63,7 @@ class Checkify(InterceptHandler[Error]):
 
     def initial(self) -> Error:
         """No error, with room for an index."""
-        room = words_in(array_type(enp.result_type(int))) if "index" in self.kinds else 0
-        return Error(enp.int32(0), enp.zeros(room, enp.uint32))
+        return Error.none(words_in(array_type(enp.result_type(int))))
 
     def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
         """Makes room for what is checked inside programs."""
@@ -158,7 +157,9 @@ def _(site: Here, op: IntegerPow, x: Array) -> Array:
     return watched(site, op, x)
 
 
-def in_range(site: Here, shape: Sequence[int], starts: Array, axes: Sequence[int], sizes: Sequence[int]) -> None:
+def in_range(
+    site: Here, shape: Sequence[int], starts: Array, axes: Sequence[int], sizes: Sequence[int]
+) -> None:
     """Reports starts of slices that are out of range.
 
     Args:
@@ -214,7 +215,9 @@ def _(site: Here, op: Check | Demand, holds: Array, *values: Array) -> tuple[()]
         message = Message(op.message, op.structure, types, site.line, user=True)
         if holds.size:
             which = enp.argmin(enp.ravel(holds))
-            first = [enp.reshape(x, (holds.size, *t.shape))[which] for x, t in zip(values, types, strict=True)]
+            first = [
+                enp.reshape(x, (holds.size, *t.shape))[which] for x, t in zip(values, types, strict=True)
+            ]
             site.state = site.state.or_else(Error.where(~enp.all(holds), message, first))
     return ()
 

@@ -14,6 +14,7 @@ from effx.handling import (
     Effect,
     Label,
     TupleOperation,
+    Vmap,
     jvp_tuple_rule,
     materialize,
     vmap_tuple_rule,
@@ -110,12 +111,16 @@ class Rethrow(Hosted):
 
 
 @jvp_tuple_rule(Check, Demand, Rethrow)
-def _(op: TupleOperation, xs: tuple[Array, ...], dxs: Any) -> Any:
+def _(
+    op: TupleOperation, xs: tuple[Array, ...], dxs: tuple[Array | None, ...]
+) -> tuple[tuple[Array, ...], tuple[()]]:
     return op(*xs), ()
 
 
 @vmap_tuple_rule(Check, Demand, Rethrow)
-def _(handler: Any, op: TupleOperation, values: tuple[Array, ...], axes: tuple[int | None, ...]) -> Any:
+def _(
+    handler: Vmap, op: TupleOperation, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[tuple[Array, ...], tuple[()]]:
     return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), ()
 
 
@@ -141,7 +146,9 @@ def check(condition: Operand, message: str, *values: object, **named: object) ->
     Check(message, structure)(enp.all(enp.asarray(condition)), *leaves)
 
 
-def demand(pred: Operand, message: str, values: tuple[object, ...], named: dict[str, object], debug: bool) -> None:
+def demand(
+    pred: Operand, message: str, values: tuple[object, ...], named: dict[str, object], debug: bool
+) -> None:
     """Requires a bool to be true; with `debug` only under `checkify`.
 
     Raises:

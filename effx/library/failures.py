@@ -5,7 +5,7 @@ this process knows what its number says.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import final
 
 import attrs
 import numpy as np
@@ -14,8 +14,9 @@ import effx.numpy as enp
 from effx import Array, lax, random, tree
 from effx.errors import EffxError, TransformError
 from effx.handling import ArrayType
+from effx.ir.values.described import HostData
 
-__all__ = ["CheckError", "Error", "Message", "number_of", "shown", "template", "words_of", "words_in"]
+__all__ = ["CheckError", "Error", "Message", "number_of", "shown", "template", "words_in", "words_of"]
 
 
 class CheckError(EffxError, ValueError):
@@ -44,14 +45,14 @@ def words_in(t: ArrayType) -> int:
     return t.size * max(1, t.dtype.itemsize // 4)
 
 
-def from_words(words: np.ndarray[Any, Any], t: ArrayType) -> np.ndarray[Any, Any]:
+def from_words(words: HostData, t: ArrayType) -> HostData:
     """Returns the array that was stored as words; of low precision as float32, of keys their words."""
     if t.kind == "V":
         return words
     if t.kind == "c":
         real, imag = np.split(words, 2)
         half = np.dtype(f"f{t.dtype.itemsize // 2}")
-        found: np.ndarray[Any, Any] = (real.view(half) + 1j * imag.view(half)).astype(t.dtype)
+        found: HostData = (real.view(half) + 1j * imag.view(half)).astype(t.dtype)
     elif t.dtype.itemsize < 4:
         wide = words.view(np.float32 if t.kind == "f" else np.int32)
         found = wide.astype(bool) if t.kind == "b" else wide
@@ -87,7 +88,7 @@ class Message:
         """How many words the values take."""
         return sum([words_in(t) for t in self.types])
 
-    def filled(self, words: np.ndarray[Any, Any]) -> str:
+    def filled(self, words: HostData) -> str:
         """Returns the text with the values, and the line."""
         leaves, at = [], 0
         for t in self.types:
@@ -97,7 +98,7 @@ class Message:
         return f"{text} (`check` failed at {self.line})" if self.user else f"{text} at {self.line}"
 
 
-def shown(text: str, structure: tree.PyTreeDef, leaves: Sequence[np.ndarray[Any, Any]]) -> str:
+def shown(text: str, structure: tree.PyTreeDef, leaves: Sequence[HostData]) -> str:
     """Returns a message's text with its values: scalars as NumPy's scalars, which take formats of numbers."""
     args, named = tree.unflatten(structure, [x[()] for x in leaves])
     return text.format(*args, **named)
@@ -149,7 +150,7 @@ class Error:
 
     Attributes:
         code: i32[*batch], the number of the message; 0 for none.
-        details: u32[*batch, n], the words of the values in the message.
+        details: u32[*batch, n] with n > 0, the words of the values in the message.
     """
 
     code: Array
@@ -212,7 +213,7 @@ class Error:
         """Returns the first error of a batch."""
         codes = enp.ravel(self.code)
         if not codes.size:
-            return Error(enp.int32(0), enp.zeros(0, enp.uint32))
+            return Error.none(1)
         which = enp.argmax(codes != 0)
         return Error(codes[which], enp.reshape(self.details, (codes.size, self.details.shape[-1]))[which])
 
@@ -223,8 +224,13 @@ class Error:
         return Error(enp.where(new, b.code, a.code), enp.where(new, b.details, a.details))
 
     @classmethod
+    def none(cls, words: int) -> "Error":
+        """Returns no error, with room for so many words."""
+        return cls(enp.int32(0), enp.zeros(words, enp.uint32))
+
+    @classmethod
     def where(cls, bad: Array, message: Message, values: Sequence[Array]) -> "Error":
         """Returns an error with a message where `bad` holds."""
         parts = [words_of(x) for x in values]
-        details = enp.concatenate(parts) if parts else enp.zeros(0, enp.uint32)
+        details = enp.concatenate(parts) if message.room else enp.zeros(1, enp.uint32)
         return cls(enp.where(bad, enp.int32(number_of(message)), enp.int32(0)), details)
