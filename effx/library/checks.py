@@ -86,7 +86,7 @@ class Demand(Hosted):
         """Raises the first error of a batch."""
         holds, *leaves = [np.asarray(v) for v in values]
         for index in np.argwhere(~holds)[:1]:
-            found = [x[tuple(index)] for x in leaves]
+            found = [np.asarray(x[tuple(index)]) for x in leaves]
             line = source_of(current_source())
             raise CheckError(f"{shown(self.message, self.structure, found)} (`check` failed at {line})")
         return ()
