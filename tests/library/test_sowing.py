@@ -225,7 +225,9 @@ def test_wrong_arguments() -> None:
         with pytest.raises(DTypeError, match=r"^plant: the value for 'x' is " + text):
             plant(element, "t", {"x": value})(x)
     short = checkify(plant(scanned, "t", {"c": enp.array([1.0, 2.0])}), errors="user")(0.5)[0].get()
-    assert (short or "").startswith("plant: visit 3 of 'c', which has 2 rows (`check` failed at test_sowing.py:")
+    assert (short or "").startswith(
+        "plant: visit 3 of 'c', which has 2 rows (`check` failed at test_sowing.py:"
+    )
     assert checkify(plant(scanned, "t", {"c": enp.ones(3)}), errors="user")(0.5)[0].get() is None
 
 

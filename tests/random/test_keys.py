@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ import effx.numpy as enp
 from effx import dtypes, lax, random
 from effx.array import Array
 from effx.errors import DTypeError
+from effx.handlers.reference import Reference
+from effx.handling import handle
+from effx.ir.ops.compare import Eq
 from effx.ir.ops.convert import Convert
 from effx.ir.text import parse_program, print_program
 
@@ -216,6 +220,58 @@ def test_errors(call: Callable[[], object], text: str) -> None:
     with effx.enable_x64(True), pytest.raises(DTypeError) as caught:
         call()
     assert str(caught.value).splitlines()[0] == text
+
+
+EQUALITIES: list[tuple[Callable[[Any, Any], Array], bool]] = [
+    (lambda a, b: a == b, True),
+    (lambda a, b: a != b, False),
+    (enp.equal, True),
+    (enp.not_equal, False),
+    (lambda a, b: lax.eq(*enp.broadcast_arrays(a, b)), True),
+    (lambda a, b: lax.ne(*enp.broadcast_arrays(a, b)), False),
+]
+
+
+@each
+def test_equality(impl: str) -> None:
+    """Keys are equal where all their words are, whatever floats these would be; in jit, vmap, loops and NumPy."""
+    many = np.concatenate(
+        [WORDS, WORDS ^ np.array([1, 0, 0, 0], np.uint32), WORDS ^ np.array([0, 0, 0, 1], np.uint32)]
+    )
+    data = many if impl != "threefry2x32" else many[:, [0, 3]]
+    keys = random.wrap_key_data(data, impl=impl)
+    table = (data[:, None] == data[None]).all(-1)
+    for compare, same in EQUALITIES:
+        expected = table if same else ~table
+        for f in (compare, effx.jit(compare)):
+            found = f(keys[:, None], keys[None])
+            assert found.dtype == bool
+            np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(
+            effx.vmap(effx.vmap(compare, (None, 0)), (0, None))(keys, keys), expected
+        )
+        np.testing.assert_array_equal(lax.map(partial(compare, keys), keys), expected)
+        assert compare(keys[0], keys[0]).shape == ()
+        assert bool(compare(keys[0], keys[0])) is same
+        assert compare(keys[:0], keys[0]).shape == (0,)
+        with handle(Reference()):
+            np.testing.assert_array_equal(compare(keys[:, None], keys[None]), expected)
+    assert bool(enp.array_equal(keys, keys))
+    assert bool((random.split(keys[0]) != keys[0]).all())
+
+
+def test_what_keys_are_not_compared_with() -> None:
+    """Keys of other generators, words and numbers are refused; other things are never equal; there is no order."""
+    rbg = random.key(0, impl="rbg")
+    for other in (rbg, random.key_data(KEY), 0):
+        with pytest.raises(DTypeError, match=r"^promote: key<\w+> is a dtype of random keys"):
+            other == KEY  # noqa: B015
+    with pytest.raises(DTypeError, match=r"^eq: keys of different generators: key<fry>\[\], key<rbg>\[\]"):
+        Eq()(KEY, rbg)
+    with pytest.raises(DTypeError, match=r"^lt: operand must be bool .*, got key<fry>\[\]"):
+        KEY < KEY  # noqa: B015
+    assert (KEY == "a") is False
+    assert (KEY != None) is True  # noqa: E711
 
 
 @pytest.mark.parametrize("algorithm", list(lax.RandomAlgorithm))

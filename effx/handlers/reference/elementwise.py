@@ -243,6 +243,10 @@ COMPARISONS: dict[type[c.Comparison], Callable[[Any, Any], Any]] = {
 
 @rule(*COMPARISONS)
 def comparison(op: c.Comparison, x: Data, y: Data) -> Data:
+    if dtypes.is_key(x.dtype):
+        words = [bitcast(v.Bitcast(dtypes.uint32), key) for key in (x, y)]
+        differ = np.not_equal(*words).any(axis=-1)
+        return np.asarray(differ if type(op) is c.Ne else ~differ)
     return np.asarray(COMPARISONS[type(op)](wide(x), wide(y)))
 
 

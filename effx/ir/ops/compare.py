@@ -3,6 +3,7 @@
 from typing import ClassVar, final
 
 from effx import dtypes
+from effx.errors import DTypeError
 from effx.ir.ops.base import Elementwise, Singleton, elementwise_type
 from effx.ir.types import ArrayType, array_type
 
@@ -24,21 +25,34 @@ class Comparison(Singleton, Elementwise):
         return array_type(dtypes.bool_, elementwise_type(self, types).shape)
 
 
-@final
-class Eq(Comparison):
-    """Whether x == y; NaN compares false."""
+class Equality(Comparison):
+    """Trait: compares what has no order too: complex numbers, and random keys of one generator."""
 
     __slots__ = ()
     kinds = "biufc"
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operands' common shape with dtype bool."""
+        if not all([dtypes.is_key(t.dtype) for t in types]):
+            return super().infer(*types)
+        if len({t.dtype for t in types}) > 1:
+            raise DTypeError(f"{self.name}: keys of different generators: {', '.join(map(repr, types))}")
+        return super().infer(*[array_type(dtypes.uint32, t.shape) for t in types])
+
+
+@final
+class Eq(Equality):
+    """Whether x == y; NaN compares false."""
+
+    __slots__ = ()
     direction = "EQ"
 
 
 @final
-class Ne(Comparison):
+class Ne(Equality):
     """Whether x != y; NaN compares true."""
 
     __slots__ = ()
-    kinds = "biufc"
     direction = "NE"
 
 

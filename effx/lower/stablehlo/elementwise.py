@@ -259,10 +259,33 @@ def comparison(body: Body, op: c.Comparison, inputs: Inputs, outputs: Outputs) -
     x, y = inputs
     out = outputs[0].type
     t = array_type(x.type.dtype, out.shape)
-    return body.line(
-        f"stablehlo.compare {op.direction}, {body.fit(x, out.shape)}, {body.fit(y, out.shape)}, "
-        f"{COMPARE_KIND[t.kind]} : ({t.mlir}, {t.mlir}) -> {out.mlir}"
+    a, b = body.fit(x, out.shape), body.fit(y, out.shape)
+    if not dtypes.is_key(t.dtype):
+        return body.line(
+            f"stablehlo.compare {op.direction}, {a}, {b}, {COMPARE_KIND[t.kind]} : ({t.mlir}, {t.mlir}) -> {out.mlir}"
+        )
+    bits = array_type(dtypes.uint64, out.shape)
+    found = [
+        body.line(
+            f"stablehlo.compare {op.direction}, {m}, {n}, UNSIGNED : ({bits.mlir}, {bits.mlir}) -> {out.mlir}"
+        )
+        for m, n in zip(_halves(body, a, t), _halves(body, b, t), strict=True)
+    ]
+    together = "and" if type(op) is c.Eq else "or"
+    return (
+        found[0]
+        if len(found) == 1
+        else body.line(f"stablehlo.{together} {found[0]}, {found[1]} : {out.mlir}")
     )
+
+
+def _halves(body: Body, keys: str, t: ArrayType) -> list[str]:
+    """Writes keys as integers of 64 bits: one, or two where a key is stored as a complex number."""
+    if t.mlir.endswith("ui64>"):
+        return [keys]
+    part, bits = array_type(dtypes.float64, t.shape).mlir, array_type(dtypes.uint64, t.shape).mlir
+    values = [body.line(f"stablehlo.{which} {keys} : ({t.mlir}) -> {part}") for which in ("real", "imag")]
+    return [body.line(f"stablehlo.bitcast_convert {value} : ({part}) -> {bits}") for value in values]
 
 
 @emits(v.Convert)
