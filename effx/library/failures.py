@@ -4,6 +4,8 @@ So an `Error` is a pytree of two arrays, without static data: it passes through 
 this process knows what its number says.
 """
 
+import string
+import threading
 from collections.abc import Mapping, Sequence
 from typing import final
 
@@ -101,7 +103,17 @@ class Message:
 def shown(text: str, structure: tree.PyTreeDef, leaves: Sequence[HostData]) -> str:
     """Returns a message's text with its values: scalars as NumPy's scalars, which take formats of numbers."""
     args, named = tree.unflatten(structure, [x[()] for x in leaves])
-    return text.format(*args, **named)
+    return _FORMATTER.vformat(text, args, named)
+
+
+class _Formatter(string.Formatter):
+    """Shows float32's 0.1 as 0.1: formatted, NumPy's scalar is a Python float of 17 digits."""
+
+    def format_field(self, value: object, format_spec: str) -> str:
+        return format(value, format_spec) if format_spec else str(value)
+
+
+_FORMATTER = _Formatter()
 
 
 def template(
@@ -130,14 +142,16 @@ def template(
 # Numbers of messages, from 1; 0 is no error. Compiled code refers to them, so they stay; a check has one for all its runs.
 _messages: list[Message | None] = [None]
 _numbers: dict[Message, int] = {}
+_lock = threading.Lock()
 
 
 def number_of(message: Message) -> int:
     """Returns the number that stands for a message."""
-    if message not in _numbers:
-        _messages.append(message)
-        _numbers[message] = len(_messages) - 1
-    return _numbers[message]
+    with _lock:
+        if message not in _numbers:
+            _messages.append(message)
+            _numbers[message] = len(_messages) - 1
+        return _numbers[message]
 
 
 # --- errors ---------------------------------------------------------------------------------------
