@@ -198,7 +198,7 @@ def test_sets_of_checks() -> None:
 
 
 def test_the_guide() -> None:
-    """The first example of jax's guide: checks and the three automatic ones in one function, the first of them first."""
+    """The examples of jax's guide: checks and the three automatic ones in one function, the first of them first."""
 
     def f(x: Any, i: Any) -> Any:
         checkify.check(i >= 0, "index needs to be non-negative, got {i}", i=i)
@@ -216,6 +216,12 @@ def test_the_guide() -> None:
         error, _ = checked(x, i)
         with pytest.raises(ValueError, match=f"^{text}".replace("(", r"\(").replace(")", r"\)")):
             error.throw()
+    for mapped in (effx.vmap, effx.pmap):
+        lines = (mapped(checked)(enp.ones((3, 5)), enp.array([-1, 2, 100]))[0].get() or "").split("\n")
+        assert [line.split(",")[0] for line in lines] == [
+            "at mapped index 0: index needs to be non-negative",
+            "at mapped index 2: out-of-bounds indexing for array of shape (5",
+        ]
     error, z = checked(enp.array([5.0, 1.0]), 0)
     error.throw()
     assert str(error) == "Error(None)"
