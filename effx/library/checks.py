@@ -21,8 +21,7 @@ from effx.handling import (
 )
 from effx.ir.ops.host import Hosted
 from effx.ir.values.array import Operand
-from effx.ir.values.described import HostData
-from effx.library.failures import CheckError, Error, shown, template
+from effx.library.failures import CheckError, Error, HostData, shown, template
 
 __all__ = ["Check", "Demand", "Rethrow", "check"]
 
@@ -85,7 +84,7 @@ class Demand(Hosted):
     def on_host(self, *values: HostData) -> tuple[HostData, ...]:
         """Raises the first error of a batch."""
         holds, *leaves = [np.asarray(v) for v in values]
-        for index in np.argwhere(~holds)[:1]:
+        for index in np.argwhere(np.logical_not(holds))[:1]:
             found = [np.asarray(x[tuple(index)]) for x in leaves]
             line = source_of(current_source())
             raise CheckError(f"{shown(self.message, self.structure, found)} (`check` failed at {line})")

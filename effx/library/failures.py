@@ -11,14 +11,16 @@ from typing import final
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 import effx.numpy as enp
 from effx import Array, lax, random, tree
 from effx.errors import EffxError, TransformError
 from effx.handling import ArrayType
-from effx.ir.values.described import HostData
 
 __all__ = ["CheckError", "Error", "Message", "number_of", "shown", "template", "words_in", "words_of"]
+
+HostData = NDArray[np.generic]
 
 
 class CheckError(EffxError, ValueError):
