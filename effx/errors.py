@@ -28,6 +28,7 @@ __all__ = [
     "DonatedArrayError",
     "EffxError",
     "EscapedBoxError",
+    "InconclusiveDimensionOperation",
     "IndexingError",
     "JAXIndexError",
     "JAXTypeError",
@@ -263,6 +264,10 @@ class TracerArrayConversionError(ConcretizationError):
 
 class NonConcreteBooleanIndexError(ConcretizationError, IndexingError):
     """An abstract mask was to decide a result's shape."""
+
+
+class InconclusiveDimensionOperation(TracingError, ValueError):
+    """What Python asked of a symbolic size depends on the values of its variables."""
 
 
 class EscapedBoxError(TracingError, RuntimeError):

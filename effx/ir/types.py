@@ -9,6 +9,7 @@ import numpy as np
 from effx import dtypes
 from effx.dtypes import DType
 from effx.errors import ShapeError
+from effx.ir.dimensions import as_size, is_symbolic
 
 Shape = tuple[int, ...]
 
@@ -32,7 +33,7 @@ class ArrayType:
 
     Attributes:
         dtype: the NumPy dtype.
-        shape: a tuple of sizes; () for a scalar.
+        shape: a tuple of sizes; () for a scalar. A size may be symbolic, see `effx.ir.dimensions`.
         weak: True if the dtype came from a bare Python number and yields in promotion.
     """
 
@@ -55,7 +56,8 @@ class ArrayType:
         put(self, "kind", _kind(dtype))
         put(self, "ndim", len(shape))
         put(self, "size", prod(shape))
-        put(self, "mlir", f"tensor<{''.join(f'{n}x' for n in shape)}{dtypes.mlir_name(dtype)}>")
+        sizes = "".join(["?x" if is_symbolic(n) else f"{n}x" for n in shape])
+        put(self, "mlir", f"tensor<{sizes}{dtypes.mlir_name(dtype)}>")
 
     # 'b' boolean, 'i' signed, 'u' unsigned, 'f' floating, 'c' complex, 'V' other
     kind: str
@@ -107,5 +109,5 @@ def array_type(dtype: DType, shape: Sequence[int] = (), weak: bool = False) -> A
         return _interned[key]  # type: ignore[index]  # a list as shape falls through to the slow path
     except (KeyError, TypeError):
         dtype = np.dtype(dtype)
-        sizes = tuple(int(n) for n in shape)
+        sizes = tuple([as_size(n) for n in shape])
         return _interned.setdefault((dtype, sizes, weak), ArrayType(dtype, sizes, bool(weak)))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from effx.effects import Operation
 from effx.errors import DTypeError, ProgramError, ShapeError
+from effx.ir.dimensions import is_symbolic
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array
 
@@ -207,12 +208,12 @@ class NamedAttribute(Protocol):
 
 
 def is_ints(instance: object, attribute: NamedAttribute, value: tuple[int, ...]) -> None:
-    """An attrs validator: a tuple of ints."""
-    if type(value) is not tuple or not all([type(v) is int for v in value]):
+    """An attrs validator: a tuple of ints; sizes may be symbolic."""
+    if type(value) is not tuple or not all([type(v) is int or is_symbolic(v) for v in value]):
         raise TypeError(f"{type(instance).__name__}: {attribute.name} must be a tuple of ints, got {value!r}")
 
 
 def is_int(instance: object, attribute: NamedAttribute, value: int) -> None:
-    """An attrs validator: an int, and no bool."""
-    if type(value) is not int:
+    """An attrs validator: an int, and no bool; a size may be symbolic."""
+    if type(value) is not int and not is_symbolic(value):
         raise TypeError(f"{type(instance).__name__}: {attribute.name} must be an int, got {value!r}")
