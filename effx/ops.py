@@ -90,7 +90,7 @@ def _segments(
         shape, bucket = (count, *rest), 0
     else:
         shape, bucket = (buckets, count, *rest), size
-    if not count or not x.type.size:
+    if not count or 0 in x.type.shape:
         return BroadcastInDim((count, *rest), ())(scalar(start, dtype, weak=False))
     if combiner == "mul" and x.type.kind in "fc":
         return _products(shape, bucket, bool(indices_are_sorted), bool(unique_indices), how, ids, x)

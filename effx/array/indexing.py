@@ -23,6 +23,7 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, con
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
 from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError, ShapeError
+from effx.ir.dimensions import as_size, has_symbolic, larger, smaller
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
 from effx.ir.types import ArrayType, Shape, array_type
@@ -42,7 +43,7 @@ class Slicing:
 
     def is_full(self, n: int) -> bool:
         """Says whether the slice takes all of an axis of size n in order."""
-        return self.start == 0 and self.size == n and (self.step == 1 or n <= 1)
+        return self.start == 0 and self.size == n and (self.step == 1 or (type(n) is int and n <= 1))
 
 
 # A slice, an int, or an integer array.
@@ -187,6 +188,8 @@ def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool
             )
         return part.indices
     if isinstance(part, slice):
+        if has_symbolic([k for k in (n, part.start, part.stop, part.step) if k is not None]):
+            return _symbolic_slicing(part, n)
         try:
             start, stop, step = part.indices(n)
         except ConcretizationError:
@@ -213,6 +216,28 @@ def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool
     return host_array(
         np.asarray(n if place >= 0 else -n - 1)
     )  # out of range like the int, and no larger than n
+
+
+def _symbolic_slicing(part: slice, n: int) -> Slicing:
+    """Resolves a slice where it or the axis is symbolic, by Python's rules."""
+    try:
+        step = 1 if part.step is None else as_int(part.step)
+        first, last = (0, n) if step > 0 else (n - 1, -1)
+        low, high = (0, n) if step > 0 else (-1, n - 1)
+        start = first if part.start is None else _bound(as_size(part.start), n, low, high)
+        stop = last if part.stop is None else _bound(as_size(part.stop), n, low, high)
+    except ConcretizationError:
+        raise
+    except TypeError:
+        raise IndexingError(f"getitem: slice bounds must be ints or None, got {part!r}") from None
+    count = -((start - stop) // step) if step > 0 else -((stop - start) // -step)
+    return Slicing(start, larger(count, 0), step)
+
+
+def _bound(place: int, n: int, low: int, high: int) -> int:
+    """Returns a bound counted from the start, and not outside of the axis."""
+    counted = place + n if place < 0 else place
+    return smaller(larger(counted, low), high)
 
 
 def _nonzero(mask: Array) -> list[Chosen]:
@@ -322,7 +347,7 @@ def _read_slices(x: Array, plan: IndexPlan, advanced: list[int]) -> Array:
         start.append(first)
         limit.append(last)
         strides.append(step)
-    if limit != list(plan.shape) or any(start) or any(s != 1 for s in strides):
+    if limit != list(plan.shape) or any([n != 0 for n in start]) or any([s != 1 for s in strides]):
         x = Slice(tuple(start), tuple(limit), tuple(strides))(x)
     return Reverse(tuple(flips))(x) if flips else x
 
@@ -614,7 +639,7 @@ def take_along_axis(
 
 def along_axis(x: Array, index: Array, axis: int) -> Array:
     """Reads x at computed indices along one axis, the other axes side by side."""
-    if not x.type.size:
+    if 0 in x.type.shape:
         return x  # a gather takes one element at least, which there is none of
     axes = tuple([i for i in range(x.type.ndim) if i != axis])
     starts = expand_dims(index, -1)

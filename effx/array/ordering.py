@@ -68,7 +68,7 @@ def extreme(op: "r.ReduceMax | r.ReduceMin", x: Array) -> Array:
     shape = tuple([t.shape[i] for i in kept])
     n = math.prod([t.shape[i] for i in op.axes])
     largest = type(op) is r.ReduceMax
-    if not t.size:  # of no elements the real part decides
+    if 0 in t.shape:  # of no elements the real part decides
         return BroadcastInDim(shape, ())(scalar(-math.inf if largest else math.inf, t.dtype, False))
     rows = reshape(transpose(x, (*kept, *op.axes)), (math.prod(shape), n))
     pick = r.ArgMax if largest else r.ArgMin

@@ -10,8 +10,10 @@ from effx import dtypes
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError, TypePromotionError, source_in_force
 from effx.flags import numpy_rank_promotion
+from effx.ir.dimensions import is_symbolic
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.ops.sizes import Size
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array, Number, Operand
 from effx.ir.values.boxes import HostArray
@@ -37,6 +39,13 @@ def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
         if not bounds[0] <= value <= bounds[1]:
             raise OverflowError(f"python int {value} is out of bounds for {dtypes.short_name(dtype)}")
     return HostArray(value, array_type(dtype, (), weak))
+
+
+def size_scalar(n: int, dtype: DType, weak: bool = True) -> Array:
+    """Returns a size, which may be symbolic, as a rank-0 array of `dtype`."""
+    if is_symbolic(n):
+        return convert(Size(n)(), dtype, weak)
+    return scalar(n if dtype.kind in "iu" else float(n), dtype, weak)
 
 
 def zeros(t: ArrayType) -> Array:

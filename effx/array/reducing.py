@@ -9,11 +9,12 @@ from effx import dtypes
 from effx.array import ordering
 from effx.array.arithmetic import inexact_dtype
 from effx.array.arithmetic import where as select_where
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, scalar, size_scalar
 from effx.array.shaping import normalize_axes, normalize_axis, reshape
 from effx.dtypes import DType
 from effx.effects import perform
 from effx.errors import ShapeError
+from effx.ir.dimensions import is_symbolic
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.types import ArrayType
@@ -171,7 +172,8 @@ def mean(
     wide = dtypes.float32 if result.itemsize == 2 and dtypes.is_floating(result) else result
     total = sum(convert(x, wide), axes, wide, keepdims, where=where)
     count = _count(x, axes, where, keepdims)
-    return convert(total / (float(count) if isinstance(count, int) else convert(count, wide)), result)
+    number = convert(count, wide) if isinstance(count, Array) else size_scalar(count, wide)
+    return convert(total / number, result)
 
 
 def var(
@@ -199,7 +201,12 @@ def var(
     else:
         squared = centered * centered
     count = _count(x, axes, where, keepdims)
-    divisor = float(count - ddof) if isinstance(count, int) else convert(count, squared.type.dtype) - ddof
+    if isinstance(count, Array):
+        divisor: Array | float = convert(count, squared.type.dtype) - ddof
+    elif is_symbolic(count):
+        divisor = size_scalar(count, squared.type.dtype) - ddof
+    else:
+        divisor = float(count - ddof)
     return convert(sum(squared, axes, None, keepdims, where=where) / divisor, result)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from effx.array.promotion import broadcast_to, promote_dtypes
 from effx.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
 from effx.ir.ops.shape import BroadcastInDim, Concatenate, Reshape, Transpose
+from effx.ir.dimensions import as_size
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Array, Operand
 
@@ -41,13 +42,13 @@ def normalize_axes(what: str, axis: "int | Sequence[int] | None", t: ArrayType) 
 def as_shape(what: str, shape: Any) -> Shape:
     """Returns a shape as a tuple of ints, from an int or a sequence of ints."""
     try:
-        return (index(shape),)
+        return (as_size(shape),)
     except ConcretizationError as error:
         raise _unknown_shape(what, shape, error) from None
     except TypeError:
         pass
     try:
-        return tuple([index(n) for n in shape])
+        return tuple([as_size(n) for n in shape])
     except ConcretizationError as error:
         raise _unknown_shape(what, shape, error) from None
     except TypeError:
@@ -164,7 +165,7 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Array:
         x, axis = reshape(x, -1), 0
     t = x.type
     axis = normalize_axis("repeat", axis, t.ndim, t)
-    count = index(repeats)
+    count = as_size(repeats)
     if count < 0:
         raise ShapeError(f"repeat: repeats must not be negative, got {count}")
     shape = (*t.shape[: axis + 1], count, *t.shape[axis + 1 :])

@@ -297,7 +297,7 @@ def odeint(
     times = array(t) if isinstance(t, Sequence) else as_operand(t, "odeint")
     if times.type.kind != "f":
         raise DTypeError(f"odeint: t must have a floating dtype, got {times.type!r}")
-    if times.type.ndim != 1 or not times.type.size:
+    if times.type.ndim != 1 or 0 in times.type.shape:
         raise ShapeError(f"odeint: t must be a vector with elements, got {times.type!r}")
     for name, value in (("rtol", rtol), ("atol", atol), ("mxstep", mxstep), ("hmax", hmax)):
         if not value >= 0:
@@ -318,7 +318,7 @@ def odeint(
                 raise ShapeError(f"odeint: func must return the shapes of y0, {b.type!r}, got {a.type!r}")
         return convert(ravel_pytree(found)[0], vector.type.dtype) if slopes else y
 
-    if not leaves or not vector.type.size:
+    if not leaves or 0 in vector.type.shape:
         slope(vector, times[0], *given)
         return tree_map(lambda x: as_operand(np.zeros((times.type.size, *as_operand(x).type.shape))), y0)
     strong = [convert(x, x.type.dtype) for x in given]

@@ -27,6 +27,7 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
+from effx.ir.dimensions import larger
 from effx.ir.ops.base import check_arity, check_kind, is_int, is_ints
 from effx.ir.ops.linalg import PRECISIONS
 from effx.ir.ops.shape import Reverse
@@ -39,12 +40,12 @@ Operand = Array | LinearOperand
 
 def dilated(size: int, dilation: int) -> int:
     """Returns the size of an axis between whose elements there are `dilation - 1` others."""
-    return (size - 1) * dilation + 1 if size else 0
+    return size if dilation == 1 else larger((size - 1) * dilation + 1, 0)
 
 
 def steps(size: int, window: int, stride: int) -> int:
     """Returns at how many positions a window fits into an axis."""
-    return (size - window) // stride + 1 if size >= window else 0
+    return larger((size - window) // stride + 1, 0)
 
 
 @final
@@ -200,7 +201,7 @@ def _by_lhs(op: Convolution, ct: Array, t: ArrayType, rhs: Array) -> Array:
     With kernel position k, ct at p meets lhs at p * stride + k * rhs_dilation - low, in units of the dilated
     lhs. So ct is dilated by the strides, and lhs's own dilation is the stride.
     """
-    if not ct.type.size or not t.size:
+    if 0 in ct.type.shape or 0 in t.shape:
         return zeros(t)
     window = [dilated(rhs.type.shape[a], d) for a, d in zip(op.rhs_axes[2:], op.rhs_dilation, strict=True)]
     given = [dilated(ct.type.shape[a], s) for a, s in zip(op.out_axes[2:], op.strides, strict=True)]
@@ -223,7 +224,7 @@ def _by_rhs(op: Convolution, ct: Array, lhs: Array, t: ArrayType) -> Array:
 
     Strides and the kernel's dilation change roles, and so do the groups of features and of the batch.
     """
-    if not ct.type.size or not t.size:
+    if 0 in ct.type.shape or 0 in t.shape:
         return zeros(t)
     window = [dilated(t.shape[a], d) for a, d in zip(op.rhs_axes[2:], op.rhs_dilation, strict=True)]
     given = [dilated(ct.type.shape[a], s) for a, s in zip(op.out_axes[2:], op.strides, strict=True)]
@@ -332,7 +333,7 @@ def _stretched(x: Data, axis: int, dilation: int, low: int, high: int) -> Data:
 @emits(Convolution)
 def _(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     (lhs, rhs), (out,) = inputs, outputs
-    if not lhs.type.size or not rhs.type.size or not out.type.size:
+    if 0 in lhs.type.shape or 0 in rhs.type.shape or 0 in out.type.shape:
         return body.constant(0, out.type)
 
     def spec(axes: tuple[int, ...], names: str) -> str:

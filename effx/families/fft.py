@@ -119,7 +119,7 @@ def _(op: Fft, x: Data) -> Data:
 @emits(Fft)
 def _(body: Body, op: Fft, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     (x,), (y,) = inputs, outputs
-    if not x.type.size:
+    if 0 in x.type.shape:
         return body.constant(0, y.type)
     lengths = ", ".join(map(str, op.lengths))
     return body.line(

@@ -211,7 +211,7 @@ def _(op: GroupedMatmul, lhs: Array, rhs: Array, bounds: Array) -> Array:
         return _put(now, arithmetic.where(mask, found, _cut(now, row, size)), row)
 
     flat = zeros(array_type(out.dtype, (p * m, n)))
-    if not out.size or not k:
+    if 0 in out.shape or not k:
         return zeros(out)
     fixed = (reshape(lhs, (p * m, k)), reshape(rhs, (b * g, k, n)))
     return reshape(_over_tiles(m, bounds, fixed, flat, add), out.shape)
@@ -242,7 +242,7 @@ def _(op: GroupedOuter, lhs: Array, rhs: Array, bounds: Array) -> Array:
         found = reshape(product(*parts), (1, k, n))
         return _put(now, _cut(now, place, 1) + found, place)
 
-    if not out.size or not m:
+    if 0 in out.shape or not m:
         return zeros(out)
     flat = zeros(array_type(wide, (out.shape[0] * g, k, n)))
     fixed = (reshape(lhs, (p * m, k)), reshape(rhs, (p * m, n)))

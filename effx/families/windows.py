@@ -201,7 +201,7 @@ def _(op: ReduceWindowSum, ct: Array, operands: tuple[Array | LinearOperand, ...
     # As for the lhs of a convolution: an element meets the window at k where ct, dilated by the strides, is
     # k * window_dilation before it; the window is its own mirror image.
     t = operands[0].type
-    if not ct.type.size or not t.size:
+    if 0 in ct.type.shape or 0 in t.shape:
         return (zeros(t),)
     spread = [dilated(w, d) for w, d in zip(op.window, op.window_dilation, strict=True)]
     given = [dilated(m, s) for m, s in zip(ct.type.shape, op.strides, strict=True)]
@@ -222,7 +222,7 @@ def tangent_of_the_first(
     (x,), (dx,) = primals, tangents
     y = op(x)
     assert dx is not None
-    if not x.type.size or not y.type.size:
+    if 0 in x.type.shape or 0 in y.type.shape:
         return y, None
     finds = WindowArgMax if isinstance(op, ReduceWindowMax) else WindowArgMin
     dtype = dtypes.int32 if x.type.size < 2**31 else dtypes.int64
@@ -300,7 +300,7 @@ def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[
         if isinstance(op, ReduceWindowMax)
         else "minimum"
     )
-    if not op.window or not x.type.size or not y.type.size:
+    if not op.window or 0 in x.type.shape or 0 in y.type.shape:
         return body.name(x) if not op.window else body.constant(start, y.type)
     scalar = array_type(x.type.dtype)
     first = body.constant(start, scalar)
@@ -316,7 +316,7 @@ def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[
 def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     (x, labels), (y,) = inputs, outputs
     none = highest(labels.type)
-    if not x.type.size or not y.type.size:
+    if 0 in x.type.shape or 0 in y.type.shape:
         return body.constant(none, y.type)
     if not op.window:
         return body.name(labels)

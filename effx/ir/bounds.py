@@ -9,7 +9,7 @@ The bounds are sound, and not always the best ones: which inequalities of polyno
 (Matiyasevich, 1970).
 """
 
-from effx.ir.dimensions import Dim, Factor, Monomial, SymbolicScope, Terms, rescoped, terms_of
+from effx.ir.dimensions import Applied, Dim, Factor, Monomial, SymbolicScope, Terms, of_terms, rescoped, terms_of
 
 INFINITY = float("inf")
 Bounds = tuple[float, float]
@@ -37,14 +37,46 @@ def _lower(n: int, depth: int) -> float:
     best = max(_termwise(terms, n.scope, depth), _shifted(terms, n.scope, depth))
     if not depth:
         return best
-    for known in n.scope.at_least:
-        assert type(known) is Dim
+    chosen = next((f for m, _ in n.terms for f, _ in m if not isinstance(f, str) and f.function in ("max", "min")), None)
+    if chosen is not None:
+        # It is one of its operands.
+        cases = [_replaced(n, chosen, rescoped(x, n.scope)) for x in chosen.operands]
+        best = max(best, min([_lower(x, depth - 1) for x in cases]))
+    for known in (*n.scope.at_least, *_implied(n)):
+        if type(known) is not Dim:
+            continue
         for m, k in known.terms:
             c = terms.get(m, 0)
             # n = q * known + rest with q >= 0 is at least the rest.
             if m and c * k > 0 and (q := c // k) > 0:
                 best = max(best, _lower(n - q * known, depth - 1))
     return best
+
+
+def _replaced(n: Dim, f: Applied, value: int) -> int:
+    """Returns a size with another one in place of a factor."""
+    total: int = 0
+    for m, c in n.terms:
+        powers = dict(m)
+        power = powers.pop(f, 0)
+        total = total + of_terms({tuple(powers.items()): c}, n.scope) * value**power
+    return total
+
+
+def _implied(n: Dim) -> list[int]:
+    """Returns sizes that are at least zero by what the functions in a size are."""
+    found: list[int] = []
+    for f in {f for m, _ in n.terms for f, _ in m if not isinstance(f, str)}:
+        x, y = [rescoped(k, n.scope) for k in f.operands]
+        value = of_terms({((f, 1),): 1}, n.scope)
+        if f.function == "floordiv" and type(y) is not Dim and y > 0:
+            # y * floordiv(x, y) is x less a remainder between 0 and y - 1.
+            found += [x - y * value, y * value - x + (y - 1)]
+        elif f.function == "max":
+            found += [value - x, value - y]
+        elif f.function == "min":
+            found += [x - value, y - value]
+    return found
 
 
 def _times(x: Bounds, y: Bounds) -> Bounds:

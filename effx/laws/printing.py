@@ -96,7 +96,7 @@ class Printer:
         return f"effx.dtypes.{'bool_' if dtype == dtypes.bool_ else dtype.name}"
 
     def _array(self, x: Array) -> str:
-        if not x.type.size:
+        if 0 in x.type.shape:
             return f"enp.zeros({x.type.shape!r}, {self._dtype(x.type.dtype)})"
         if x.type.weak and not x.type.shape:
             return f"enp.asarray({self._data(np.asarray(x))})"

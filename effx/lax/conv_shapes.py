@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from effx.errors import ShapeError
 from effx.families.convolution import dilated, steps
+from effx.ir.dimensions import as_size
 from effx.ir.types import Shape
 from effx.lax.operands import ints
 
@@ -89,7 +90,7 @@ def pairs(what: str, padding: Pads) -> list[tuple[int, int]]:
         ShapeError: it is no sequence of pairs.
     """
     try:
-        return [(index(low), index(high)) for low, high in padding]
+        return [(as_size(low), as_size(high)) for low, high in padding]
     except (TypeError, ValueError):
         raise ShapeError(
             f"{what}: padding must be a name or a sequence of pairs (low, high), got {padding!r}"
@@ -239,11 +240,11 @@ def conv_shape_tuple(
         steps(low + n + high, w, s)
         for n, w, s, (low, high) in zip(sizes, window, moves, amounts, strict=True)
     ]
-    return (index(lhs_shape[0]) // batch_group_count, index(rhs_shape[0]), *space)
+    return (as_size(lhs_shape[0]) // batch_group_count, as_size(rhs_shape[0]), *space)
 
 
 def _ordered(shape: Sequence[int], axes: Sequence[int]) -> list[int]:
-    return [index(shape[a]) for a in axes]
+    return [as_size(shape[a]) for a in axes]
 
 
 def _placed(sizes: Sequence[int], axes: Sequence[int]) -> Shape:

@@ -1,7 +1,6 @@
 """Operands of lax functions: arrays keep their dtypes, Python numbers adapt to them, axes of size 1 repeat."""
 
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Protocol, cast, overload
 
 from effx import dtypes
@@ -10,6 +9,7 @@ from effx.array.operators import is_complex
 from effx.array.promotion import as_operand, broadcast_to, scalar
 from effx.effects import perform
 from effx.errors import ShapeError
+from effx.ir.dimensions import as_size
 from effx.ir.ops.base import ArrayOperation, Elementwise
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Number, Numeric
@@ -102,7 +102,7 @@ def ints(what: str, name: str, values: Sequence[int]) -> tuple[int, ...]:
         ShapeError: it is no sequence of ints.
     """
     try:
-        return tuple([index(n) for n in values])
+        return tuple([as_size(n) for n in values])
     except TypeError:
         raise ShapeError(f"{what}: {name} must be a sequence of ints, got {values!r}") from None
 

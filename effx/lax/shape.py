@@ -9,6 +9,7 @@ from effx.array import Array, Operand, promotion, shaping
 from effx.array.promotion import as_operand, convert
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
+from effx.ir.dimensions import as_size
 from effx.ir.ops import shape as s
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import HostData
@@ -112,7 +113,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     >>> iota(int, 4)
     Array([0, 1, 2, 3], dtype=int32)
     """
-    return broadcasted_iota(dtype, (index(size),), 0)
+    return broadcasted_iota(dtype, (as_size(size),), 0)
 
 
 def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:

@@ -11,6 +11,7 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, convert, promote_dtypes, scalar
 from effx.array.shaping import reshape
 from effx.errors import DTypeError, ShapeError
+from effx.ir.dimensions import as_size
 from effx.ir.ops import shape as s
 from effx.ir.types import ArrayType
 from effx.lax.operands import adapt, count_from_start, ints
@@ -78,13 +79,13 @@ def slice_in_dim(
     place = count_from_start("slice_in_dim", axis, x.type)
     n = x.type.shape[place]
     first, last = (
-        0 if start_index is None else index(start_index),
-        n if limit_index is None else index(limit_index),
+        0 if start_index is None else as_size(start_index),
+        n if limit_index is None else as_size(limit_index),
     )
     first, last = first + n if first < 0 else first, last + n if last < 0 else last
     start = [first if i == place else 0 for i in range(x.type.ndim)]
     limit = [last if i == place else m for i, m in enumerate(x.type.shape)]
-    return slice(x, start, limit, [index(stride) if i == place else 1 for i in range(x.type.ndim)])
+    return slice(x, start, limit, [as_size(stride) if i == place else 1 for i in range(x.type.ndim)])
 
 
 def index_in_dim(operand: Operand, index: int, axis: int = 0, keepdims: bool = True) -> Array:

@@ -14,6 +14,7 @@ from effx.array.shaping import moveaxis, reshape
 from effx.errors import ShapeError
 from effx.families.sort import Sort
 from effx.families.topk import TopIndices
+from effx.ir.dimensions import as_size
 from effx.ir.ops import shape as s
 from effx.ir.types import array_type
 from effx.lax.operands import count_from_start
@@ -109,7 +110,7 @@ def top_k(operand: Operand, k: int, *, axis: int = -1, is_stable: bool = True) -
     (Array([9, 5], dtype=int32), Array([1, 2], dtype=int32))
     """
     x = as_operand(operand, "top_k")
-    t, count = x.type, index(k)
+    t, count = x.type, as_size(k)
     place = count_from_start("top_k", axis, t)
     if not 0 <= count <= t.shape[place]:
         raise ShapeError(

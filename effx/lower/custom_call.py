@@ -160,6 +160,7 @@ def custom_call_text(
     api_version: int = TYPED,
     config: str | None = None,
     laid_out: bool = True,
+    shapes: Sequence[int] = (),
 ) -> str:
     """Returns the right-hand side of a call of a foreign function.
 
@@ -174,6 +175,7 @@ def custom_call_text(
         api_version: of the function's interface; below 4 it is given memory and a string.
         config: what else it is given, as MLIR's text, in place of `attributes`.
         laid_out: False to leave layouts to XLA.
+        shapes: for each result the place among the operands of its sizes, where these are computed.
 
     >>> from effx.ir.types import array_type
     >>> import effx
@@ -190,6 +192,8 @@ def custom_call_text(
         parts.append(f"result_layouts = {_layouts(out_types, out_layouts)}")
     if has_side_effect:
         parts.append("has_side_effect = true")
+    if shapes:
+        parts.append(f"indices_of_shape_operands = dense<{list(shapes)}> : tensor<{len(shapes)}xi64>")
     if aliases:
         one = len(out_types) == 1
         places = [

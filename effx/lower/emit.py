@@ -17,12 +17,16 @@ import numpy as np
 from effx import dtypes
 from effx.effects import Operation, RuleTable
 from effx.errors import BackendError, NoRuleError, Source, resolve
+from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.types import ArrayType, Shape, array_type
+from effx.lower import sizes
 from effx.lower.custom_call import Attribute, custom_call_text
 from effx.lower.fences import NONE, fences
+from effx.lower.sizes import INDEX
+from effx.lower.sizes import ints as ints
 
 O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
 
@@ -92,11 +96,6 @@ def _float_text(value: float, dtype: dtypes.DType) -> str:
     return f"0x{int(raw.view(f'u{width}')):0{2 * width}X}"
 
 
-def ints(values: Sequence[int]) -> str:
-    """Returns `[1, 2]`."""
-    return f"[{', '.join(map(str, values))}]"
-
-
 @final
 @attrs.frozen
 class Axis:
@@ -125,6 +124,7 @@ class Module:
         debug_info: whether lines carry locations.
         axes: what the parallel maps around bind, outermost first; none outside of them.
         meshes: grids of the devices by name.
+        variables: the dimension variables, whose values each function takes first.
         on_first: whether the first device does something for all.
         hosted: the operations that run on the host, in the order of their numbers in the text.
     """
@@ -142,12 +142,16 @@ class Module:
         "on_first",
         "platform",
         "shared",
+        "variables",
     )
 
-    def __init__(self, platform: str, devices: int = 1, debug_info: bool = True) -> None:
+    def __init__(
+        self, platform: str, devices: int = 1, debug_info: bool = True, variables: Sequence[str] = ()
+    ) -> None:
         self.platform = platform
         self.devices = devices
         self.debug_info = debug_info
+        self.variables = tuple(variables)
         self.axes: tuple[Axis, ...] = ()
         self.meshes: dict[str, tuple[int, ...]] = {}
         self.functions: list[str] = []
@@ -157,6 +161,10 @@ class Module:
         self._taken: set[str] = {"main"}
         self.shared: dict[object, str] = {}
         self.locations: dict[tuple[str, str, int], str] = {}
+
+    def share_names(self, other: "Module") -> None:
+        """Makes this module's functions parts of another one's text: no name is taken twice."""
+        self._taken, self.locations = other._taken, other.locations
 
     def fresh(self, name: str) -> str:
         """Returns an unused function name."""
@@ -185,6 +193,11 @@ class Module:
             found = self.shared[key] = self.fresh(name)
             self.functions.append(write(found))
         return found
+
+    def arguments(self, types: Sequence[ArrayType]) -> list[str]:
+        """Returns the arguments of a private function: dimension variables, then `%arg0` and so on."""
+        variables = [f"{sizes.variable_name(i)}: {INDEX.mlir}" for i in range(len(self.variables))]
+        return [*variables, *[f"%arg{i}: {t.mlir}" for i, t in enumerate(types)]]
 
     def mesh(self, grid: tuple[int, ...]) -> str:
         """Returns the name of a grid of all devices."""
@@ -228,6 +241,7 @@ class Body:
     Attributes:
         module: where shared functions go.
         lines: what has been written.
+        sizes: the names of symbolic sizes that have been written.
     """
 
     __slots__ = (
@@ -240,6 +254,7 @@ class Body:
         "lines",
         "module",
         "names",
+        "sizes",
     )
 
     def __init__(self, module: Module) -> None:
@@ -247,7 +262,8 @@ class Body:
         self.lines: list[str] = []
         self._whole, self._joined = self.lines, 0
         self.names: dict[Var, str] = {}
-        self._constants: dict[tuple[str, str], str] = {}
+        self._constants: dict[tuple[str, ArrayType | str], str] = {}
+        self.sizes: dict[int, str] = {}
         self._count = 0
         self._location = ""
         self.indent = "    "
@@ -269,11 +285,15 @@ class Body:
 
     def constant(self, value: Scalar, t: ArrayType) -> str:
         """Returns the name of a splat constant of type `t`, written once."""
-        key = (constant_text(value, t), t.mlir)
+        text, symbolic = constant_text(value, t), has_symbolic(t.shape)
+        key = (text, t.strong() if symbolic else t.mlir)
         name = self._constants.get(key)
-        if name is None:
+        if name is None and symbolic:
+            scalar = array_type(t.dtype)
+            name = self._constants[key] = self.broadcast(self.constant(value, scalar), scalar, t)
+        elif name is None:
             name = self._constants[key] = f"%c{len(self._constants)}"
-            self.lines.append(f"    {name} = stablehlo.constant dense<{key[0]}> : {t.mlir}")
+            self.lines.append(f"    {name} = stablehlo.constant dense<{text}> : {t.mlir}")
         return name
 
     def name(self, atom: Atom) -> str:
@@ -294,7 +314,7 @@ class Body:
 
     def broadcast(self, name: str, t: ArrayType, target: ArrayType) -> str:
         """Repeats a rank-0 value."""
-        return self.line(f"stablehlo.broadcast_in_dim {name}, dims = [] : ({t.mlir}) -> {target.mlir}")
+        return sizes.broadcast_in_dim(self, name, t, target, ())
 
     def equations(self, equations: Sequence[Equation]) -> None:
         """Writes equations in order."""
@@ -332,11 +352,9 @@ class Body:
         if type(op) is Iota and t.ndim > 1:
             # One row goes through memory in place of the whole.
             row = array_type(t.dtype, (t.shape[op.axis],))
-            name = self.line(f"stablehlo.iota dim = 0 : {row.mlir}")
+            name = sizes.iota(self, row, 0)
             name = self.line(f"stablehlo.optimization_barrier {name} : {row.mlir}")
-            name = self.line(
-                f"stablehlo.broadcast_in_dim {name}, dims = [{op.axis}] : ({row.mlir}) -> {t.mlir}"
-            )
+            name = sizes.broadcast_in_dim(self, name, row, t, (op.axis,))
         else:
             name = self.line(f"stablehlo.optimization_barrier {name} : {t.mlir}")
         self.names[var] = name
@@ -358,11 +376,19 @@ class Body:
         if any([0 in t.shape for t in program.in_types]):
             # XLA ends the process on calls with empty operands in a loop's condition.
             return self.inline(program, inputs)
-        function = self.module.function_of(program)
-        outs = [t.mlir for t in program.out_types]
-        types = ", ".join([t.mlir for t in program.in_types])
-        text = f"func.call @{function}({', '.join(inputs)}) : ({types}) -> ({', '.join(outs)})"
-        return self.block(text, len(outs))
+        return self.call_function(
+            self.module.function_of(program), inputs, program.in_types, program.out_types
+        )
+
+    def call_function(
+        self, name: str, inputs: Sequence[str], in_types: Sequence[ArrayType], out_types: Sequence[ArrayType]
+    ) -> tuple[str, ...]:
+        """Calls a private function of the module by its name."""
+        variables = [sizes.variable_name(i) for i in range(len(self.module.variables))]
+        types = ", ".join([*[INDEX.mlir] * len(variables), *[t.mlir for t in in_types]])
+        outs = ", ".join([t.mlir for t in out_types])
+        text = f"func.call @{name}({', '.join([*variables, *inputs])}) : ({types}) -> ({outs})"
+        return self.block(text, len(out_types))
 
     def region(
         self,
@@ -374,8 +400,8 @@ class Body:
 
         What is defined inside is known inside only, constants included.
         """
-        outer, constants, location = self.lines, self._constants, self._location
-        self.lines, self._constants = [], dict(constants)
+        outer, constants, location, written = self.lines, self._constants, self._location, self.sizes
+        self.lines, self._constants, self.sizes = [], dict(constants), dict(written)
         results = write()
         self.lines.append(
             f"    {terminator} {', '.join(results)} : {', '.join([t.mlir for t in types])}"
@@ -383,7 +409,7 @@ class Body:
             else f"    {terminator}"
         )
         lines = ["  " + line for line in self.lines]
-        self.lines, self._constants, self._location = outer, constants, location
+        self.lines, self._constants, self._location, self.sizes = outer, constants, location, written
         return lines
 
     def block(self, text: str, results: int) -> tuple[str, ...]:
@@ -408,8 +434,17 @@ class Body:
         """Calls a foreign function by its registered name and returns the results' names; see `effx.lower.ffi`."""
         types = [x.type for x in inputs]
         names = [self.name(x) for x in inputs]
+        shapes: list[int] = []
+        if any([has_symbolic(t.shape) for t in out_types]):
+            # The sizes of the results are operands; memory is not shared.
+            aliases, shapes = None, list(range(len(names), len(names) + len(out_types)))
+            for t in out_types:
+                vector, kind = sizes.sizes(self, t.shape)
+                names.append(vector)
+                types.append(kind)
+            in_layouts = None if in_layouts is None else [*in_layouts, *[None] * len(shapes)]
         text = custom_call_text(
-            target, names, types, out_types, attributes, in_layouts, out_layouts, has_side_effect, aliases
+            target, names, types, out_types, attributes, in_layouts, out_layouts, has_side_effect, aliases, shapes=shapes
         )
         return self.block(text, len(out_types))
 
@@ -450,11 +485,12 @@ def function_lines(
 ) -> list[str]:
     """Returns the lines of one function; `attributes` are those of the arguments, "" for none."""
     body = Body(module)
-    arguments = []
+    arguments = module.arguments(program.in_types)
+    hidden = len(arguments) - len(program.inputs)
     for i, var in enumerate(program.inputs):
         body.names[var] = f"%arg{i}"
-        extra = f" {{{attributes[i]}}}" if attributes and attributes[i] else ""
-        arguments.append(f"%arg{i}: {var.type.mlir}{extra}")
+        if attributes and attributes[i]:
+            arguments[hidden + i] += f" {{{attributes[i]}}}"
     body.equations(program.equations)
     results = [body.name(atom) for atom in program.outputs]
     types = ", ".join([atom.type.mlir for atom in program.outputs])

@@ -10,10 +10,11 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Box, HostArray, arithmetic, shaping
-from effx.array.promotion import as_operand, broadcast_to, convert, host_array
+from effx.array.promotion import as_operand, broadcast_to, convert, host_array, size_scalar
 from effx.dtypes import DType, DTypeLike
 from effx.effects import current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
+from effx.ir.dimensions import as_size, is_symbolic
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
 from effx.lower.concrete import device_put, put
@@ -251,7 +252,9 @@ def filled(shape: Shape, value: Number, dtype: DType, weak: bool = False, what: 
     if not shape:
         return constant(np.array(value).astype(dtype), dtype, weak)
     t = array_type(dtype, shape, weak)
-    if t.size > _COPIED or is_recorded():
+    if is_symbolic(value):
+        return BroadcastInDim(shape, ())(size_scalar(value, dtype, weak))
+    if is_recorded() or t.size > _COPIED:
         try:
             return BroadcastInDim(shape, ())(
                 HostArray(np.array(value).astype(dtype).item(), array_type(dtype, (), weak))
@@ -404,6 +407,6 @@ def full_like(
 def as_int(what: str, name: str, value: Any) -> int:
     """Returns an argument that must be an int."""
     try:
-        return index(value)
+        return as_size(value)
     except TypeError:
         raise ShapeError(f"{what}: {name} must be an int, got {value!r}") from None

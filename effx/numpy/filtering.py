@@ -32,7 +32,7 @@ def _filtered(
     if mode not in ("full", "same", "valid"):
         raise DTypeError(f"{what}: mode must be 'full', 'same' or 'valid', got {mode!r}")
     x, y = [to_inexact(part) for part in promote_dtypes(as_operand(a, what), as_operand(v, what))]
-    if x.type.ndim != 1 or y.type.ndim != 1 or not x.type.size or not y.type.size:
+    if x.type.ndim != 1 or y.type.ndim != 1 or 0 in x.type.shape or 0 in y.type.shape:
         raise ShapeError(f"{what}: takes two vectors with elements, got {x.type!r} and {y.type!r}")
     n, m = x.type.size, y.type.size
     exchanged = n < m

@@ -43,7 +43,7 @@ def poly(seq_of_zeros: Operand) -> Array:
     elif x.type.ndim > 1:
         raise ShapeError(f"poly: takes a vector of zeros or a square matrix, got {x.type!r}")
     zeros = shaping.reshape(x, -1)
-    p = filled((1,) if zeros.type.size else (), 1, zeros.type.dtype)
+    p = filled((1,) if 0 not in zeros.type.shape else (), 1, zeros.type.dtype)
     for i in range(zeros.type.size):
         p = pad(p, (0, 1)) - zeros[i] * pad(p, (1, 0))
     return p

@@ -53,7 +53,7 @@ def histogram_bin_edges(
     if edges.type.ndim:
         return arithmetic.to_inexact(edges)
     if range is None:
-        low, high = (x.min(), x.max()) if x.type.size else (as_operand(0.0), as_operand(1.0))
+        low, high = (x.min(), x.max()) if 0 not in x.type.shape else (as_operand(0.0), as_operand(1.0))
     else:
         low, high = [as_operand(end, "histogram_bin_edges") for end in range]
     flat = low == high

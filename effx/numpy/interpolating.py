@@ -52,7 +52,7 @@ def interp(
         arithmetic.to_inexact(p) for p in promote_dtypes(as_operand(x, "interp"), as_operand(xp, "interp"))
     ]
     values = arithmetic.to_inexact(as_operand(fp, "interp"))
-    if samples.type.ndim != 1 or values.type.shape != samples.type.shape or not samples.type.size:
+    if samples.type.ndim != 1 or values.type.shape != samples.type.shape or 0 in samples.type.shape:
         raise ShapeError(
             f"interp: xp and fp must be vectors of one size, got {samples.type!r} and {values.type!r}"
         )

@@ -63,7 +63,7 @@ def fill_diagonal(a: Operand, val: Operand, wrap: bool = False, *, inplace: bool
     step = t.shape[1] + 1 if t.ndim == 2 else sum([t.shape[0] ** i for i in range(t.ndim)])
     end = t.size if wrap or t.ndim > 2 else min(t.size, t.shape[1] ** 2)
     indices = np.arange(0, end, step)
-    if not indices.size or not values.type.size:
+    if not indices.size or 0 in values.type.shape:
         return x
     flat = shaping.reshape(values, -1)
     chosen = flat if flat.type.size == 1 else flat[host_array(np.arange(indices.size) % flat.type.size)]
@@ -96,7 +96,7 @@ def put(a: Operand, ind: Operand, v: Operand, mode: str | None = None, *, inplac
     n, count = x.type.size, indices.type.size
     if mode not in (None, "clip", "wrap", "drop"):
         raise DTypeError(f"put: mode must be 'clip', 'wrap' or 'drop', got {mode!r}")
-    if not n or not count or not values.type.size:
+    if not n or not count or 0 in values.type.shape:
         return x
     chosen = values[host_array(np.arange(count) % values.type.size)]
     if mode == "wrap":
@@ -169,10 +169,10 @@ def place(arr: Operand, mask: Operand, vals: Operand, *, inplace: bool = True) -
     x, where, values = operand(arr, "place"), as_operand(mask, "place"), as_operand(vals, "place")
     if where.type.size != x.type.size:
         raise ShapeError(f"place: a mask {where.type!r} does not fit {x.type!r}")
-    if not x.type.size:
+    if 0 in x.type.shape:
         return x
     values = shaping.reshape(values, -1)
-    if not values.type.size:
+    if 0 in values.type.shape:
         raise ShapeError("place: there are no elements to write")
     where = shaping.reshape(where if where.type.kind == "b" else where != 0, x.type.shape)
     rank = shaping.reshape(reducing.cumsum(shaping.reshape(where, -1)) - 1, x.type.shape)

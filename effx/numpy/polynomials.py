@@ -93,7 +93,7 @@ def polymul(a1: Operand, a2: Operand, *, trim_leading_zeros: bool = False) -> Ar
     if trim_leading_zeros:
         x, y = without_leading_zeros("polymul", x), without_leading_zeros("polymul", y)
     one = filled((1,), 0, x.type.dtype)
-    x, y = [p if p.type.size else one for p in (x, y)]
+    x, y = [p if 0 not in p.type.shape else one for p in (x, y)]
     return convolve(x, y)
 
 

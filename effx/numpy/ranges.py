@@ -17,6 +17,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.errors import BackendError, ConcretizationError, ShapeError
+from effx.ir.dimensions import has_symbolic, is_size, is_symbolic, larger
 from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
@@ -34,7 +35,7 @@ __all__ = [
 
 def _number(what: str, name: str, x: Any) -> Any:
     """Returns a concrete number for an argument that determines a shape."""
-    if isinstance(x, int | float):
+    if isinstance(x, int | float) or is_symbolic(x):
         return x
     try:
         value = as_operand(x, what).host(f"{what}({name}=x)")
@@ -72,12 +73,15 @@ def arange(
     ([0, 1, 2], [1.0, 1.25, 1.5, 1.75])
     """
     given = [x for x in (start, stop, step) if x is not None]
-    found = dtypes.requested(dtype) if dtype is not None else dtypes.result_type(*given)
+    kinds = [0 if is_symbolic(x) else x for x in given]
+    found = dtypes.requested(dtype) if dtype is not None else dtypes.result_type(*kinds)
     first, last = (0, start) if stop is None else (start, stop)
     low, high = _number("arange", "start", first), _number("arange", "stop", last)
     by = 1 if step is None else _number("arange", "step", step)
     if by == 0:
         raise ShapeError("arange: step must not be 0")
+    if has_symbolic((low, high, by)):
+        return placed(_symbolic_range(low, high, by, found), device)
     integers = type(low) is int and type(high) is int and type(by) is int
     if integers and dtypes.is_integer(found) and is_recorded():
         # An iota, so that a program does not store the numbers.
@@ -93,6 +97,17 @@ def arange(
     except (MemoryError, ValueError):
         raise BackendError(f"arange: {math.ceil(count)} elements do not fit into the host's memory") from None
     return placed(constant(data.astype(found), found), device)
+
+
+def _symbolic_range(low: int, high: int, by: int, found: dtypes.DType) -> Array:
+    """A range of ints whose length is symbolic."""
+    if not all([is_size(n) for n in (low, high, by)]):
+        raise ShapeError(
+            f"arange: with a symbolic size all of start, stop and step must be ints or sizes, got {low}, {high}, {by}"
+        )
+    count = larger(-((low - high) // by), 0)
+    result = Iota(array_type(found, (count,)), 0)()
+    return (result if by == 1 else result * by) + low
 
 
 @overload

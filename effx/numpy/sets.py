@@ -48,7 +48,7 @@ def _starts(ordered: list[Array], equal_nan: bool = True) -> Array:
 
 def _padded(values: Array, found: Array, fill_value: Operand | None) -> Array:
     """Replaces what is beyond the elements that were found: by a value, by the first of them, or by 0."""
-    if not values.type.size:
+    if 0 in values.type.shape:
         return values
     mask = shaping.reshape(found, (-1,) + (1,) * (values.type.ndim - 1))
     if fill_value is None:
@@ -258,7 +258,7 @@ def isin(
         raise DTypeError(f"isin: method must be one of {', '.join(_METHODS)}, got {method!r}")
     x, others = promote_dtypes(as_operand(element, "isin"), as_operand(test_elements, "isin"))
     others = shaping.reshape(others, -1)
-    if not others.type.size:
+    if 0 in others.type.shape:
         return filled(x.type.shape, invert, dtypes.bool_)
     pairs = x.type.size * others.type.size
     if method == "compare_all" or (method == "auto" and pairs <= _PAIRS) or x.type.kind == "c":
@@ -313,7 +313,7 @@ def _merged(x: Array, y: Array) -> _Merged:
 
 
 def _gathered(values: Array, at: Array, found: Array, fill_value: Operand | None) -> Array:
-    if not values.type.size:
+    if 0 in values.type.shape:
         return _padded(filled(at.type.shape, 0, values.type.dtype), found, fill_value)
     return _padded(indexing.take(values, at, 0, "clip"), found, fill_value)
 

@@ -14,6 +14,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtyp
 from effx.array.shaping import normalize_axis
 from effx.errors import DTypeError, IndexingError, ShapeError
 from effx.families.sort import Sort
+from effx.ir.dimensions import is_symbolic
 from effx.ir.ops.shape import Reverse
 from effx.numpy.creation import as_int, filled
 from effx.numpy.known import known_data
@@ -204,8 +205,10 @@ def _less(a: Array, b: Array) -> Array:
 def _search(a: Array, v: Array, right: bool, unrolled: bool = False) -> Array:
     """The index of each v in a, by bisection, with a static number of steps."""
     n = a.type.size
-    dtype = dtypes.int32 if n < 2**30 else dtypes.canonicalize(int)
-    steps, largest = n.bit_length(), scalar(1 << (n.bit_length() - 1), dtype, False)
+    # A symbolic number of elements is taken to be below 2^30.
+    bits = 30 if is_symbolic(n) else n.bit_length()
+    dtype = dtypes.int32 if bits <= 30 else dtypes.canonicalize(int)
+    steps, largest = bits, scalar(1 << (bits - 1), dtype, False)
 
     def step(i: Array, found: Array) -> Array:
         # So many elements are before v; are `width` more?
@@ -246,7 +249,7 @@ def searchsorted(
     if sorter is not None:
         x = indexing.take(x, as_operand(sorter, "searchsorted"), 0, "clip")
     x, values = promote_dtypes(x, as_operand(v, "searchsorted"))
-    if not x.type.size:
+    if 0 in x.type.shape:
         return filled(values.type.shape, 0, dtypes.canonicalize(int))
     right = side == "right"
     if method == "compare_all":
@@ -293,7 +296,7 @@ def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | No
     edges = as_operand(bins, "digitize")
     if edges.type.ndim != 1:
         raise ShapeError(f"digitize: bins must be a vector, got {edges.type!r}")
-    if not edges.type.size:
+    if 0 in edges.type.shape:
         return filled(as_operand(x, "digitize").type.shape, 0, dtypes.canonicalize(int))
     how = method or "scan"
     rising = searchsorted(edges, x, "left" if right else "right", method=how)

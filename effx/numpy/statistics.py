@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from effx import dtypes
 from effx.array import Array, arithmetic, indexing, reducing, shaping
-from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar, size_scalar
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
 from effx.families.sort import Sort
+from effx.ir.dimensions import larger
 from effx.ir.ops import elementwise as e
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort
@@ -46,7 +47,7 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
     if skip:
         last: Array = convert(n - 1 - reducing.sum(missing, -1), wide)
     else:
-        last = broadcast_to(scalar(float(n - 1), wide, False), tuple(sizes))
+        last = broadcast_to(size_scalar(n - 1, wide, False), tuple(sizes))
     place: Array = points * shaping.expand_dims(last, 0)
     low, high = perform(arithmetic.FLOOR, (place,)), perform(e.Ceil(), (place,))
     weight = place - low
@@ -286,8 +287,8 @@ def average(
     x = as_operand(a, "average")
     if weights is None:
         result = reducing.mean(x, axis, None, keepdims)
-        count = x.type.size // max(result.type.size, 1)
-        total = broadcast_to(scalar(float(count), result.type.dtype, False), result.type.shape)
+        count = x.type.size // larger(result.type.size, 1)
+        total = broadcast_to(size_scalar(count, result.type.dtype, False), result.type.shape)
         return (result, total) if returned else result
     x, w = promote_dtypes(x, as_operand(weights, "average"))
     x, w = arithmetic.to_inexact(x), arithmetic.to_inexact(w)

@@ -12,6 +12,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import normalize_axis, reshape
 from effx.errors import DTypeError, ShapeError
 from effx.families.sort import Sort
+from effx.ir.dimensions import is_symbolic
 from effx.ir.ops.shape import Iota, Slice
 from effx.ir.types import Shape, array_type
 from effx.lax.operands import size_of
@@ -75,7 +76,9 @@ def _permuted_body(key: Array, x: Array, axis: int, independent: bool) -> Array:
 def _shuffle(key: Array, x: Array, axis: int) -> Array:
     # Sorting by random 32-bit words. Of many elements some get equal words and stay in order, which
     # is no uniform permutation; r rounds see about n^2 / 2^(32 r) collisions, so that n^3 < 2^(32 r) will do.
-    rounds = math.ceil(3 * math.log(max(1, x.type.size)) / math.log(2**32 - 1))
+    # A symbolic number of elements is taken to be below 2^32.
+    elements = 2**32 - 1 if is_symbolic(x.type.size) else max(1, x.type.size)
+    rounds = math.ceil(3 * math.log(elements) / math.log(2**32 - 1))
     for _ in range(rounds):
         keys = split_key(key, (2,))
         key, drawn = [one_of(keys, i) for i in range(2)]

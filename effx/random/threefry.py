@@ -9,11 +9,12 @@ All functions here are staged within the functions that use them.
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import convert, scalar
+from effx.array.promotion import convert, scalar, size_scalar
 from effx.array.shaping import concatenate, reshape, stack, transpose
 from effx.dtypes import DType
 from effx.effects import perform
 from effx.flags import threefry_partitionable
+from effx.ir.dimensions import has_symbolic, is_symbolic, larger
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import BroadcastInDim, Iota, Slice
@@ -42,17 +43,20 @@ def _element(x: Array, i: int) -> Array:
 
 def positions(shape: Shape) -> tuple[Array, Array]:
     """Returns the high and low words of each element's position in row-major order."""
-    dtype = u32 if size_of(shape) <= 2**32 else u64
+    # A symbolic number of elements may be of any size.
+    dtype = u32 if not has_symbolic(shape) and size_of(shape) <= 2**32 else u64
     total: Array = scalar(0, dtype)
     stride = 1
     # A sum over axes, so that a partitioner can split it along any of them.
     for axis in range(len(shape) - 1, -1, -1):
-        if shape[axis] > 1:
+        if is_symbolic(shape[axis]) or shape[axis] > 1:
             along = Iota(array_type(dtype, shape), axis)()
             total = (
-                perform(ADD, (total, perform(MUL, (along, scalar(stride, dtype))))) if stride > 1 else along
+                along
+                if type(stride) is int and stride == 1
+                else perform(ADD, (total, perform(MUL, (along, size_scalar(stride, dtype)))))
             )
-        stride *= max(shape[axis], 1)
+        stride *= larger(shape[axis], 1)
     if total.type.shape != shape:
         total = BroadcastInDim(shape, ())(total)
     if dtype is u32:

@@ -59,7 +59,7 @@ class RegularGridInterpolator:
         if not grid or len(grid) > data.type.ndim:
             raise ShapeError(f"{what}: {len(grid)} axes of points for values {data.type!r}")
         for axis, p in enumerate(grid):
-            if p.type.shape != data.type.shape[axis : axis + 1] or not p.type.size:
+            if p.type.shape != data.type.shape[axis : axis + 1] or 0 in p.type.shape:
                 raise ShapeError(
                     f"{what}: the points of axis {axis} must be one for each of the values {data.type!r}, got {p.type!r}"
                 )

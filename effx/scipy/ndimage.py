@@ -102,7 +102,7 @@ def map_coordinates(
         raise DTypeError(f"{what}: order must be 0 or 1, got {order!r}")
     if mode not in MODES:
         raise DTypeError(f"{what}: mode must be one of {', '.join(MODES)}, got {mode!r}")
-    if not x.type.size:
+    if 0 in x.type.shape:
         raise ShapeError(f"{what}: the input must have elements, got {x.type!r}")
     for place in places:
         if place.type.kind == "c":

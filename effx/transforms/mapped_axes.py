@@ -9,6 +9,7 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.errors import ShapeError, TransformError, TreeError
+from effx.ir.dimensions import as_size
 from effx.transforms.arguments import argument_path
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten
@@ -81,7 +82,7 @@ class MappedAxes:
                 f"{self.what}: no argument of {self.name} is mapped; give axis_size, or an axis in in_axes for at "
                 f"least one"
             )
-        size = sizes[0] if self.axis_size is None else index(self.axis_size)
+        size = sizes[0] if self.axis_size is None else as_size(self.axis_size)
         if any([n != size for n in sizes]):
             parts = [
                 f"{argument_path((args, kwargs), i)} {x.type!r} axis {axis} is {n}"

@@ -33,7 +33,7 @@ def bcoo_todense(mat: M) -> Array:
 def scattered(data: Array, indices: Array, sizes: Shape) -> Array:
     """Returns dense arrays [p, *sizes, *dense]."""
     out = enp.zeros((data.shape[0], *sizes, *data.shape[2:]), data.dtype)
-    if not out.size or not data.size:
+    if 0 in out.shape or not data.size:
         return out
     target = out.at[places(indices)]
     return target.max(data, mode="drop") if data.dtype.kind == "b" else target.add(data, mode="drop")

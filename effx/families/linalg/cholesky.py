@@ -78,7 +78,7 @@ def text(body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: tuple[Var,
 @emits(Cholesky, platform="cpu")
 def potrf(body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     t, info = outputs[0].type, info_type(outputs[0].type)
-    if not t.size:
+    if 0 in t.shape:
         return nothing(body, outputs)
     name = lapack_target("potrf", t.dtype)
     factor, failed = call(body, name, inputs, [t, info], {"uplo": letter("L")}, {0: 0})

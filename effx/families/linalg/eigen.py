@@ -121,7 +121,7 @@ def eigh_in_numpy(op: Eigh, a: Data) -> tuple[Data, ...]:
 def syevd(body: Body, op: Eigh, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     (a,), values = inputs, outputs[0].type
     t, info = a.type.strong(), info_type(a.type)
-    if not t.size:
+    if 0 in t.shape:
         return nothing(body, outputs)
     options: Options = (
         {"mode": letter("V" if op.vectors else "N"), "uplo": letter("L" if op.lower else "U")}
@@ -223,7 +223,7 @@ def gesvd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     (a,), values = inputs, outputs[0].type
     t, info = a.type.strong(), info_type(a.type)
     u, vh = op.vector_types(t)
-    if not t.size:
+    if 0 in t.shape:
         return nothing(body, outputs)
     if on_cpu(body):
         mode = "N" if not op.vectors else "A" if op.full else "S"
@@ -370,7 +370,7 @@ def eig_in_numpy(op: Eig, a: Data) -> tuple[Data, ...]:
 def geev(body: Body, op: Eig, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     (a,), values = inputs, outputs[0].type
     t, info = a.type.strong(), info_type(a.type)
-    if not t.size:
+    if 0 in t.shape:
         return nothing(body, outputs)
     vectors = array_type(values.dtype, t.shape)
     parts = [values] if t.kind == "c" else [real_type(t, t.shape[-1])] * 2

@@ -47,11 +47,11 @@ from effx.handling import (
     tangent_of,
     vmap_rule,
 )
+from effx.lower import sizes
 from effx.ir.ops.base import Singleton, check_arity, is_int
 from effx.ir.ops.elementwise import Log
 from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import Iota
-from effx.lower.emit import ints
 from effx.lower.stablehlo.control import BOOL, INDEX, Names, loop
 
 __all__ = [
@@ -125,7 +125,7 @@ class PivotsToPermutation(MatrixOperation):
 
 def permuted(x: Array, permutation: Array) -> Array:
     """Returns the rows of matrices in another order."""
-    if not x.type.size:
+    if 0 in x.type.shape:
         return x
     batch = tuple(range(x.type.ndim - 2))
     k = len(batch)
@@ -216,21 +216,16 @@ def write_permutation(body: Body, pivots: str, t: ArrayType, size: int) -> str:
     *batch, k = t.shape
     axis = len(batch)
     whole, one, flat = (t.with_shape(s) for s in ((*batch, size), (*batch, 1), tuple(batch)))
-    places = body.line(f"stablehlo.iota dim = {axis} : {whole.mlir}")
-    if not k or not whole.size:
+    places = sizes.iota(body, whole, axis)
+    if not k or 0 in whole.shape:
         return places
     mask, zero = array_type(dtypes.bool_, whole.shape), body.constant(0, INDEX)
 
     def entry(x: str, of: ArrayType, i: str) -> str:
         """Writes x[..., i], repeated along the rows."""
-        starts = ", ".join([*[zero] * axis, i])
-        kinds = ", ".join([INDEX.mlir] * (axis + 1))
-        found = body.line(
-            f"stablehlo.dynamic_slice {x}, {starts}, sizes = {ints(one.shape)} : ({of.mlir}, {kinds}) -> {one.mlir}"
-        )
-        return body.line(
-            f"stablehlo.broadcast_in_dim {found}, dims = {list(range(axis + 1))} : ({one.mlir}) -> {whole.mlir}"
-        )
+        starts = [(zero, INDEX)] * axis + [(i, INDEX)]
+        found = sizes.dynamic_slice(body, x, of, starts, one)
+        return sizes.broadcast_in_dim(body, found, one, whole, range(axis + 1))
 
     def at(i: str) -> str:
         return body.line(
@@ -248,9 +243,7 @@ def write_permutation(body: Body, pivots: str, t: ArrayType, size: int) -> str:
             f"stablehlo.reduce({chosen} init: {zero}) applies stablehlo.add across dimensions = [{axis}] "
             f": ({whole.mlir}, {INDEX.mlir}) -> {flat.mlir}"
         )
-        spread = body.line(
-            f"stablehlo.broadcast_in_dim {found}, dims = {list(range(axis))} : ({flat.mlir}) -> {whole.mlir}"
-        )
+        spread = sizes.broadcast_in_dim(body, found, flat, whole, range(axis))
         changed = select(first, spread, select(second, entry(order, whole, i), order))
         return body.line(f"stablehlo.add {i}, {body.constant(1, INDEX)} : {INDEX.mlir}"), changed, all_pivots
 
@@ -273,7 +266,7 @@ def permutation_text(
 @kernel_form(Lu)
 def getrf(body: Body, op: Lu, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     t, pivots_type, permutation_type = (v.type for v in outputs)
-    if not t.size:
+    if 0 in t.shape:
         factors, pivots = nothing(body, outputs[:2])
         return factors, pivots, write_permutation(body, pivots, pivots_type, t.shape[-2])
     info = info_type(t)

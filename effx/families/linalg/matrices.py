@@ -31,6 +31,7 @@ from effx.handling import (
     materialize,
     vmap_rule,
 )
+from effx.lower import sizes
 
 __all__ = ["Data", "Factorization", "MatrixOperation"]
 
@@ -250,9 +251,7 @@ def nan_where_failed(
     found: list[str] = []
     for name, t in zip(names, types, strict=True):
         wide, nan = array_type(dtypes.bool_, t.shape), body.constant(float("nan"), t)
-        spread = body.line(
-            f"stablehlo.broadcast_in_dim {ok}, dims = {list(range(it.ndim))} : ({mask.mlir}) -> {wide.mlir}"
-        )
+        spread = sizes.broadcast_in_dim(body, ok, mask, wide, range(it.ndim))
         found.append(body.line(f"stablehlo.select {spread}, {name}, {nan} : {wide.mlir}, {t.mlir}"))
     return tuple(found)
 
@@ -276,7 +275,7 @@ def _filled(body: Body, value: int, t: ArrayType) -> str:
 def where_indices(body: Body, test: str, x: str, otherwise: str, t: ArrayType) -> str:
     """Returns x where the index of the row compares to that of the column, and else another value."""
     it, mask = array_type(dtypes.int32, t.shape), array_type(dtypes.bool_, t.shape)
-    rows, columns = (body.line(f"stablehlo.iota dim = {t.ndim - i} : {it.mlir}") for i in (2, 1))
+    rows, columns = [sizes.iota(body, it, t.ndim - i) for i in (2, 1)]
     chosen = body.line(
         f"stablehlo.compare {test}, {rows}, {columns}, SIGNED : ({it.mlir}, {it.mlir}) -> {mask.mlir}"
     )

@@ -41,6 +41,7 @@ from effx.handling import (
     lapack_target,
     reference_rule,
 )
+from effx.lower import sizes
 from effx.ir.ops.base import Singleton, check_arity
 from effx.ir.ops.shape import BroadcastInDim, Iota, Pad
 
@@ -161,7 +162,7 @@ def by_reflections(op: Qr, a: Array) -> tuple[Array, ...]:
     *batch, m, n = a.type.shape
     k = m if op.full else min(m, n)
     order = array_type(dtypes.int32, (*batch, n))
-    if not a.type.size:
+    if 0 in a.type.shape:
         # No reflection: q is the beginning of the unit matrix.
         q = convert(triangles.band((m, k), 0, "EQ"), a.type.dtype)
         spread = BroadcastInDim((*batch, m, k), (len(batch), len(batch) + 1))(q)
@@ -281,7 +282,7 @@ def orgqr(
     body: Body, op: HouseholderProduct, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     t = outputs[0].type
-    if not t.size:
+    if 0 in t.shape:
         return nothing(body, outputs)
     name = target(body, "ungqr" if t.kind == "c" else "orgqr", "orgqr", t)
     return call(body, name, inputs, [t], {}, {0: 0})
@@ -290,8 +291,8 @@ def orgqr(
 @emits(Geqp3, platform="cpu")
 def geqp3(body: Body, op: Geqp3, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     vectors, taus, order = (v.type for v in outputs)
-    if not vectors.size:
-        first = body.line(f"stablehlo.iota dim = {order.ndim - 1} : {order.mlir}")
+    if 0 in vectors.shape:
+        first = sizes.iota(body, order, order.ndim - 1)
         counted = body.line(f"stablehlo.add {first}, {body.constant(1, order)} : {order.mlir}")
         return (*nothing(body, outputs[:2]), counted)
     results = call(

@@ -96,7 +96,7 @@ class Tridiagonal(Factorization):
 @emits(Schur, platform="cpu")
 def gees(body: Body, op: Schur, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     t, info = outputs[0].type, info_type(outputs[0].type)
-    if not t.size:
+    if 0 in t.shape:
         return nothing(body, outputs)
     values = [array_type(t.dtype, t.shape[:-1])] * (1 if t.kind == "c" else 2)
     options: Options = {"mode": letter("NV"[op.vectors]), "sort": letter("N")}
@@ -122,7 +122,7 @@ def gehrd(body: Body, op: Hessenberg, inputs: tuple[Atom, ...], outputs: tuple[V
 def sytrd(body: Body, op: Tridiagonal, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     types = [v.type for v in outputs]
     t, info = types[0], info_type(types[0])
-    if not t.size:
+    if 0 in t.shape:
         return nothing(body, outputs)
     options: Options = {"uplo": letter("UL"[op.lower])} if on_cpu(body) else {"lower": op.lower}
     name = target(body, "hetrd" if t.kind == "c" else "sytrd", "sytrd", t)

@@ -148,7 +148,7 @@ def trsm(
     body: Body, op: TriangularSolve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     t = outputs[0].type
-    if not t.size:
+    if 0 in t.shape:
         return nothing(body, outputs)
     options = {
         "side": letter("L" if op.left_side else "R"),

@@ -93,7 +93,7 @@ def turned(op: TridiagonalSolve, ct: Array, operands: tuple[Operand, ...]) -> tu
     """Linear in b: the system with the transposed matrix, whose outer diagonals change places."""
     assert type(operands[3]) is LinearOperand
     lower, main, upper = (value(x) for x in operands[:3])
-    if not ct.type.size:
+    if 0 in ct.type.shape:
         return None, None, None, ct
     return None, None, None, op(shifted(upper, -1), main, shifted(lower, 1), ct)
 
@@ -115,7 +115,7 @@ def gtsv(
     body: Body, op: TridiagonalSolve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     t, info = outputs[0].type, info_type(outputs[0].type)
-    if not t.size:
+    if 0 in t.shape:
         return nothing(body, outputs)
     types = [x.type.strong() for x in inputs]
     aliases = {i: i for i in range(4)}

@@ -12,6 +12,7 @@ from effx.array import Array
 from effx.array.shaping import concatenate, reshape, stack
 from effx.errors import ShapeError, TransformError, TreeError
 from effx.handlers.interpret import iterate
+from effx.ir.dimensions import as_size
 from effx.ir.ops.control import Scan
 from effx.ir.values.parameters import DT, Dims, N
 from effx.lax.control.closures import (
@@ -176,7 +177,7 @@ def _length(what: str, xs: PyTree, slices: list[Array], length: int | None) -> i
             raise TransformError(f"{what}: without inputs it needs a length")
         return slices[0].type.shape[0]
     try:
-        steps = index(length)
+        steps = as_size(length)
     except TypeError:
         raise TransformError(f"scan: length must be an int, got {length!r}") from None
     if steps < 0:
@@ -208,7 +209,7 @@ def at_least_one(what: str, name: str, value: int) -> int:
         TransformError: it is no int, or below 1.
     """
     try:
-        n = index(value)
+        n = as_size(value)
     except TypeError:
         raise TransformError(f"{what}: {name} must be an int, got {value!r}") from None
     if n < 1:

@@ -9,10 +9,12 @@ Never: specialise a program; handlers have done that.
 from collections.abc import Callable, Sequence
 
 from effx import dtypes
+from effx.ir.dimensions import is_symbolic
 from effx.ir.ops.control import Call, Cond, Scan, While, branch_for
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
-from effx.lower.emit import Body, emits, ints
+from effx.lower import sizes
+from effx.lower.emit import Body, emits
 
 INDEX = array_type(dtypes.int32)
 BOOL = array_type(dtypes.bool_)
@@ -110,15 +112,16 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
         """Writes the index of step i + by."""
         if op.reverse:
             return body.line(
-                f"stablehlo.subtract {body.constant(op.length - 1 - by, INDEX)}, {i} : {INDEX.mlir}"
+                f"stablehlo.subtract {sizes.size(body, op.length - 1 - by)}, {i} : {INDEX.mlir}"
             )
         return body.line(f"stablehlo.add {i}, {body.constant(by, INDEX)} : {INDEX.mlir}") if by else i
 
-    unroll = max(1, min(op.unroll, op.length))
+    symbolic = is_symbolic(op.length)
+    unroll = 1 if symbolic else max(1, min(op.unroll, op.length))
     iterations = op.length // unroll
     now: tuple[str, ...] = tuple(moving)
     done = 0
-    if iterations > 1:
+    if symbolic or iterations > 1:
         done = iterations * unroll
         m = len(moving)
 
@@ -131,7 +134,7 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
             return (following, *current, *constants, *xs)
 
         def more(values: Names) -> str:
-            bound = body.constant(done, INDEX)
+            bound = sizes.size(body, done)
             return body.line(
                 f"stablehlo.compare LT, {values[0]}, {bound}, SIGNED : ({INDEX.mlir}, {INDEX.mlir}) -> {BOOL.mlir}"
             )
@@ -139,7 +142,7 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
         types = (INDEX, *in_types[c:n], *stacked, *in_types[:c], *in_types[n:])
         start = (body.constant(0, INDEX), *moving, *fixed, *names[n:])
         now = loop(body, start, types, more, step)[1 : 1 + m]
-    for i in range(done, op.length):
+    for i in [] if symbolic else range(done, op.length):
         now = iteration(at(i), now, fixed, names[n:])
     return now
 
@@ -148,18 +151,14 @@ def _row(body: Body, x: str, t: ArrayType, s: ArrayType, index: str) -> str:
     """Writes x[index]."""
     one = t.with_shape((1, *s.shape))
     zero = body.constant(0, INDEX) if s.shape else ""
-    starts = ", ".join([index, *[zero] * s.ndim])
-    kinds = ", ".join([INDEX.mlir] * t.ndim)
-    row = body.line(
-        f"stablehlo.dynamic_slice {x}, {starts}, sizes = {ints(one.shape)} : ({t.mlir}, {kinds}) -> {one.mlir}"
-    )
-    return body.line(f"stablehlo.reshape {row} : ({one.mlir}) -> {s.mlir}")
+    starts = [(index, INDEX), *[(zero, INDEX)] * s.ndim]
+    return sizes.reshape(body, sizes.dynamic_slice(body, x, t, starts, one), one, s)
 
 
 def _put(body: Body, y: str, t: ArrayType, part: str, s: ArrayType, index: str) -> str:
     """Writes y with y[index] = part; XLA updates it in place."""
     one = t.with_shape((1, *s.shape))
-    row = body.line(f"stablehlo.reshape {part} : ({s.mlir}) -> {one.mlir}")
+    row = sizes.reshape(body, part, s, one)
     zero = body.constant(0, INDEX) if s.shape else ""
     starts = ", ".join([index, *[zero] * s.ndim])
     kinds = ", ".join([INDEX.mlir] * t.ndim)

@@ -9,6 +9,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Binary, Elementwise, Unary
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
+from effx.lower import sizes
 from effx.lower.emit import Body, emits
 
 Inputs = tuple[Atom, ...]
@@ -319,13 +320,13 @@ def _wide_keys(body: Body, words: str, t: ArrayType) -> str:
     given, pairs = array_type(dtypes.uint32, (*t.shape, 4)), array_type(dtypes.uint32, (*t.shape, 2, 2))
     floats, part = array_type(dtypes.float64, (*t.shape, 2)), array_type(dtypes.float64, (*t.shape, 1))
     one = array_type(dtypes.float64, t.shape)
-    halves = body.line(f"stablehlo.reshape {words} : ({given.mlir}) -> {pairs.mlir}")
+    halves = sizes.reshape(body, words, given, pairs)
     both = body.line(f"stablehlo.bitcast_convert {halves} : ({pairs.mlir}) -> {floats.mlir}")
     parts = []
     for i in range(2):
-        ranges = ", ".join([*[f"0:{n}" for n in t.shape], f"{i}:{i + 1}"])
-        cut = body.line(f"stablehlo.slice {both} [{ranges}] : ({floats.mlir}) -> {part.mlir}")
-        parts.append(body.line(f"stablehlo.reshape {cut} : ({part.mlir}) -> {one.mlir}"))
+        start, limit = (*[0] * t.ndim, i), (*t.shape, i + 1)
+        half = sizes.cut(body, both, floats, part, start, limit, [1] * (t.ndim + 1))
+        parts.append(sizes.reshape(body, half, part, one))
     return body.line(f"stablehlo.complex {parts[0]}, {parts[1]} : {t.mlir}")
 
 

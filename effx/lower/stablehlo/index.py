@@ -2,9 +2,11 @@
 
 import attrs
 
+from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
+from effx.lower import sizes
 from effx.lower.emit import Body, emits, ints
 from effx.lower.stablehlo.shape import wide_index
 
@@ -20,13 +22,20 @@ def _flag(value: bool) -> str:
 def gather(body: Body, op: Gather, inputs: Inputs, outputs: Outputs) -> str:
     x = inputs[0]
     indices, it = wide_index(body, inputs[1])
+    operands, types, fixed = [body.name(x), indices], [x.type, it], ""
+    if has_symbolic(op.slice_sizes):
+        name, t = sizes.sizes(body, op.slice_sizes)
+        operands, types = [*operands, name], [*types, t]
+    else:
+        fixed = f", slice_sizes = {_array(op.slice_sizes)}"
     return body.line(
-        f'"stablehlo.gather"({body.name(x)}, {indices}) <{{dimension_numbers = #stablehlo.gather<'
+        f'"stablehlo.{"" if fixed else "dynamic_"}gather"({", ".join(operands)}) '
+        f"<{{dimension_numbers = #stablehlo.gather<"
         f"offset_dims = {ints(op.offset_dims)}, collapsed_slice_dims = {ints(op.collapsed)}, "
         f"operand_batching_dims = {ints(op.operand_batch)}, start_indices_batching_dims = {ints(op.indices_batch)}, "
         f"start_index_map = {ints(op.start_index_map)}, index_vector_dim = {it.ndim - 1}>, "
-        f"indices_are_sorted = {_flag(op.sorted)}, slice_sizes = {_array(op.slice_sizes)}}}> "
-        f": ({x.type.mlir}, {it.mlir}) -> {outputs[0].type.mlir}"
+        f"indices_are_sorted = {_flag(op.sorted)}{fixed}}}> "
+        f": ({', '.join([t.mlir for t in types])}) -> {outputs[0].type.mlir}"
     )
 
 

@@ -22,11 +22,9 @@ def threefry2x32(
     function = module.shared_function(
         (Threefry2x32, t), "threefry2x32", lambda name: _function(module, name, t.shape)
     )
-    names = ", ".join(body.fit(a, t.shape) for a in inputs)
-    result = body.line(
-        f"func.call @{function}({names}) : ({', '.join([t.mlir] * 4)}) -> ({t.mlir}, {t.mlir})", 2
-    )
-    return f"{result}#0", f"{result}#1"
+    names = [body.fit(a, t.shape) for a in inputs]
+    x, y = body.call_function(function, names, [t] * 4, [t] * 2)
+    return x, y
 
 
 def _function(module: Module, name: str, shape: tuple[int, ...]) -> str:
@@ -50,7 +48,7 @@ def _function(module: Module, name: str, shape: tuple[int, ...]) -> str:
             y = apply("xor", apply("or", left, right), x)
         x = apply("add", x, keys[(group + 1) % 3])
         y = apply("add", apply("add", y, keys[(group + 2) % 3]), body.constant(group + 1, t))
-    arguments = ", ".join(f"%arg{i}: {t.mlir}" for i in range(4))
+    arguments = ", ".join(module.arguments([t] * 4))
     return "\n".join(
         (
             f"  func.func private @{name}({arguments}) -> ({t.mlir}, {t.mlir}) {{",

@@ -4,9 +4,11 @@ import math
 from collections.abc import Sequence
 
 from effx import dtypes
+from effx.ir.dimensions import is_symbolic
 from effx.ir.ops import reduce as r
 from effx.ir.program import Atom, Scalar, Var
 from effx.ir.types import ArrayType, array_type
+from effx.lower import sizes
 from effx.lower.emit import Body, emits, highest, ints, lowest
 from effx.lower.stablehlo.control import loop
 from effx.lower.stablehlo.elementwise import COMPARE_KIND
@@ -76,15 +78,13 @@ def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outpu
     )
     kept = [i for i in range(t.ndim) if i != op.axis]
     reduced = t.with_shape(out.shape)
-    spread = body.line(
-        f"stablehlo.broadcast_in_dim {best}, dims = {ints(kept)} : ({reduced.mlir}) -> {t.mlir}"
-    )
+    spread = sizes.broadcast_in_dim(body, best, reduced, t, kept)
     kind = COMPARE_KIND[t.kind]
     hit = body.line(f"stablehlo.compare EQ, {x}, {spread}, {kind} : ({t.mlir}, {t.mlir}) -> {mask.mlir}")
     if t.kind == "f":
         nan = body.line(f"stablehlo.compare NE, {x}, {x}, {kind} : ({t.mlir}, {t.mlir}) -> {mask.mlir}")
         hit = body.line(f"stablehlo.or {hit}, {nan} : {mask.mlir}")
-    places = body.line(f"stablehlo.iota dim = {op.axis} : {index.mlir}")
+    places = sizes.iota(body, index, op.axis)
     last = body.constant(highest(index), index)
     chosen = body.line(f"stablehlo.select {hit}, {places}, {last} : {mask.mlir}, {index.mlir}")
     return reduce_line(body, chosen, index, (op.axis,), "minimum", highest(index))
@@ -98,6 +98,8 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
     t = inputs[0].type
     x = body.name(inputs[0])
     combine, init = combiner(op, t)
+    if is_symbolic(t.shape[op.axis]):
+        return _stepwise(body, x, t, op.axis, combine, init, op.reverse)
     if t.shape[op.axis] < 2 or t.size == 0:
         return x
     if not op.reverse:
@@ -113,8 +115,9 @@ def _cut(
     """Writes a slice along one axis; returns its name and type."""
     size = max(0, -(-(limit - start) // step))
     out = t.with_shape((*t.shape[:axis], size, *t.shape[axis + 1 :]))
-    parts = [f"{start}:{limit}:{step}" if i == axis else f"0:{n}" for i, n in enumerate(t.shape)]
-    return body.line(f"stablehlo.slice {x} [{', '.join(parts)}] : ({t.mlir}) -> {out.mlir}"), out
+    starts, limits, steps = [0] * t.ndim, list(t.shape), [1] * t.ndim
+    starts[axis], limits[axis], steps[axis] = start, limit, step
+    return sizes.cut(body, x, t, out, starts, limits, steps), out
 
 
 def _spread(body: Body, x: str, t: ArrayType, axis: int, low: int, n: int, init: str) -> str:
@@ -123,10 +126,7 @@ def _spread(body: Body, x: str, t: ArrayType, axis: int, low: int, n: int, init:
     m = t.shape[axis]
     edges = [[0] * t.ndim for _ in range(3)]
     edges[0][axis], edges[1][axis], edges[2][axis] = low, n - low - (2 * m - 1), 1
-    return body.line(
-        f"stablehlo.pad {x}, {init}, low = {ints(edges[0])}, high = {ints(edges[1])}, interior = {ints(edges[2])} "
-        f": ({t.mlir}, {array_type(t.dtype).mlir}) -> {out.mlir}"
-    )
+    return sizes.pad(body, x, t, init, out, *edges)
 
 
 # Below so many combinations one quadratic reduce_window beats the levels: 15 us against 41 for 1,000
@@ -164,45 +164,54 @@ def _blocks(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: st
     length = -(-n // blocks)
     flat, padded = t.with_shape((outer, n, inner)), t.with_shape((outer, blocks * length, inner))
     cut, row = t.with_shape((outer, blocks, length, inner)), t.with_shape((outer, blocks, 1, inner))
-    x = _reshape(body, x, t, flat)
+    x = sizes.reshape(body, x, t, flat)
     if padded is not flat:
         x = _pad(body, x, flat, padded, 0, padded.shape[1] - n, start)
-    x = _reshape(body, x, padded, cut)
+    x = sizes.reshape(body, x, padded, cut)
     x, running = _along(body, x, body.broadcast(start, array_type(t.dtype), row), cut, row, combine)
     if blocks > 1:
-        sums = t.with_shape((outer, blocks, inner))
-        running = _reshape(body, running, row, sums)
-        total = (_window if blocks * sums.size <= WINDOWED else _blocks)(
-            body, running, sums, 1, combine, start
+        totals = t.with_shape((outer, blocks, inner))
+        running = sizes.reshape(body, running, row, totals)
+        total = (_window if blocks * totals.size <= WINDOWED else _blocks)(
+            body, running, totals, 1, combine, start
         )
         # What comes before a block: the scan of totals, one block later.
-        before = _pad(body, total, sums, sums, 1, -1, start)
-        spread = body.line(
-            f"stablehlo.broadcast_in_dim {before}, dims = [0, 1, 3] : ({sums.mlir}) -> {cut.mlir}"
-        )
+        before = _pad(body, total, totals, totals, 1, -1, start)
+        spread = sizes.broadcast_in_dim(body, before, totals, cut, (0, 1, 3))
         x = body.line(f"stablehlo.{combine} {spread}, {x} : {cut.mlir}")
-    x = _reshape(body, x, cut, padded)
+    x = sizes.reshape(body, x, cut, padded)
     if padded is not flat:
         x, _ = _cut(body, x, padded, 1, 0, n, 1)
-    return _reshape(body, x, flat, t)
+    return sizes.reshape(body, x, flat, t)
 
 
 def _pad(body: Body, x: str, t: ArrayType, to: ArrayType, low: int, high: int, start: str) -> str:
-    return body.line(
-        f"stablehlo.pad {x}, {start}, low = [0, {low}, 0], high = [0, {high}, 0], interior = [0, 0, 0] "
-        f": ({t.mlir}, {array_type(t.dtype).mlir}) -> {to.mlir}"
-    )
+    return sizes.pad(body, x, t, start, to, [0, low, 0], [0, high, 0], [0] * 3)
 
 
-def _reshape(body: Body, x: str, t: ArrayType, to: ArrayType) -> str:
-    return x if t is to else body.line(f"stablehlo.reshape {x} : ({t.mlir}) -> {to.mlir}")
+def _stepwise(
+    body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scalar, backwards: bool
+) -> str:
+    """Writes one loop along an axis whose size is symbolic."""
+    row = t.with_shape((*t.shape[:axis], 1, *t.shape[axis + 1 :]))
+    return _along(body, x, body.constant(init, row), t, row, combine, axis, backwards)[0]
 
 
-def _along(body: Body, x: str, running: str, t: ArrayType, row: ArrayType, combine: str) -> tuple[str, str]:
-    """Writes a loop along axis 2 that combines each element with those before it; returns all and the last ones."""
+def _along(
+    body: Body,
+    x: str,
+    running: str,
+    t: ArrayType,
+    row: ArrayType,
+    combine: str,
+    axis: int = 2,
+    backwards: bool = False,
+) -> tuple[str, str]:
+    """Writes a loop along an axis that combines each element with those before it; returns all and the last ones."""
     index = array_type(dtypes.int32)
-    zero, one, end = [body.constant(k, index) for k in (0, 1, t.shape[2])]
-    places = ", ".join([index.mlir] * 4)
+    zero, one, end = body.constant(0, index), body.constant(1, index), sizes.size(body, t.shape[axis])
+    places = ", ".join([index.mlir] * t.ndim)
+    last_place = sizes.size(body, t.shape[axis] - 1) if backwards else ""
 
     def more(now: Sequence[str]) -> str:
         return body.line(
@@ -211,10 +220,11 @@ def _along(body: Body, x: str, running: str, t: ArrayType, row: ArrayType, combi
 
     def step(now: Sequence[str]) -> tuple[str, ...]:
         i, found, running = now
-        at = f"{zero}, {zero}, {i}, {zero}"
-        here = body.line(
-            f"stablehlo.dynamic_slice {found}, {at}, sizes = {ints(row.shape)} : ({t.mlir}, {places}) -> {row.mlir}"
-        )
+        place = body.line(f"stablehlo.subtract {last_place}, {i} : {index.mlir}") if backwards else i
+        starts = [zero] * t.ndim
+        starts[axis] = place
+        at = ", ".join(starts)
+        here = sizes.dynamic_slice(body, found, t, [(n, index) for n in starts], row)
         running = body.line(f"stablehlo.{combine} {running}, {here} : {row.mlir}")
         found = body.line(
             f"stablehlo.dynamic_update_slice {found}, {running}, {at} : ({t.mlir}, {row.mlir}, {places}) -> {t.mlir}"

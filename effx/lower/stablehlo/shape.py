@@ -2,8 +2,10 @@
 
 from effx import dtypes
 from effx.ir.ops import shape as s
+from effx.ir.ops.sizes import Size
 from effx.ir.program import Atom, Literal, Var
 from effx.ir.types import ArrayType, array_type
+from effx.lower import sizes
 from effx.lower.emit import Body, emits, ints
 
 Inputs = tuple[Atom, ...]
@@ -21,12 +23,12 @@ def _one(body: Body, name: str, inputs: Inputs, outputs: Outputs, tail: str = ""
 def broadcast_in_dim(body: Body, op: s.BroadcastInDim, inputs: Inputs, outputs: Outputs) -> str:
     if type(inputs[0]) is Literal:
         return body.constant(inputs[0].value, outputs[0].type)
-    return _one(body, "broadcast_in_dim", inputs, outputs, f", dims = {ints(op.dims)}")
+    return sizes.broadcast_in_dim(body, body.name(inputs[0]), inputs[0].type, outputs[0].type, op.dims)
 
 
 @emits(s.Reshape)
 def reshape(body: Body, op: s.Reshape, inputs: Inputs, outputs: Outputs) -> str:
-    return _one(body, "reshape", inputs, outputs)
+    return sizes.reshape(body, body.name(inputs[0]), inputs[0].type, outputs[0].type)
 
 
 @emits(s.Transpose)
@@ -56,37 +58,29 @@ def concatenate(body: Body, op: s.Concatenate, inputs: Inputs, outputs: Outputs)
 
 @emits(s.Pad)
 def pad(body: Body, op: s.Pad, inputs: Inputs, outputs: Outputs) -> str:
-    tail = f", low = {ints(op.low)}, high = {ints(op.high)}, interior = {ints(op.interior)}"
-    return _one(body, "pad", inputs, outputs, tail)
+    x, value = [body.name(a) for a in inputs]
+    return sizes.pad(body, x, inputs[0].type, value, outputs[0].type, op.low, op.high, op.interior)
 
 
 @emits(s.Slice)
 def slice_(body: Body, op: s.Slice, inputs: Inputs, outputs: Outputs) -> str:
-    ranges = ", ".join(
-        [
-            f"{a}:{b}" if k == 1 else f"{a}:{b}:{k}"
-            for a, b, k in zip(op.start, op.limit, op.strides, strict=True)
-        ]
-    )
-    return _one(body, "slice", inputs, outputs, f" [{ranges}]")
+    x = inputs[0]
+    return sizes.cut(body, body.name(x), x.type, outputs[0].type, op.start, op.limit, op.strides)
 
 
 @emits(s.DynamicSlice)
 def dynamic_slice(body: Body, op: s.DynamicSlice, inputs: Inputs, outputs: Outputs) -> str:
-    return _at_starts(body, "dynamic_slice", inputs, 1, outputs, f", sizes = {ints(op.sizes)}")
+    x, *starts = inputs
+    places = [wide_index(body, a) for a in starts]
+    return sizes.dynamic_slice(body, body.name(x), x.type, places, outputs[0].type)
 
 
 @emits(s.DynamicUpdateSlice)
 def dynamic_update_slice(body: Body, op: s.DynamicUpdateSlice, inputs: Inputs, outputs: Outputs) -> str:
-    return _at_starts(body, "dynamic_update_slice", inputs, 2, outputs)
-
-
-def _at_starts(body: Body, name: str, inputs: Inputs, arrays: int, outputs: Outputs, tail: str = "") -> str:
-    """Writes an operation whose operands are some arrays and then starts."""
-    pairs = [(body.name(a), a.type) for a in inputs[:arrays]] + [wide_index(body, a) for a in inputs[arrays:]]
+    pairs = [(body.name(a), a.type) for a in inputs[:2]] + [wide_index(body, a) for a in inputs[2:]]
     operands = ", ".join([operand for operand, _ in pairs])
     types = ", ".join([t.mlir for _, t in pairs])
-    return body.line(f"stablehlo.{name} {operands}{tail} : ({types}) -> {outputs[0].type.mlir}")
+    return body.line(f"stablehlo.dynamic_update_slice {operands} : ({types}) -> {outputs[0].type.mlir}")
 
 
 def wide_index(body: Body, atom: Atom) -> tuple[str, ArrayType]:
@@ -104,4 +98,9 @@ def wide_index(body: Body, atom: Atom) -> tuple[str, ArrayType]:
 
 @emits(s.Iota)
 def iota(body: Body, op: s.Iota, inputs: Inputs, outputs: Outputs) -> str:
-    return body.line(f"stablehlo.iota dim = {op.axis} : {op.type.mlir}")
+    return sizes.iota(body, op.type, op.axis)
+
+
+@emits(Size)
+def size(body: Body, op: Size, inputs: Inputs, outputs: Outputs) -> str:
+    return body.convert(sizes.size(body, op.size), sizes.INDEX, outputs[0].type.strong())

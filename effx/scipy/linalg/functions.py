@@ -56,7 +56,7 @@ def expm(A: Operand, *, upper_triangular: bool = False, max_squarings: int = 16)
     check_matrix("expm", x.type, "A", square=True)
     t = x.type
     coefficients, bound = DOUBLE if dtypes.real_dtype(t.dtype) == dtypes.float64 else SINGLE
-    if not t.size:
+    if 0 in t.shape:
         return back(x)
     norms = reducing.max(reducing.sum(absolute(stop_gradient(x)), -2), -1)
     needed = CEIL(LOG(where(norms > bound, norms, bound) / bound) / math.log(2.0))

@@ -147,7 +147,7 @@ def fftconvolve(
     x, y = _pair(what, in1, in2, mode)
     places = normalize_axes(what, axes, x.type)
     broadcast_shapes(*[[n for i, n in enumerate(p.type.shape) if i not in places] for p in (x, y)])
-    if not x.type.size or not y.type.size:
+    if 0 in x.type.shape or 0 in y.type.shape:
         raise ShapeError(f"{what}: needs elements, got {x.type!r} and {y.type!r}")
     if not places:
         return x * y
@@ -159,7 +159,7 @@ def fftconvolve(
 def _convolved(what: str, x: Array, y: Array, mode: str, method: str, precision: object) -> Array:
     if method not in METHODS:
         raise DTypeError(f"{what}: method must be one of {', '.join(METHODS)}, got {method!r}")
-    if not x.type.size or not y.type.size:
+    if 0 in x.type.shape or 0 in y.type.shape:
         raise ShapeError(f"{what}: needs elements, got {x.type!r} and {y.type!r}")
     if not x.type.ndim:
         return x * y
@@ -228,7 +228,7 @@ def _of_planes(
     fill = as_operand(fillvalue, what)
     if fill.type.shape:
         raise ShapeError(f"{what}: fillvalue must be a number, got {fill.type!r}")
-    if not x.type.size or not y.type.size:
+    if 0 in x.type.shape or 0 in y.type.shape:
         raise ShapeError(f"{what}: needs elements, got {x.type!r} and {y.type!r}")
     if mode == "valid" and _ordered(what, x, y, (0, 1)):
         x, y = y, x

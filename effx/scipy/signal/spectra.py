@@ -46,7 +46,7 @@ def _cut(
 ) -> Parts:
     """Resolves how a signal of n elements is cut."""
     given = None if isinstance(window, str | tuple) else as_operand(window, what)
-    if given is not None and (given.type.ndim != 1 or not given.type.size):
+    if given is not None and (given.type.ndim != 1 or 0 in given.type.shape):
         raise ShapeError(f"{what}: a window must be a vector with elements, got {given.type!r}")
     if given is not None:
         size = given.type.size if nperseg is None else as_int(what, "nperseg", nperseg)
@@ -186,7 +186,7 @@ def _density(
     if onesided and a.type.kind == "c":
         warn_user(f"{what}: the signal is complex, so that return_onesided has no effect")
         onesided = False
-    if not a.type.size:
+    if 0 in a.type.shape:
         shape = np.zeros((*a.type.shape[:-1], 0), real)
         return host_array(np.zeros(0, real)), moveaxis(host_array(shape), -1, back)
     parts = _cut(what, window, a.type.shape[-1], nperseg, noverlap, nfft, real)
@@ -344,7 +344,7 @@ def stft(
     if onesided and a.type.kind == "c":
         warn_user("stft: the signal is complex, so that return_onesided has no effect")
         onesided = False
-    if not a.type.size:
+    if 0 in a.type.shape:
         raise ShapeError(f"{what}: the signal must have elements, got {a.type!r}")
     parts = _cut(what, window, a.type.shape[-1], nperseg, noverlap, nfft, real)
     a = _extended(what, a, boundary, parts.size // 2)

@@ -1,0 +1,169 @@
+"""The values of dimension variables, from the sizes of arrays.
+
+A variable is found where a size is linear in it and knows no other unknown one: `2*b + 1` gives b. All further sizes, and the
+scope's constraints, are then checked.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import final
+
+import attrs
+
+from effx.errors import ShapeError
+from effx.ir.bounds import bounds
+from effx.ir.dimensions import Dim, Monomial, SymbolicScope, of_terms, substitute, terms_of, variables
+
+
+@final
+@attrs.frozen
+class Place:
+    """A size among those of several arrays.
+
+    Attributes:
+        array, axis: of the arrays' sizes.
+        size: what the specification says of it.
+    """
+
+    array: int
+    axis: int
+    size: int
+
+
+@final
+@attrs.frozen
+class Step:
+    """How one variable is found: `size == coefficient * variable + rest`.
+
+    Attributes:
+        name: the variable's.
+        place: the size.
+        coefficient: not zero.
+        rest: of variables that are known before.
+    """
+
+    name: str
+    place: Place
+    coefficient: int
+    rest: int
+
+
+@final
+@attrs.frozen
+class Solution:
+    """How the variables of some shapes are found, and what must hold beside.
+
+    Attributes:
+        names: the variables, in the order of their first places.
+        steps: in order.
+        places: all sizes of all arrays.
+        scope: whose constraints hold.
+    """
+
+    names: tuple[str, ...]
+    steps: tuple[Step, ...]
+    places: tuple[Place, ...]
+    scope: SymbolicScope
+
+
+def solution_of(what: str, shapes: Sequence[Sequence[int]], say: Callable[[int], str]) -> Solution:
+    """Plans how the dimension variables of shapes are found.
+
+    Args:
+        what: who asks, for errors.
+        shapes: with symbolic sizes.
+        say: names an array in errors.
+
+    Raises:
+        ShapeError: a variable stands in no size that is linear in it, or the sizes are of different scopes.
+    """
+    places = tuple(
+        [Place(i, axis, n) for i, shape in enumerate(shapes) for axis, n in enumerate(shape)]
+    )
+    found = [p.size for p in places if type(p.size) is Dim]
+    scope = SymbolicScope()
+    for n in found:
+        assert type(n) is Dim
+        if n.scope != found[0].scope:  # type: ignore[attr-defined]  # all of them are symbolic
+            raise ShapeError(
+                f"{what}: sizes {found[0]!r} and {n!r} are of symbolic scopes with different constraints; "
+                f"make them by one symbolic_shape, or hand its scope on"
+            )
+        scope = n.scope
+    names = tuple(dict.fromkeys([v for n in found for v in variables(n)]))
+    known: set[str] = set()
+    steps: list[Step] = []
+    progress = True
+    while progress and len(known) < len(names):
+        progress = False
+        for place in places:
+            unknown = [v for v in variables(place.size) if v not in known]
+            step = None if len(unknown) != 1 else _linear(unknown[0], place)
+            if step is not None:
+                steps.append(step)
+                known.add(step.name)
+                progress = True
+    missing = [v for v in names if v not in known]
+    if missing:
+        listed = ", ".join([f"{say(p.array)}.shape[{p.axis}] = {p.size!r}" for p in places if type(p.size) is Dim])
+        raise ShapeError(
+            f"{what}: no size gives the value of the dimension variable{'s' * (len(missing) > 1)} "
+            f"{', '.join(missing)}; a variable must stand in a size that is linear in it, such as 2*{missing[0]} + 1, "
+            f"got {listed}"
+        )
+    return Solution(names, tuple(steps), places, scope)
+
+
+def _linear(name: str, place: Place) -> Step | None:
+    alone: Monomial = ((name, 1),)
+    terms = terms_of(place.size)
+    coefficient = terms.pop(alone, 0)
+    assert type(place.size) is Dim
+    rest = of_terms(terms, place.size.scope)
+    return None if not coefficient or name in variables(rest) else Step(name, place, coefficient, rest)
+
+
+def solve(
+    what: str, solution: Solution, shapes: Sequence[Sequence[int]], say: Callable[[int], str]
+) -> Mapping[str, int]:
+    """Returns the values of the variables for given shapes, which may be symbolic themselves.
+
+    Raises:
+        ShapeError: the shapes do not fit; the error names the array, the axis and the variable.
+    """
+    values: dict[str, int] = {}
+
+    def told() -> str:
+        known = ", ".join([f"{v} = {n}" for v, n in values.items()])
+        return f" with {known}" if known else ""
+
+    for step in solution.steps:
+        given = shapes[step.place.array][step.place.axis]
+        rest = substitute(step.rest, values)
+        where = f"{what}: {say(step.place.array)} axis {step.place.axis} has size {given}, which must be {step.place.size!r}"
+        value, left = divmod(given - rest, step.coefficient)
+        if left != 0:
+            raise ShapeError(
+                f"{where}{told()}: {given - rest} is not divisible by {step.coefficient}, so no {step.name} gives it"
+            )
+        if bounds(value)[1] < 1:
+            raise ShapeError(
+                f"{where}{told()}: {step.name} would be {value}, and dimension variables are at least 1"
+            )
+        values[step.name] = value
+    for place in solution.places:
+        given, wanted = shapes[place.array][place.axis], substitute(place.size, values)
+        if given != wanted:
+            said = f"{place.size!r}, that is {wanted},{told()}" if type(place.size) is Dim else f"{place.size}"
+            raise ShapeError(f"{what}: {say(place.array)} axis {place.axis} has size {given}, which must be {said}")
+    for n in solution.scope.at_least:
+        value = substitute(n, values)
+        if bounds(value)[1] < 0:
+            raise ShapeError(f"{what}: the constraint {n!r} >= 0 does not hold{told()}")
+    for product, n in solution.scope.equal:
+        left_side, right_side = substitute(of_terms({product: 1}), values), substitute(n, values)
+        if left_side != right_side and type(left_side) is int and type(right_side) is int:
+            raise ShapeError(
+                f"{what}: the constraint {of_terms({product: 1})!r} == {n!r} does not hold{told()}: "
+                f"{left_side} is not {right_side}"
+            )
+    return values
