@@ -7,9 +7,11 @@ import attrs
 
 from effx.array import Array
 from effx.errors import TransformError
-from effx.handling import Vmap, materialize
+from effx.handlers.stage import stage
+from effx.handling import TupleOperation, Vmap, materialize
+from effx.ir.ops.control import Scan
 
-__all__ = ["METHODS", "VmapMethod", "check_method", "needs_method", "one_call"]
+__all__ = ["METHODS", "VmapMethod", "check_method", "needs_method", "one_call", "scanned"]
 
 VmapMethod = Literal["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
 """What a batch is to a function."""
@@ -59,3 +61,33 @@ def one_call(
         else materialize(one if a is None and method == "expand_dims" and i not in whole else handler, x, a)
         for i, (x, a) in enumerate(zip(values, axes, strict=True))
     ]
+
+
+def scanned(
+    handler: Vmap,
+    op: TupleOperation,
+    name: str,
+    values: Sequence[Array],
+    axes: Sequence[int | None],
+    unroll: int = 1,
+) -> tuple[Array, ...]:
+    """Performs an operation for one element of the batch after the other; the results have the batch's axis in front.
+
+    Args:
+        handler: the batch.
+        op: what to perform.
+        name: the loop's, for programs.
+        values: the operands. axes: where each has the batch's axis; None for those that are shared.
+        unroll: how many steps one iteration of the loop runs.
+    """
+    # The constants of a scan come first.
+    order = sorted(range(len(values)), key=lambda i: axes[i] is not None)
+    fixed = sum([a is None for a in axes])
+    inputs = [values[i] if axes[i] is None else materialize(handler, values[i], axes[i]) for i in order]
+    slices = [x.type if k < fixed else x.type.with_shape(x.type.shape[1:]) for k, x in enumerate(inputs)]
+
+    def body(xs: list[Array]) -> list[Array]:
+        return list(op(*[x for _, x in sorted(zip(order, xs, strict=True), key=lambda pair: pair[0])]))
+
+    program = stage(body, slices, name, "vmap").program
+    return Scan(program, handler.size, fixed, unroll=unroll)(*inputs)

@@ -12,8 +12,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.effects import NO_EFFECTS, Effect
 from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError
-from effx.families.batches import needs_method, one_call
-from effx.handlers.stage import stage
+from effx.families.batches import needs_method, one_call, scanned
 from effx.handling import (
     ArrayType,
     Atom,
@@ -24,11 +23,9 @@ from effx.handling import (
     Vmap,
     emits,
     jvp_rule,
-    materialize,
     reference_rule,
     vmap_rule,
 )
-from effx.ir.ops.control import Scan
 from effx.ir.ops.host import FFI
 from effx.ir.values.described import HostData
 from effx.lower.custom_call import TYPED, custom_call_text, key_text, string_text
@@ -133,7 +130,8 @@ def batched(
         raise needs_method("ffi_call", op.target)
     front = (0,) * len(op.out_types)
     if method in ("sequential", "sequential_unrolled"):
-        return _loop(handler, op, values, axes), front
+        unroll = max(size, 1) if method == "sequential_unrolled" else 1
+        return scanned(handler, op, op.target, values, axes, unroll), front
     operands = one_call(handler, method, values, axes, whole=[given for given, _ in op.aliases])
     grown = [
         x.type.ndim > v.type.ndim or a is not None for x, v, a in zip(operands, values, axes, strict=True)
@@ -150,23 +148,6 @@ def batched(
 def _outermost(layout: Layout) -> Layout:
     """Returns a layout with the batch's axis, which is the slowest."""
     return None if layout is None else (0, *[axis + 1 for axis in layout])
-
-
-def _loop(
-    handler: Vmap, op: ForeignCall, values: Sequence[Array], axes: Sequence[int | None]
-) -> tuple[Array, ...]:
-    # The constants of a scan come first.
-    order = sorted(range(len(values)), key=lambda i: axes[i] is not None)
-    fixed = sum([a is None for a in axes])
-    inputs = [values[i] if axes[i] is None else materialize(handler, values[i], axes[i]) for i in order]
-    slices = [x.type if k < fixed else x.type.with_shape(x.type.shape[1:]) for k, x in enumerate(inputs)]
-
-    def body(xs: list[Array]) -> list[Array]:
-        return list(op(*[x for _, x in sorted(zip(order, xs, strict=True), key=lambda pair: pair[0])]))
-
-    program = stage(body, slices, op.target, "vmap").program
-    unroll = max(handler.size, 1) if op.vmap_method == "sequential_unrolled" else 1
-    return Scan(program, handler.size, fixed, unroll=unroll)(*inputs)
 
 
 @emits(ForeignCall)

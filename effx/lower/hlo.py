@@ -9,7 +9,7 @@ from jaxlib._jax import LoadedExecutable
 from effx.errors import BackendError
 
 if TYPE_CHECKING:
-    from jaxlib.mlir.ir import Module as Module
+    from jaxlib.mlir.ir import Context, Module as Module
 
 __all__ = ["LoadedExecutable", "XlaComputation", "hlo_computation", "mlir_module"]
 
@@ -31,16 +31,24 @@ def hlo_computation(text: str, tuple_args: bool = False, return_tuple: bool = Fa
         raise BackendError(f"lower: XLA refused the program: {error}") from error
 
 
-def mlir_module(text: str) -> "Module":
-    """Returns a StableHLO module as an object of MLIR's Python binding, in a context of its own."""
+def mlir_module(text: "str | bytes") -> "Module":
+    """Returns a StableHLO module, as text or bytecode, as an object of MLIR's Python binding, in a context of its own."""
+    from jaxlib.mlir import ir
+
+    return ir.Module.parse(text, mlir_context())
+
+
+def mlir_context() -> "Context":
+    """Returns a context of MLIR that knows what StableHLO modules are written in."""
     from jaxlib.mlir import ir  # 20 ms, for few
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-    from jaxlib.mlir.dialects import sdy, stablehlo
+    from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 
     context, registry = ir.Context(), ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     context.append_dialect_registry(registry)
     context.load_all_available_dialects()
     stablehlo.register_dialect(context)
+    chlo.register_dialect(context)
     sdy.register_dialect(context)
-    return ir.Module.parse(text, context)
+    return context

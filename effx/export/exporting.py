@@ -1,0 +1,161 @@
+"""Exporting: a jitted function as a StableHLO module for several platforms and for all sizes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from effx import dtypes
+from effx.array import Array
+from effx.errors import BackendError, TransformError
+from effx.export.exported import (
+    DisabledSafetyCheck,
+    Exported,
+    maximum_supported_calling_convention_version,
+    solution,
+)
+from effx.handlers.in_order import in_order
+from effx.handlers.stage import run_program
+from effx.ir.types import ArrayType
+from effx.lower.artifacts import custom_calls, to_artifact
+from effx.lower.backends import default_device, platform_of
+from effx.lower.concrete import as_concrete
+from effx.lower.emit import PLATFORMS
+from effx.lower.parallel import partitioning_of
+from effx.lower.portable import portable_module
+from effx.lower.xla import used_inputs
+from effx.transforms.autodiff import vjp
+from effx.transforms.jit import Jitted, jit
+from effx.transforms.stages import ShapeDtypeStruct, Traced, shape_of
+
+__all__ = ["default_export_platform", "export"]
+
+# What jaxlib's own kernels are called, and what StableHLO's passes know. They stay what they are for years.
+_STABLE = (
+    "lapack_", "cusolver_", "hipsolver_", "cublas_", "hipblas_", "cu_", "hip_", "stablehlo.", "mhlo.", "shape_assertion", "chlo.",
+)  # fmt: skip
+
+
+def default_export_platform() -> str:
+    """Returns the platform for which `export` exports if none is given: the one that computes here.
+
+    >>> default_export_platform() in ("cpu", "cuda", "rocm", "tpu")
+    True
+    """
+    return platform_of(default_device())
+
+
+def export(
+    fun_jit: Jitted[..., Any],
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[DisabledSafetyCheck] = (),
+) -> Callable[..., Exported]:
+    """Returns a function that exports a jitted function for arguments of the types that it is given.
+
+    Args:
+        fun_jit: what `jit` gave.
+        platforms: "cpu", "cuda", "rocm" and "tpu", or some of them, in one module; by default the one that computes here.
+        disabled_checks: what is not checked.
+
+    Returns:
+        A function that takes arrays, or `ShapeDtypeStruct`s whose sizes may be symbolic, as the function takes its arguments.
+
+    Raises:
+        TransformError: the function is not what `jit` gives.
+        BackendError: an unknown platform, a foreign function that is none of jaxlib's, callbacks, or several devices.
+        ShapeError: a dimension variable stands in no size that gives its value.
+
+    >>> import effx, effx.numpy as enp
+    >>> b, n = effx.export.symbolic_shape("b, n")
+    >>> exported = export(effx.jit(lambda x: enp.concatenate([x, x], 1)), platforms=["cpu", "cuda"])(
+    ...     effx.ShapeDtypeStruct((b, n), enp.float32)
+    ... )
+    >>> exported.in_avals, exported.out_avals, exported.platforms
+    ((f32[b,n],), (f32[b,2*n],), ('cpu', 'cuda'))
+    """
+    if not hasattr(fun_jit, "trace"):
+        raise TransformError(f"export: the function must be what effx.jit gives, got {fun_jit!r}")
+    if isinstance(platforms, str):
+        raise TransformError(f"export: platforms must be a sequence of names, got the string {platforms!r}")
+    wanted = (default_export_platform(),) if platforms is None else tuple(platforms)
+    if not wanted:
+        raise BackendError("export: platforms must name at least one platform")
+    for p in wanted:
+        if p not in PLATFORMS:
+            raise BackendError(f"export: platform must be one of {', '.join(PLATFORMS)}, got {p!r}")
+    if len(set(wanted)) != len(wanted):
+        raise BackendError(f"export: platforms must differ, got {wanted}")
+
+    def exporting(*args: Any, **kwargs: Any) -> Exported:
+        return _exported(fun_jit.trace(*args, **kwargs), wanted, tuple(disabled_checks))
+
+    return exporting
+
+
+def _exported(traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]) -> Exported:
+    signature = traced.signature
+    types = tuple([t.strong() for t in signature.in_types])
+    found, names = solution("export", signature.in_tree, types)
+    program = in_order(traced.program)
+    if partitioning_of(program) is not None:
+        raise BackendError(f"export: {signature.name} runs on several devices; effx exports functions for one")
+    count = len(traced.captured)
+    used = used_inputs(program)[count:]
+    # A size that gives a dimension variable its value is needed even where nothing reads the array.
+    places = {step.place.array for step in found.steps}
+    kept = [u or i in places for i, u in enumerate(used)]
+    text = portable_module(
+        program, [as_concrete(x) for x in traced.captured], platforms, found, lambda i: names[i], kept
+    )
+    artifact = to_artifact(text)
+    allowed = {check.is_custom_call() for check in disabled}
+    strange = [name for name in custom_calls(text) if not name.startswith(_STABLE) and name not in allowed]
+    if strange:
+        raise BackendError(
+            f"export: {signature.name} calls the foreign function {strange[0]}, which another version, or another process, may "
+            f"not have; to export it all the same, give disabled_checks=[DisabledSafetyCheck.custom_call({strange[0]!r})]"
+        )
+    out_types = tuple([t.strong() for t in signature.out_types])
+
+    def make_vjp() -> Exported:
+        return _exported_vjp(traced, types, out_types, platforms, disabled)
+
+    return Exported(
+        signature.name,
+        signature.in_tree,
+        types,
+        signature.out_tree,
+        out_types,
+        1,
+        platforms,
+        disabled,
+        artifact,
+        maximum_supported_calling_convention_version,
+        tuple([i for i, keep in enumerate(kept) if keep]),
+        True,
+        make_vjp,
+    )
+
+
+def _exported_vjp(
+    traced: Traced,
+    in_types: tuple[ArrayType, ...],
+    out_types: tuple[ArrayType, ...],
+    platforms: tuple[str, ...],
+    disabled: tuple[DisabledSafetyCheck, ...],
+) -> Exported:
+    """Exports the function of arguments and cotangents that gives the arguments' cotangents."""
+    n = len(in_types)
+    captured, program = traced.captured, traced.program
+
+    def function(*arrays: Array) -> tuple[Array, ...]:
+        def flat(*primals: Array) -> list[Array]:
+            return run_program(program, [*captured, *primals])
+
+        _, back = vjp(flat, *arrays[:n])
+        found: tuple[Array, ...] = back(list(arrays[n:]))
+        return found
+
+    function.__name__ = f"{traced.signature.name}_vjp"
+    cotangents = [ShapeDtypeStruct(t.shape, dtypes.tangent_dtype(t.dtype)) for t in out_types]
+    specs = [*[shape_of(t) for t in in_types], *cotangents]
+    return _exported(jit(function).trace(*specs), platforms, disabled)

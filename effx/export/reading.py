@@ -1,0 +1,198 @@
+"""Reads artifacts."""
+
+import struct
+from collections.abc import Callable
+from typing import Any, TypeVar, final
+
+from effx.errors import BackendError
+from effx.export import layout
+from effx.export.exported import (
+    DisabledSafetyCheck,
+    Exported,
+    maximum_supported_calling_convention_version,
+    minimum_supported_calling_convention_version,
+)
+from effx.export.nodes import form_named
+from effx.export.writing import flatbuffers
+from effx.ir.dimensions import SymbolicScope
+from effx.ir.shape_text import parse_size
+from effx.ir.types import ArrayType, array_type
+from effx.tree.registry import PyTreeDef, flatten
+
+__all__ = ["deserialize"]
+
+T = TypeVar("T")
+
+
+def deserialize(blob: bytes | bytearray) -> Exported:
+    """Reads an exported function from bytes, which `Exported.serialize` gave here or in JAX.
+
+    Args:
+        blob: the bytes.
+
+    Raises:
+        BackendError: the bytes are no artifact, or one of another version or calling convention.
+        TreeError: the arguments or results have nodes that nothing here reads.
+
+    >>> import effx, effx.numpy as enp
+    >>> spec = effx.ShapeDtypeStruct(effx.export.symbolic_shape("n, 2"), enp.float32)
+    >>> data = effx.export.export(effx.jit(lambda x: x.sum(0)))(spec).serialize(vjp_order=1)
+    >>> read = deserialize(data)
+    >>> read.in_avals, effx.grad(lambda x: read.call(x)[0])(enp.ones((3, 2))).tolist()
+    ((f32[n,2],), [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    """
+    if not isinstance(blob, bytes | bytearray):
+        raise BackendError(f"deserialize: an artifact is bytes, got {blob!r} of type {type(blob).__name__}")
+    library = flatbuffers("deserialize")
+    try:
+        place = library.encode.Get(library.packer.uoffset, blob, 0)
+        return _exported(_Table(library.table.Table(bytearray(blob), place), library))
+    except (struct.error, IndexError, UnicodeDecodeError, OverflowError, KeyError, ValueError) as error:
+        raise BackendError(f"deserialize: the bytes are no artifact, or damaged: {error}") from error
+
+
+@final
+class _Table:
+    """A table, whose fields are read by their places."""
+
+    def __init__(self, table: Any, library: Any) -> None:
+        self._table, self._library = table, library
+
+    def _at(self, place: int) -> int:
+        offset: int = self._table.Offset(4 + 2 * place)
+        return offset
+
+    def number(self, place: int, kind: str, default: int = 0) -> int:
+        """Reads a number of a kind such as "Uint16"."""
+        at = self._at(place)
+        flags = getattr(self._library.number_types, f"{kind}Flags")
+        return int(self._table.Get(flags, at + self._table.Pos)) if at else default
+
+    def text(self, place: int) -> str:
+        """Reads a string; "" where there is none."""
+        at = self._at(place)
+        return str(self._table.String(at + self._table.Pos).decode()) if at else ""
+
+    def data(self, place: int) -> bytes:
+        """Reads bytes."""
+        at = self._at(place)
+        if not at:
+            return b""
+        start = self._table.Vector(at)
+        return bytes(self._table.Bytes[start : start + self._table.VectorLen(at)])
+
+    def child(self, place: int) -> "_Table | None":
+        """Reads a table; None where there is none."""
+        at = self._at(place)
+        if not at:
+            return None
+        where = self._table.Indirect(at + self._table.Pos)
+        return _Table(self._library.table.Table(self._table.Bytes, where), self._library)
+
+    def need(self, place: int) -> "_Table":
+        """Reads a table that must be there."""
+        found = self.child(place)
+        if found is None:
+            raise ValueError(f"field {place} is missing")
+        return found
+
+    def each(self, place: int, width: int, read: Callable[[int], T]) -> list[T]:
+        """Reads the elements of a vector by their positions."""
+        at = self._at(place)
+        if not at:
+            return []
+        start, count = self._table.Vector(at), self._table.VectorLen(at)
+        if start + count * width > len(self._table.Bytes):
+            raise ValueError(f"field {place} is cut off")
+        return [read(start + i * width) for i in range(count)]
+
+    def children(self, place: int) -> "list[_Table]":
+        """Reads a vector of tables."""
+        return self.each(
+            place,
+            4,
+            lambda at: _Table(self._library.table.Table(self._table.Bytes, self._table.Indirect(at)), self._library),
+        )
+
+    def texts(self, place: int) -> list[str]:
+        """Reads a vector of strings."""
+        return self.each(place, 4, lambda at: str(self._table.String(at).decode()))
+
+    def numbers(self, place: int) -> list[int]:
+        """Reads a vector of numbers of 2 bytes."""
+        flags = self._library.number_types.Uint16Flags
+        return self.each(place, 2, lambda at: int(self._table.Get(flags, at)))
+
+
+def _exported(table: _Table) -> Exported:
+    version = table.number(layout.SERIALIZATION_VERSION, "Uint16")
+    if version not in layout.READ:
+        raise BackendError(
+            f"deserialize: the artifact has serialization version {version}; this effx reads {layout.READ[0]} to {layout.READ[-1]}"
+        )
+    convention = table.number(layout.CALLING_CONVENTION, "Uint16")
+    low, high = minimum_supported_calling_convention_version, maximum_supported_calling_convention_version
+    if not low <= convention <= high:
+        raise BackendError(
+            f"deserialize: the artifact has calling convention {convention}; this effx calls {low} to {high}"
+        )
+    name = table.text(layout.FUNCTION_NAME)
+    effects = [*table.children(layout.ORDERED_EFFECTS), *table.children(layout.UNORDERED_EFFECTS)]
+    if effects:
+        raise BackendError(f"deserialize: {name} has effects, which effx does not run from artifacts")
+    scope = SymbolicScope()
+    vjp = table.child(layout.VJP)
+    return Exported(
+        name,
+        _tree(table.need(layout.IN_TREE)),
+        tuple([_aval(t, scope) for t in table.children(layout.IN_AVALS)]),
+        _tree(table.need(layout.OUT_TREE)),
+        tuple([_aval(t, scope) for t in table.children(layout.OUT_AVALS)]),
+        table.number(layout.DEVICES, "Uint32") or table.number(layout.DEVICES_SHORT, "Int16"),
+        tuple(table.texts(layout.PLATFORMS)),
+        tuple([_check(t) for t in table.children(layout.DISABLED_CHECKS)]),
+        table.data(layout.MODULE),
+        convention,
+        tuple(table.numbers(layout.KEPT)),
+        bool(table.number(layout.GLOBAL_CONSTANTS, "Bool")),
+        None if vjp is None else lambda: _exported(vjp),
+    )
+
+
+def _aval(table: _Table, scope: SymbolicScope) -> ArrayType:
+    if table.number(layout.AVAL_KIND, "Int8"):
+        raise BackendError("deserialize: the function takes or gives tokens, which effx does not run from artifacts")
+    shape = [parse_size(text, scope) for text in table.texts(layout.AVAL_SHAPE)]
+    return array_type(layout.DTYPES[table.number(layout.AVAL_DTYPE, "Int8")], shape)
+
+
+def _check(table: _Table) -> DisabledSafetyCheck:
+    kind = layout.CHECKS[table.number(layout.CHECK_KIND, "Int8")]
+    return DisabledSafetyCheck(kind, table.text(layout.CHECK_TARGET))
+
+
+def _tree(table: _Table) -> PyTreeDef:
+    return flatten(_node(table), lambda x: x is _LEAF)[1]
+
+
+_LEAF = object()
+
+
+def _node(table: _Table) -> Any:
+    kind = table.number(layout.KIND, "Int8")
+    children = [_node(child) for child in table.children(layout.CHILDREN)]
+    match kind:
+        case layout.LEAF:
+            return _LEAF
+        case layout.NONE:
+            return None
+        case layout.TUPLE:
+            return tuple(children)
+        case layout.LIST:
+            return children
+        case layout.DICT:
+            return dict(zip(table.texts(layout.CHILDREN_NAMES), children, strict=True))
+        case layout.CUSTOM:
+            form = form_named(table.text(layout.CUSTOM_NAME))
+            return form.build(form.load(table.data(layout.CUSTOM_DATA)), children)
+    raise ValueError(f"a structure has a node of kind {kind}")

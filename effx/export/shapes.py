@@ -1,0 +1,86 @@
+"""Symbolic shapes of arguments."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from effx import dtypes
+from effx.array.promotion import as_operand
+from effx.errors import TreeError
+from effx.ir.bounds import bounds
+from effx.ir.dimensions import SymbolicScope, is_symbolic
+from effx.ir.shape_text import symbolic_shape
+from effx.transforms.stages import ShapeDtypeStruct
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["is_symbolic_dim", "symbolic_args_specs", "symbolic_dim_bounds"]
+
+
+def is_symbolic_dim(p: object) -> bool:
+    """Says whether a size has dimension variables.
+
+    >>> from effx.export import symbolic_shape
+    >>> b, n = symbolic_shape("b, 3")
+    >>> is_symbolic_dim(b), is_symbolic_dim(n)
+    (True, False)
+    """
+    return is_symbolic(p)
+
+
+def symbolic_dim_bounds(dimension: int) -> tuple[float, float]:
+    """Returns numbers between which a size lies for all values of its variables, infinite where there are none.
+
+    >>> from effx.export import symbolic_shape
+    >>> (b,) = symbolic_shape("b", constraints=["b <= 8"])
+    >>> symbolic_dim_bounds(2 * b + 1)
+    (3, 17)
+    """
+    return bounds(dimension)
+
+
+def symbolic_args_specs(
+    args: PyTree,
+    shapes_specs: Any,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+) -> Any:
+    """Returns shapes and dtypes of arguments with symbolic sizes.
+
+    Args:
+        args: arrays, or shapes and dtypes; from them come the dtypes, and the sizes for `_` and `...`.
+        shapes_specs: a shape as text, or None for the one that is there, for each array. One stands for all arrays below its
+            place in the tree.
+        constraints: see `symbolic_shape`.
+        scope: see `symbolic_shape`.
+
+    Returns:
+        `ShapeDtypeStruct`s in the structure of `args`.
+
+    Raises:
+        TreeError: the structure of `shapes_specs` is not the beginning of that of `args`.
+        ValueError: a text is no shape.
+
+    >>> import numpy as np
+    >>> symbolic_args_specs((np.ones((2, 3)), np.ones(4)), ("b, ...", "2*b"))
+    (ShapeDtypeStruct(shape=(b, 3), dtype=float32), ShapeDtypeStruct(shape=(2*b,), dtype=float32))
+    """
+    if scope is not None and len(constraints):
+        raise ValueError(
+            "symbolic_args_specs: a scope has its constraints already; give constraints or a scope, not both"
+        )
+    where = SymbolicScope(tuple(constraints)) if scope is None else scope
+    texts, tree = flatten(shapes_specs, lambda x: x is None or isinstance(x, str))
+    leaves, args_tree = flatten(args)
+    try:
+        groups = tree.flatten_up_to(args)
+    except (ValueError, TypeError, KeyError) as error:
+        raise TreeError(
+            f"symbolic_args_specs: the shapes must have the structure of the arguments, or its beginning: {error}"
+        ) from error
+    wanted = [text for text, group in zip(texts, groups, strict=True) for _ in flatten(group)[0]]
+    found = []
+    for text, leaf in zip(wanted, leaves, strict=True):
+        if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+            leaf = as_operand(leaf, "symbolic_args_specs").type
+        shape = symbolic_shape(text, scope=where, like=leaf.shape)
+        found.append(ShapeDtypeStruct(shape, dtypes.canonicalize(leaf.dtype)))
+    return args_tree.unflatten(found)

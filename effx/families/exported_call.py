@@ -1,0 +1,121 @@
+"""The operation that calls an exported function: a StableHLO module that another process may have written."""
+
+from typing import final
+
+import attrs
+
+from effx.array import Array
+from effx.effects import NO_EFFECTS
+from effx.errors import BackendError, NoRuleError, ShapeError, TransformError
+from effx.families.batches import scanned
+from effx.handling import (
+    ArrayType,
+    Atom,
+    Body,
+    Tangent,
+    TupleOperation,
+    Var,
+    Vmap,
+    emits,
+    jvp_rule,
+    reference_rule,
+    vmap_rule,
+)
+from effx.ir.dimensions import substitute
+from effx.ir.solving import Solution, solve
+from effx.ir.types import array_type
+from effx.ir.values.described import HostData
+from effx.lower.artifacts import artifact_text, call_module, is_static, refined
+
+__all__ = ["ExportedCall"]
+
+
+@final
+@attrs.frozen
+class ExportedCall(TupleOperation):
+    """Calls an exported function.
+
+    Attributes:
+        function: its name, for errors.
+        artifact: the StableHLO module.
+        platforms: for which it is.
+        in_types, out_types: of all of its arrays; sizes may be symbolic.
+        kept: for each argument whether the module takes it.
+        solution: how the dimension variables are found.
+        names: of the arguments, for errors.
+        check_platform, check_sizes: False to leave a check to XLA, or out.
+    """
+
+    function: str
+    artifact: bytes = attrs.field(repr=lambda data: f"<{len(data)} bytes>")
+    platforms: tuple[str, ...]
+    in_types: tuple[ArrayType, ...]
+    out_types: tuple[ArrayType, ...]
+    kept: tuple[bool, ...]
+    solution: Solution = attrs.field(repr=False)
+    names: tuple[str, ...] = attrs.field(repr=False)
+    check_platform: bool = True
+    check_sizes: bool = True
+    effects = NO_EFFECTS
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """The results' types for the sizes of the operands.
+
+        Raises:
+            ShapeError: the operands do not fit; the error names the argument, the axis and the variable.
+        """
+        what = f"exported function {self.function}"
+        if len(types) != len(self.in_types):
+            raise ShapeError(f"{what}: takes {len(self.in_types)} arrays, got {len(types)}")
+        for name, t, wanted in zip(self.names, types, self.in_types, strict=True):
+            if t.dtype != wanted.dtype or t.ndim != wanted.ndim:
+                raise ShapeError(f"{what}: {name} must be {wanted!r}, got {t!r}")
+        values = solve(what, self.solution, [t.shape for t in types], lambda i: self.names[i])
+        return tuple(
+            [array_type(t.dtype, [substitute(n, values) for n in t.shape]) for t in self.out_types]
+        )
+
+
+@emits(ExportedCall)
+def text(body: Body, op: ExportedCall, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    platform = body.module.platform
+    if platform not in op.platforms and op.check_platform:
+        raise BackendError(
+            f"exported function {op.function}: is for {', '.join(op.platforms)}, and this program runs on {platform}; "
+            f"export it with platforms=[..., {platform!r}]"
+        )
+    several = len(op.platforms) > 1
+    place = op.platforms.index(platform) if several and platform in op.platforms else 0 if several else None
+    taken = [x for x, keep in zip(inputs, op.kept, strict=True) if keep]
+    types = tuple([x.type.strong() for x in taken])
+    names, outs = [body.name(x) for x in taken], [v.type for v in outputs]
+    if op.solution.names and is_static(types):
+        return call_module(body, refined(op.artifact, types, place, op.check_sizes), names, types, outs, None)
+    return call_module(body, artifact_text(op.artifact), names, types, outs, place)
+
+
+@jvp_rule(ExportedCall)
+def refused(
+    op: ExportedCall, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    """A module has no derivative; what it was exported along with has one in reverse mode."""
+    raise TransformError(
+        f"exported function {op.function}: has no derivative in forward mode; a gradient comes from a vjp that is "
+        f"exported along (Exported.serialize(vjp_order=1))"
+    )
+
+
+@vmap_rule(ExportedCall)
+def batched(
+    handler: Vmap, op: ExportedCall, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[tuple[Array, ...], tuple[int | None, ...]]:
+    """A scan over the batch: the module is for the sizes that it says."""
+    return scanned(handler, op, op.function, values, axes), (0,) * len(op.out_types)
+
+
+@reference_rule(ExportedCall)
+def unknown(op: ExportedCall, *values: HostData) -> tuple[HostData, ...]:
+    """The reference says what operations mean; a module only XLA reads."""
+    raise NoRuleError(
+        f"exported function {op.function}: the reference has no meaning in NumPy for a StableHLO module"
+    )
