@@ -266,7 +266,7 @@ class NonConcreteBooleanIndexError(ConcretizationError, IndexingError):
     """An abstract mask was to decide a result's shape."""
 
 
-class InconclusiveDimensionOperation(TracingError, ValueError):
+class InconclusiveDimensionOperation(TracingError, ValueError):  # noqa: N818  # JAX's name
     """What Python asked of a symbolic size depends on the values of its variables."""
 
 

@@ -1,5 +1,6 @@
 """An exported function: what is in an artifact, and how it is called."""
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
@@ -69,7 +70,11 @@ class DisabledSafetyCheck:
         return self._kind
 
     def __repr__(self) -> str:
-        return f"DisabledSafetyCheck.{self._kind}({self._target!r})" if self._target else f"DisabledSafetyCheck.{self._kind}()"
+        return (
+            f"DisabledSafetyCheck.{self._kind}({self._target!r})"
+            if self._target
+            else f"DisabledSafetyCheck.{self._kind}()"
+        )
 
 
 @final
@@ -168,11 +173,11 @@ class Exported:
         >>> effx.export.deserialize(exported.serialize()).in_avals
         (f32[3],)
         """
-        from effx.export.writing import written  # the format's library, for few
-
         if type(vjp_order) is not int or vjp_order < 0:
             raise TransformError(f"serialize: vjp_order must be an int of at least 0, got {vjp_order!r}")
-        return written(self, vjp_order)
+        # The format's library is for few.
+        output: bytearray = importlib.import_module("effx.export.writing").written(self, vjp_order)
+        return output
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function.
@@ -199,10 +204,16 @@ class Exported:
         arrays = [
             # A number takes the dtype that the function was exported with, if it can hold it.
             x.astype(t.dtype) if x.type.weak and dtypes.result_type(x, t.dtype) == t.dtype else x
-            for x, t in zip(as_arrays(f"exported function {self.fun_name}", leaves, (args, kwargs)), self.in_avals, strict=True)
+            for x, t in zip(
+                as_arrays(f"exported function {self.fun_name}", leaves, (args, kwargs)),
+                self.in_avals,
+                strict=True,
+            )
         ]
-        results = _differentiable(self)(*arrays)
-        return self.out_tree.unflatten(list(results))
+        taken = [x for x in arrays if x.type.dtype != dtypes.float0]
+        results = iter(_differentiable(self)(*taken))
+        whole = [float0_zeros(t) if t.dtype == dtypes.float0 else next(results) for t in self.out_avals]
+        return self.out_tree.unflatten(whole)
 
 
 def solution(what: str, in_tree: PyTreeDef, types: Sequence[ArrayType]) -> tuple[Solution, tuple[str, ...]]:
@@ -213,28 +224,31 @@ def solution(what: str, in_tree: PyTreeDef, types: Sequence[ArrayType]) -> tuple
 
 
 def _operation(exported: Exported) -> ExportedCall:
-    found, names = solution(f"exported function {exported.fun_name}", exported.in_tree, exported.in_avals)
+    what = f"exported function {exported.fun_name}"
     if exported.nr_devices != 1:
-        raise BackendError(
-            f"exported function {exported.fun_name}: runs on {exported.nr_devices} devices; effx calls those for one"
-        )
+        raise BackendError(f"{what}: runs on {exported.nr_devices} devices; effx calls those for one")
+    found, names = solution(what, exported.in_tree, exported.in_avals)
+    taken = [i for i, t in enumerate(exported.in_avals) if t.dtype != dtypes.float0]
+    # Another plan, for the operands alone.
+    types = tuple([exported.in_avals[i] for i in taken])
+    found = solution_of(what, [t.shape for t in types], lambda i: names[taken[i]])
     off = {check.kind for check in exported.disabled_safety_checks}
     return ExportedCall(
         exported.fun_name,
         exported.mlir_module_serialized,
         exported.platforms,
-        exported.in_avals,
+        types,
         exported.out_avals,
-        tuple([i in exported.module_kept_var_idx for i in range(len(exported.in_avals))]),
+        tuple([taken.index(i) if i in taken else exported.in_avals[i] for i in exported.module_kept_var_idx]),
         found,
-        names,
+        tuple([names[i] for i in taken]),
         "platform" not in off,
         "shape_assertions" not in off,
     )
 
 
 def _differentiable(exported: Exported) -> Callable[..., tuple[Array, ...]]:
-    """Returns the function of a flat list of arrays; its derivative is the exported vjp."""
+    """Returns the function of the arrays that have bytes; its derivative is the exported vjp."""
     operation = _operation(exported)
 
     def function(*arrays: Array) -> tuple[Array, ...]:
@@ -246,14 +260,15 @@ def _differentiable(exported: Exported) -> Callable[..., tuple[Array, ...]]:
     wrapped = custom_vjp(function)
 
     def forward(*arrays: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        return operation(*arrays), arrays
+        return wrapped(*arrays), arrays
 
-    def backward(arrays: tuple[Array, ...], cotangents: tuple[Array, ...]) -> tuple[Any, ...]:
-        found = _differentiable(exported.vjp())(*arrays, *cotangents)
+    def backward(arrays: tuple[Array, ...], cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        given = [ct for ct in cotangents if isinstance(ct, Array) and ct.dtype != dtypes.float0]
+        found = iter(_differentiable(exported.vjp())(*arrays, *given))
         return tuple(
             [
-                float0_zeros(x.type) if dtypes.tangent_dtype(x.type.dtype) == dtypes.float0 else ct
-                for x, ct in zip(arrays, found, strict=True)
+                float0_zeros(x.type) if dtypes.tangent_dtype(x.type.dtype) == dtypes.float0 else next(found)
+                for x in arrays
             ]
         )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from effx import dtypes
-from effx.array import Array
+from effx.array import Array, HostArray
 from effx.errors import BackendError, TransformError
 from effx.export.exported import (
     DisabledSafetyCheck,
@@ -14,7 +14,8 @@ from effx.export.exported import (
 )
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
-from effx.ir.types import ArrayType
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.types import ArrayType, array_type
 from effx.lower.artifacts import custom_calls, to_artifact
 from effx.lower.backends import default_device, platform_of
 from effx.lower.concrete import as_concrete
@@ -30,7 +31,8 @@ __all__ = ["default_export_platform", "export"]
 
 # What jaxlib's own kernels are called, and what StableHLO's passes know. They stay what they are for years.
 _STABLE = (
-    "lapack_", "cusolver_", "hipsolver_", "cublas_", "hipblas_", "cu_", "hip_", "stablehlo.", "mhlo.", "shape_assertion", "chlo.",
+    "lapack_", "cusolver_", "hipsolver_", "cublas_", "hipblas_", "cu_", "hip_", "stablehlo.", "mhlo.", "chlo.",
+    "shape_assertion",
 )  # fmt: skip
 
 
@@ -57,7 +59,8 @@ def export(
         disabled_checks: what is not checked.
 
     Returns:
-        A function that takes arrays, or `ShapeDtypeStruct`s whose sizes may be symbolic, as the function takes its arguments.
+        A function that takes arrays, or `ShapeDtypeStruct`s whose sizes may be symbolic, as the function takes
+        its arguments.
 
     Raises:
         TransformError: the function is not what `jit` gives.
@@ -91,13 +94,17 @@ def export(
     return exporting
 
 
-def _exported(traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]) -> Exported:
+def _exported(
+    traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]
+) -> Exported:
     signature = traced.signature
     types = tuple([t.strong() for t in signature.in_types])
     found, names = solution("export", signature.in_tree, types)
     program = in_order(traced.program)
     if partitioning_of(program) is not None:
-        raise BackendError(f"export: {signature.name} runs on several devices; effx exports functions for one")
+        raise BackendError(
+            f"export: {signature.name} runs on several devices; effx exports functions for one"
+        )
     count = len(traced.captured)
     used = used_inputs(program)[count:]
     # A size that gives a dimension variable its value is needed even where nothing reads the array.
@@ -111,8 +118,9 @@ def _exported(traced: Traced, platforms: tuple[str, ...], disabled: tuple[Disabl
     strange = [name for name in custom_calls(text) if not name.startswith(_STABLE) and name not in allowed]
     if strange:
         raise BackendError(
-            f"export: {signature.name} calls the foreign function {strange[0]}, which another version, or another process, may "
-            f"not have; to export it all the same, give disabled_checks=[DisabledSafetyCheck.custom_call({strange[0]!r})]"
+            f"export: {signature.name} calls the foreign function {strange[0]}, which another version, or another "
+            f"process, may not have; to export it all the same, give "
+            f"disabled_checks=[DisabledSafetyCheck.custom_call({strange[0]!r})]"
         )
     out_types = tuple([t.strong() for t in signature.out_types])
 
@@ -152,10 +160,21 @@ def _exported_vjp(
             return run_program(program, [*captured, *primals])
 
         _, back = vjp(flat, *arrays[:n])
-        found: tuple[Array, ...] = back(list(arrays[n:]))
-        return found
+        found: tuple[object, ...] = back(list(arrays[n:]))
+        return tuple(
+            [x if isinstance(x, Array) else _no_tangent(t) for x, t in zip(found, in_types, strict=True)]
+        )
 
     function.__name__ = f"{traced.signature.name}_vjp"
     cotangents = [ShapeDtypeStruct(t.shape, dtypes.tangent_dtype(t.dtype)) for t in out_types]
     specs = [*[shape_of(t) for t in in_types], *cotangents]
-    return _exported(jit(function).trace(*specs), platforms, disabled)
+    return _exported(_trace(jit(function), specs), platforms, disabled)
+
+
+def _trace(function: Jitted[..., Any], specs: Sequence[ShapeDtypeStruct]) -> Traced:
+    return function.trace(*specs)
+
+
+def _no_tangent(t: ArrayType) -> Array:
+    """Returns the one cotangent that an integer array has."""
+    return BroadcastInDim(t.shape, ())(HostArray(False, array_type(dtypes.float0)))

@@ -1,4 +1,4 @@
-"""Where things stand in an artifact: the places of the fields in its FlatBuffers tables, and the numbers that stand for kinds.
+"""Where things stand in an artifact: the places of fields in its FlatBuffers tables, and the numbers that stand for kinds.
 
 The layout is that of files of `jax.export` (serialization version 11 and later, which add fields at the end).
 """

@@ -11,7 +11,13 @@ import attrs
 
 from effx.errors import TreeError
 
-__all__ = ["NodeForm", "form_named", "form_of", "register_namedtuple_serialization", "register_pytree_node_serialization"]
+__all__ = [
+    "NodeForm",
+    "form_named",
+    "form_of",
+    "register_namedtuple_serialization",
+    "register_pytree_node_serialization",
+]
 
 C = TypeVar("C", bound=type[Any])
 
@@ -131,7 +137,11 @@ def form_of(cls: type[Any]) -> NodeForm:
     """
     form = _by_class.get(cls)
     if form is None:
-        kind = "register_namedtuple_serialization" if hasattr(cls, "_fields") else "register_pytree_node_serialization"
+        kind = (
+            "register_namedtuple_serialization"
+            if hasattr(cls, "_fields")
+            else "register_pytree_node_serialization"
+        )
         raise TreeError(
             f"serialize: the structure has nodes of {cls.__name__}, and nothing says how to write them; "
             f"call effx.export.{kind}"

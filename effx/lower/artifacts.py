@@ -1,7 +1,7 @@
 """StableHLO modules as bytes that later versions of XLA read, and such modules as parts of others.
 
-A module with symbolic sizes becomes part of another one whose sizes are known in two steps: XLA refines it, which makes all of its
-sizes constants and checks them, and its functions are put beside those of the other, under names that are free there.
+A module with symbolic sizes becomes part of another one whose sizes are known in two steps: XLA refines it, which makes all
+of its sizes constants and checks them, and its functions are put beside those of the other, under names that are free there.
 """
 
 import io
@@ -17,6 +17,8 @@ from effx.ir.types import ArrayType
 from effx.lower.emit import Body
 from effx.lower.hlo import mlir_context, mlir_module
 from effx.lower.sizes import INDEX
+
+_DEFINED = re.compile(r"func\.func (?:public |private )?@([\w.$-]+)")
 
 
 def to_artifact(text: str) -> bytes:
@@ -61,7 +63,12 @@ def refined(artifact: bytes, types: tuple[ArrayType, ...], place: int | None, ch
         ShapeError: the module has no meaning for these sizes.
     """
     lines, functions = _parts(artifact_text(artifact))
-    inner = _renamed([*lines, *functions], {"main": "inner_main"})
+    every = [*lines, *functions]
+    taken_names = {name for line in every for name in _DEFINED.findall(line)}
+    inside = next(
+        name for name in map("inner_main_{}".format, range(len(taken_names) + 1)) if name not in taken_names
+    )
+    inner = _renamed(every, {"main": inside})
     given, taken, outs = _signature(artifact_text(artifact))
     names = [f"%given{i}" for i in range(len(types))]
     arguments = ", ".join([f"{name}: {t.mlir}" for name, t in zip(names, types, strict=True)])
@@ -78,7 +85,7 @@ def refined(artifact: bytes, types: tuple[ArrayType, ...], place: int | None, ch
             operands.append(f"{name}_any")
     many = f":{len(outs)}" if len(outs) > 1 else ""
     results = [f"%found#{i}" for i in range(len(outs))] if many else ["%found"] * len(outs)
-    called = f"func.call @inner_main({', '.join(operands)}) : ({', '.join(taken)}) -> ({', '.join(outs)})"
+    called = f"func.call @{inside}({', '.join(operands)}) : ({', '.join(taken)}) -> ({', '.join(outs)})"
     body.append(f"    %found{many} = {called}" if outs else f"    {called}")
     body.append(f"    return {', '.join(results)} : {', '.join(outs)}" if outs else "    return")
     text = "\n".join(
@@ -96,12 +103,19 @@ def refined(artifact: bytes, types: tuple[ArrayType, ...], place: int | None, ch
     try:
         found = _jax.mlir.refine_polymorphic_shapes(buffer.getvalue(), check_sizes, True)
     except (ValueError, RuntimeError) as error:
-        raise ShapeError(f"export: the module cannot be run on {', '.join(map(repr, types))}: {error}") from error
+        raise ShapeError(
+            f"export: the module cannot be run on {', '.join(map(repr, types))}: {error}"
+        ) from error
     return str(mlir_module(found))
 
 
 def call_module(
-    body: Body, text: str, inputs: Sequence[str], types: Sequence[ArrayType], outs: Sequence[ArrayType], place: int | None
+    body: Body,
+    text: str,
+    inputs: Sequence[str],
+    types: Sequence[ArrayType],
+    outs: Sequence[ArrayType],
+    place: int | None,
 ) -> tuple[str, ...]:
     """Writes a call of a module's `main`, whose functions become functions of the module that is being written."""
     module = body.module
@@ -109,7 +123,10 @@ def call_module(
     if known is None:
         lines, functions = _parts(text)
         every = [*lines, *functions]
-        names = {name: module.fresh(name) for name in re.findall(r"func\.func (?:public |private )?@([\w.$-]+)", "\n".join(every))}
+        names = {
+            name: module.fresh(name)
+            for name in re.findall(r"func\.func (?:public |private )?@([\w.$-]+)", "\n".join(every))
+        }
         known = module.shared["module", text] = names["main"]
         module.functions += _renamed(every, names)
     given, taken, results = _signature(text)
@@ -120,7 +137,8 @@ def call_module(
     if given:
         operands.insert(0, body.constant(place or 0, INDEX))
     found = body.block(
-        f"func.call @{known}({', '.join(operands)}) : ({', '.join(taken)}) -> ({', '.join(results)})", len(results)
+        f"func.call @{known}({', '.join(operands)}) : ({', '.join(taken)}) -> ({', '.join(results)})",
+        len(results),
     )
     return tuple(
         [
@@ -160,7 +178,7 @@ def _renamed(lines: Sequence[str], names: dict[str, str]) -> list[str]:
 
 
 def _signature(text: str) -> tuple[list[str], list[str], list[str]]:
-    """Returns the names of the leading arguments that are no arrays, the types of all arguments, and those of the results."""
+    """Returns the leading arguments of `main` that are no arrays, the types of all arguments, and those of the results."""
     head = next(line for line in text.splitlines() if re.match(r"  func\.func (public )?@main\(", line))
     arguments, _, rest = head.partition(") -> ")
     if not rest:

@@ -65,6 +65,8 @@ def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], R
 def constant_text(value: Scalar, t: ArrayType) -> str:
     """Returns what stands inside `dense<...>` for a scalar of type `t`."""
     kind = t.kind
+    if t.dtype == dtypes.float0:
+        return "false"  # which stands for no bytes at all
     if dtypes.is_key(t.dtype):
         # What fills memory before keys are written there.
         return constant_text(0, array_type(dtypes.key_storage(t.dtype)))
@@ -444,7 +446,16 @@ class Body:
                 types.append(kind)
             in_layouts = None if in_layouts is None else [*in_layouts, *[None] * len(shapes)]
         text = custom_call_text(
-            target, names, types, out_types, attributes, in_layouts, out_layouts, has_side_effect, aliases, shapes=shapes
+            target,
+            names,
+            types,
+            out_types,
+            attributes,
+            in_layouts,
+            out_layouts,
+            has_side_effect,
+            aliases,
+            shapes=shapes,
         )
         return self.block(text, len(out_types))
 

@@ -9,7 +9,8 @@ from jaxlib._jax import LoadedExecutable
 from effx.errors import BackendError
 
 if TYPE_CHECKING:
-    from jaxlib.mlir.ir import Context, Module as Module
+    from jaxlib.mlir.ir import Context
+    from jaxlib.mlir.ir import Module as Module
 
 __all__ = ["LoadedExecutable", "XlaComputation", "hlo_computation", "mlir_module"]
 

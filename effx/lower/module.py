@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import effx.lower.stablehlo  # noqa: F401  # registers the rules
 from effx.effects import are_optional
 from effx.errors import BackendError
+from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.host import Hosted
+from effx.ir.ops.sizes import Size
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.lower.emit import Module, function_lines, sharding_text
@@ -40,6 +42,13 @@ def module_of(
     """
     if not are_optional(program.effects):
         raise BackendError(f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}")
+    symbolic = [t for t in (*program.in_types, *program.out_types) if has_symbolic(t.shape)]
+    if symbolic or any([type(e.op) is Size for e in program.equations]):
+        shown = f" ({symbolic[0]!r})" if symbolic else ""
+        raise BackendError(
+            f"lower: {program.name} has symbolic sizes{shown}, and XLA compiles for known ones; "
+            f"effx.export.export makes one module for all sizes"
+        )
     partitioning = partitioning_of(program)
     module = Module(platform, 1 if partitioning is None else partitioning.count, debug_info)
     attributes = (

@@ -1,15 +1,14 @@
 """Modules that outlive the process: a program as one StableHLO module for several platforms and for all sizes.
 
-What calls such a module must know how. This is the convention of the system that effx reimplements, version 10, so that either
-runs what the other has written. The public `main` takes, where the module is for several platforms, first the platform's place
-among them, and then the arrays. It finds the values of the dimension variables by the arrays' sizes, checks all sizes, and
-calls the function that does the work, which takes these values first.
+What calls such a module must know how. This is the convention of the system that effx reimplements, version 10, so that
+either runs what the other has written. The public `main` takes, where the module is for several platforms, first the
+platform's place among them, and then the arrays. It finds the values of the dimension variables by the arrays' sizes, checks
+all sizes, and calls the function that does the work, which takes these values first.
 
 Never: write or read files (`effx.export` does).
 """
 
 import json
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -27,6 +26,7 @@ from effx.lower.emit import Body, Module, function_lines
 from effx.lower.sizes import INDEX
 
 PLATFORM_INDEX = '{jax.global_constant = "_platform_index"}'
+WRAPPED = "_wrapped_jax_export_main"
 BOOL = array_type(dtypes.bool_)
 
 
@@ -49,9 +49,11 @@ def portable_module(
         kept: for each array whether `main` takes it.
     """
     if not are_optional(program.effects):
-        raise BackendError(f"export: {program.name} leaves effects open: {sorted(map(repr, program.effects))}")
+        raise BackendError(
+            f"export: {program.name} leaves effects open: {sorted(map(repr, program.effects))}"
+        )
     modules = [Module(p, variables=solution.names) for p in platforms]
-    written = [_function(program, m, "_wrapped_jax_export_main") for m in modules]
+    written = [_function(program, m, m.fresh(WRAPPED)) for m in modules]
     several = len({"\n".join([*lines, *m.functions]) for m, lines in zip(modules, written, strict=True)}) > 1
     if any([m.hosted for m in modules]):
         raise BackendError(
@@ -64,12 +66,14 @@ def portable_module(
         first = modules[0]
         for other in modules[1:]:
             other.share_names(first)
-        names = [first.fresh(f"_wrapped_jax_export_main_{p}") for p in platforms]
+        names = [first.fresh(f"{WRAPPED}_{p}") for p in platforms]
         written = [_function(program, m, name) for m, name in zip(modules, names, strict=True)]
-        functions = [line for m, lines in zip(modules, written, strict=True) for line in (*lines, *m.functions)]
+        functions = [
+            line for m, lines in zip(modules, written, strict=True) for line in (*lines, *m.functions)
+        ]
         locations = first
     else:
-        names = ["_wrapped_jax_export_main"]
+        names = [WRAPPED]
         functions, locations = [*written[0], *first.functions], first
     main = _main(program, constants, solution, say, kept, names, len(platforms) > 1, first)
     name = "".join([c if c.isalnum() or c == "_" else "_" for c in program.name])
@@ -110,7 +114,9 @@ def _main(
     for i, t in enumerate(types):
         # What nothing reads still has a place among the function's arguments.
         inputs.append(f"%arg{i}" if kept[i] else body.constant(0, t))
-    call = [lambda name=n: body.call_function(name, inputs, program.in_types, program.out_types) for n in names]
+    call = [
+        lambda name=n: body.call_function(name, inputs, program.in_types, program.out_types) for n in names
+    ]
     if len(names) == 1:
         results: Sequence[str] = call[0]()
     else:
@@ -118,7 +124,8 @@ def _main(
         outs = ", ".join([t.mlir for t in program.out_types])
         joined = "\n    }, {\n".join(regions)
         results = body.block(
-            f'"stablehlo.case"(%platform) ({{\n{joined}\n    }}) : ({INDEX.mlir}) -> ({outs})', len(program.out_types)
+            f'"stablehlo.case"(%platform) ({{\n{joined}\n    }}) : ({INDEX.mlir}) -> ({outs})',
+            len(program.out_types),
         )
     outs = ", ".join([t.mlir for t in program.out_types])
     tail = f"return {', '.join(results)} : {outs}" if results else "return"
@@ -131,25 +138,29 @@ def _main(
 
 
 def _constant(body: Body, x: ConcreteArray) -> str:
-    data = np.ascontiguousarray(np.asarray(x.buffer))
-    t = x.type
-    if t.kind == "b":
-        data = np.packbits(data.reshape(-1), bitorder="little") if t.size > 1 else data
-        # A mask as bytes: MLIR reads one bit an element.
-    if dtypes.bits(t.dtype) < 8 and t.kind != "b":
-        raise BackendError(f"export: a constant of {t.dtype.name} has no text; make it an argument")
-    if 0 in t.shape:
+    """Writes an array as a constant; what takes less than a byte as bytes, in which MLIR has changed its mind."""
+    t, data = x.type, x.host("export")
+    if not t.size:
         return body.line(f"stablehlo.constant dense<> : {t.mlir}")
-    if t.kind == "b" and t.size == 1:
-        return body.line(f"stablehlo.constant dense<{'true' if bool(data.reshape(-1)[0]) else 'false'}> : {t.mlir}")
-    return body.line(f'stablehlo.constant dense<"0x{data.tobytes().hex().upper()}"> : {t.mlir}')
+    stored = t
+    if dtypes.bits(t.dtype) < 8 or t.kind == "b":
+        stored = array_type(
+            {"f": dtypes.float16, "u": dtypes.uint8, "b": dtypes.uint8}.get(t.kind, dtypes.int8), t.shape
+        )
+        data = data.astype(stored.dtype)
+    elements = np.ascontiguousarray(data).tobytes().hex().upper()
+    return body.convert(body.line(f'stablehlo.constant dense<"0x{elements}"> : {stored.mlir}'), stored, t)
 
 
 # --- sizes -----------------------------------------------------------------------------------------------
 
 
 def _solved(
-    body: Body, types: Sequence[ArrayType], solution: Solution, say: Callable[[int], str], kept: Sequence[bool]
+    body: Body,
+    types: Sequence[ArrayType],
+    solution: Solution,
+    say: Callable[[int], str],
+    kept: Sequence[bool],
 ) -> None:
     """Writes the values of the dimension variables, and the checks of all sizes."""
     place_of = {v: i for i, v in enumerate(solution.names)}
@@ -169,7 +180,7 @@ def _solved(
         if step.rest:
             found = body.line(f"stablehlo.subtract {found}, {sizes.size(body, step.rest)} : {INDEX.mlir}")
         if step.coefficient != 1:
-            divisor = body.constant(step.coefficient, INDEX)
+            divisor = sizes.size(body, step.coefficient)
             found = body.line(f"stablehlo.divide {found}, {divisor} : {INDEX.mlir}")
         name = sizes.variable_name(place_of[step.name])
         zero = body.constant(0, INDEX)
@@ -190,9 +201,9 @@ def _solved(
                 f"{say(place.array)} axis {place.axis} has size {{0}}, which must be {place.size!r}, that is {{1}}",
                 [actual, wanted],
             )
-    for n in solution.scope.at_least:
-        value = sizes.size(body, n)
-        text = f"the constraint {n!r} >= 0 does not hold: it is {{0}}"
+    for least in solution.scope.at_least:
+        value = sizes.size(body, least)
+        text = f"the constraint {least!r} >= 0 does not hold: it is {{0}}"
         _assert(body, compared("GE", value, body.constant(0, INDEX)), text, [value])
     for product, n in solution.scope.equal:
         left, right = sizes.size(body, of_terms({product: 1})), sizes.size(body, n)
@@ -208,8 +219,3 @@ def _assert(body: Body, test: str, message: str, values: Sequence[str]) -> None:
         f"    stablehlo.custom_call @shape_assertion({names}) {{api_version = 2 : i32, "
         f"error_message = {json.dumps(message)}, has_side_effect = true}} : ({kinds}) -> ()"
     )
-
-
-# --- artifacts --------------------------------------------------------------------------------------------
-
-_FUNCTION = re.compile(r"func\.func (?:public |private )?@([\w.$-]+)")

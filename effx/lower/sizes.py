@@ -1,20 +1,42 @@
-"""StableHLO text of what takes sizes: repeating, reshaping, cutting, padding and counting, in the form with fixed sizes, or in the one
-whose sizes are computed when some are symbolic.
+"""StableHLO text of what takes sizes: repeating, reshaping, cutting, padding and counting, in the form with fixed sizes, or
+in the one whose sizes are computed when some are symbolic.
 
-A module with symbolic sizes hands the values of its dimension variables to each of its functions, as leading arguments. XLA compiles
-it once these values are known: sizes become constants again, and each operation here gets its fixed form.
+A module with symbolic sizes hands the values of its dimension variables to each of its functions, as leading arguments. XLA
+compiles it once these values are known: sizes become constants again, and each operation here gets its fixed form.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from effx import dtypes
 from effx.errors import NoRuleError
 from effx.ir.dimensions import evaluate, has_symbolic, is_symbolic
+from effx.ir.program import Scalar
 from effx.ir.types import ArrayType, array_type
 
-if TYPE_CHECKING:
-    from effx.lower.emit import Body
+
+class _Module(Protocol):
+    variables: tuple[str, ...]
+
+
+class Body(Protocol):
+    """What is needed of a function under construction; see `effx.lower.emit`."""
+
+    sizes: dict[int, str]
+
+    @property
+    def module(self) -> _Module:
+        """The module, whose dimension variables have names here."""
+        ...
+
+    def line(self, text: str, results: int = 1) -> str:
+        """Writes a line and returns the name of what it defines."""
+        ...
+
+    def constant(self, value: Scalar, t: ArrayType) -> str:
+        """Returns the name of a constant."""
+        ...
+
 
 INDEX = array_type(dtypes.int32)
 Operate = Callable[[str, str, str], str]
@@ -32,7 +54,7 @@ def variable_name(place: int) -> str:
     return f"%dim{place}"
 
 
-def size(body: "Body", n: int) -> str:
+def size(body: Body, n: int) -> str:
     """Writes a size as an i32 scalar, once for each function or region, and returns its name."""
     if not is_symbolic(n):
         return body.constant(n, INDEX)
@@ -43,7 +65,7 @@ def size(body: "Body", n: int) -> str:
     return name
 
 
-def _operation(body: "Body") -> Operate:
+def _operation(body: Body) -> Operate:
     def operate(function: str, x: str, y: str) -> str:
         def line(operation: str, a: str, b: str) -> str:
             return body.line(f"stablehlo.{operation} {a}, {b} : {INDEX.mlir}")
@@ -64,7 +86,7 @@ def _operation(body: "Body") -> Operate:
     return operate
 
 
-def sizes(body: "Body", shape: Sequence[int]) -> tuple[str, ArrayType]:
+def sizes(body: Body, shape: Sequence[int]) -> tuple[str, ArrayType]:
     """Writes sizes as a vector of i32; returns its name and type."""
     t = array_type(dtypes.int32, (len(shape),))
     if not has_symbolic(shape):
@@ -77,7 +99,7 @@ def sizes(body: "Body", shape: Sequence[int]) -> tuple[str, ArrayType]:
     return body.line(f"stablehlo.concatenate {', '.join(parts)}, dim = 0 : ({kinds}) -> {t.mlir}"), t
 
 
-def broadcast_in_dim(body: "Body", x: str, t: ArrayType, out: ArrayType, dims: Sequence[int]) -> str:
+def broadcast_in_dim(body: Body, x: str, t: ArrayType, out: ArrayType, dims: Sequence[int]) -> str:
     """Writes x repeated along new axes and along axes of size 1."""
     if not has_symbolic(out.shape):
         return body.line(f"stablehlo.broadcast_in_dim {x}, dims = {ints(dims)} : ({t.mlir}) -> {out.mlir}")
@@ -87,7 +109,7 @@ def broadcast_in_dim(body: "Body", x: str, t: ArrayType, out: ArrayType, dims: S
     )
 
 
-def reshape(body: "Body", x: str, t: ArrayType, out: ArrayType) -> str:
+def reshape(body: Body, x: str, t: ArrayType, out: ArrayType) -> str:
     """Writes the same elements under another shape; nothing where it is the same."""
     if t.shape == out.shape:
         return x
@@ -97,7 +119,7 @@ def reshape(body: "Body", x: str, t: ArrayType, out: ArrayType) -> str:
     return body.line(f"stablehlo.dynamic_reshape {x}, {shape} : ({t.mlir}, {s.mlir}) -> {out.mlir}")
 
 
-def iota(body: "Body", t: ArrayType, axis: int) -> str:
+def iota(body: Body, t: ArrayType, axis: int) -> str:
     """Writes 0, 1, 2, … along an axis."""
     if not has_symbolic(t.shape):
         return body.line(f"stablehlo.iota dim = {axis} : {t.mlir}")
@@ -106,7 +128,7 @@ def iota(body: "Body", t: ArrayType, axis: int) -> str:
 
 
 def cut(
-    body: "Body",
+    body: Body,
     x: str,
     t: ArrayType,
     out: ArrayType,
@@ -126,7 +148,7 @@ def cut(
 
 
 def dynamic_slice(
-    body: "Body", x: str, t: ArrayType, starts: Sequence[tuple[str, ArrayType]], out: ArrayType
+    body: Body, x: str, t: ArrayType, starts: Sequence[tuple[str, ArrayType]], out: ArrayType
 ) -> str:
     """Writes a block of a size at computed starts, which are clamped so that it fits."""
     names, kinds = [n for n, _ in starts], [s.mlir for _, s in starts]
@@ -137,7 +159,9 @@ def dynamic_slice(
         )
     # A gather of one block. Its starts are clamped as well, and its sizes are an operand.
     one, vector = array_type(starts[0][1].dtype, (1,)), array_type(starts[0][1].dtype, (t.ndim,))
-    parts = [body.line(f"stablehlo.reshape {n} : ({s}) -> {one.mlir}") for n, s in zip(names, kinds, strict=True)]
+    parts = [
+        body.line(f"stablehlo.reshape {n} : ({s}) -> {one.mlir}") for n, s in zip(names, kinds, strict=True)
+    ]
     at = parts[0]
     if len(parts) > 1:
         at = body.line(
@@ -153,7 +177,7 @@ def dynamic_slice(
 
 
 def pad(
-    body: "Body",
+    body: Body,
     x: str,
     t: ArrayType,
     value: str,

@@ -17,6 +17,7 @@ from jaxlib._jax import ArrayImpl, Device
 from effx import caching, dtypes
 from effx.errors import BackendError, ShapeError
 from effx.flags import log_compiles
+from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
@@ -156,7 +157,7 @@ def check_sizes(program: Program) -> None:
             op = equation.op
             for var in equation.outputs:
                 t = var.type
-                if t.size * t.dtype.itemsize > LARGEST:
+                if not has_symbolic(t.shape) and t.size * t.dtype.itemsize > LARGEST:
                     raise ShapeError(
                         f"{op.name}: {t!r} would have {t.size} elements, which no memory can hold"
                     )

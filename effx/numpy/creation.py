@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import index
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, host_array, 
 from effx.dtypes import DType, DTypeLike
 from effx.effects import current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
-from effx.ir.dimensions import as_size, is_symbolic
+from effx.ir.dimensions import as_size, has_symbolic, is_symbolic
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
 from effx.lower.concrete import device_put, put
@@ -253,8 +252,8 @@ def filled(shape: Shape, value: Number, dtype: DType, weak: bool = False, what: 
         return constant(np.array(value).astype(dtype), dtype, weak)
     t = array_type(dtype, shape, weak)
     if is_symbolic(value):
-        return BroadcastInDim(shape, ())(size_scalar(value, dtype, weak))
-    if is_recorded() or t.size > _COPIED:
+        return BroadcastInDim(shape, ())(size_scalar(cast("int", value), dtype, weak))
+    if is_recorded() or has_symbolic(shape) or t.size > _COPIED:
         try:
             return BroadcastInDim(shape, ())(
                 HostArray(np.array(value).astype(dtype).item(), array_type(dtype, (), weak))

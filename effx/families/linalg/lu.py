@@ -47,11 +47,11 @@ from effx.handling import (
     tangent_of,
     vmap_rule,
 )
-from effx.lower import sizes
 from effx.ir.ops.base import Singleton, check_arity, is_int
 from effx.ir.ops.elementwise import Log
 from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import Iota
+from effx.lower import sizes
 from effx.lower.stablehlo.control import BOOL, INDEX, Names, loop
 
 __all__ = [

@@ -41,9 +41,9 @@ from effx.handling import (
     lapack_target,
     reference_rule,
 )
-from effx.lower import sizes
 from effx.ir.ops.base import Singleton, check_arity
 from effx.ir.ops.shape import BroadcastInDim, Iota, Pad
+from effx.lower import sizes
 
 __all__ = ["Geqp3", "Geqrf", "HouseholderProduct", "Qr"]
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import index
 from typing import Any, TypeVar, overload
 
 from typing_extensions import TypeVarTuple

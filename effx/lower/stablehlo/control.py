@@ -111,9 +111,7 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     def shifted(i: str, by: int) -> str:
         """Writes the index of step i + by."""
         if op.reverse:
-            return body.line(
-                f"stablehlo.subtract {sizes.size(body, op.length - 1 - by)}, {i} : {INDEX.mlir}"
-            )
+            return body.line(f"stablehlo.subtract {sizes.size(body, op.length - 1 - by)}, {i} : {INDEX.mlir}")
         return body.line(f"stablehlo.add {i}, {body.constant(by, INDEX)} : {INDEX.mlir}") if by else i
 
     symbolic = is_symbolic(op.length)

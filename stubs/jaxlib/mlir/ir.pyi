@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from types import TracebackType
+from typing import BinaryIO
 
 class Context:
     def __init__(
@@ -25,4 +26,9 @@ class Module:
     def parse(asm: str | bytes, context: Context | None = None) -> Module: ...
     @property
     def context(self) -> Context: ...
+    @property
+    def operation(self) -> Operation: ...
     def dump(self) -> None: ...
+
+class Operation:
+    def write_bytecode(self, file: BinaryIO, desired_version: int | None = None) -> None: ...
