@@ -112,8 +112,7 @@ def test_jit_equals_eager(case: Case) -> None:
 def test_collectives_need_an_axis() -> None:
     """The reference binds no axis name either."""
     for row in ROWS:
-        sample = row.samples[0]
-        if isinstance(sample.op, Collective):
+        for sample in [s for s in row.samples[:1] if isinstance(s.op, Collective)]:
             with handle(Reference()), pytest.raises(NameError, match="axis name 'i' is not bound") as caught:
                 sample.op(*[on_device(np.zeros(x.shape), x) for x in sample.types])
             assert "in   reference" in str(caught.value)

@@ -129,7 +129,7 @@ def test_what_the_compiler_is_told() -> None:
     lowered = effx.jit(lambda x: scaled(x, **attributes)).lower(X)
     line = next(line for line in lowered.as_text().split("\n") if "stablehlo.composite" in line)
     for part in (
-        '"my.scaled"', "version = 3 : i32", '"by" = 2.5 : f64', '"i" = 3 : i64', '"b" = true', r'"s" = "a\"b"',
+        '"my.scaled"', "version = 3 : i32", '"by" = 2.5 : f64', '"i" = 3 : i64', '"b" = true', r'"s" = "a\22b"',
         '"n" = 0.5 : f32', '"inf" = 0x7FF0000000000000 : f64', '"small" = 1.0e-30 : f64', '"u" = 7 : ui8',
         '"d" = i8', '"a" = dense<[0, 1]> : tensor<2xi64>', '"e" = dense<> : tensor<0x2xi1>',
         '"z" = [1 : i64, [2.0 : f64]]', '"m" = {"k" = 1 : i64}', '"nan" = 0x7E00 : f16',
