@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from effx import dtypes
-from effx.array import Array, HostArray
+from effx.array import Array
 from effx.errors import BackendError, TransformError
 from effx.export.exported import (
     DisabledSafetyCheck,
@@ -14,8 +14,7 @@ from effx.export.exported import (
 )
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
-from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.types import ArrayType, array_type
+from effx.ir.types import ArrayType
 from effx.lower.artifacts import custom_calls, to_artifact
 from effx.lower.backends import default_device, platform_of
 from effx.lower.concrete import as_concrete
@@ -23,7 +22,7 @@ from effx.lower.emit import PLATFORMS
 from effx.lower.parallel import partitioning_of
 from effx.lower.portable import portable_module
 from effx.lower.xla import used_inputs
-from effx.transforms.autodiff import vjp
+from effx.transforms.autodiff import float0_array, vjp
 from effx.transforms.jit import Jitted, jit
 from effx.transforms.stages import ShapeDtypeStruct, Traced, shape_of
 
@@ -162,7 +161,7 @@ def _exported_vjp(
         _, back = vjp(flat, *arrays[:n])
         found: tuple[object, ...] = back(list(arrays[n:]))
         return tuple(
-            [x if isinstance(x, Array) else _no_tangent(t) for x, t in zip(found, in_types, strict=True)]
+            [x if isinstance(x, Array) else float0_array(t) for x, t in zip(found, in_types, strict=True)]
         )
 
     function.__name__ = f"{traced.signature.name}_vjp"
@@ -173,8 +172,3 @@ def _exported_vjp(
 
 def _trace(function: Jitted[..., Any], specs: Sequence[ShapeDtypeStruct]) -> Traced:
     return function.trace(*specs)
-
-
-def _no_tangent(t: ArrayType) -> Array:
-    """Returns the one cotangent that an integer array has."""
-    return BroadcastInDim(t.shape, ())(HostArray(False, array_type(dtypes.float0)))

@@ -27,10 +27,12 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
-from effx.ir.dimensions import larger
+from effx.ir.dimensions import has_symbolic, larger
+from effx.ir.ops import shape as s
 from effx.ir.ops.base import check_arity, check_kind, is_int, is_ints
 from effx.ir.ops.linalg import PRECISIONS
 from effx.ir.ops.shape import Reverse
+from effx.lower import sizes
 
 __all__ = ["Convolution", "dilated", "steps"]
 
@@ -340,6 +342,9 @@ def _(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var,
         marks: list[object] = [*names, *range(len(axes) - 2)]
         return "[" + ", ".join([str(marks[axes.index(i)]) for i in range(len(axes))]) + "]"
 
+    x, t = body.name(lhs), lhs.type
+    if has_symbolic((*op.low, *op.high)):
+        x, t, op = _padded(body, x, t, op)
     window = (
         f"stride = {list(op.strides)}, pad = {[[a, b] for a, b in zip(op.low, op.high, strict=True)]}, "
         f"lhs_dilate = {list(op.lhs_dilation)}, rhs_dilate = {list(op.rhs_dilation)}"
@@ -348,9 +353,20 @@ def _(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var,
     )
     precision = ", ".join([f"#stablehlo<precision {p}>" for p in op.precision])
     return body.line(
-        f"stablehlo.convolution({body.name(lhs)}, {body.name(rhs)}) "
+        f"stablehlo.convolution({x}, {body.name(rhs)}) "
         f"dim_numbers = {spec(op.lhs_axes, 'bf')}x{spec(op.rhs_axes, 'oi')}->{spec(op.out_axes, 'bf')}, "
         f"window = {{{window}}} {{batch_group_count = {op.batch_groups} : i64, "
         f"feature_group_count = {op.feature_groups} : i64, precision_config = [{precision}]}} "
-        f": ({lhs.type.mlir}, {rhs.type.mlir}) -> {out.type.mlir}"
+        f": ({t.mlir}, {rhs.type.mlir}) -> {out.type.mlir}"
     )
+
+
+def _padded(body: Body, x: str, t: ArrayType, op: Convolution) -> tuple[str, ArrayType, Convolution]:
+    """Writes zeros around and between the elements of lhs; returns the convolution of that, which adds none."""
+    low, high, interior = ([0] * t.ndim for _ in range(3))
+    for i, axis in enumerate(op.lhs_axes[2:]):
+        low[axis], high[axis], interior[axis] = op.low[i], op.high[i], op.lhs_dilation[i] - 1
+    out = s.Pad(tuple(low), tuple(high), tuple(interior)).infer(t, array_type(t.dtype))
+    padded = sizes.pad(body, x, t, body.constant(0, array_type(t.dtype)), out, low, high, interior)
+    none, ones = (0,) * len(op.low), (1,) * len(op.low)
+    return padded, out, attrs.evolve(op, low=none, high=none, lhs_dilation=ones)

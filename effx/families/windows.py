@@ -4,8 +4,8 @@ The tangent of an extreme element is that of the first one that equals it. So th
 by labels, and tangents are gathered with these.
 """
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, final
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeVar, final
 
 import attrs
 import numpy as np
@@ -15,7 +15,7 @@ from effx.array import Array
 from effx.array.indexing import take
 from effx.array.promotion import scalar, zeros
 from effx.array.shaping import reshape
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, NoRuleError, ShapeError
 from effx.families.convolution import dilated, steps
 from effx.handling import (
     ArrayOperation,
@@ -37,9 +37,11 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
+from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.base import check_arity, check_kind, is_ints
 from effx.ir.ops.shape import Iota, Pad
 from effx.ir.program import Scalar
+from effx.lower import sizes
 from effx.lower.emit import highest, lowest
 from effx.lower.stablehlo.elementwise import COMPARE_KIND
 
@@ -289,6 +291,32 @@ def _attributes(op: WindowReduction) -> str:
     return f"{', '.join(parts)}, padding = dense<{padding}> : tensor<{len(padding)}x2xi64>"
 
 
+W = TypeVar("W", WindowReduction, WindowArg)
+
+
+def _padded(
+    body: Body, operands: Sequence[tuple[str, ArrayType, str]], op: W
+) -> tuple[list[tuple[str, ArrayType]], W]:
+    """Writes symbolic amounts of padding in front of a reduction that then adds none.
+
+    Args:
+        body: where to write.
+        operands: names and types, and the names of the scalars that are put around them.
+        op: the reduction.
+    """
+    if has_symbolic(op.window):
+        raise NoRuleError(f"{op.name}: XLA takes no windows of symbolic sizes, got {list(op.window)}")
+    if not has_symbolic((*op.low, *op.high)):
+        return [(x, t) for x, t, _ in operands], op
+    interior = tuple([n - 1 for n in op.base_dilation])
+    found = []
+    for x, t, around in operands:
+        out = Pad(op.low, op.high, interior).infer(t, array_type(t.dtype))
+        found.append((sizes.pad(body, x, t, around, out, op.low, op.high, interior), out))
+    none, ones = (0,) * len(op.low), (1,) * len(op.low)
+    return found, attrs.evolve(op, low=none, high=none, base_dilation=ones)
+
+
 @emits(WindowReduction)
 def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     (x,), (y,) = inputs, outputs
@@ -305,10 +333,11 @@ def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[
     scalar = array_type(x.type.dtype)
     first = body.constant(start, scalar)
     s = scalar.mlir
+    [(name, t)], op = _padded(body, [(body.name(x), x.type, first)], op)
     return body.line(
-        f'"stablehlo.reduce_window"({body.name(x)}, {first}) ({{ ^bb0(%a: {s}, %b: {s}): '
+        f'"stablehlo.reduce_window"({name}, {first}) ({{ ^bb0(%a: {s}, %b: {s}): '
         f"%c = stablehlo.{combine} %a, %b : {s} stablehlo.return %c : {s} }}) {{{_attributes(op)}}} "
-        f": ({x.type.mlir}, {s}) -> {y.type.mlir}"
+        f": ({t.mlir}, {s}) -> {y.type.mlir}"
     )
 
 
@@ -323,11 +352,13 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     largest = isinstance(op, WindowArgMax)
     s, k = array_type(x.type.dtype), array_type(labels.type.dtype)
     starts = body.constant(op.neutral(x.type), s), body.constant(none, k)
+    given = [(body.name(x), x.type, starts[0]), (body.name(labels), labels.type, starts[1])]
+    [(x_name, x_type), (labels_name, labels_type)], op = _padded(body, given, op)
     kind, label_kind = COMPARE_KIND[x.type.kind], COMPARE_KIND[labels.type.kind]
     pair, labels_pair, found = (
         f"({s.mlir}, {s.mlir})",
         f"({k.mlir}, {k.mlir})",
-        f"({x.type.mlir}, {labels.type.mlir}",
+        f"({x_type.mlir}, {labels_type.mlir}",
     )
     # Symmetric in both elements, so their order does not matter: the second is taken if it is more extreme, or
     # equal (both NaN, too) with a smaller label.
@@ -351,7 +382,7 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     ]
     region = "\n      ".join(lines)
     name = body.line(
-        f'"stablehlo.reduce_window"({body.name(x)}, {body.name(labels)}, {starts[0]}, {starts[1]}) ({{\n      {region}\n'
+        f'"stablehlo.reduce_window"({x_name}, {labels_name}, {starts[0]}, {starts[1]}) ({{\n      {region}\n'
         f"    }}) {{{_attributes(op)}}} : {found}, {s.mlir}, {k.mlir}) "
         f"-> ({x.type.with_shape(y.type.shape).mlir}, {y.type.mlir})",
         2,

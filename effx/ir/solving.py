@@ -11,7 +11,16 @@ import attrs
 
 from effx.errors import ShapeError
 from effx.ir.bounds import bounds
-from effx.ir.dimensions import Dim, Monomial, SymbolicScope, of_terms, quotient, substitute, terms_of, variables
+from effx.ir.dimensions import (
+    Dim,
+    Monomial,
+    SymbolicScope,
+    of_terms,
+    quotient,
+    substitute,
+    terms_of,
+    variables,
+)
 
 
 @final

@@ -45,7 +45,7 @@ class ArrayType:
     weak: bool
 
     def __init__(self, dtype: DType, shape: Shape, weak: bool) -> None:
-        if not all([n >= 0 for n in shape]):
+        if any([not is_symbolic(n) and n < 0 for n in shape]):
             raise ShapeError(f"array_type: sizes must not be negative, got {list(shape)}")
         put = object.__setattr__
         put(self, "dtype", dtype)

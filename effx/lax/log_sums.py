@@ -11,6 +11,7 @@ from effx.array.promotion import as_operand, scalar
 from effx.array.shaping import moveaxis, reshape
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
+from effx.ir.dimensions import has_symbolic
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.ops import shape as s
@@ -68,7 +69,9 @@ def _cumulative(x: Array, axis: int, reverse: bool) -> Array:
         return flip(_cumulative(flip(x), axis, False))
     cut = (math.prod(t.shape[:axis]), t.shape[axis], math.prod(t.shape[axis + 1 :]))
     x = reshape(x, cut)
-    if t.shape[axis] * t.size <= PAIRS:
+    if has_symbolic(t.shape):
+        x = _in_blocks(x)
+    elif t.shape[axis] * t.size <= PAIRS:
         x = _compared(x)
     else:
         x = platform_dependent(x, cpu=_in_blocks, default=_doubled)
@@ -109,7 +112,7 @@ def _doubled(x: Array) -> Array:
 def _in_blocks(x: Array) -> Array:
     """Along axis 1 of three: in a loop along all blocks of it at once; then to each what the blocks before it gave."""
     outer, n, inner = x.type.shape
-    blocks = max(1, min(ROW // (outer * inner), math.isqrt(n)))
+    blocks = 1 if has_symbolic(x.type.shape) else max(1, min(ROW // (outer * inner), math.isqrt(n)))
     length = -(-n // blocks)
     lowest = scalar(-np.inf, x.type.dtype)
     padded = s.Pad((0, 0, 0), (0, blocks * length - n, 0), (0, 0, 0))(x, lowest)

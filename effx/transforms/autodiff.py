@@ -10,14 +10,16 @@ import numpy as np
 from typing_extensions import TypeVarTuple, Unpack
 
 from effx import dtypes, handlers
-from effx.array import Array
+from effx.array import Array, HostArray
 from effx.array.promotion import as_operand, convert, zeros
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError, check_function
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
+from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.collective import PSumShared
+from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Var
-from effx.ir.types import ArrayType
+from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import AnyRank, Numeric
 from effx.transforms.arguments import FlatFunction, abstract, as_arrays, origin_of, plain
 from effx.tree.partial import Partial
@@ -33,8 +35,15 @@ Aux = TypeVar("Aux")
 Ts = TypeVarTuple("Ts")
 
 
+def float0_array(t: ArrayType) -> Array:
+    """Returns the one tangent that an integer array has, as an array that programs hold."""
+    return BroadcastInDim(t.shape, ())(HostArray(False, array_type(dtypes.float0)))
+
+
 def float0_zeros(t: ArrayType) -> PyTree:
     """Returns the one tangent that an integer array has: a NumPy array of dtype float0."""
+    if has_symbolic(t.shape):
+        return float0_array(t)
     return np.zeros(t.shape, dtypes.float0)
 
 

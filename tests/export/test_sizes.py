@@ -81,22 +81,38 @@ def test_an_order_is_that_of_all_values(
 
 
 @hypothesis.given(sizes(), sizes())
-def test_equal_sizes_are_equal_everywhere(first: tuple[int, list[int]], second: tuple[int, list[int]]) -> None:
+def test_equal_sizes_are_equal_everywhere(
+    first: tuple[int, list[int]], second: tuple[int, list[int]]
+) -> None:
     """`==` is True only where all values agree, and equal sizes have one hash."""
     if first[0] == second[0]:
-        assert first[1] == second[1] and hash(first[0]) == hash(second[0])
+        assert first[1] == second[1]
+        assert hash(first[0]) == hash(second[0])
 
 
 # What the documentation of shape polymorphism computes, and what slices, strides and paddings lead to.
 @pytest.mark.parametrize(
     ("size", "text"),
     [
-        (A + B - A, "b"), (2 * A - A, "a"), (A * B // B, "a"), ((2 * A + 3) // 2, "a + 1"), (-(-A // 2), "floordiv(a + 1, 2)"),
-        ((A + 1) // 2, "floordiv(a + 1, 2)"), (2 * (A // 2) + A % 2, "a"), ((A * A - B * B) // (A + B), "a - b"),
-        (larger(A, 1), "a"), (larger(A - 1, 0), "a - 1"), (smaller(A, B), "min(a, b)"), ((3 * A) % 3, "0"), (A // (A + 1), "0"),
-        (A % (A + 1), "a"), (A * B - 3 + A**2, "a*b + a^2 - 3"), (2 - A, "-a + 2"), ((A + 5) % 5, "mod(a, 5)"),
+        (A + B - A, "b"),
+        (2 * A - A, "a"),
+        (A * B // B, "a"),
+        ((2 * A + 3) // 2, "a + 1"),
+        (-(-A // 2), "floordiv(a + 1, 2)"),
+        ((A + 1) // 2, "floordiv(a + 1, 2)"),
+        (2 * (A // 2) + A % 2, "a"),
+        ((A * A - B * B) // (A + B), "a - b"),
+        (larger(A, 1), "a"),
+        (larger(A - 1, 0), "a - 1"),
+        (smaller(A, B), "min(a, b)"),
+        ((3 * A) % 3, "0"),
+        (A // (A + 1), "0"),
+        (A % (A + 1), "a"),
+        (A * B - 3 + A**2, "a*b + a^2 - 3"),
+        (2 - A, "-a + 2"),
+        ((A + 5) % 5, "mod(a, 5)"),
     ],
-)  # fmt: skip
+)
 def test_canonical_forms(size: int, text: str) -> None:
     """One size has one form."""
     assert str(size) == text
@@ -105,45 +121,130 @@ def test_canonical_forms(size: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("truth", "constraints"),
     [
-        ("a >= 1", []), ("a + b >= 2", []), ("a*b >= a", []), ("a - b >= 1", ["a >= b + 1"]), ("a >= 8", ["a >= 2*b", "b >= 4"]),
-        ("12 >= a", ["a <= 3*b", "b <= 4"]), ("a >= mod(a, 4)", []), ("b >= max(b - 2, 0) + 1", []), ("a >= 2*floordiv(a, 2)", []),
-        ("2*floordiv(a + 1, 2) >= a", []), ("a >= floordiv(a*b, b)", []), ("min(a, b) + 3 >= 4", []),
+        ("a >= 1", []),
+        ("a + b >= 2", []),
+        ("a*b >= a", []),
+        ("a - b >= 1", ["a >= b + 1"]),
+        ("a >= 8", ["a >= 2*b", "b >= 4"]),
+        ("12 >= a", ["a <= 3*b", "b <= 4"]),
+        ("a >= mod(a, 4)", []),
+        ("b >= max(b - 2, 0) + 1", []),
+        ("a >= 2*floordiv(a, 2)", []),
+        ("2*floordiv(a + 1, 2) >= a", []),
+        ("a >= floordiv(a*b, b)", []),
+        ("min(a, b) + 3 >= 4", []),
     ],
-)  # fmt: skip
+)
 def test_what_is_decided(truth: str, constraints: list[str]) -> None:
     """Inequalities that shapes lead to are decided, by the constraints where they must be."""
     scope = SymbolicScope(constraints)
     left, right = [parse_size(side, scope) for side in truth.split(" >= ")]
-    assert left >= right and right <= left and not left < right
+    assert left >= right
+    assert right <= left
+    assert not left < right
 
 
 def test_equations_rewrite() -> None:
     """An equation puts one size for another wherever it occurs."""
     scope = SymbolicScope(["a*b == 4*c", "mod(d, 8) == 0"])
     a, b, d = symbolic_shape("a, b, d", scope=scope)
-    assert str(2 * a * b + 1) == "8*c + 1" and d % 8 == 0 and (a * b) % 4 == 0
+    assert str(2 * a * b + 1) == "8*c + 1"
+    assert d % 8 == 0
+    assert (a * b) % 4 == 0
 
 
 ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
-    (lambda: A >= B, InconclusiveDimensionOperation, "symbolic size: whether a >= b depends on the values of a, b; a constraint may say it: symbolic_shape(..., constraints=['a >= b'])"),
-    (lambda: A > B, InconclusiveDimensionOperation, "symbolic size: whether a > b depends on the values of a, b; a constraint may say it: symbolic_shape(..., constraints=['a >= b + 1'])"),
-    (lambda: range(A), InconclusiveDimensionOperation, "symbolic size: a has no value while tracing; a loop over it is a scan or fori_loop, and an array of it comes from asarray"),
-    (lambda: bool(A - 1), InconclusiveDimensionOperation, "symbolic size: whether a - 1 is zero depends on the values of a"),
+    (
+        lambda: A >= B,
+        InconclusiveDimensionOperation,
+        ("symbolic size: whether a >= b depends on the values of a, b; a constraint may say it: "
+        "symbolic_shape(..., constraints=['a >= b'])"),
+    ),
+    (
+        lambda: A > B,
+        InconclusiveDimensionOperation,
+        ("symbolic size: whether a > b depends on the values of a, b; a constraint may say it: "
+        "symbolic_shape(..., constraints=['a >= b + 1'])"),
+    ),
+    (
+        lambda: range(A),
+        InconclusiveDimensionOperation,
+        ("symbolic size: a has no value while tracing; a loop over it is a scan or fori_loop, and an array of "
+        "it comes from asarray"),
+    ),
+    (
+        lambda: bool(A - 1),
+        InconclusiveDimensionOperation,
+        "symbolic size: whether a - 1 is zero depends on the values of a",
+    ),
     (lambda: A**-1, ShapeError, "symbolic size: a has no power -1; powers must not be negative"),
-    (lambda: A + symbolic_shape("c", constraints=["c >= 2"])[0], ShapeError, "symbolic size: a + c mixes symbolic scopes: the constraints of the first are [], those of the second ['c >= 2']"),
-    (lambda: symbolic_shape("2a"), ValueError, "symbolic_shape: expected ',', got 'a', at position 1 of '2a'"),
-    (lambda: symbolic_shape("a/2"), ValueError, "symbolic_shape: '/' has no place in a size, at position 1 of 'a/2'"),
-    (lambda: symbolic_shape("(a"), ValueError, "symbolic_shape: expected ')', got 'the end', at position 2 of '(a'"),
-    (lambda: symbolic_shape("..."), ValueError, "symbolic_shape: '...' takes sizes from `like`, which is not given, at position 0 of '...'"),
-    (lambda: symbolic_shape("_, b", like=(None, 2)), ValueError, "symbolic_shape: '_' asks for a size that `like` (None, 2) does not know, at position 0 of '_, b'"),
-    (lambda: symbolic_shape("a, b", like=(2,)), ValueError, "symbolic_shape: 'a, b' has 2 sizes, and `like` (2,) has 1"),
-    (lambda: symbolic_shape("a", constraints="a >= 2"), ValueError, "symbolic_shape: constraints must be a sequence of strings, got the string 'a >= 2'"),
-    (lambda: symbolic_shape("a", constraints=["a > 2"]), ValueError, "SymbolicScope: '>' has no place in a size, at position 1 of 'a > 2'"),
-    (lambda: symbolic_shape("a", constraints=["a + b == 2"]), ValueError, "SymbolicScope: the left side of an equation must be a product of variables or functions, got 'a + b == 2'"),
-    (lambda: symbolic_shape("a", constraints=["a == 2*a"]), ValueError, "SymbolicScope: 'a == 2*a' says what a is by a itself"),
-    (lambda: symbolic_shape("a", constraints=["2 >= 3"]), ValueError, "SymbolicScope: the constraint '2 >= 3' never holds"),
-    (lambda: symbolic_shape("a", constraints=["a >= 2"], scope=SymbolicScope()), ValueError, "symbolic_shape: a scope has its constraints already; give constraints or a scope, not both"),
-]  # fmt: skip
+    (
+        lambda: A + symbolic_shape("c", constraints=["c >= 2"])[0],
+        ShapeError,
+        ("symbolic size: a + c mixes symbolic scopes: the constraints of the first are [], those of the "
+        "second ['c >= 2']"),
+    ),
+    (
+        lambda: symbolic_shape("2a"),
+        ValueError,
+        "symbolic_shape: expected ',', got 'a', at position 1 of '2a'",
+    ),
+    (
+        lambda: symbolic_shape("a/2"),
+        ValueError,
+        "symbolic_shape: '/' has no place in a size, at position 1 of 'a/2'",
+    ),
+    (
+        lambda: symbolic_shape("(a"),
+        ValueError,
+        "symbolic_shape: expected ')', got 'the end', at position 2 of '(a'",
+    ),
+    (
+        lambda: symbolic_shape("..."),
+        ValueError,
+        "symbolic_shape: '...' takes sizes from `like`, which is not given, at position 0 of '...'",
+    ),
+    (
+        lambda: symbolic_shape("_, b", like=(None, 2)),
+        ValueError,
+        "symbolic_shape: '_' asks for a size that `like` (None, 2) does not know, at position 0 of '_, b'",
+    ),
+    (
+        lambda: symbolic_shape("a, b", like=(2,)),
+        ValueError,
+        "symbolic_shape: 'a, b' has 2 sizes, and `like` (2,) has 1",
+    ),
+    (
+        lambda: symbolic_shape("a", constraints="a >= 2"),
+        ValueError,
+        "symbolic_shape: constraints must be a sequence of strings, got the string 'a >= 2'",
+    ),
+    (
+        lambda: symbolic_shape("a", constraints=["a > 2"]),
+        ValueError,
+        "SymbolicScope: '>' has no place in a size, at position 1 of 'a > 2'",
+    ),
+    (
+        lambda: symbolic_shape("a", constraints=["a + b == 2"]),
+        ValueError,
+        "SymbolicScope: the left side of an equation must be a product of variables or functions, got 'a + b == 2'",
+    ),
+    (
+        lambda: symbolic_shape("a", constraints=["a == 2*a"]),
+        ValueError,
+        "SymbolicScope: 'a == 2*a' says what a is by a itself",
+    ),
+    (
+        lambda: symbolic_shape("a", constraints=["2 >= 3"]),
+        ValueError,
+        "SymbolicScope: the constraint '2 >= 3' never holds",
+    ),
+    (
+        lambda: symbolic_shape("a", constraints=["a >= 2"], scope=SymbolicScope()),
+        ValueError,
+        "symbolic_shape: a scope has its constraints already; give constraints or a scope, not both",
+    ),
+]
 
 
 @pytest.mark.parametrize(("bad", "kind", "text"), ERRORS)
@@ -160,7 +261,8 @@ def test_shapes_from_text() -> None:
     assert symbolic_shape("(a + 1)*2, 3") == (2 * A + 2, 3)
     assert symbolic_shape(None, like=(2, 3)) == (2, 3)
     assert symbolic_shape("") == ()
-    assert is_symbolic_dim(A) and not is_symbolic_dim(3)
+    assert is_symbolic_dim(A)
+    assert not is_symbolic_dim(3)
     assert symbolic_dim_bounds(2 * A) == (2, float("inf"))
 
 
@@ -176,8 +278,14 @@ def test_variables_are_found(values: tuple[int, int]) -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ((4, 6), "test: x axis 0 has size 4, which must be 2*a + 1: 3 is not divisible by 2, so no a gives it"),
-        ((1, 6), "test: x axis 0 has size 1, which must be 2*a + 1: a would be 0, and dimension variables are at least 1"),
+        (
+            (4, 6),
+            "test: x axis 0 has size 4, which must be 2*a + 1: 3 is not divisible by 2, so no a gives it",
+        ),
+        (
+            (1, 6),
+            "test: x axis 0 has size 1, which must be 2*a + 1: a would be 0, and dimension variables are at least 1",
+        ),
         ((5, 7), "test: x axis 1 has size 7, which must be a + 2, that is 4, with a = 2"),
     ],
 )
