@@ -45,7 +45,7 @@ def default_export_platform() -> str:
 
 
 def export(
-    fun_jit: Jitted[..., Any],
+    fun_jit: object,
     *,
     platforms: Sequence[str] | None = None,
     disabled_checks: Sequence[DisabledSafetyCheck] = (),
@@ -74,7 +74,8 @@ def export(
     >>> exported.in_avals, exported.out_avals, exported.platforms
     ((f32[b,n],), (f32[b,2*n],), ('cpu', 'cuda'))
     """
-    if not hasattr(fun_jit, "trace"):
+    stage: Callable[..., Traced] | None = getattr(fun_jit, "trace", None)
+    if stage is None:
         raise TransformError(f"export: the function must be what effx.jit gives, got {fun_jit!r}")
     if isinstance(platforms, str):
         raise TransformError(f"export: platforms must be a sequence of names, got the string {platforms!r}")
@@ -88,7 +89,7 @@ def export(
         raise BackendError(f"export: platforms must differ, got {wanted}")
 
     def exporting(*args: Any, **kwargs: Any) -> Exported:
-        return _exported(fun_jit.trace(*args, **kwargs), wanted, tuple(disabled_checks))
+        return _exported(stage(*args, **kwargs), wanted, tuple(disabled_checks))
 
     return exporting
 

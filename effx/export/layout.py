@@ -10,7 +10,7 @@ from effx.dtypes import DType
 
 VERSION: Final = 11
 # Versions whose fields mean what they mean here; later ones add fields.
-READ: Final = range(4, 13)
+READ: Final = range(2, 13)
 
 # pytree
 KIND, CHILDREN, CHILDREN_NAMES, CUSTOM_NAME, CUSTOM_DATA = range(5)

@@ -34,7 +34,7 @@ def bounds(n: int, depth: int = DEPTH) -> Bounds:
     >>> from effx.ir.shape_text import symbolic_shape
     >>> a, b = symbolic_shape("a, b", constraints=["a <= 8", "a >= b + 2"])
     >>> bounds(a), bounds(a - b), bounds(3 - b), bounds(a * b - a)
-    ((3, 8), (2, 7), (-3, 2), (0, 40))
+    ((3, 8), (2, 7), (-3, 2), (0, inf))
     """
     if type(n) is not Dim:
         return n, n

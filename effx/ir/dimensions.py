@@ -66,6 +66,7 @@ class SymbolicScope:
     Raises:
         ValueError: a constraint does not parse, or the left side of an equation is no product of variables or functions.
 
+    >>> from effx.export import symbolic_shape
     >>> (a,) = symbolic_shape("a", scope=SymbolicScope(["a >= 4"]))
     >>> a >= 3
     True
@@ -129,6 +130,7 @@ class Dim(_Int):
         InconclusiveDimensionOperation: an order depends on the values, or an int is asked for.
         ShapeError: the sizes of an operation are of scopes with different constraints.
 
+    >>> from effx.export import symbolic_shape
     >>> b, n = symbolic_shape("b, n")
     >>> (b + n) * 2 - n, (4 * b + 2) // 2, b * n // n, b + 1 > 1
     (2*b + n, 2*b + 1, b, True)

@@ -36,6 +36,7 @@ Data = npt.NDArray[Any]
 Struct = effx.ShapeDtypeStruct
 (B,) = symbolic_shape("b")
 F32 = np.float32
+ANY: Any = Struct((B,), F32)
 
 
 def batch(x: effx.Array) -> effx.Array:
@@ -207,9 +208,7 @@ def test_what_is_known_of_it() -> None:
         assert e.nr_devices == 1
         assert e.fun_name == "example"
         assert e.in_tree == effx.tree.structure(((0, {"w": 0}), {}))
-        assert e.out_tree == effx.tree.structure(
-            {"s": 0, "y": 0}
-        )
+        assert e.out_tree == effx.tree.structure({"s": 0, "y": 0})
         assert e.calling_convention_version == 10
         assert e.module_kept_var_idx == (0, 1)
         assert e.in_shardings_hlo == (None, None)
@@ -242,7 +241,8 @@ def test_it_composes() -> None:
     d = deserialize(exported_example().serialize(1))
 
     def total(x: Any) -> effx.Array:
-        return d.call(x, {"w": W})["s"]
+        found: effx.Array = d.call(x, {"w": W})["s"]
+        return found
 
     np.testing.assert_allclose(effx.jit(total)(X), X.sum(), rtol=1e-5)
     np.testing.assert_allclose(effx.vmap(total)(np.stack([X, 2 * X])), [X.sum(), 2 * X.sum()], rtol=1e-5)
@@ -278,8 +278,8 @@ def test_dtypes_and_constants(dtype: str) -> None:
 class Pair(NamedTuple):
     """A node of users'."""
 
-    left: effx.Array
-    right: effx.Array
+    left: Any
+    right: Any
 
 
 register_namedtuple_serialization(Pair, serialized_name="tests.Pair")
@@ -385,8 +385,10 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: _run(Struct((B * B,), F32)),
         ShapeError,
-        ("export: no size gives the value of the dimension variable b; a variable must stand in a size that "
-        "is linear in it, such as 2*b + 1, got argument 0.shape[0] = b^2"),
+        (
+            "export: no size gives the value of the dimension variable b; a variable must stand in a size that "
+            "is linear in it, such as 2*b + 1, got argument 0.shape[0] = b^2"
+        ),
     ),
     (lambda: _two(*symbolic_shape("b, n")), ShapeError, "broadcast: shapes do not fit: ["),
     (
@@ -397,14 +399,18 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: _run(Struct((B,), F32), lambda x: [x for _ in range(x.shape[0])]),
         InconclusiveDimensionOperation,
-        ("symbolic size: b has no value while tracing; a loop over it is a scan or fori_loop, and an array of "
-        "it comes from asarray"),
+        (
+            "symbolic size: b has no value while tracing; a loop over it is a scan or fori_loop, and an array of "
+            "it comes from asarray"
+        ),
     ),
     (
         lambda: _run(Struct((B,), F32), lambda x: effx.debug.print("{}", x)),
         BackendError,
-        ("export: <lambda> calls Python functions, which another process does not have; leave callbacks and "
-        "prints out of what is exported"),
+        (
+            "export: <lambda> calls Python functions, which another process does not have; leave callbacks and "
+            "prints out of what is exported"
+        ),
     ),
     (lambda: _run(Struct((8, 2), F32), effx.pmap(lambda x: x + 1)), BackendError, "export: "),
     (
@@ -430,8 +436,10 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: deserialize(exported_example().serialize()).vjp(),
         TransformError,
-        ("exported function example: no vjp was exported along; serialize it with vjp_order=1, or a larger "
-        "one for higher derivatives"),
+        (
+            "exported function example: no vjp was exported along; serialize it with vjp_order=1, or a larger "
+            "one for higher derivatives"
+        ),
     ),
     (
         lambda: exported_example().serialize(-1),
@@ -450,16 +458,20 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     ),
     (lambda: deserialize("text"), BackendError, "deserialize: an artifact is bytes, got 'text' of type str"),  # type: ignore[arg-type]  # the mistake
     (
-        lambda: effx.jit(enp.sin).lower(Struct((B,), F32)).as_text(),
+        lambda: effx.jit(enp.sin).lower(ANY).as_text(),
         BackendError,
-        ("lower: sin has symbolic sizes (f32[b]), and XLA compiles for known ones; effx.export.export makes "
-        "one module for all sizes"),
+        (
+            "lower: sin has symbolic sizes (f32[b]), and XLA compiles for known ones; effx.export.export makes "
+            "one module for all sizes"
+        ),
     ),
     (
         lambda: enp.zeros(B),
         BackendError,
-        ("zeros: broadcast_in_dim has symbolic sizes (f32[b]), and XLA compiles for known ones; "
-        "effx.export.export makes one module for all sizes"),
+        (
+            "zeros: broadcast_in_dim has symbolic sizes (f32[b]), and XLA compiles for known ones; "
+            "effx.export.export makes one module for all sizes"
+        ),
     ),
 ]
 
@@ -476,7 +488,7 @@ def test_unregistered_nodes_are_refused() -> None:
     """A class that nothing says how to write is named, with what to call."""
 
     class Other(NamedTuple):
-        x: effx.Array
+        x: Any
 
     e = export(effx.jit(lambda o: o.x))(Other(Struct((), F32)))
     with pytest.raises(

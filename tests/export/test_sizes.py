@@ -157,20 +157,26 @@ ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: A >= B,
         InconclusiveDimensionOperation,
-        ("symbolic size: whether a >= b depends on the values of a, b; a constraint may say it: "
-        "symbolic_shape(..., constraints=['a >= b'])"),
+        (
+            "symbolic size: whether a >= b depends on the values of a, b; a constraint may say it: "
+            "symbolic_shape(..., constraints=['a >= b'])"
+        ),
     ),
     (
         lambda: A > B,
         InconclusiveDimensionOperation,
-        ("symbolic size: whether a > b depends on the values of a, b; a constraint may say it: "
-        "symbolic_shape(..., constraints=['a >= b + 1'])"),
+        (
+            "symbolic size: whether a > b depends on the values of a, b; a constraint may say it: "
+            "symbolic_shape(..., constraints=['a >= b + 1'])"
+        ),
     ),
     (
         lambda: range(A),
         InconclusiveDimensionOperation,
-        ("symbolic size: a has no value while tracing; a loop over it is a scan or fori_loop, and an array of "
-        "it comes from asarray"),
+        (
+            "symbolic size: a has no value while tracing; a loop over it is a scan or fori_loop, and an array of "
+            "it comes from asarray"
+        ),
     ),
     (
         lambda: bool(A - 1),
@@ -181,8 +187,10 @@ ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: A + symbolic_shape("c", constraints=["c >= 2"])[0],
         ShapeError,
-        ("symbolic size: a + c mixes symbolic scopes: the constraints of the first are [], those of the "
-        "second ['c >= 2']"),
+        (
+            "symbolic size: a + c mixes symbolic scopes: the constraints of the first are [], those of the "
+            "second ['c >= 2']"
+        ),
     ),
     (
         lambda: symbolic_shape("2a"),
