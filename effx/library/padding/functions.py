@@ -1,0 +1,195 @@
+"""`mask` and `shapecheck`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+import effx
+import effx.numpy as enp
+from effx import Array, tree
+from effx.errors import ShapeError, TransformError, TreeError, check_function
+from effx.ir.dimensions import SymbolicScope
+from effx.ir.shape_text import show_shape, symbolic_shape
+from effx.ir.solving import solution_of, solve
+from effx.ir.types import Shape
+from effx.library.padding import rules as rules  # registers them
+from effx.library.padding.handler import Padded, Padding
+from effx.tree import PyTree
+
+__all__ = ["mask", "shapecheck"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _specified(what: str, specs: PyTree, args: PyTree, scope: SymbolicScope) -> list[Shape]:
+    """Returns a shape for each array of arguments, from texts that may each stand for all arrays below their places."""
+    texts, form = tree.flatten(specs, is_leaf=lambda x: x is None or isinstance(x, str))
+    for text in texts:
+        if text is not None and not isinstance(text, str):
+            raise TransformError(
+                f"{what}: shapes are given as text, got {text!r} of type {type(text).__name__}"
+            )
+    try:
+        groups = form.flatten_up_to(args)
+    except (ValueError, TypeError, KeyError) as error:
+        raise TreeError(
+            f"{what}: the shapes must have the structure of the arguments, or its beginning: {error}"
+        ) from None
+    found = []
+    for text, group in zip(texts, groups, strict=True):
+        found += [symbolic_shape(text, scope=scope, like=enp.shape(x)) for x in tree.leaves(group)]
+    return found
+
+
+def mask(
+    fun: Callable[..., Any],
+    in_shapes: Sequence[Any],
+    out_shape: Any = None,
+    *,
+    constraints: Sequence[str] = (),
+) -> Callable[[Sequence[Any], Mapping[str, Any]], Any]:
+    """Returns a function of padded arrays that computes with their first elements alone.
+
+    One compilation serves all lengths up to the padded sizes: sums, means, softmax, products, convolutions, sorts and
+    scans leave out what lies beyond. It composes with jit, with derivatives inside and around it, and with vmap, which makes
+    a ragged batch of it.
+
+    Args:
+        fun: takes the arrays; sizes that it reads, such as `x.shape[0]`, are the lengths.
+        in_shapes: for each argument a shape as text, such as `"(n, 3)"` or `"2*n"`; `_` stands for the size that the array
+            has. A pytree of texts says it for the arrays of a pytree.
+        out_shape: the same for the result, to check it; None to leave that out.
+        constraints: what is known of the lengths beside that each is at least 1, such as `"n >= 2"`; see
+            `effx.export.symbolic_shape`.
+
+    Returns:
+        A function of a sequence of padded arguments, and of the lengths: a mapping of names to ints. Its result is padded;
+        what lies beyond the lengths there may be anything.
+
+    Raises:
+        ShapeError: the padded sizes do not fit the shapes, a length is larger than its padded size, or the result has
+            another shape.
+        TransformError: a length is missing, or one is given that no shape names.
+        NoRuleError: an operation has no meaning for padded arrays.
+
+    >>> import effx.numpy as enp
+    >>> mean = mask(lambda x: enp.mean(x), ["n"], "")
+    >>> mean([enp.asarray([3.0, 1.0, 4.0, 1.0, 5.0])], {"n": 3})
+    Array(2.6666667, dtype=float32)
+    """
+    check_function("mask", fun)
+    what, scope = "mask", SymbolicScope(constraints)
+
+    @wraps(fun)
+    def masked(args: Sequence[Any], logical_env: Mapping[str, Any]) -> Any:
+        given = list(args)
+        if len(given) != len(in_shapes):
+            raise TransformError(f"mask: {len(in_shapes)} shapes are given for {len(given)} arguments")
+        leaves, form = tree.flatten(given)
+        arrays = [enp.asarray(x) for x in leaves]
+        shapes = _specified(what, list(in_shapes), form.unflatten(arrays), scope)
+        plan = solution_of(what, shapes, lambda i: f"argument {i}")
+        sizes = solve(what, plan, [x.shape for x in arrays], lambda i: f"argument {i}")
+        lengths = _lengths(logical_env, plan.names, sizes)
+        handler = Padding(lengths, dict(sizes))
+        payloads = [Padded(x, shape) for x, shape in zip(arrays, shapes, strict=True)]
+        structure: list[Any] = []
+
+        def flat(*xs: Array) -> list[Array]:
+            found, out = tree.flatten(fun(*form.unflatten(list(xs))))
+            structure.append(out)
+            return found
+
+        results = handler.run(flat, *payloads)
+        if out_shape is not None:
+            _check_result(what, fun, out_shape, structure[0], [p.shape for p in results], scope)
+        return structure[0].unflatten([p.value for p in results])
+
+    return masked
+
+
+def _lengths(given: Mapping[str, Any], names: Sequence[str], sizes: Mapping[str, int]) -> dict[str, Array]:
+    for name in names:
+        if name not in given:
+            raise TransformError(
+                f"mask: the shapes name {name}, of which no length is given; got {sorted(given)}"
+            )
+    for name in given:
+        if name not in names:
+            raise TransformError(
+                f"mask: a length of {name} is given, which no shape names; they name {sorted(names)}"
+            )
+    found = {}
+    for name in names:
+        n = enp.asarray(given[name])
+        if n.ndim or not enp.issubdtype(n.dtype, enp.integer):
+            raise TransformError(f"mask: the length of {name} must be an int, got {n!r}")
+        if isinstance(given[name], int) and not 1 <= given[name] <= sizes[name]:
+            raise ShapeError(
+                f"mask: the length of {name} must lie between 1 and the padded size {sizes[name]}, got {given[name]}"
+            )
+        found[name] = n.astype(enp.int32)
+    return found
+
+
+def _check_result(
+    what: str,
+    fun: Callable[..., Any],
+    out_shape: Any,
+    form: Any,
+    shapes: Sequence[Shape],
+    scope: SymbolicScope,
+) -> None:
+    texts = tree.flatten(out_shape, is_leaf=lambda x: x is None or isinstance(x, str))[0]
+    if len(texts) != len(shapes):
+        texts = texts * len(shapes) if len(texts) == 1 else texts
+    if len(texts) != len(shapes):
+        raise TreeError(
+            f"{what}: {len(texts)} shapes are given for the {len(shapes)} arrays of the result {form}"
+        )
+    for i, (text, shape) in enumerate(zip(texts, shapes, strict=True)):
+        wanted = symbolic_shape(text, like=shape, scope=scope) if text is not None else shape
+        if wanted != shape:
+            which = "the result" if len(shapes) == 1 else f"array {i} of the result"
+            name = getattr(fun, "__name__", "f")
+            raise ShapeError(
+                f"{what}: {which} of {name} has the shape {show_shape(shape)}, not {show_shape(wanted)}"
+            )
+
+
+def shapecheck(
+    in_shapes: Sequence[Any], out_shape: Any, *, constraints: Sequence[str] = ()
+) -> Callable[[F], F]:
+    """Returns a decorator that shows that a function gives a shape for all sizes of its arguments, without running it.
+
+    Args:
+        in_shapes: for each argument a shape as text, such as `"(m, n)"`; a pytree of texts for a pytree.
+        out_shape: the same for the result.
+        constraints: what is known of the sizes; see `effx.export.symbolic_shape`.
+
+    Returns:
+        A decorator, which gives the function back.
+
+    Raises:
+        ShapeError: the result has another shape, or an operation does not fit sizes that differ.
+
+    >>> import effx.numpy as enp
+    >>> @shapecheck(["(m, n)", "n"], "m")
+    ... def matvec(a, b):
+    ...     return enp.dot(a, b)
+    """
+
+    def checked(fun: F) -> F:
+        check_function("shapecheck", fun)
+        scope = SymbolicScope(constraints)
+        specs = tree.map(
+            lambda text: effx.ShapeDtypeStruct(symbolic_shape(text, scope=scope), enp.float32),
+            list(in_shapes),
+            is_leaf=lambda x: isinstance(x, str),
+        )
+        found = effx.eval_shape(fun, *specs)
+        leaves, form = tree.flatten(found)
+        _check_result("shapecheck", fun, out_shape, form, [x.shape for x in leaves], scope)
+        return fun
+
+    return checked

@@ -1,0 +1,143 @@
+"""The handler of padded arrays.
+
+A payload is an array of padded sizes, and the shape that the user's function sees, whose sizes are symbolic. The elements
+within the lengths are what the function without padding would give; what lies beyond them is anything, NaN included. Rules
+keep it so: what combines elements along an axis first replaces those beyond the length by what changes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeVar, cast, final
+
+import attrs
+
+import effx.numpy as enp
+from effx import Array, lax
+from effx.errors import NoRuleError
+from effx.handling import ArrayType, BoxHandler, Operation, array_type
+from effx.ir.dimensions import evaluate, has_symbolic, is_symbolic, substitute
+from effx.ir.types import Shape
+from effx.tree import PyTree
+
+O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
+
+
+@final
+@attrs.frozen
+class Padded:
+    """An array of padded sizes.
+
+    Attributes:
+        value: the elements.
+        shape: what the function sees; sizes may be symbolic.
+    """
+
+    value: Array
+    shape: Shape = attrs.field(metadata={"static": True})
+
+
+@final
+@attrs.frozen
+class Padding(BoxHandler[Padded]):
+    """Computes with padded arrays. It sees every operation, since a program may make arrays of symbolic sizes.
+
+    Attributes:
+        lengths: the values of the dimension variables: how many elements count.
+        sizes: the values that the padded arrays have.
+    """
+
+    lengths: Mapping[str, Array]
+    sizes: Mapping[str, int] = attrs.field(metadata={"static": True})
+    intercepts: ClassVar[bool] = True
+
+    def lift(self, x: Array) -> Padded:
+        """A plain array has no padding."""
+        return Padded(x, x.type.shape)
+
+    def primal(self, payload: Padded) -> Array | None:
+        """The array itself, where it is all there is; so a scalar decides which branch is taken."""
+        return None if has_symbolic(payload.shape) else payload.value
+
+    def type_of(self, payload: Padded) -> ArrayType:
+        """The type that the function sees."""
+        t = payload.value.type
+        return array_type(t.dtype, payload.shape, t.weak)
+
+    def length(self, n: int) -> Array | int:
+        """Returns a size's value: how many elements count."""
+        if not is_symbolic(n):
+            return n
+        return evaluate(n, self.lengths, lambda c: enp.asarray(c, enp.int32), _operate)
+
+    def size(self, n: int) -> int:
+        """Returns a size's value for the padded arrays."""
+        return substitute(n, self.sizes)
+
+    def padded(self, shape: Sequence[int]) -> Shape:
+        """Returns the padded sizes of a shape."""
+        return tuple([self.size(n) for n in shape])
+
+    def inside(self, shape: Shape, axes: Sequence[int]) -> Array | None:
+        """Returns which elements of a padded array count along some axes; None for all."""
+        found: Array | None = None
+        sizes = self.padded(shape)
+        for axis in axes:
+            if is_symbolic(shape[axis]):
+                here = lax.broadcasted_iota(enp.int32, sizes, axis) < self.length(shape[axis])
+                found = here if found is None else found & here
+        return found
+
+    def filled(self, x: Padded, axes: Sequence[int], fill: Any) -> Array:
+        """Returns an array's elements, with a number for those beyond the lengths of some axes."""
+        kept = self.inside(x.shape, axes)
+        return x.value if kept is None else enp.where(kept, x.value, enp.asarray(fill, x.value.dtype))
+
+    def fixed(self, op: O) -> O:
+        """Returns an operation with padded sizes for the symbolic ones among its parameters."""
+        kind: Any = type(op)
+        if not attrs.has(kind):
+            return op
+        changed = {}
+        for field in attrs.fields(kind):
+            value = getattr(op, field.name)
+            found = self._fixed(value)
+            if found is not value:
+                changed[field.name.lstrip("_")] = found
+        if not changed:
+            return op
+        found = attrs.evolve(cast("Any", op), **changed)
+        return cast("O", found)
+
+    def _fixed(self, value: Any) -> Any:
+        if is_symbolic(value):
+            return self.size(value)
+        if isinstance(value, tuple):
+            parts = tuple([self._fixed(part) for part in value])
+            return parts if any([a is not b for a, b in zip(parts, value, strict=True)]) else value
+        if isinstance(value, ArrayType) and has_symbolic(value.shape):
+            return value.with_shape(self.padded(value.shape))
+        return value
+
+
+def _operate(name: str, x: Array, y: Array) -> Array:
+    match name:
+        case "add":
+            return x + y
+        case "mul":
+            return x * y
+        case "floordiv":
+            return x // y
+        case "mod":
+            return x % y
+        case "max":
+            return enp.maximum(x, y)
+    return enp.minimum(x, y)
+
+
+def refused(op: Operation[PyTree], why: str) -> NoRuleError:
+    """Returns the error of an operation that padded arrays do not go through."""
+    return NoRuleError(f"mask: {op.name} {why}")
+
+
+def is_padded(*types: ArrayType) -> bool:
+    """Says whether a size is symbolic."""
+    return any([has_symbolic(t.shape) for t in types])

@@ -1,0 +1,397 @@
+"""What operations make of padded arrays."""
+
+from typing import Any
+
+import attrs
+
+import effx.numpy as enp
+from effx import Array, lax
+from effx.families.convolution import Convolution
+from effx.families.fft import Fft
+from effx.families.sort import Sort
+from effx.families.topk import TopIndices
+from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
+from effx.handling import Elementwise, Operation, Site
+from effx.ir.dimensions import has_symbolic, is_symbolic
+from effx.ir.ops import convert as c
+from effx.ir.ops import reduce as r
+from effx.ir.ops import shape as s
+from effx.ir.ops.checkpoint import Identity
+from effx.ir.ops.compare import Comparison
+from effx.ir.ops.control import Call, Scan
+from effx.ir.ops.index import Gather, Scatter
+from effx.ir.ops.linalg import DotGeneral
+from effx.ir.ops.random import Threefry2x32
+from effx.ir.ops.sizes import Size
+from effx.ir.types import Shape
+from effx.library.padding.handler import Padded, Padding, is_padded, refused
+from effx.tree import PyTree
+
+Here = Site[Padding, None]
+
+
+def result(site: Here, y: PyTree) -> PyTree:
+    """Returns results with the shapes that the function sees."""
+    types = site.result_types
+    parts = y if isinstance(y, tuple) else (y,)
+    found = tuple([Padded(x, t.shape) if is_padded(t) else x for x, t in zip(parts, types, strict=True)])
+    return found if site.op.multiple else found[0]
+
+
+def as_it_is(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTree:
+    """Performs an operation on padded arrays, with padded sizes among its parameters."""
+    return result(site, site.handler.fixed(op)(*[x.value for x in xs]))
+
+
+# Of these each element of the result comes from elements at the same places, so that nothing from beyond a length comes in.
+Padding.site_rule(
+    Elementwise, Comparison, c.Convert, c.Copy, c.StopGradient, c.ReducePrecision, Identity, s.BroadcastInDim, s.Transpose,
+    s.Iota, Threefry2x32, c.OptimizationBarrier,
+)(as_it_is)  # fmt: skip
+
+
+@Padding.site_rule(Operation)
+def others(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTree:
+    """What has no rule takes and gives arrays without padding; factorisations may have it along batch axes."""
+    types, results = site.types, site.result_types
+    if not is_padded(*types, *results):
+        return op(*[x.value for x in xs])
+    if type(op).__module__.startswith("effx.families.linalg") and not any(
+        [has_symbolic(t.shape[-2:]) for t in (*types, *results) if t.ndim >= 2]
+    ):
+        return as_it_is(site, op, *xs)
+    raise refused(op, f"has no rule for padded arrays, got {', '.join(map(repr, types))}")
+
+
+@Padding.site_rule(c.Bitcast)
+def _(site: Here, op: c.Bitcast, x: Padded) -> PyTree:
+    out = site.result_types[0].shape
+    # Elements of another width are along the last axis.
+    if len(out) != len(x.shape) and has_symbolic((out if len(out) > len(x.shape) else x.shape)[-1:]):
+        raise refused(op, f"of a padded axis has no rule, got {site.types[0]!r}")
+    return as_it_is(site, op, x)
+
+
+@Padding.site_rule(Size)
+def _(site: Here, op: Size, *xs: Padded) -> Padded:
+    return Padded(enp.asarray(site.handler.length(op.size)).astype(site.result_types[0].dtype), ())
+
+
+def _lowest(dtype: Any) -> Any:
+    if enp.issubdtype(dtype, enp.floating):
+        return -enp.inf
+    return False if dtype == enp.bool_ else enp.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    if enp.issubdtype(dtype, enp.floating):
+        return enp.inf
+    return True if dtype == enp.bool_ else enp.iinfo(dtype).max
+
+
+def neutral(op: Operation[PyTree], dtype: Any) -> Any:
+    """Returns what changes nothing when it is combined with another element."""
+    match op:
+        case r.ReduceProd() | r.CumProd():
+            return 1
+        case r.ReduceMax() | r.CumMax() | r.ArgMax() | ReduceWindowMax() | TopIndices():
+            return _lowest(dtype)
+        case r.ReduceMin() | r.CumMin() | r.ArgMin() | ReduceWindowMin():
+            return _highest(dtype)
+        case r.ReduceAnd():
+            if dtype == enp.bool_:
+                return True
+            return -1 if enp.issubdtype(dtype, enp.signedinteger) else enp.iinfo(dtype).max
+        case _:
+            return 0
+
+
+@Padding.site_rule(r.Reduction)
+def _(site: Here, op: r.Reduction, x: Padded) -> PyTree:
+    return result(site, op(site.handler.filled(x, op.axes, neutral(op, x.value.dtype))))
+
+
+@Padding.site_rule(r.ArgReduction)
+def _(site: Here, op: r.ArgReduction, x: Padded) -> PyTree:
+    return result(site, op(site.handler.filled(x, (op.axis,), neutral(op, x.value.dtype))))
+
+
+@Padding.site_rule(r.Cumulative)
+def _(site: Here, op: r.Cumulative, x: Padded) -> PyTree:
+    return result(
+        site, op(site.handler.filled(x, (op.axis,), neutral(op, x.value.dtype)) if op.reverse else x.value)
+    )
+
+
+@Padding.site_rule(TopIndices)
+def _(site: Here, op: TopIndices, x: Padded) -> PyTree:
+    kept = site.handler.filled(x, (len(x.shape) - 1,), neutral(op, x.value.dtype))
+    return result(site, site.handler.fixed(op)(kept))
+
+
+@Padding.site_rule(Sort)
+def _(site: Here, op: Sort, *xs: Padded) -> PyTree:
+    kept = site.handler.inside(xs[0].shape, (op.axis,))
+    values = [x.value for x in xs]
+    if kept is None:
+        return result(site, op(*values))
+    # What lies beyond the length comes last, behind NaN too.
+    beyond = (~kept).astype(enp.int32)
+    return result(site, attrs.evolve(op, num_keys=op.num_keys + 1)(beyond, *values)[1:])
+
+
+@Padding.site_rule(DotGeneral)
+def _(site: Here, op: DotGeneral, x: Padded, y: Padded) -> PyTree:
+    handler = site.handler
+    # Both, since zero times NaN is NaN.
+    return result(site, op(handler.filled(x, op.lhs_contract, 0), handler.filled(y, op.rhs_contract, 0)))
+
+
+@Padding.site_rule(Fft)
+def _(site: Here, op: Fft, x: Padded) -> PyTree:
+    if has_symbolic(x.shape[len(x.shape) - len(op.lengths) :]) or has_symbolic(op.lengths):
+        raise refused(op, "of a padded axis has no meaning that one compilation could have")
+    return as_it_is(site, op, x)
+
+
+# --- moving ----------------------------------------------------------------------------------------------
+
+
+def taken(x: Array, places: Array, axis: int) -> Array:
+    """Returns the elements at places along an axis."""
+    return enp.take(x, places, axis, mode="clip")
+
+
+@Padding.site_rule(s.Reshape)
+def _(site: Here, op: s.Reshape, x: Padded) -> PyTree:
+    handler, out = site.handler, site.result_types[0].shape
+    if not is_padded(*site.types, *site.result_types) or _keeps_order(x.shape, out):
+        return as_it_is(site, op, x)
+    # Where each element stands among those that count, and from there where it stands in the padded array.
+    sizes = handler.padded(out)
+    place = sum_of(
+        [lax.broadcasted_iota(enp.int32, sizes, i) * stride for i, stride in enumerate(strides(handler, out))]
+    )
+    source: Array | int = 0
+    for n, step, length in zip(
+        x.shape, _static_strides(handler.padded(x.shape)), strides(handler, x.shape), strict=True
+    ):
+        source = source + (place // length) % handler.length(n) * step
+    flat = enp.reshape(x.value, -1)
+    return result(site, taken(flat, enp.ravel(enp.asarray(source)), 0).reshape(sizes))
+
+
+def strides(handler: Padding, shape: Shape) -> list[Array | int]:
+    """Returns by how many elements that count neighbours along each axis are apart."""
+    found: list[Array | int] = []
+    step: Array | int = 1
+    for n in reversed(shape):
+        found.append(enp.maximum(step, 1) if isinstance(step, Array) else max(step, 1))
+        step = step * handler.length(n)
+    return found[::-1]
+
+
+def _static_strides(shape: Shape) -> list[int]:
+    found, step = [], 1
+    for n in reversed(shape):
+        found.append(step)
+        step *= n
+    return found[::-1]
+
+
+def sum_of(parts: list[Any]) -> Any:
+    """Returns the sum of arrays; 0 of none."""
+    total: Any = 0
+    for part in parts:
+        total = total + part
+    return total
+
+
+def _keeps_order(a: Shape, b: Shape) -> bool:
+    """Says whether what counts stays first: axes of size 1 apart, sizes are equal, or only the first is symbolic."""
+    a, b = [tuple([n for n in shape if n != 1]) for shape in (a, b)]
+    return a == b or not (has_symbolic(a[1:]) or has_symbolic(b[1:]))
+
+
+@Padding.site_rule(s.Reverse)
+def _(site: Here, op: s.Reverse, x: Padded) -> PyTree:
+    y = x.value
+    for axis in op.axes:
+        if is_symbolic(x.shape[axis]):
+            y = taken(y, site.handler.length(x.shape[axis]) - 1 - enp.arange(y.shape[axis]), axis)
+        else:
+            y = enp.flip(y, axis)
+    return result(site, y)
+
+
+@Padding.site_rule(s.Slice)
+def _(site: Here, op: s.Slice, x: Padded) -> PyTree:
+    handler, y, out = site.handler, x.value, site.result_types[0].shape
+    for axis, (a, k, n) in enumerate(zip(op.start, op.strides, out, strict=True)):
+        count, there = handler.size(n), y.shape[axis]
+        if is_symbolic(a) or is_symbolic(k) or (count and a + (count - 1) * k >= there):
+            y = taken(y, handler.length(a) + enp.arange(count) * handler.length(k), axis)
+        else:
+            y = lax.slice_in_dim(y, a, min(a + count * k, there) if count else a, k, axis)
+    return result(site, y)
+
+
+@Padding.site_rule(s.Concatenate)
+def _(site: Here, op: s.Concatenate, *xs: Padded) -> PyTree:
+    handler, t = site.handler, site.result_types[0]
+    if not is_symbolic(t.shape[op.axis]):
+        return as_it_is(site, op, *xs)
+    # Each part overwrites what the one before has beyond its length.
+    y = enp.zeros(handler.padded(t.shape), t.dtype)
+    at: Array | int = 0
+    for x in xs:
+        starts: list[Any] = [0] * t.ndim
+        starts[op.axis] = at
+        y = lax.dynamic_update_slice(y, x.value.astype(t.dtype), starts)
+        at = at + handler.length(x.shape[op.axis])
+    return result(site, y)
+
+
+@Padding.site_rule(s.Pad)
+def _(site: Here, op: s.Pad, x: Padded, value: Padded) -> PyTree:
+    return result(site, padded(site.handler, op, x, value.value, site.result_types[0].shape))
+
+
+def padded(handler: Padding, op: s.Pad, x: Padded, value: Array, out: Shape) -> Array:
+    """Returns an array with a value at the edges and between its elements."""
+    y = x.value
+    for axis, (low, inner, n, m) in enumerate(zip(op.low, op.interior, x.shape, out, strict=True)):
+        there, wanted = y.shape[axis], handler.size(m)
+        # For each element of the result the place that it comes from.
+        place = enp.arange(wanted) - handler.length(low)
+        length = handler.length(n)
+        kept = (place >= 0) & (place % (inner + 1) == 0) & (place // (inner + 1) < length)
+        if there == wanted and low == 0 and inner == 0 and not is_symbolic(n):
+            continue
+        shape = [1] * len(out)
+        shape[axis] = wanted
+        found = (
+            taken(y, place // (inner + 1), axis)
+            if there
+            else enp.zeros((*y.shape[:axis], wanted, *y.shape[axis + 1 :]), y.dtype)
+        )
+        y = enp.where(enp.reshape(kept, shape), found, value)
+    return y
+
+
+@Padding.site_rule(s.DynamicSlice)
+def _(site: Here, op: s.DynamicSlice, x: Padded, *starts: Padded) -> PyTree:
+    handler, y = site.handler, x.value
+    for axis, (size, n, start) in enumerate(zip(op.sizes, x.shape, starts, strict=True)):
+        last = handler.length(n) - handler.length(size)
+        first = enp.clip(start.value, 0, last)
+        y = taken(y, first + enp.arange(handler.size(size), dtype=first.dtype), axis)
+    return result(site, y)
+
+
+@Padding.site_rule(s.DynamicUpdateSlice)
+def _(site: Here, op: s.DynamicUpdateSlice, x: Padded, update: Padded, *starts: Padded) -> PyTree:
+    handler, block = site.handler, update.value
+    sizes = x.value.shape
+    inside: Array | None = None
+    for axis, (n, m, start) in enumerate(zip(x.shape, update.shape, starts, strict=True)):
+        count = handler.length(m)
+        first = enp.clip(start.value.astype(enp.int32), 0, handler.length(n) - count)
+        place = enp.arange(sizes[axis], dtype=enp.int32) - first
+        block = taken(block, place, axis)
+        shape = [1] * len(sizes)
+        shape[axis] = sizes[axis]
+        here = enp.reshape((place >= 0) & (place < count), shape)
+        inside = here if inside is None else inside & here
+    return result(site, block.astype(x.value.dtype) if inside is None else enp.where(inside, block, x.value))
+
+
+@Padding.site_rule(Gather)
+def _(site: Here, op: Gather, x: Padded, indices: Padded) -> PyTree:
+    handler, starts = site.handler, indices.value
+    bounds = [handler.length(x.shape[a]) - handler.length(op.slice_sizes[a]) for a in op.start_index_map]
+    if any([is_symbolic(x.shape[a]) for a in op.start_index_map]):
+        starts = enp.clip(starts, 0, enp.stack([enp.asarray(b, starts.dtype) for b in bounds]))
+    return result(site, handler.fixed(op)(x.value, starts))
+
+
+@Padding.site_rule(Scatter)
+def _(site: Here, op: Scatter, x: Padded, indices: Padded, updates: Padded) -> PyTree:
+    handler, starts = site.handler, indices.value
+    removed = (*op.inserted, *op.operand_batch)
+    window = [updates.shape[i] for i in op.window_dims]
+    rest = [n for i, n in enumerate(x.shape) if i not in removed]
+    if any([is_symbolic(w) and w != n for w, n in zip(window, rest, strict=True)]):
+        raise refused(op, f"of blocks of symbolic sizes {window} has no rule for padded arrays")
+    kept = handler.inside(indices.shape[:-1], range(len(indices.shape) - 1))
+    if kept is not None:
+        # An update beyond the length goes out of bounds, where it is dropped.
+        starts = enp.where(kept[..., None], starts, enp.iinfo(starts.dtype).max)
+    return result(
+        site,
+        attrs.evolve(handler.fixed(op), sorted=op.sorted and kept is None)(x.value, starts, updates.value),
+    )
+
+
+# --- windows ----------------------------------------------------------------------------------------------
+
+
+@Padding.site_rule(ReduceWindowSum, ReduceWindowMax, ReduceWindowMin)
+def _(site: Here, op: WindowReduction, x: Padded) -> PyTree:
+    handler, fill = site.handler, neutral(op, x.value.dtype)
+    if not has_symbolic((*op.low, *op.high)):
+        return result(site, handler.fixed(op)(handler.filled(x, range(len(x.shape)), fill)))
+    interior = tuple([n - 1 for n in op.base_dilation])
+    around = s.Pad(op.low, op.high, interior)
+    out = around.infer(site.types[0], site.types[0].with_shape(())).shape
+    y = padded(handler, around, x, enp.asarray(fill, x.value.dtype), out)
+    none, ones = (0,) * len(op.low), (1,) * len(op.low)
+    return result(site, attrs.evolve(op, low=none, high=none, base_dilation=ones)(y))
+
+
+@Padding.site_rule(Convolution)
+def _(site: Here, op: Convolution, lhs: Padded, rhs: Padded) -> PyTree:
+    handler = site.handler
+    along = op.lhs_axes[1:]
+    if has_symbolic([n for i, n in enumerate(rhs.shape) if i != op.rhs_axes[0]]):
+        raise refused(
+            op, f"of a kernel of symbolic sizes has no rule for padded arrays, got {site.types[1]!r}"
+        )
+    if not has_symbolic((*op.low, *op.high)):
+        return result(site, handler.fixed(op)(handler.filled(lhs, along, 0), rhs.value))
+    low, high, interior = ([0] * len(lhs.shape) for _ in range(3))
+    for i, axis in enumerate(op.lhs_axes[2:]):
+        low[axis], high[axis], interior[axis] = op.low[i], op.high[i], op.lhs_dilation[i] - 1
+    around = s.Pad(tuple(low), tuple(high), tuple(interior))
+    out = around.infer(site.types[0], site.types[0].with_shape(())).shape
+    given = Padded(handler.filled(lhs, along, 0), lhs.shape)
+    y = padded(handler, around, given, enp.zeros((), lhs.value.dtype), out)
+    none, ones = (0,) * len(op.low), (1,) * len(op.low)
+    return result(site, attrs.evolve(op, low=none, high=none, lhs_dilation=ones)(y, rhs.value))
+
+
+# --- loops ------------------------------------------------------------------------------------------------
+
+
+@Padding.site_rule(Scan)
+def _(site: Here, op: Scan, *xs: Padded) -> PyTree:
+    handler, k, m = site.handler, op.constants, op.constants + op.carries
+    length, steps = handler.length(op.length), handler.size(op.length)
+    types = op.body.in_types
+    constants = xs[:k]
+
+    def step(
+        state: tuple[Array, list[Array]], rows: list[Array]
+    ) -> tuple[tuple[Array, list[Array]], list[Array]]:
+        i, carry = state
+        given = [Padded(v, t.shape) for v, t in zip([*carry, *rows], types[k:], strict=True)]
+        found = handler.run(lambda *arrays: Call(op.body)(*arrays), *constants, *given)
+        after = [y.value.astype(v.dtype) for y, v in zip(found[: op.carries], carry, strict=True)]
+        if is_symbolic(op.length):
+            after = [enp.where(i < length, y, v) for y, v in zip(after, carry, strict=True)]
+        return (i - 1 if op.reverse else i + 1, after), [y.value for y in found[op.carries :]]
+
+    first = enp.asarray(steps - 1 if op.reverse else 0, enp.int32)
+    start = (first, [x.value for x in xs[k:m]])
+    (_, last), rows = lax.scan(step, start, [x.value for x in xs[m:]], steps, op.reverse)
+    return result(site, (*last, *rows))
