@@ -10,6 +10,7 @@ from . import (
     errors,
     example_libraries,
     experimental,
+    export,
     ffi,
     flatten_util,
     handlers,
@@ -81,3 +82,4 @@ from effx.transforms.staging import *
 from effx.transforms.vmap import *
 
 __version__: str
+from effx.library.padding import mask as mask, shapecheck as shapecheck

@@ -27,13 +27,20 @@ profiles.load()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keeps typeguard from reading the class of C++ functions, whose attributes are each function's own."""
-    from typeguard import checker_lookup_functions
+    """Keeps typeguard from reading the class of C++ functions, whose attributes are each function's own.
+
+    Symbolic sizes are ints for type checkers, so they are for typeguard.
+    """
+    from typeguard import TypeCheckError, checker_lookup_functions
 
     def lookup(origin: object, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
         if getattr(origin, "__qualname__", "") == "Jitted":
             return lambda value, origin, args, memo: None
-        return None
+        return an_int if origin is int else None
+
+    def an_int(value: object, origin: object, args: object, memo: object) -> None:
+        if not isinstance(value, int) and type(value).__qualname__ != "Dim":
+            raise TypeCheckError("is not an instance of int")
 
     checker_lookup_functions.insert(0, lookup)
 

@@ -1,7 +1,6 @@
 """`mask` and `shapecheck`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from typing import Any, TypeVar
 
 import effx
@@ -80,7 +79,6 @@ def mask(
     check_function("mask", fun)
     what, scope = "mask", SymbolicScope(constraints)
 
-    @wraps(fun)
     def masked(args: Sequence[Any], logical_env: Mapping[str, Any]) -> Any:
         given = list(args)
         if len(given) != len(in_shapes):
@@ -92,7 +90,9 @@ def mask(
         sizes = solve(what, plan, [x.shape for x in arrays], lambda i: f"argument {i}")
         lengths = _lengths(logical_env, plan.names, sizes)
         handler = Padding(lengths, dict(sizes))
-        payloads = [Padded(x, shape) for x, shape in zip(arrays, shapes, strict=True)]
+        payloads = [
+            Padded(handler.repeated(x, shape), shape) for x, shape in zip(arrays, shapes, strict=True)
+        ]
         structure: list[Any] = []
 
         def flat(*xs: Array) -> list[Array]:
@@ -105,6 +105,7 @@ def mask(
             _check_result(what, fun, out_shape, structure[0], [p.shape for p in results], scope)
         return structure[0].unflatten([p.value for p in results])
 
+    masked.__name__, masked.__doc__ = f"masked_{getattr(fun, '__name__', 'f')}", fun.__doc__
     return masked
 
 
@@ -148,7 +149,10 @@ def _check_result(
             f"{what}: {len(texts)} shapes are given for the {len(shapes)} arrays of the result {form}"
         )
     for i, (text, shape) in enumerate(zip(texts, shapes, strict=True)):
-        wanted = symbolic_shape(text, like=shape, scope=scope) if text is not None else shape
+        if text is None:
+            continue
+        like = shape if "_" in text or "..." in text else None
+        wanted = symbolic_shape(text, like=like, scope=scope)
         if wanted != shape:
             which = "the result" if len(shapes) == 1 else f"array {i} of the result"
             name = getattr(fun, "__name__", "f")

@@ -91,6 +91,16 @@ class Padding(BoxHandler[Padded]):
         kept = self.inside(x.shape, axes)
         return x.value if kept is None else enp.where(kept, x.value, enp.asarray(fill, x.value.dtype))
 
+    def repeated(self, x: Array, shape: Shape) -> Array:
+        """Returns an array with its last element that counts in place of those beyond, along each axis.
+
+        What is computed from these is finite where the rest is. So are derivatives, in which it meets zeros.
+        """
+        for axis, n in enumerate(shape):
+            if is_symbolic(n):
+                x = enp.take(x, enp.minimum(enp.arange(x.shape[axis]), self.length(n) - 1), axis, mode="clip")
+        return x
+
     def fixed(self, op: O) -> O:
         """Returns an operation with padded sizes for the symbolic ones among its parameters."""
         kind: Any = type(op)
