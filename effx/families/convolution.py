@@ -27,7 +27,8 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
-from effx.ir.dimensions import has_symbolic, larger
+from effx.ir.dimensions import has_symbolic
+from effx.ir.division import larger
 from effx.ir.ops import shape as s
 from effx.ir.ops.base import check_arity, check_kind, is_int, is_ints
 from effx.ir.ops.linalg import PRECISIONS

@@ -23,7 +23,7 @@ from effx.handling import (
     reference_rule,
     vmap_rule,
 )
-from effx.ir.dimensions import substitute
+from effx.ir.evaluating import substitute
 from effx.ir.solving import Solution, solve
 from effx.ir.values.described import HostData
 from effx.lower.artifacts import artifact_text, call_module, is_static, refined

@@ -10,17 +10,8 @@ The bounds are sound, and not always the best ones: which inequalities of polyno
 decided (Matiyasevich, 1970).
 """
 
-from effx.ir.dimensions import (
-    Applied,
-    Dim,
-    Factor,
-    Monomial,
-    SymbolicScope,
-    Terms,
-    of_terms,
-    rescoped,
-    terms_of,
-)
+from effx.ir.dimensions import Dim, SymbolicScope, of_terms, rescoped, terms_of
+from effx.ir.monomials import Applied, Factor, Monomial, Terms
 
 INFINITY = float("inf")
 Bounds = tuple[float, float]

@@ -8,13 +8,14 @@ Never: read or print specifications of shapes (`effx.ir.shape_text`), or decide 
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import attrs
 
 from effx.errors import InconclusiveDimensionOperation, ShapeError
+from effx.ir.monomials import Applied, Monomial, Terms, order, quotient, show, times
 
 if TYPE_CHECKING:
     # For the type checker a symbolic size is an int, so that shapes are tuples of ints everywhere. At run time it is
@@ -22,33 +23,6 @@ if TYPE_CHECKING:
     _Int = int
 else:
     _Int = object
-
-T = TypeVar("T")
-
-
-def _unconstrained(sizes: tuple[int, int]) -> tuple[int, int]:
-    return rescoped(sizes[0]), rescoped(sizes[1])
-
-
-@final
-@attrs.frozen(order=False)
-class Applied:
-    """A function of sizes that is no polynomial, as a factor: floordiv, mod, max or min of two operands.
-
-    The operands are in the scope without constraints, so that one factor is the same in every scope.
-    """
-
-    function: str
-    operands: tuple[int, int] = attrs.field(converter=_unconstrained)
-
-    def __str__(self) -> str:
-        return f"{self.function}({', '.join(map(str, self.operands))})"
-
-
-Factor = str | Applied
-# Factors with their powers, sorted; () is the constant's.
-Monomial = tuple[tuple[Factor, int], ...]
-Terms = dict[Monomial, int]
 
 
 def _texts(constraints: Sequence[str]) -> tuple[str, ...]:
@@ -215,16 +189,16 @@ class Dim(_Int):
         return product
 
     def __floordiv__(self, other: int) -> int:
-        return floordiv(self, other) if is_size(other) else self._as_array("__floordiv__", other)
+        return _divide("floordiv", self, other) if is_size(other) else self._as_array("__floordiv__", other)
 
     def __rfloordiv__(self, other: int) -> int:
-        return floordiv(other, self) if is_size(other) else self._as_array("__rfloordiv__", other)
+        return _divide("floordiv", other, self) if is_size(other) else self._as_array("__rfloordiv__", other)
 
     def __mod__(self, other: int) -> int:
-        return mod(self, other) if is_size(other) else self._as_array("__mod__", other)
+        return _divide("mod", self, other) if is_size(other) else self._as_array("__mod__", other)
 
     def __rmod__(self, other: int) -> int:
-        return mod(other, self) if is_size(other) else self._as_array("__rmod__", other)
+        return _divide("mod", other, self) if is_size(other) else self._as_array("__rmod__", other)
 
     def __divmod__(self, other: int) -> tuple[int, int]:
         return self // other, self % other
@@ -272,7 +246,9 @@ class Dim(_Int):
         }[relation]
         if true or false:
             return true
-        named = ", ".join(sorted({*variables(self), *variables(other)}))
+        named = ", ".join(
+            sorted({*_above("evaluating").variables(self), *_above("evaluating").variables(other)})
+        )
         strict = {">": f"{self!r} >= {other + 1!r}", "<": f"{self + 1!r} <= {other!r}"}
         constraint = strict.get(relation, f"{self!r} {relation} {other!r}")
         raise InconclusiveDimensionOperation(
@@ -288,7 +264,7 @@ class Dim(_Int):
         if low > 0 or high < 0:
             return True
         raise InconclusiveDimensionOperation(
-            f"symbolic size: whether {self!r} is zero depends on the values of {', '.join(variables(self))}"
+            f"symbolic size: whether {self!r} is zero depends on the values of {', '.join(_above('evaluating').variables(self))}"
         )
 
     def __int__(self) -> int:
@@ -332,6 +308,12 @@ _METHODS: Final = {">=": "__ge__", "<=": "__le__", ">": "__gt__", "<": "__lt__"}
 def _above(name: str) -> Any:
     """Returns a module of the IR that stands above this one, since it computes with sizes."""
     return importlib.import_module(f"effx.ir.{name}")
+
+
+def _divide(function: str, x: int, y: int) -> int:
+    """Returns a quotient or remainder."""
+    found: int = getattr(_above("division"), function)(x, y)
+    return found
 
 
 def _bounds(n: int) -> tuple[float, float]:
@@ -387,49 +369,9 @@ def joint_scope(what: str, *sizes: int) -> SymbolicScope:
     return NO_CONSTRAINTS if first is None else first.scope
 
 
-# --- terms -----------------------------------------------------------------------------------------
-
-
 def terms_of(n: int) -> Terms:
     """Returns a size's terms."""
     return dict(n.terms) if type(n) is Dim else ({(): n} if n else {})
-
-
-def _order(m: Monomial) -> tuple[int, str]:
-    return -sum([power for _, power in m]), _product(m)
-
-
-def _product(m: Monomial) -> str:
-    return "*".join([str(f) if power == 1 else f"{f}^{power}" for f, power in m])
-
-
-def show(terms: Iterable[tuple[Monomial, int]]) -> str:
-    """Returns terms as text: `2*a*b - 1`."""
-    text = ""
-    for m, c in terms:
-        size = abs(c)
-        term = _product(m) if size == 1 and m else f"{size}*{_product(m)}" if m else str(size)
-        text += (f"-{term}" if c < 0 else term) if not text else (f" - {term}" if c < 0 else f" + {term}")
-    return text or "0"
-
-
-def times(m: Monomial, n: Monomial) -> Monomial:
-    """Returns the product of two monomials."""
-    powers = dict(m)
-    for f, p in n:
-        powers[f] = powers.get(f, 0) + p
-    return tuple(sorted(powers.items(), key=lambda item: str(item[0])))
-
-
-def quotient(m: Monomial, n: Monomial) -> Monomial | None:
-    """Returns m / n, or None where n does not divide m."""
-    powers = dict(m)
-    for f, p in n:
-        left = powers.get(f, 0) - p
-        if left < 0:
-            return None
-        powers[f] = left
-    return tuple([(f, p) for f, p in powers.items() if p])
 
 
 def of_terms(terms: Terms, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
@@ -437,11 +379,13 @@ def of_terms(terms: Terms, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
     for product, value in scope.equal:
         terms = _rewritten(terms, product, value)
     terms = _joined({m: c for m, c in terms.items() if c}, scope)
+    if scope.equal:
+        terms = _undivided(terms, scope)
     if not terms:
         return 0
     if len(terms) == 1 and () in terms:
         return terms[()]
-    return _made(tuple(sorted(terms.items(), key=lambda item: _order(item[0]))), scope)
+    return _made(tuple(sorted(terms.items(), key=lambda item: order(item[0]))), scope)
 
 
 def _rewritten(terms: Terms, product: Monomial, value: int) -> Terms:
@@ -479,206 +423,28 @@ def _joined(terms: Terms, scope: SymbolicScope) -> Terms:
     return terms
 
 
+def _undivided(terms: Terms, scope: SymbolicScope) -> Terms:
+    """Puts `e - r` for `d*floordiv(e, d)` where the constraints say that e has the remainder r."""
+    for m, c in terms.items():
+        for f, power in m:
+            if isinstance(f, str) or f.function != "floordiv" or power != 1:
+                continue
+            e, d = rescoped(f.operands[0], scope), f.operands[1]
+            if type(d) is Dim or c % d:
+                continue
+            r = _divide("mod", e, d)
+            if type(r) is Dim:
+                continue
+            rest = quotient(m, ((f, 1),))
+            assert rest is not None
+            changed = {n: k for n, k in terms.items() if n != m}
+            for n, k in terms_of(e - r).items():
+                product = times(rest, n)
+                changed[product] = changed.get(product, 0) + c // d * k
+            return _undivided({n: k for n, k in changed.items() if k}, scope)
+    return terms
+
+
 def variable(name: str, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
     """Returns a dimension variable as a size."""
     return of_terms({((name, 1),): 1}, scope)
-
-
-def apply(function: str, x: int, y: int) -> int:
-    """Returns floordiv, mod, max or min of two sizes, simplified."""
-    return {"floordiv": floordiv, "mod": mod, "max": larger, "min": smaller}[function](x, y)
-
-
-def _applied(function: str, x: int, y: int, scope: SymbolicScope) -> int:
-    return of_terms({((Applied(function, (x, y)), 1),): 1}, scope)
-
-
-# --- division ----------------------------------------------------------------------------------------
-
-
-def exact_quotient(e: int, d: int) -> int | None:
-    """Returns the size q with `e == q * d`, or None where there is no such polynomial."""
-    left, divisor = terms_of(e), terms_of(d)
-    if not divisor:
-        return None
-    scope = joint_scope("//", e, d)
-    lead = min(divisor, key=_order)
-    found: Terms = {}
-    # Each step takes away the leading term, so there are no more steps than monomials of that degree.
-    for _ in range(64):
-        if not left:
-            return of_terms(found, scope)
-        m = min(left, key=_order)
-        n = quotient(m, lead)
-        if n is None or left[m] % divisor[lead]:
-            return None
-        c = left[m] // divisor[lead]
-        found[n] = found.get(n, 0) + c
-        for k, b in divisor.items():
-            product = times(n, k)
-            left[product] = left.get(product, 0) - c * b
-            if not left[product]:
-                del left[product]
-    return None
-
-
-def floordiv(e: int, d: int) -> int:
-    """Returns the size `e // d`."""
-    if type(e) is not Dim and type(d) is not Dim:
-        return e // d
-    scope = joint_scope("//", e, d)
-    found = exact_quotient(e, d)
-    if found is not None:
-        return found
-    if type(d) is not Dim and d < 0:
-        return floordiv(-e, -d)
-    # What d divides comes out.
-    taken, rest = _divisible(e, d)
-    if taken:
-        return of_terms(taken, scope) + floordiv(of_terms(rest, scope), d)
-    if type(d) is not Dim and d > 1:
-        ((m, c), *_) = sorted(rest.items(), key=lambda item: _order(item[0]))
-        if m and c < 0:
-            # One form for what rounds up: -(-n // d) and (n + d - 1) // d.
-            return -floordiv(-e + (d - 1), d)
-
-    if _bounds(e)[0] >= 0 and _bounds(d - e)[0] > 0:
-        return 0
-    return _applied("floordiv", e, d, scope)
-
-
-def _divisible(e: int, d: int) -> tuple[Terms, Terms]:
-    """Splits a size into the quotients of the terms that d divides, and the other terms."""
-    divisor = terms_of(d)
-    if len(divisor) != 1:
-        return {}, terms_of(e)
-    ((n, b),) = divisor.items()
-    taken: Terms = {}
-    rest: Terms = {}
-    for m, c in terms_of(e).items():
-        q = quotient(m, n)
-        if m == () and not n:
-            # A constant: what is left lies between 0 and d.
-            if c // b:
-                taken[()] = c // b
-            if c % b:
-                rest[()] = c % b
-        elif q is not None and c % b == 0:
-            taken[q] = c // b
-        else:
-            rest[m] = c
-    return taken, rest
-
-
-def mod(e: int, d: int) -> int:
-    """Returns the size `e % d`, which has d's sign."""
-    if type(e) is not Dim and type(d) is not Dim:
-        return e % d
-    scope = joint_scope("%", e, d)
-    if exact_quotient(e, d) is not None:
-        return 0
-    if type(d) is not Dim and d > 0:
-        rest = of_terms({m: c % d for m, c in terms_of(e).items()}, scope)
-    else:
-        rest = of_terms(_divisible(e, d)[1], scope)
-    if type(rest) is not Dim and type(d) is not Dim:
-        return rest % d
-
-    if _bounds(rest)[0] >= 0 and _bounds(d - rest)[0] > 0:
-        return rest
-    return _applied("mod", rest, d, scope)
-
-
-def larger(x: int, y: int) -> int:
-    """Returns the larger of two sizes, as a function of the variables where that depends on them."""
-    return _extreme("max", x, y)
-
-
-def smaller(x: int, y: int) -> int:
-    """Returns the smaller of two sizes, as a function of the variables where that depends on them."""
-    return _extreme("min", x, y)
-
-
-def _extreme(function: str, x: int, y: int) -> int:
-    if type(x) is not Dim and type(y) is not Dim:
-        return max(x, y) if function == "max" else min(x, y)
-    scope = joint_scope(function, x, y)
-
-    low, high = _bounds(x - y)
-    if low >= 0:
-        return x if function == "max" else y
-    if high <= 0:
-        return y if function == "max" else x
-    # One form for both orders of the operands.
-    x, y = sorted((x, y), key=lambda n: (type(n) is not Dim, str(n)))
-    return _applied(function, x, y, scope)
-
-
-# --- what stands in sizes ------------------------------------------------------------------------------
-
-
-def variables(n: int) -> tuple[str, ...]:
-    """Returns the names of a size's variables, sorted."""
-    if type(n) is not Dim:
-        return ()
-    found: set[str] = set()
-    for m, _ in n.terms:
-        for f, _ in m:
-            found.update([f] if isinstance(f, str) else [v for x in f.operands for v in variables(x)])
-    return tuple(sorted(found))
-
-
-def evaluate(
-    n: int,
-    values: Mapping[str, T],
-    constant: Callable[[int], T],
-    operate: Callable[[str, T, T], T],
-) -> T:
-    """Computes a size.
-
-    Args:
-        n: the size.
-        values: of the variables.
-        constant: what a number is in the result's type.
-        operate: computes "add", "mul", "floordiv", "mod", "max" or "min" of two values.
-
-    Raises:
-        KeyError: a variable has no value.
-    """
-    if type(n) is not Dim:
-        return constant(n)
-    total: T | None = None
-    for m, c in n.terms:
-        term: T | None = None
-        for f, power in m:
-            if isinstance(f, str):
-                value = values[f]
-            else:
-                x, y = [evaluate(k, values, constant, operate) for k in f.operands]
-                value = operate(f.function, x, y)
-            for _ in range(power):
-                term = value if term is None else operate("mul", term, value)
-        if term is None:
-            term = constant(c)
-        elif c != 1:
-            term = operate("mul", term, constant(c))
-        total = term if total is None else operate("add", total, term)
-    assert total is not None
-    return total
-
-
-_INTEGER: Final[Mapping[str, Callable[[int, int], int]]] = {
-    "add": lambda x, y: x + y,
-    "mul": lambda x, y: x * y,
-    "floordiv": floordiv,
-    "mod": mod,
-    "max": larger,
-    "min": smaller,
-}
-
-
-def substitute(n: int, values: Mapping[str, int]) -> int:
-    """Returns a size with sizes for its variables, which may be symbolic themselves."""
-    if type(n) is not Dim:
-        return n
-    return evaluate(n, values, lambda c: c, lambda name, x, y: _INTEGER[name](x, y))

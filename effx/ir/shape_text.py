@@ -14,7 +14,8 @@ import re
 from collections.abc import Sequence
 from typing import final
 
-from effx.ir.dimensions import NO_CONSTRAINTS, SymbolicScope, apply, variable
+from effx.ir.dimensions import NO_CONSTRAINTS, SymbolicScope, variable
+from effx.ir.division import apply
 
 FUNCTIONS = ("floordiv", "mod", "max", "min")
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+)|(?P<name>[^\W\d]\w*)|(?P<mark>\.\.\.|>=|<=|==|[-+*^(),]))")

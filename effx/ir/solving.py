@@ -11,16 +11,9 @@ import attrs
 
 from effx.errors import ShapeError
 from effx.ir.bounds import bounds
-from effx.ir.dimensions import (
-    Dim,
-    Monomial,
-    SymbolicScope,
-    of_terms,
-    quotient,
-    substitute,
-    terms_of,
-    variables,
-)
+from effx.ir.dimensions import Dim, SymbolicScope, of_terms, terms_of
+from effx.ir.evaluating import substitute, variables
+from effx.ir.monomials import Monomial, quotient
 
 
 @final

@@ -16,7 +16,8 @@ import numpy as np
 from effx import dtypes
 from effx.effects import are_optional
 from effx.errors import BackendError
-from effx.ir.dimensions import Dim, of_terms, show
+from effx.ir.dimensions import Dim, of_terms
+from effx.ir.monomials import show
 from effx.ir.program import Program
 from effx.ir.solving import Solution
 from effx.ir.types import ArrayType, array_type

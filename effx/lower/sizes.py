@@ -10,7 +10,8 @@ from typing import Protocol
 
 from effx import dtypes
 from effx.errors import NoRuleError
-from effx.ir.dimensions import evaluate, has_symbolic, is_symbolic
+from effx.ir.dimensions import has_symbolic, is_symbolic
+from effx.ir.evaluating import evaluate
 from effx.ir.program import Scalar
 from effx.ir.types import ArrayType, array_type
 

@@ -17,7 +17,8 @@ from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.errors import BackendError, ConcretizationError, ShapeError
-from effx.ir.dimensions import has_symbolic, is_size, is_symbolic, larger
+from effx.ir.dimensions import has_symbolic, is_size, is_symbolic
+from effx.ir.division import larger
 from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type

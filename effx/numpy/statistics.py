@@ -13,7 +13,7 @@ from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
 from effx.families.sort import Sort
-from effx.ir.dimensions import larger
+from effx.ir.division import larger
 from effx.ir.ops import elementwise as e
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort

@@ -12,7 +12,8 @@ import pytest
 from effx.errors import InconclusiveDimensionOperation, ShapeError
 from effx.export import SymbolicScope, is_symbolic_dim, symbolic_dim_bounds, symbolic_shape
 from effx.ir.bounds import bounds
-from effx.ir.dimensions import floordiv, larger, mod, smaller, substitute
+from effx.ir.division import floordiv, larger, mod, smaller
+from effx.ir.evaluating import substitute
 from effx.ir.shape_text import parse_size
 from effx.ir.solving import solution_of, solve
 
@@ -151,6 +152,11 @@ def test_equations_rewrite() -> None:
     assert str(2 * a * b + 1) == "8*c + 1"
     assert d % 8 == 0
     assert (a * b) % 4 == 0
+    # What a reshape into rows of 8 gives back.
+    assert d // 8 * 8 == d
+    assert d // 4 * 4 + 1 == d + 1
+    assert (3 * d + 5) % 4 == 1
+    assert str(d // 3 * 3) == "3*floordiv(d, 3)"
 
 
 ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [

@@ -147,7 +147,8 @@ def test_a_ragged_batch_in_one_call() -> None:
     data = np.stack([padded(x) for x in rows])
 
     def total(w: Any) -> effx.Array:
-        return effx.vmap(lambda x, n: masked([w, x], {"n": n}))(data, lengths).sum()
+        found: effx.Array = effx.vmap(lambda x, n: masked([w, x], {"n": n}))(data, lengths).sum()
+        return found
 
     found, slopes = effx.jit(effx.value_and_grad(total))(W)
     expected, wanted = effx.value_and_grad(lambda w: sum([model(w, x) for x in rows]))(W)

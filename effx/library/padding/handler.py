@@ -14,7 +14,8 @@ import effx.numpy as enp
 from effx import Array, lax
 from effx.errors import NoRuleError
 from effx.handling import ArrayType, BoxHandler, Operation, array_type
-from effx.ir.dimensions import evaluate, has_symbolic, is_symbolic, substitute
+from effx.ir.dimensions import has_symbolic, is_symbolic
+from effx.ir.evaluating import evaluate, substitute
 from effx.ir.types import Shape
 from effx.tree import PyTree
 
