@@ -263,8 +263,9 @@ class Dim(_Int):
         low, high = _bounds(self)
         if low > 0 or high < 0:
             return True
+        named = ", ".join(_above("evaluating").variables(self))
         raise InconclusiveDimensionOperation(
-            f"symbolic size: whether {self!r} is zero depends on the values of {', '.join(_above('evaluating').variables(self))}"
+            f"symbolic size: whether {self!r} is zero depends on the values of {named}"
         )
 
     def __int__(self) -> int:
