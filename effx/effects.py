@@ -78,8 +78,39 @@ class Effect:
         """What to do where no handler takes the effect."""
         return ""
 
+    @property
+    def resident(self) -> bool:
+        """Whether the effect is on a thing that belongs to a frame, or to none, rather than to a handler (`Resident`)."""
+        return False
+
+
+class Resident(Effect):
+    """An effect on a thing that was made under some frame, its home: what happens to it goes no further out than that.
+
+    Frames on the way see the operation if they intercept it. The rest is `carry_out`'s.
+    """
+
+    __slots__ = ()
+
+    @property
+    def resident(self) -> bool:
+        """True."""
+        return True
+
+    def carry_out(self, op: "Operation[R]", operands: "tuple[Value, ...]") -> "R":
+        """Performs an operation that carries this effect, and maybe others, under the current handler."""
+        raise NoRuleError(f"{op.name}: no handler takes the effect {self!r}")
+
 
 NO_EFFECTS: frozenset[Effect] = frozenset()
+
+
+def resident_of(row: frozenset[Effect]) -> Resident | None:
+    """Returns one of the effects on things that belong to frames; None where there are none."""
+    for effect in row:
+        if effect.resident and isinstance(effect, Resident):
+            return effect
+    return None
 
 
 @final
@@ -178,6 +209,7 @@ class Handler:
     Attributes:
         intercepts: True for a handler that sees every operation, not only those on its own boxes.
         watches: True for a handler that takes optional effects, which compiled functions would not show it.
+        owns_boxes: False for a handler whose frame never owns a value.
         only_records: True for a handler that only writes operations down and performs none. It stays the current one
             while it does, which saves a tenth of the time that recording takes.
     """
@@ -185,6 +217,7 @@ class Handler:
     __slots__ = ()
     intercepts: ClassVar[bool] = False
     only_records: ClassVar[bool] = False
+    owns_boxes: ClassVar[bool] = True
     watches: ClassVar[bool] = False
     name: ClassVar[str] = ""
 
@@ -331,6 +364,8 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         else:
             # Nobody around has an interest. XLA asks nobody, so it may run where this is current.
             return outermost.handler.handle(outermost, op, operands)
+    if effects and (found := resident_of(effects)) is not None:
+        return found.carry_out(op, operands)
     while frame is not None:
         if frame.intercepts:
             break
@@ -352,6 +387,23 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         return frame.handler.handle(frame, op, operands)
     except EffxError as error:
         # The performs nearer to the user run this later, so the last one wins: the whole stack.
+        error.handlers = stack_of(entered)
+        raise
+    finally:
+        if _current.get() is not entered:
+            _current.set(entered)
+
+
+def hand(frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+    """Lets a frame of the current stack handle an operation, as `perform` does once it has found the frame."""
+    entered = _current.get()
+    try:
+        if not (frame.intercepts and frame.handler.only_records):
+            _current.set(frame.outer)
+        else:
+            _current.set(frame)
+        return frame.handler.handle(frame, op, operands)
+    except EffxError as error:
         error.handlers = stack_of(entered)
         raise
     finally:

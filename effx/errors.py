@@ -37,6 +37,7 @@ __all__ = [
     "NonConcreteBooleanIndexError",
     "NotFiniteError",
     "ProgramError",
+    "RefError",
     "ShapeError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
@@ -273,6 +274,10 @@ class EscapedBoxError(TracingError, RuntimeError):
     """
 
     frame: object = None
+
+
+class RefError(TransformError, ValueError):
+    """A mutable reference is used where it cannot be: returned, passed twice, freed, or outside of where it was made."""
 
 
 class NoRuleError(EffxError, TypeError):
