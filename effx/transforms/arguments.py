@@ -12,9 +12,9 @@ from effx.array.promotion import as_operand
 from effx.caching import WeakStore
 from effx.dtypes import canonicalize, float0
 from effx.effects import current_frame
-from effx.errors import DTypeError, RefError, TransformError
+from effx.errors import DTypeError, RefError, RefGivenError, TransformError
 from effx.ir.types import ArrayType, array_type
-from effx.ir.values.references import GivenRef, Reference
+from effx.ir.values.references import Reference
 from effx.lower.concrete import as_concrete
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
@@ -117,7 +117,7 @@ def as_results(what: str, name: str, leaves: Sequence[PyTree]) -> list[Array]:
             continue
         try:
             arrays.append(as_operand(leaf, what))
-        except GivenRef:
+        except RefGivenError:
             raise RefError(
                 f"{what}: {name} returned a Ref {cast('Reference', leaf).type!r}; return what it holds, ref[...], or pass the "
                 f"ref as an argument and write to it"

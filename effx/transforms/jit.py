@@ -16,13 +16,21 @@ from effx import flags, presence
 from effx.array import Array
 from effx.caching import WeakStore, exact
 from effx.effects import are_optional, current_frame, isolated
-from effx.errors import BackendError, DonatedArrayError, TransformError, check_function, hide_internal_frames
+from effx.errors import (
+    BackendError,
+    DonatedArrayError,
+    RefGivenError,
+    TransformError,
+    check_function,
+    hide_internal_frames,
+)
 from effx.handlers.checked import debugging, not_finite
 from effx.handlers.evaluate import device_for
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
+from effx.ir.values.references import has_refs
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, on_device
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
@@ -30,6 +38,7 @@ from effx.lower.guards import check_execution, guarding
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Arguments, Statics, abstract, as_arrays, merged, name_of, signature_of
+from effx.transforms.lending import Lending, borrowing
 from effx.transforms.options import Options, Static, counted, exactly, options_for
 from effx.transforms.stages import Lowered, Signature, Traced
 from effx.transforms.tracing import Trace, traced, traces_of
@@ -142,6 +151,7 @@ class Function(Generic[P, R]):
         self.name = name_of(fun)
         # Only what `jit` itself is given is found again: others stage functions that they make.
         self.traces = traces_of(fun) if what == "jit" else {}
+        self.lender: Callable[..., Any] | None = None
         self.key = _keys.get(fun, dict).setdefault(options, SharedKey()) if what == "jit" else SharedKey()
 
     # From arguments to a staged program
@@ -244,7 +254,15 @@ class Function(Generic[P, R]):
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
         """Stages and compiles as far as needed, then computes the result."""
-        trace, form, arrays, leaves = self.prepare(args, kwargs)
+        prepared = None
+        try:
+            prepared = self.prepare(args, kwargs)
+        except RefGivenError:
+            if not has_refs((args, kwargs)):
+                raise
+        if prepared is None:
+            return Lending(self.what, self.name, args, kwargs).to(self.lent()), None, False
+        trace, form, arrays, leaves = prepared
         if current_frame() is not None or trace.foreign or not are_optional(trace.program.effects):
             return self.perform(trace, arrays), None, False
         pairs = zip(arrays, form.donated, strict=True)  # what is donated is nobody else's
@@ -266,6 +284,14 @@ class Function(Generic[P, R]):
                 x.delete()
         result: R = trace.out_tree.unflatten(results)
         return result, fast_path(executable, result) if settled else None, False
+
+    def lent(self) -> Callable[..., Any]:
+        """Returns the function as one of its mutable references' contents."""
+        if self.lender is None:
+            donates = bool(self.options.donate_argnums or self.options.donate_argnames)
+            borrowed = borrowing(self.fun, always=donates)
+            self.lender = Function(borrowed, self.options, self.what, self.operation).public()
+        return self.lender
 
     def check(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> None:
         """Checks that no array is gone, and that none is donated that the function needs itself.
@@ -451,7 +477,13 @@ class Function(Generic[P, R]):
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Returns shapes and dtypes of the result without computing."""
-        return self.trace(*args, **kwargs).out_info
+        try:
+            return self.trace(*args, **kwargs).out_info
+        except RefGivenError:
+            if not has_refs((args, kwargs)):
+                raise
+        shape_of: Any = self.lent()
+        return Lending(self.what, self.name, args, kwargs).to(shape_of.eval_shape, writes=False)
 
 
 @overload

@@ -1,11 +1,8 @@
 """What all mutable references are, for those who take arrays and must tell the two apart."""
 
-from effx.errors import RefError
+from effx.errors import RefGivenError
 from effx.ir.types import ArrayType
-
-
-class GivenRef(RefError):
-    """A reference stands where an array is expected. Transformations that take references as arguments expect this."""
+from effx.tree.registry import PyTree, flatten
 
 
 class Reference:
@@ -22,8 +19,13 @@ class Reference:
         """Refuses: a program that took what is there now for the reference would miss later writes.
 
         Raises:
-            GivenRef: always.
+            RefGivenError: always.
         """
-        raise GivenRef(
-            f"ref: a Ref {self.type!r} stands where an array is expected; read what it holds with ref[...]"
+        raise RefGivenError(
+            f"ref: a Ref {self.type!r} stands where an array is expected; read what it holds with ref[...], or close over it"
         )
+
+
+def has_refs(tree: PyTree) -> bool:
+    """Says whether a leaf is a reference or a view of one."""
+    return any([isinstance(x, Reference) for x in flatten(tree)[0]])

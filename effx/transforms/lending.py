@@ -1,0 +1,185 @@
+"""References as arguments of transformed functions. A caller lends them: the function is staged, or batched, as one of
+their contents, in which a reference of its own stands for each of the caller's; what these hold at the end is written
+back. Where nothing is staged by the arguments' types, the function simply closes over the caller's references.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast, final
+
+import attrs
+
+from effx.array import Array
+from effx.errors import RefError
+from effx.ir.ops.ref import Cell
+from effx.transforms.arguments import Arguments, adapted, argument_path, name_of
+from effx.transforms.references import Ref, View, made
+from effx.tree.registry import PyTree, flatten, register_node
+
+R = TypeVar("R")
+
+
+@final
+@attrs.define(eq=False)
+class Lent:
+    """Stands for a reference in a function's arguments: a tree of its content.
+
+    Attributes:
+        content: the array; anything while trees are mapped.
+        stops: whether the reference takes no derivatives.
+    """
+
+    content: PyTree
+    stops: bool = False
+
+
+register_node(
+    Lent, lambda lent: ((lent.content,), lent.stops), lambda stops, children: Lent(children[0], stops)
+)
+
+
+@final
+@attrs.frozen
+class Elsewhere:
+    """Stands for a reference in arguments: a tree of nothing.
+
+    Attributes:
+        place: its number.
+    """
+
+    place: int
+
+
+register_node(Elsewhere, lambda hole: ((), hole.place), lambda place, _: Elsewhere(place))
+
+
+def _is_lent(x: object) -> bool:
+    return type(x) is Lent
+
+
+def _is_elsewhere(x: object) -> bool:
+    return type(x) is Elsewhere
+
+
+def _is_ref(x: object) -> bool:
+    return isinstance(x, Ref | View)
+
+
+def without_refs(arguments: PyTree) -> tuple[PyTree, list[Ref | View]]:
+    """Returns arguments with something that holds no arrays in place of references, and these."""
+    leaves, tree = flatten(arguments)
+    refs = [x for x in leaves if _is_ref(x)]
+    places = iter(range(len(refs)))
+    return tree.unflatten([Elsewhere(next(places)) if _is_ref(x) else x for x in leaves]), refs
+
+
+def closing_over(fun: Callable[..., R], refs: Sequence[Ref | View]) -> Callable[..., R]:
+    """Returns a function of arguments from which `without_refs` took the references."""
+
+    def restored(arguments: Arguments) -> Arguments:
+        leaves, tree = flatten(arguments, is_leaf=_is_elsewhere)
+        whole: Arguments = tree.unflatten(
+            [refs[cast("Elsewhere", x).place] if _is_elsewhere(x) else x for x in leaves]
+        )
+        return whole
+
+    return adapted(fun, restored)
+
+
+def borrowing(fun: Callable[..., PyTree], always: bool = False) -> Callable[..., tuple[PyTree, list[PyTree]]]:
+    """Returns a function that takes `Lent` contents for references, and gives the contents afterwards too.
+
+    Args:
+        fun: takes references.
+        always: True to give contents that the function did not write; else None stands for these.
+    """
+
+    def lent(*args: PyTree, **kwargs: PyTree) -> tuple[PyTree, list[PyTree]]:
+        leaves, tree = flatten((args, kwargs), is_leaf=_is_lent)
+        mine: list[tuple[Ref, Array | None]] = []
+        for i, x in enumerate(leaves):
+            if type(x) is Lent:
+                ref = made(x.content, x.stops)
+                ref._cell.lent = True
+                mine.append((ref, ref._cell.content))
+                leaves[i] = ref
+        inner, named = tree.unflatten(leaves)
+        result = fun(*inner, **named)
+        finals = [ref[...] if always or ref._cell.content is not before else None for ref, before in mine]
+        return result, finals
+
+    lent.__name__ = name_of(fun)
+    lent.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does: for the origin in errors
+    return lent
+
+
+@final
+class Lending:
+    """References among arguments that a function is to borrow.
+
+    Attributes:
+        places: the indices of the references among all leaves.
+        refs: the references.
+        arguments: with contents in place of references, as `borrowing` takes them.
+    """
+
+    __slots__ = ("_taken", "arguments", "places", "refs")
+
+    def __init__(
+        self, what: str, name: str, args: PyTree, kwargs: PyTree, chosen: Sequence[bool] | None = None
+    ) -> None:
+        """Finds the references.
+
+        Args:
+            what: the transformation, for errors. name: of its function.
+            args, kwargs: the arguments.
+            chosen: for each leaf whether a reference there is lent; None for all.
+
+        Raises:
+            RefError: one is there twice, or only a view of one.
+        """
+        leaves, tree = flatten((args, kwargs))
+        places = [i for i, x in enumerate(leaves) if _is_ref(x) and (chosen is None or chosen[i])]
+        refs: list[Ref] = []
+        seen: dict[Cell, str] = {}
+        for i in places:
+            x, path = leaves[i], argument_path((args, kwargs), i)
+            if not isinstance(x, Ref):
+                raise RefError(f"{what}: {path} of {name} is a view of a ref; pass the ref")
+            if x._cell in seen:
+                raise RefError(
+                    f"{what}: {seen[x._cell]} and {path} of {name} are one Ref {x.type!r}; pass it once"
+                )
+            seen[x._cell] = path
+            refs.append(x)
+            leaves[i] = Lent(x[...], x._cell.stops)
+        self._taken = {
+            cell: f"{name} uses the ref in another way than as its {path}, by closing over it; use the argument"
+            for cell, path in seen.items()
+        }
+        self.places, self.refs = places, refs
+        self.arguments: Arguments = tree.unflatten(leaves)
+
+    def to(self, function: Callable[..., tuple[PyTree, list[PyTree]]], writes: bool = True) -> PyTree:
+        """Calls a function of contents, and writes to the references what it leaves there.
+
+        Args:
+            function: gives a result and contents. writes: False where these are no arrays.
+
+        Returns:
+            The result.
+
+        Raises:
+            RefError: the function uses one of the references in another way.
+        """
+        args, kwargs = self.arguments
+        try:
+            for cell, why in self._taken.items():
+                cell.gone = why
+            result, finals = function(*args, **kwargs)
+        finally:
+            for cell in self._taken:
+                cell.gone = ""
+        for ref, y in zip(self.refs, finals, strict=True):
+            if writes and y is not None:
+                ref[...] = y
+        return result
