@@ -1,4 +1,5 @@
 from . import (
+    ad,
     ad_checkpoint,
     checkpoint_policies,
     custom_batching,

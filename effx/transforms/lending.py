@@ -9,7 +9,7 @@ from typing import TypeVar, cast, final
 import attrs
 
 from effx.array import Array
-from effx.errors import RefError
+from effx.errors import RefError, TransformError
 from effx.ir.ops.ref import Cell
 from effx.transforms.arguments import Arguments, adapted, argument_path, name_of
 from effx.transforms.references import Ref, View, made
@@ -85,15 +85,19 @@ def closing_over(fun: Callable[..., R], refs: Sequence[Ref | View]) -> Callable[
     return adapted(fun, restored)
 
 
-def borrowing(fun: Callable[..., PyTree], always: bool = False) -> Callable[..., tuple[PyTree, list[PyTree]]]:
-    """Returns a function that takes `Lent` contents for references, and gives the contents afterwards too.
+def borrowing(
+    fun: Callable[..., PyTree], always: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[PyTree, PyTree]]:
+    """Returns a function that takes `Lent` contents for references, and gives a pair of its result and their contents
+    afterwards.
 
     Args:
         fun: takes references.
         always: True to give contents that the function did not write; else None stands for these.
+        has_aux: whether `fun` gives a pair, whose second part then stands behind the pair.
     """
 
-    def lent(*args: PyTree, **kwargs: PyTree) -> tuple[PyTree, list[PyTree]]:
+    def lent(*args: PyTree, **kwargs: PyTree) -> tuple[PyTree, PyTree]:
         leaves, tree = flatten((args, kwargs), is_leaf=_is_lent)
         mine: list[tuple[Ref, Array | None]] = []
         for i, x in enumerate(leaves):
@@ -105,7 +109,13 @@ def borrowing(fun: Callable[..., PyTree], always: bool = False) -> Callable[...,
         inner, named = tree.unflatten(leaves)
         result = fun(*inner, **named)
         finals = [ref[...] if always or ref._cell.content is not before else None for ref, before in mine]
-        return result, finals
+        if not has_aux:
+            return result, finals
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TransformError(
+                f"{name_of(fun)} must return a pair (result, aux) with has_aux=True, got {type(result).__name__}"
+            )
+        return (result[0], finals), result[1]
 
     lent.__name__ = name_of(fun)
     lent.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does: for the origin in errors
@@ -159,7 +169,7 @@ class Lending:
         self.places, self.refs = places, refs
         self.arguments: Arguments = tree.unflatten(leaves)
 
-    def to(self, function: Callable[..., tuple[PyTree, list[PyTree]]], writes: bool = True) -> PyTree:
+    def to(self, function: Callable[..., tuple[PyTree, PyTree]], writes: bool = True) -> PyTree:
         """Calls a function of contents, and writes to the references what it leaves there.
 
         Args:
