@@ -27,11 +27,13 @@ from effx.effects import (
     is_in_scope,
     resumed,
 )
-from effx.errors import RefError, source_of
+from effx.errors import RefError, Source, source_of
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.site import Site
 from effx.handlers.stage import stage
-from effx.ir.ops.control import HigherOrder
+from effx.handlers.recursion.payloads import recur
+from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.ref import (
     Cell,
     Cut,
@@ -138,13 +140,30 @@ def discharged(op: Operation[R], operands: tuple[Array, ...], cells: dict[Cell, 
     """Performs an operation that holds programs on the contents of cells, and writes what they are afterwards."""
     named = tuple(sorted(cells, key=id))
     contents = [read(cell) for cell in named]
-    with handle(Discharge(named, tuple([cells[cell] for cell in named]))) as frame:
+    written = tuple([cells[cell] for cell in named])
+    with handle(Discharge(named, written, current_frame() is None)) as frame:
         frame.state = contents
         results = op(*operands)
     for cell, content in zip(named, cast("list[Array]", frame.state), strict=True):
-        if cells[cell]:
+        if not cells[cell]:
+            continue
+        try:
             RefSet(cell, (), cell.type)(content)
+        except RefError as error:
+            place = _writer(op, cell)
+            if place is not None:
+                error.at = source_of(place)
+            raise
     return results
+
+
+def _writer(op: Operation[R], cell: Cell) -> Source:
+    """Returns the user's position of the first write of a cell in the programs that an operation holds."""
+    for program in op.programs if isinstance(op, HigherOrder) else ():
+        for equation in program.equations:
+            if Writes(cell) in equation.op.effects:
+                return _writer(equation.op, cell) or equation.source
+    return None
 
 
 def read(cell: Cell) -> Array:
@@ -161,10 +180,12 @@ class Discharge(InterceptHandler[list[Array]]):
     Attributes:
         cells: which.
         written: for each whether an operation writes it.
+        outermost: whether no handler is around that could differentiate.
     """
 
     cells: tuple[Cell, ...]
     written: tuple[bool, ...]
+    outermost: bool
     intercepts = False
     watches = False
     effects_only = True
@@ -194,6 +215,20 @@ class Discharge(InterceptHandler[list[Array]]):
         raise RefError(
             f"{cell!r}: the devices of pmap run at the same time, so they cannot write one ref; return the values instead"
         )
+
+
+@Discharge.rule(CustomCall)
+def _(site: Site[Discharge, list[Array]], op: CustomCall, *operands: Array) -> tuple[Array, ...]:
+    rules = op.rules
+    if (rules.jvp is None and rules.vjp is None) or site.handler.outermost:
+        found = recur(site.frame, Call(op.program), operands)
+        assert found is not None
+        return found
+    cell = next(iter(cells_of(op.effects)))
+    raise RefError(
+        f"{rules.what}: {rules.name} reads or writes {cell!r}, which it closes over, so its rule does not say what that "
+        f"does to derivatives; pass what the ref holds as an argument"
+    )
 
 
 @Discharge.rule(RefOperation)

@@ -39,7 +39,10 @@ def module_of(
         debug_info: True to keep locations.
     """
     if not are_optional(program.effects):
-        raise BackendError(f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}")
+        advice = "".join(sorted({f"; {e.advice}" for e in program.effects if e.advice}))
+        raise BackendError(
+            f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}{advice}"
+        )
     partitioning = partitioning_of(program)
     module = Module(platform, 1 if partitioning is None else partitioning.count, debug_info)
     attributes = (

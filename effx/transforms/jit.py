@@ -30,7 +30,7 @@ from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
-from effx.ir.values.references import has_refs
+from effx.ir.values.references import Reference, has_refs
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, on_device
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
@@ -457,6 +457,11 @@ class Function(Generic[P, R]):
         """Stages the function for arguments, or for things with their shapes and dtypes."""
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
+        if any([isinstance(x, Reference) for x in leaves]):
+            raise RefGivenError(
+                f"{self.what}: a program of {self.name} that is kept cannot take a Ref; make what it holds an argument, and "
+                f"what it holds afterwards a result"
+            )
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
             trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)

@@ -4,7 +4,7 @@ back. Where nothing is staged by the arguments' types, the function simply close
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast, final
+from typing import Any, TypeVar, final
 
 import attrs
 
@@ -72,17 +72,15 @@ def without_refs(arguments: PyTree) -> tuple[PyTree, list[Ref | View]]:
     return tree.unflatten([Elsewhere(next(places)) if _is_ref(x) else x for x in leaves]), refs
 
 
+def with_refs(arguments: PyTree, refs: Sequence[Ref | View]) -> Any:
+    """The inverse of `without_refs`."""
+    leaves, tree = flatten(arguments, is_leaf=_is_elsewhere)
+    return tree.unflatten([refs[x.place] if type(x) is Elsewhere else x for x in leaves])
+
+
 def closing_over(fun: Callable[..., R], refs: Sequence[Ref | View]) -> Callable[..., R]:
     """Returns a function of arguments from which `without_refs` took the references."""
-
-    def restored(arguments: Arguments) -> Arguments:
-        leaves, tree = flatten(arguments, is_leaf=_is_elsewhere)
-        whole: Arguments = tree.unflatten(
-            [refs[cast("Elsewhere", x).place] if _is_elsewhere(x) else x for x in leaves]
-        )
-        return whole
-
-    return adapted(fun, restored)
+    return adapted(fun, lambda arguments: with_refs(arguments, refs))
 
 
 def borrowing(

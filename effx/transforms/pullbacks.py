@@ -60,6 +60,10 @@ for _marker in (GradRef, DidntWant, NotNeeded):
     _register(_marker)
 
 
+def _is_wish(x: object) -> bool:
+    return isinstance(x, GradValue | DontWant)
+
+
 def _is_not_needed(x: object) -> bool:
     return type(x) is NotNeeded
 
@@ -143,7 +147,7 @@ class VJP:
             DTypeError: a ref is not of its primal's type.
         """
         form = self._form
-        leaves, tree = flatten(maybe_ct_refs)
+        leaves, tree = flatten(maybe_ct_refs, is_leaf=_is_wish)
         if tree != form.in_tree:
             raise TreeError(
                 f"with_refs: the structure is {tree}, that of the primals of {form.name} {form.in_tree}"

@@ -56,6 +56,11 @@ class OnCell(Resident):
     __slots__ = ()
     cell: Cell
 
+    @property
+    def advice(self) -> str:
+        """To make what it holds an argument."""
+        return "it closes over a ref; make what that holds an argument, and what it holds afterwards a result"
+
     def carry_out(self, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Takes the operation to the frames that intercept it and to the cell's home."""
         discharge = importlib.import_module("effx.handlers.references")
@@ -63,19 +68,25 @@ class OnCell(Resident):
 
 
 @final
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Reads(OnCell):
     """The cell is read."""
 
     cell: Cell
 
+    def __repr__(self) -> str:
+        return f"reads {self.cell!r}"
+
 
 @final
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Writes(OnCell):
     """The cell is written, and maybe read."""
 
     cell: Cell
+
+    def __repr__(self) -> str:
+        return f"writes {self.cell!r}"
 
 
 @final

@@ -7,10 +7,10 @@ from typing import Any, TypeVar, overload
 
 from typing_extensions import TypeVarTuple
 
-from effx import flags
+from effx import dtypes, flags
 from effx.array import Array
 from effx.array.shaping import concatenate, reshape, stack
-from effx.errors import ShapeError, TransformError, TreeError
+from effx.errors import RefGivenError, ShapeError, TransformError, TreeError
 from effx.handlers.interpret import iterate
 from effx.ir.ops.control import Scan
 from effx.ir.values.parameters import DT, Dims, N
@@ -23,8 +23,10 @@ from effx.lax.control.closures import (
     next_carry,
     types_of,
 )
+from effx.lax.shape import iota
 from effx.lax.slicing import index_in_dim, slice_in_dim
 from effx.transforms.arguments import leaf_path, name_of
+from effx.transforms.lending import closing_over, without_refs
 from effx.transforms.tracing import Trace, Types, positional, traced
 from effx.transforms.vmap import vmap
 from effx.tree.mapping import treedef_children, treedef_is_leaf
@@ -119,7 +121,14 @@ def scan(
     """
     check_callable("scan", "f", f)
     name = name_of(f)
-    slices, x_tree = arrays_of("scan", "xs", xs)
+    given = None
+    try:
+        given = arrays_of("scan", "xs", xs)
+    except RefGivenError:
+        pass  # below, so that errors there stand alone
+    if given is None:
+        return _over_rows(f, init, xs, length, reverse, unroll)
+    slices, x_tree = given
     carry, tree = arrays_of("scan", "init", init)
     steps = _length("scan", xs, slices, length)
     unrolling = unrolled("scan", unroll, steps)
@@ -138,6 +147,32 @@ def scan(
     results = op(*body.captured, *converted(carry, types), *slices)
     last, ys = body.out_tree.unflatten(results)
     return last, ys
+
+
+def _over_rows(
+    f: Callable[[C, X], tuple[C, Y]],
+    init: C,
+    xs: PyTree,
+    length: int | None,
+    reverse: bool,
+    unroll: int | bool,
+) -> tuple[C, Y]:
+    """Loops over rows of references as well, which f gets as views that it may write to."""
+    arrays, refs = without_refs(xs)
+    sizes = [len(ref) for ref in refs] + [x.type.shape[0] for x in arrays_of("scan", "xs", arrays)[0][:1]]
+    steps = sizes[0] if length is None else length
+    for ref in refs:
+        if len(ref) != steps:
+            raise ShapeError(
+                f"scan: the ref {ref.aval!r} in xs has a leading axis of {len(ref)}, but the length is {steps}"
+            )
+
+    def step(carry: C, row: tuple[Array, PyTree]) -> tuple[C, Y]:
+        i, slices = row
+        return closing_over(partial(f, carry), [ref.at[i] for ref in refs])(slices)
+
+    step.__name__ = name_of(f)
+    return scan(step, init, (iota(dtypes.int32, steps), arrays), steps, reverse, unroll)
 
 
 def _rows(slices: Sequence[Array]) -> Types:
