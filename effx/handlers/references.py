@@ -32,7 +32,7 @@ from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.site import Site
 from effx.handlers.stage import stage
 from effx.handlers.recursion.payloads import recur
-from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.control import Call, HigherOrder, Scan
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.ref import (
     Cell,
@@ -229,6 +229,51 @@ def _(site: Site[Discharge, list[Array]], op: CustomCall, *operands: Array) -> t
         f"{rules.what}: {rules.name} reads or writes {cell!r}, which it closes over, so its rule does not say what that "
         f"does to derivatives; pass what the ref holds as an argument"
     )
+
+
+@final
+@attrs.frozen
+class Known(InterceptHandler[None]):
+    """Contents of cells that nothing writes. Programs capture them, so that loops have them as constants: as a part of
+    the carry they would be kept for each iteration by reverse mode.
+
+    Attributes:
+        contents: by cell.
+    """
+
+    contents: dict[Cell, Array]
+    intercepts = False
+    watches = False
+    effects_only = True
+
+    def takes(self, effects: frozenset[Effect]) -> bool:
+        """Effects on one of the cells."""
+        return any([isinstance(e, OnCell) and e.cell in self.contents for e in effects])
+
+    def describe(self) -> str:
+        """Nothing: users know of no such handler."""
+        return ""
+
+
+@Known.rule(RefGet)
+def _(site: Site[Known, None], op: RefGet, *operands: Array) -> tuple[Array, ...]:
+    return applied(op, site.handler.contents[op.cell], operands)[0]
+
+
+@Discharge.rule(Scan)
+def _(site: Site[Discharge, list[Array]], op: Scan, *operands: Array) -> tuple[Array, ...]:
+    handler = site.handler
+    contents = {
+        cell: x
+        for cell, x in zip(handler.cells, site.state, strict=True)
+        if cells_of(op.effects).get(cell) is False
+    }
+    if not contents or site.frame.outer is None:
+        found = recur(site.frame, op, operands)
+        assert found is not None
+        return found
+    with resumed(site.frame), handle(Known(contents)):
+        return op(*operands)
 
 
 @Discharge.rule(RefOperation)
