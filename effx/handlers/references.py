@@ -30,8 +30,8 @@ from effx.effects import (
 from effx.errors import RefError, Source, source_of
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.site import Site
-from effx.handlers.stage import stage
 from effx.handlers.recursion.payloads import recur
+from effx.handlers.stage import stage
 from effx.ir.ops.control import Call, HigherOrder, Scan
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.ref import (
@@ -57,7 +57,11 @@ R = TypeVar("R")
 
 # What is written to a ref of further out, by the name of the handler that it belongs to; and what to do instead.
 _WRITTEN = {
-    "jvp": ("a differentiated value", "a ref that is not differentiated", "write effx.lax.stop_gradient of it, or "),
+    "jvp": (
+        "a differentiated value",
+        "a ref that is not differentiated",
+        "write effx.lax.stop_gradient of it, or ",
+    ),
     "vmap": ("a batched value", "a ref that is not batched", "pass the ref as a mapped argument, or "),
 }
 
@@ -107,7 +111,7 @@ def carry_out(op: Operation[R], operands: tuple[Value, ...]) -> R:
                 raise _escaped(cell)
     with resumed(frame):
         if holds_programs:
-            return cast("R", discharged(op, cast("tuple[Array, ...]", operands), cells))
+            return discharged(op, cast("tuple[Array, ...]", operands), cells)
         assert isinstance(op, RefOperation)
         return cast("R", _at_home(op, cast("tuple[Array, ...]", operands)))
 
@@ -144,7 +148,7 @@ def discharged(op: Operation[R], operands: tuple[Array, ...], cells: dict[Cell, 
     with handle(Discharge(named, written, current_frame() is None)) as frame:
         frame.state = contents
         results = op(*operands)
-    for cell, content in zip(named, cast("list[Array]", frame.state), strict=True):
+    for cell, content in zip(named, frame.state, strict=True):
         if not cells[cell]:
             continue
         try:

@@ -119,8 +119,8 @@ def as_results(what: str, name: str, leaves: Sequence[PyTree]) -> list[Array]:
             arrays.append(as_operand(leaf, what))
         except RefGivenError:
             raise RefError(
-                f"{what}: {name} returned a Ref {cast('Reference', leaf).type!r}; return what it holds, ref[...], or pass the "
-                f"ref as an argument and write to it"
+                f"{what}: {name} returned a Ref {cast('Reference', leaf).type!r}; return what it holds, ref[...], or pass "
+                f"the ref as an argument and write to it"
             ) from None
         except DTypeError:
             raise DTypeError(

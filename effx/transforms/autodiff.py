@@ -193,7 +193,8 @@ def _jvp_of_refs(
 
     def along(*directions: PyTree) -> tuple[PyTree, list[PyTree]]:
         def at(*given: PyTree) -> tuple[PyTree, list[PyTree]]:
-            (result, finals), (derivative, ends), *aux = jvp(whole, given, directions, has_aux)
+            untyped: Callable[..., tuple[PyTree, ...]] = jvp  # what it returns depends on has_aux
+            (result, finals), (derivative, ends), *aux = untyped(whole, given, directions, has_aux)
             return ((result, derivative, *aux), ends), finals
 
         results, ends = point.to(at)

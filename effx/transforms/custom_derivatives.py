@@ -121,7 +121,8 @@ class _Custom(Generic[P, R]):
             whole._reverse = ReverseRule(fwd, bwd, reverse.symbolic)
         if forward is not None:
             whole._forward = ForwardRule(closing_over(forward.rule, refs), forward.symbolic)
-        return whole(*inner)
+        call: Callable[..., R] = whole
+        return call(*inner)
 
     def _rules(self) -> tuple[ForwardRule | None, ReverseRule | None]:
         """Returns the rules, also those that the function inside got later."""

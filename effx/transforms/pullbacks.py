@@ -16,7 +16,7 @@ from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_node
 
-__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded", "VJP"]
+__all__ = ["VJP", "DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded"]
 
 
 @final
@@ -127,7 +127,9 @@ class VJP:
         self.args_res, self.opaque_residuals = args_res, opaque_residuals
 
     def __repr__(self) -> str:
-        return f"VJP({self._form.name}, args_res={self.args_res!r}, opaque_residuals={self.opaque_residuals!r})"
+        return (
+            f"VJP({self._form.name}, args_res={self.args_res!r}, opaque_residuals={self.opaque_residuals!r})"
+        )
 
     def with_refs(self, *maybe_ct_refs: PyTree) -> VJP:
         """Says where cotangents go.

@@ -24,7 +24,6 @@ from effx.transforms.arguments import abstract, plain
 
 if TYPE_CHECKING:
     from effx.ir.values.array import Operand as Value
-    from effx.lower.sharding import Sharding
     from effx.tree.registry import PyTree
 
 __all__ = [
@@ -230,8 +229,8 @@ class Ref(_Mutable):
         return self._cell.type
 
     @property
-    def sharding(self) -> Sharding:
-        """Where what it holds lies."""
+    def sharding(self) -> Any:
+        """The sharding of what it holds over devices."""
         return self[...].sharding
 
     @property

@@ -103,11 +103,10 @@ def vmap(
     def batched(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, tree = flatten((args, kwargs))
         # Other leaves are passed on as they are, a Python number as a number.
-        given = None
         try:
             given = mapping.inputs(leaves, args, kwargs)
         except RefGivenError:
-            pass  # the rest happens outside of the clause, so that its errors stand alone
+            given = None  # the rest happens outside of the clause, so that its errors stand alone
         if given is None:
             return borrowed(args, kwargs)
         indices, arrays, axes, size = given

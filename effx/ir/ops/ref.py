@@ -105,7 +105,7 @@ class Operand:
     """Stands in an index for an array, which is an operand of the operation."""
 
 
-Part: TypeAlias = bool | int | EllipsisType | None | Cut | Operand
+Part: TypeAlias = bool | int | EllipsisType | Cut | Operand | None
 # One for each `.at[...]`, then that of the operation itself; none for the whole.
 Place: TypeAlias = tuple[tuple[Part, ...], ...]
 

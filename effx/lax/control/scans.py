@@ -121,11 +121,10 @@ def scan(
     """
     check_callable("scan", "f", f)
     name = name_of(f)
-    given = None
     try:
         given = arrays_of("scan", "xs", xs)
     except RefGivenError:
-        pass  # below, so that errors there stand alone
+        given = None  # the rest happens outside of the clause, so that its errors stand alone
     if given is None:
         return _over_rows(f, init, xs, length, reverse, unroll)
     slices, x_tree = given
