@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import ClassVar, Generic, TypeVar, cast, final
+from typing import Any, ClassVar, Generic, TypeVar, cast, final
 
 import attrs
 
@@ -49,9 +49,12 @@ class Effect:
         droppable: False where each occurrence counts: passes neither remove nor merge operations that carry it.
         axis: the name of the axis that a handler must bind; None for other effects.
         advice: what to do where no handler takes it, for the error that says so.
+        carry_out: performs operations that carry it, `(op, operands) -> result`, where it is on a thing that belongs to
+            a frame; None for other effects.
     """
 
     __slots__ = ()
+    carry_out: "ClassVar[Callable[..., Any] | None]" = None
 
     @property
     def optional(self) -> bool:
@@ -78,39 +81,8 @@ class Effect:
         """What to do where no handler takes the effect."""
         return ""
 
-    @property
-    def resident(self) -> bool:
-        """Whether the effect is on a thing that belongs to a frame, or to none, rather than to a handler (`Resident`)."""
-        return False
-
-
-class Resident(Effect):
-    """An effect on a thing that was made under some frame, its home: what happens to it goes no further out than that.
-
-    Frames on the way see the operation if they intercept it. The rest is `carry_out`'s.
-    """
-
-    __slots__ = ()
-
-    @property
-    def resident(self) -> bool:
-        """True."""
-        return True
-
-    def carry_out(self, op: "Operation[R]", operands: "tuple[Value, ...]") -> "R":
-        """Performs an operation that carries this effect, and maybe others, under the current handler."""
-        raise NoRuleError(f"{op.name}: no handler takes the effect {self!r}")
-
 
 NO_EFFECTS: frozenset[Effect] = frozenset()
-
-
-def resident_of(row: frozenset[Effect]) -> Resident | None:
-    """Returns one of the effects on things that belong to frames; None where there are none."""
-    for effect in row:
-        if effect.resident and isinstance(effect, Resident):
-            return effect
-    return None
 
 
 @final
@@ -364,8 +336,9 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         else:
             # Nobody around has an interest. XLA asks nobody, so it may run where this is current.
             return outermost.handler.handle(outermost, op, operands)
-    if effects and (found := resident_of(effects)) is not None:
-        return found.carry_out(op, operands)
+    for effect in effects:
+        if effect.carry_out is not None:
+            return cast("R", effect.carry_out(op, operands))
     while frame is not None:
         if frame.intercepts:
             break
@@ -387,23 +360,6 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         return frame.handler.handle(frame, op, operands)
     except EffxError as error:
         # The performs nearer to the user run this later, so the last one wins: the whole stack.
-        error.handlers = stack_of(entered)
-        raise
-    finally:
-        if _current.get() is not entered:
-            _current.set(entered)
-
-
-def hand(frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-    """Lets a frame of the current stack handle an operation, as `perform` does once it has found the frame."""
-    entered = _current.get()
-    try:
-        if not (frame.intercepts and frame.handler.only_records):
-            _current.set(frame.outer)
-        else:
-            _current.set(frame)
-        return frame.handler.handle(frame, op, operands)
-    except EffxError as error:
         error.handlers = stack_of(entered)
         raise
     finally:

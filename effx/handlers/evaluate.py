@@ -14,7 +14,7 @@ import attrs
 from effx import caching, effects
 from effx.array import Array, HostArray
 from effx.dtypes import int32, int64
-from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional, resident_of
+from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
 from effx.errors import AxisNameError, BackendError, NoRuleError
 from effx.flags import debug_infs, debug_nans, enable_checks, no_execution
 from effx.handlers.in_order import in_order
@@ -106,8 +106,9 @@ def device_for(
 
 def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     if not are_optional(op.effects):
-        if (found := resident_of(op.effects)) is not None:
-            return found.carry_out(op, arrays)
+        for effect in op.effects:
+            if effect.carry_out is not None:
+                return cast("tuple[Array, ...]", effect.carry_out(op, arrays))
         raise unbound(op.name, op.effects)
     if type(op) is CustomCall or type(op) is CustomTangent:
         # Functions with rules are staged each time they are called under handlers: run, not compiled.

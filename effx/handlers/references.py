@@ -22,12 +22,12 @@ from effx.effects import (
     Operation,
     Value,
     current_frame,
-    hand,
     handle,
     is_in_scope,
     resumed,
+    stack_of,
 )
-from effx.errors import RefError, Source, source_of
+from effx.errors import EffxError, RefError, Source, source_of
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.site import Site
 from effx.handlers.recursion.payloads import recur
@@ -102,7 +102,7 @@ def carry_out(op: Operation[R], operands: tuple[Value, ...]) -> R:
         wanted = frame.intercepts or any([x.frame is frame for x in operands])
         if wanted or frame.handler.takes(effects):
             if frame.intercepts or not frame.handler.owns_boxes or not holds_programs:
-                return hand(frame, op, operands)
+                return _handed(frame, op, operands)
             break
         frame = frame.outer
     if frame is None:
@@ -114,6 +114,17 @@ def carry_out(op: Operation[R], operands: tuple[Value, ...]) -> R:
             return discharged(op, cast("tuple[Array, ...]", operands), cells)
         assert isinstance(op, RefOperation)
         return cast("R", _at_home(op, cast("tuple[Array, ...]", operands)))
+
+
+def _handed(frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+    """Lets a frame handle an operation, as `perform` does."""
+    entered = current_frame()
+    try:
+        with resumed(frame if frame.handler.only_records else frame.outer):
+            return frame.handler.handle(frame, op, operands)
+    except EffxError as error:
+        error.handlers = stack_of(entered)
+        raise
 
 
 def _escaped(cell: Cell) -> RefError:

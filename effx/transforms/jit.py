@@ -29,6 +29,7 @@ from effx.handlers.evaluate import device_for
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.ref import RETURN
 from effx.ir.program import Program
 from effx.ir.values.references import Reference, has_refs
 from effx.lower.compile_options import CompilerOptions
@@ -254,12 +255,12 @@ class Function(Generic[P, R]):
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
         """Stages and compiles as far as needed, then computes the result."""
-        prepared = None
         try:
             prepared = self.prepare(args, kwargs)
         except RefGivenError:
             if not has_refs((args, kwargs)):
                 raise
+            prepared = None  # the rest happens outside of the clause, so that its errors stand alone
         if prepared is None:
             return Lending(self.what, self.name, args, kwargs).to(self.lent()), None, False
         trace, form, arrays, leaves = prepared
@@ -288,8 +289,7 @@ class Function(Generic[P, R]):
     def lent(self) -> Callable[..., Any]:
         """Returns the function as one of its mutable references' contents."""
         if self.lender is None:
-            donates = bool(self.options.donate_argnums or self.options.donate_argnames)
-            borrowed = borrowing(self.fun, always=donates)
+            borrowed = borrowing(self.fun, bool(self.options.donate_argnums or self.options.donate_argnames))
             self.lender = Function(borrowed, self.options, self.what, self.operation).public()
         return self.lender
 
@@ -459,8 +459,7 @@ class Function(Generic[P, R]):
         leaves, tree = flatten((dynamic, named))
         if any([isinstance(x, Reference) for x in leaves]):
             raise RefGivenError(
-                f"{self.what}: a program of {self.name} that is kept cannot take a Ref; make what it holds an argument, and "
-                f"what it holds afterwards a result"
+                f"{self.what}: a program that is kept, of {self.name}, cannot take a Ref; {RETURN}"
             )
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():

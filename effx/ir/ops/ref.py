@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, final
 
 import attrs
 
-from effx.effects import Effect, Frame, Operation, Resident, Value
+from effx.effects import Effect, Frame, Operation, Value
 from effx.errors import Source
 from effx.ir.ops.base import TupleOperation
 from effx.ir.types import ArrayType
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from effx.ir.values.array import Array
 
 R = TypeVar("R")
+# What to do where a program is to stand alone.
+RETURN = "make what it holds an argument, and what it holds afterwards a result"
 
 
 @final
@@ -50,7 +52,7 @@ class Cell:
         return f"Ref{{{self.type!r}}}"
 
 
-class OnCell(Resident):
+class OnCell(Effect):
     """An effect on one cell."""
 
     __slots__ = ()
@@ -59,9 +61,9 @@ class OnCell(Resident):
     @property
     def advice(self) -> str:
         """To make what it holds an argument."""
-        return "it closes over a ref; make what that holds an argument, and what it holds afterwards a result"
+        return f"it closes over a Ref; {RETURN}"
 
-    def carry_out(self, op: Operation[R], operands: tuple[Value, ...]) -> R:
+    def carry_out(self, op: Operation[R], operands: tuple[Value, ...]) -> R:  # type: ignore[override]  # None elsewhere
         """Takes the operation to the frames that intercept it and to the cell's home."""
         discharge = importlib.import_module("effx.handlers.references")
         return cast("R", discharge.carry_out(op, operands))
