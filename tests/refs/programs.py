@@ -7,6 +7,7 @@ and control flow that is staged; `passing` runs it with Python's loops and branc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, final
 
 import attrs
@@ -21,6 +22,7 @@ SIZE = 3
 # ("get" | "set" | "add" | "swap" | "whole" | "shift", ref, index, factor) or (kind, number, block, block)
 Statement = tuple[Any, ...]
 Block = tuple[Statement, ...]
+Body = Callable[[Any], Any]
 
 
 def blocks(depth: int = 3) -> st.SearchStrategy[Block]:
@@ -105,16 +107,12 @@ def with_refs(numbers: Numbers, block: Block, refs: Sequence[ref.Ref], acc: Any)
             continue
         first, second = rest
         if kind == "for":
-            acc = lax.fori_loop(0, n, lambda i, c, b=first: run(b)(c), acc)
+            acc = lax.fori_loop(0, n, partial(counted, run(first)), acc)
         elif kind == "scan":
-            acc = lax.scan(lambda c, _, b=first: (run(b)(c), None), acc, None, length=n)[0]
+            acc = lax.scan(partial(scanned, run(first)), acc, None, length=n)[0]
         elif kind == "while":
             # The condition reads a reference as well.
-            acc = lax.while_loop(
-                lambda c, n=n: (c[0] < n) & (refs[0][0] > -(10**6)),
-                lambda c, b=first: (c[0] + 1, run(b)(c[1])),
-                (0, acc),
-            )[1]
+            acc = lax.while_loop(partial(fewer, n, refs[0]), partial(counting, run(first)), (0, acc))[1]
         elif kind == "cond":
             acc = lax.cond(numbers.holds(n, acc), run(first), run(second), acc)
         elif kind == "switch":
@@ -123,7 +121,7 @@ def with_refs(numbers: Numbers, block: Block, refs: Sequence[ref.Ref], acc: Any)
         elif kind == "jit":
             acc = effx.jit(run(first))(acc)
         elif kind == "jit_of":
-            acc = effx.jit(lambda acc, *rs, b=first: with_refs(numbers, b, rs, acc))(acc, *refs)
+            acc = effx.jit(partial(of_arguments, numbers, first))(acc, *refs)
         elif kind == "remat":
             acc = effx.checkpoint(run(first))(acc)
         else:
@@ -131,6 +129,26 @@ def with_refs(numbers: Numbers, block: Block, refs: Sequence[ref.Ref], acc: Any)
             acc = with_refs(numbers, first, (mine, *refs), acc)
             acc = step(acc + mine[0] + mine[2])
     return acc
+
+
+def counted(body: Body, i: Any, acc: Any) -> Any:
+    return body(acc)
+
+
+def scanned(body: Body, acc: Any, _: None) -> tuple[Any, None]:
+    return body(acc), None
+
+
+def fewer(n: int, r: ref.Ref, carry: tuple[Any, Any]) -> Any:
+    return (carry[0] < n) & (r[0] > -(10**6))
+
+
+def counting(body: Body, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+    return carry[0] + 1, body(carry[1])
+
+
+def of_arguments(numbers: Numbers, block: Block, acc: Any, *refs: ref.Ref) -> Any:
+    return with_refs(numbers, block, refs, acc)
 
 
 def passing(numbers: Numbers, block: Block, arrays: list[Any], acc: Any) -> Any:

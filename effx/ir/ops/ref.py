@@ -63,7 +63,7 @@ class OnCell(Effect):
         """To make what it holds an argument."""
         return f"it closes over a Ref; {RETURN}"
 
-    def carry_out(self, op: Operation[R], operands: tuple[Value, ...]) -> R:  # type: ignore[override]  # None elsewhere
+    def carry_out(self, op: Operation[R], operands: tuple[Value, ...]) -> R:  # type: ignore[mutable-override]  # None elsewhere
         """Takes the operation to the frames that intercept it and to the cell's home."""
         discharge = importlib.import_module("effx.handlers.references")
         return cast("R", discharge.carry_out(op, operands))
