@@ -19,6 +19,7 @@ from effx.array.indexing import Lookup, getitem, write
 from effx.effects import (
     Effect,
     Frame,
+    Handler,
     Operation,
     Value,
     current_frame,
@@ -30,7 +31,7 @@ from effx.effects import (
 from effx.errors import EffxError, RefError, Source, source_of
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.site import Site
-from effx.handlers.recursion.payloads import recur
+from effx.handlers.recursion.payloads import PayloadHandler, recur
 from effx.handlers.stage import stage
 from effx.ir.ops.control import Call, HigherOrder, Scan
 from effx.ir.ops.custom import CustomCall
@@ -99,9 +100,9 @@ def carry_out(op: Operation[R], operands: tuple[Value, ...]) -> R:
     while frame is not None:
         if any([cell.home is frame for cell in cells]):
             break
-        wanted = frame.intercepts or any([x.frame is frame for x in operands])
-        if wanted or frame.handler.takes(effects):
-            if frame.intercepts or not frame.handler.owns_boxes or not holds_programs:
+        sees = frame.intercepts and _looks_at(frame.handler, op)
+        if sees or any([x.frame is frame for x in operands]) or frame.handler.takes(effects):
+            if sees or not frame.handler.owns_boxes or not holds_programs:
                 return _handed(frame, op, operands)
             break
         frame = frame.outer
@@ -114,6 +115,16 @@ def carry_out(op: Operation[R], operands: tuple[Value, ...]) -> R:
             return discharged(op, cast("tuple[Array, ...]", operands), cells)
         assert isinstance(op, RefOperation)
         return cast("R", _at_home(op, cast("tuple[Array, ...]", operands)))
+
+
+def _looks_at(handler: Handler, op: Operation[R]) -> bool:
+    """Says whether an intercepting handler has a use for an operation none of whose operands it may own.
+
+    One with boxes and no rule would express an operation on a cell by others on the cell.
+    """
+    if not handler.owns_boxes or not isinstance(op, RefOperation) or not isinstance(handler, PayloadHandler):
+        return True
+    return handler.rules.find(type(op)) is not None
 
 
 def _handed(frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:

@@ -278,8 +278,8 @@ class At:
 
 def _parts(index: Index) -> tuple[Index, ...]:
     """Returns no index for the whole, else one."""
-    whole = index is Ellipsis or (type(index) is tuple and (not index or index == (Ellipsis,)))
-    return () if whole else (index,)
+    only = index[0] if type(index) is tuple and len(index) == 1 else index
+    return () if only is Ellipsis or (type(index) is tuple and not index) else (index,)
 
 
 def _as_element(cell: Cell, x: Array) -> Array:
@@ -309,6 +309,8 @@ def encoded(path: tuple[Index, ...]) -> tuple[Place, list[Array]] | None:
     arrays: list[Array] = []
     place: list[tuple[Part, ...]] = []
     for index in path:
+        if isinstance(index, list):
+            return None  # arrays say what is wrong with it
         parts: list[Part] = []
         for part in index if isinstance(index, tuple) else (index,):
             if part is None or part is Ellipsis or type(part) is int:

@@ -19,7 +19,7 @@ import effx.numpy as enp
 from effx import lax, ref
 
 SIZE = 3
-# ("get" | "set" | "add" | "swap" | "whole" | "shift", ref, index, factor) or (kind, number, block, block)
+# What is done, to which ref, at which index, with which factor; or a kind of control flow, a number and two blocks.
 Statement = tuple[Any, ...]
 Block = tuple[Statement, ...]
 Body = Callable[[Any], Any]
