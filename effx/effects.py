@@ -49,8 +49,7 @@ class Effect:
         droppable: False where each occurrence counts: passes neither remove nor merge operations that carry it.
         axis: the name of the axis that a handler must bind; None for other effects.
         advice: what to do where no handler takes it, for the error that says so.
-        carry_out: performs operations that carry it, `(op, operands) -> result`, where it is on a thing that belongs to
-            a frame; None for other effects.
+        carry_out: performs operations with it, where it is on a thing that belongs to a frame; None for others.
     """
 
     __slots__ = ()
@@ -336,9 +335,10 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         else:
             # Nobody around has an interest. XLA asks nobody, so it may run where this is current.
             return outermost.handler.handle(outermost, op, operands)
-    for effect in effects:
-        if effect.carry_out is not None:
-            return cast("R", effect.carry_out(op, operands))
+    if effects:
+        for effect in effects:
+            if effect.carry_out is not None:
+                return cast("R", effect.carry_out(op, operands))
     while frame is not None:
         if frame.intercepts:
             break
