@@ -27,7 +27,7 @@ from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 if TYPE_CHECKING:
-    from effx.transforms.signatures import OfOperand, Pullback, Pushforward
+    from effx.transforms.signatures import KeptPullback, OfOperand, Pullback, Pushforward
 
 __all__ = ["jvp", "linear_transpose", "linearize", "vjp"]
 
@@ -395,14 +395,14 @@ def vjp(
     *primals: Unpack[Ts],
     has_aux: Literal[False] = False,
     reduce_axes: Hashable | Sequence[Hashable] = (),
-) -> tuple[R, Pullback[R, Unpack[Ts]]]: ...
+) -> tuple[R, KeptPullback[R, Unpack[Ts]]]: ...
 @overload
 def vjp(
     fun: Callable[[Unpack[Ts]], tuple[R, Aux]],
     *primals: Unpack[Ts],
     has_aux: Literal[True],
     reduce_axes: Hashable | Sequence[Hashable] = (),
-) -> tuple[R, Pullback[R, Unpack[Ts]], Aux]: ...
+) -> tuple[R, KeptPullback[R, Unpack[Ts]], Aux]: ...
 def vjp(
     fun: Callable[[Unpack[Ts]], PyTree],
     *primals: Unpack[Ts],

@@ -134,8 +134,10 @@ class _Mutable(Reference):
     def __bool__(self) -> bool:
         raise RefError(f"bool(ref): a Ref {self.type!r} has no truth value; read it with ref[...]")
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        raise RefError(f"numpy.asarray(ref): a Ref {self.type!r} is no array; read it with ref[...]")
+    if not TYPE_CHECKING:  # to type checkers a reference is nothing that arrays are made of
+
+        def __array__(self, dtype=None, copy=None):
+            raise RefError(f"numpy.asarray(ref): a Ref {self.type!r} is no array; read it with ref[...]")
 
     def __getitem__(self, index: Index) -> Array:
         path = (*self._path, *_parts(index))

@@ -174,6 +174,7 @@ def ended(end: Callable[[ref.Ref], object]) -> ref.Ref:
     return r
 
 
+REF: ref.Ref = made()
 REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "lossy": (
         lambda: made().__setitem__(0, 2.5),
@@ -261,7 +262,6 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "new_ref: contents are arrays, which XLA places; leave out pin=True",
     ),
 }
-REF = made()
 
 
 @pytest.mark.parametrize("name", REFUSED)
