@@ -240,6 +240,10 @@ class Ref(_Mutable):
         """Whether what it holds is bound to its device."""
         return self[...].committed
 
+    def unsafe_buffer_pointer(self) -> int:
+        """Returns the address of what it holds on the device, until the next write."""
+        return self[...].unsafe_buffer_pointer()
+
     def __repr__(self) -> str:
         content = self._cell.content
         if self._cell.gone or content is None or content.frame is not None:

@@ -147,6 +147,7 @@ def test_refs_look_like_what_they_hold() -> None:
     assert len({r, effx.new_ref(1)}) == 2
     assert r.sharding == r[...].sharding
     assert r.committed is False
+    assert r.unsafe_buffer_pointer() == r[...].unsafe_buffer_pointer()
     assert effx.new_ref(0, kind="no_grad_no_remat").aval.kind == "no_grad_no_remat"
     shown = []
     effx.jit(lambda x: shown.append(repr(effx.new_ref(x))))(1.0)
