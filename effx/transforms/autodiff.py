@@ -21,7 +21,6 @@ from effx.ir.types import ArrayType
 from effx.ir.values.array import AnyRank, Numeric
 from effx.ir.values.references import Reference, has_refs
 from effx.transforms.arguments import FlatFunction, abstract, as_arrays, name_of, origin_of, plain
-from effx.transforms.lending import Lending, borrowing
 from effx.transforms.pullbacks import Form, places_of, pull_back_of
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -182,6 +181,8 @@ def _jvp_of_refs(
     fun: Callable[..., PyTree], primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...], has_aux: bool
 ) -> tuple[PyTree, ...]:
     """Evaluates the derivative along what references hold; they hold the results' afterwards."""
+    from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
+
     name = name_of(fun)
     whole = borrowing(fun, always=True, has_aux=has_aux)
     moved = Lending("jvp", name, tangents, {})
@@ -437,6 +438,8 @@ def vjp(
     lent = [isinstance(x, Reference) for x in leaves]
     if not any(lent):
         return _vjp(fun, tree, as_arrays("vjp", leaves, (primals, {})), has_aux, axes, tree, lent)
+
+    from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
 
     # What references hold is among the primals, and what they hold at the end among the results.
     def of_contents(*args: PyTree) -> tuple[tuple[PyTree, ...], list[PyTree]]:

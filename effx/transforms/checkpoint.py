@@ -14,7 +14,6 @@ from effx.ir.program import Equation, Var
 from effx.ir.values.references import has_refs
 from effx.transforms.arguments import FlatFunction, argument_path, as_arrays, positional_names, signature_of
 from effx.transforms.jit import Function
-from effx.transforms.lending import closing_over, without_refs
 from effx.transforms.options import Options, matched, names_of, numbers_of
 from effx.tree.registry import PyTree, flatten
 
@@ -126,6 +125,8 @@ def checkpoint(
             if not has_refs((args, kwargs)):
                 raise
         if found is None:
+            from effx.transforms.lending import closing_over, without_refs  # rare, and not loaded before
+
             # Not found again: the program says which references it reads and writes.
             (inner, named), refs = without_refs((args, kwargs))
             closed = Function(closing_over(fun, refs), options, "checkpoint", function.operation)

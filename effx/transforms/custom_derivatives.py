@@ -11,13 +11,11 @@ from effx.effects import current_frame
 from effx.errors import RefGivenError, TransformError, check_function
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.custom import CustomRules
-from effx.ir.values.references import has_refs
+from effx.ir.values.references import Reference, has_refs
 from effx.transforms.arguments import flatten_output, name_of, signature_of
 from effx.transforms.autodiff import float0_zeros
 from effx.transforms.custom_call import Invocation, perform_custom, positional, positions_of
 from effx.transforms.custom_rules import ForwardRule, ReverseRule, SymbolicZero, pair, zero_for
-from effx.transforms.lending import closing_over, with_refs, without_refs
-from effx.transforms.references import Ref, View
 from effx.tree.mapping import map as tree_map
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, flatten
@@ -99,8 +97,14 @@ class _Custom(Generic[P, R]):
         self, forward: ForwardRule | None, reverse: ReverseRule | None, arguments: tuple[PyTree, ...]
     ) -> R:
         """Calls the function with rules that close over the references among its arguments."""
+        from effx.transforms.lending import (
+            closing_over,
+            with_refs,
+            without_refs,
+        )  # rare, and not loaded before
+
         inner, refs = without_refs(arguments)
-        kept: list[Ref | View] = []
+        kept: list[Reference] = []
 
         def fwd(*args: PyTree) -> tuple[PyTree, PyTree]:
             assert reverse is not None

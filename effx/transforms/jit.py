@@ -39,7 +39,6 @@ from effx.lower.guards import check_execution, guarding
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Arguments, Statics, abstract, as_arrays, merged, name_of, signature_of
-from effx.transforms.lending import Lending, borrowing
 from effx.transforms.options import Options, Static, counted, exactly, options_for
 from effx.transforms.stages import Lowered, Signature, Traced
 from effx.transforms.tracing import Trace, traced, traces_of
@@ -152,7 +151,7 @@ class Function(Generic[P, R]):
         self.name = name_of(fun)
         # Only what `jit` itself is given is found again: others stage functions that they make.
         self.traces = traces_of(fun) if what == "jit" else {}
-        self.lender: Callable[..., Any] | None = None
+        self.lender: Any = None
         self.key = _keys.get(fun, dict).setdefault(options, SharedKey()) if what == "jit" else SharedKey()
 
     # From arguments to a staged program
@@ -262,7 +261,7 @@ class Function(Generic[P, R]):
                 raise
             prepared = None  # the rest happens outside of the clause, so that its errors stand alone
         if prepared is None:
-            return Lending(self.what, self.name, args, kwargs).to(self.lent()), None, False
+            return self.lend(args, kwargs), None, False
         trace, form, arrays, leaves = prepared
         if current_frame() is not None or trace.foreign or not are_optional(trace.program.effects):
             return self.perform(trace, arrays), None, False
@@ -286,12 +285,15 @@ class Function(Generic[P, R]):
         result: R = trace.out_tree.unflatten(results)
         return result, fast_path(executable, result) if settled else None, False
 
-    def lent(self) -> Callable[..., Any]:
-        """Returns the function as one of its mutable references' contents."""
+    def lend(self, args: tuple[object, ...], kwargs: dict[str, object], shapes: bool = False) -> Any:
+        """Calls the function as one of its mutable references' contents; `shapes`: or says what it would return."""
+        from effx.transforms.lending import Lending, borrowing  # not loaded before it is needed
+
         if self.lender is None:
             borrowed = borrowing(self.fun, bool(self.options.donate_argnums or self.options.donate_argnames))
             self.lender = Function(borrowed, self.options, self.what, self.operation).public()
-        return self.lender
+        called = self.lender.eval_shape if shapes else self.lender
+        return Lending(self.what, self.name, args, kwargs).to(called, writes=not shapes)
 
     def check(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> None:
         """Checks that no array is gone, and that none is donated that the function needs itself.
@@ -458,9 +460,7 @@ class Function(Generic[P, R]):
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
         if any([isinstance(x, Reference) for x in leaves]):
-            raise RefGivenError(
-                f"{self.what}: a program that is kept, of {self.name}, cannot take a Ref; {RETURN}"
-            )
+            raise RefGivenError(f"{self.what}: a kept program of {self.name} cannot take a Ref; {RETURN}")
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
             trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
@@ -481,13 +481,9 @@ class Function(Generic[P, R]):
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Returns shapes and dtypes of the result without computing."""
-        try:
-            return self.trace(*args, **kwargs).out_info
-        except RefGivenError:
-            if not has_refs((args, kwargs)):
-                raise
-        shape_of: Any = self.lent()
-        return Lending(self.what, self.name, args, kwargs).to(shape_of.eval_shape, writes=False)
+        if has_refs((args, kwargs)):
+            return self.lend(args, kwargs, shapes=True)
+        return self.trace(*args, **kwargs).out_info
 
 
 @overload

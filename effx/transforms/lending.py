@@ -11,8 +11,9 @@ import attrs
 from effx.array import Array
 from effx.errors import RefError, TransformError
 from effx.ir.ops.ref import Cell
+from effx.ir.values.references import Reference
 from effx.transforms.arguments import Arguments, adapted, argument_path, name_of
-from effx.transforms.references import Ref, View, made
+from effx.transforms.references import Ref, made
 from effx.tree.registry import PyTree, flatten, register_node
 
 R = TypeVar("R")
@@ -61,10 +62,10 @@ def _is_elsewhere(x: object) -> bool:
 
 
 def _is_ref(x: object) -> bool:
-    return isinstance(x, Ref | View)
+    return isinstance(x, Reference)
 
 
-def without_refs(arguments: PyTree) -> tuple[PyTree, list[Ref | View]]:
+def without_refs(arguments: PyTree) -> tuple[PyTree, list[Reference]]:
     """Returns arguments with something that holds no arrays in place of references, and these."""
     leaves, tree = flatten(arguments)
     refs = [x for x in leaves if _is_ref(x)]
@@ -72,13 +73,13 @@ def without_refs(arguments: PyTree) -> tuple[PyTree, list[Ref | View]]:
     return tree.unflatten([Elsewhere(next(places)) if _is_ref(x) else x for x in leaves]), refs
 
 
-def with_refs(arguments: PyTree, refs: Sequence[Ref | View]) -> Any:
+def with_refs(arguments: PyTree, refs: Sequence[Reference]) -> Any:
     """The inverse of `without_refs`."""
     leaves, tree = flatten(arguments, is_leaf=_is_elsewhere)
     return tree.unflatten([refs[x.place] if type(x) is Elsewhere else x for x in leaves])
 
 
-def closing_over(fun: Callable[..., R], refs: Sequence[Ref | View]) -> Callable[..., R]:
+def closing_over(fun: Callable[..., R], refs: Sequence[Reference]) -> Callable[..., R]:
     """Returns a function of arguments from which `without_refs` took the references."""
     return adapted(fun, lambda arguments: with_refs(arguments, refs))
 

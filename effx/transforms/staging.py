@@ -17,7 +17,6 @@ from effx.transforms.arguments import (
     merged,
     name_of,
 )
-from effx.transforms.lending import Lending, borrowing
 from effx.transforms.stages import shape_of
 from effx.transforms.tracing import Trace, trace
 from effx.tree.registry import PyTree, flatten
@@ -71,6 +70,8 @@ def make_jaxpr(
     @wraps(fun)
     def staged(*args: P.args, **kwargs: P.kwargs) -> Any:
         if has_refs((args, kwargs)):
+            from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
+
             inner, named = Lending("make_jaxpr", name_of(fun), args, kwargs).arguments
             return make_jaxpr(borrowing(fun), static_argnums, return_shape)(*inner, **named)
         numbers = argument_numbers("make_jaxpr", static_argnums, len(args))
@@ -102,6 +103,8 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
     ShapeDtypeStruct(shape=(2000, 5), dtype=float32)
     """
     if has_refs((args, kwargs)):
+        from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
+
         lent = Lending("eval_shape", name_of(fun), args, kwargs)
         return lent.to(partial(eval_shape, borrowing(fun)), writes=False)
     return _shapes(trace(*_flat("eval_shape", fun, args, kwargs, ())))

@@ -12,7 +12,6 @@ from effx.array.shaping import moveaxis
 from effx.errors import RefGivenError, ShapeError
 from effx.ir.ops.shape import BroadcastInDim
 from effx.transforms.arguments import PartlyFixed, as_results, name_of, origin_of, plain
-from effx.transforms.lending import Lending, borrowing
 from effx.transforms.mapped_axes import AxisTree, MappedAxes, mapped_axes
 from effx.tree.registry import PyTree, flatten
 
@@ -123,6 +122,8 @@ def vmap(
 
     def borrowed(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> R:
         """Maps over the contents of mutable references; a ref with in axis None is passed on as it is."""
+        from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
+
         wanted = mapping.axes_of(args, kwargs)
         lent = Lending("vmap", name, args, kwargs, [axis is not None for axis in wanted])
         places = [wanted[i] for i in lent.places]

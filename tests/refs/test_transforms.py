@@ -495,7 +495,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[RefError | BackendError], st
         lambda: effx.jit(lambda r: r[0]).lower(R),
         RefGivenError,
         (
-            "jit: a program that is kept, of <lambda>, cannot take a Ref; make what it holds an argument, and what it holds "
+            "jit: a kept program of <lambda> cannot take a Ref; make what it holds an argument, and what it holds "
             "afterwards a result"
         ),
     ),

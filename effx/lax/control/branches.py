@@ -16,7 +16,6 @@ from effx.ir.ops.control import Cond, Platforms
 from effx.lax.control.closures import arrays_of, check_callable, decided, types_of
 from effx.lax.elementwise.choose import clamp
 from effx.transforms.arguments import leaf_path
-from effx.transforms.lending import closing_over, without_refs
 from effx.transforms.tracing import Trace, call_tree, traced
 from effx.tree.registry import PyTree
 
@@ -230,6 +229,8 @@ def _choose(
     try:
         arrays, tree = arrays_of(what, "operands", operands)
     except RefGivenError:
+        from effx.transforms.lending import closing_over, without_refs  # rare, and not loaded before
+
         operands, refs = without_refs(operands)
         functions = [closing_over(function, refs) for function in functions]
         arrays, tree = arrays_of(what, "operands", operands)

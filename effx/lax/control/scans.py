@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from typing_extensions import TypeVarTuple
 
@@ -26,11 +26,13 @@ from effx.lax.control.closures import (
 from effx.lax.shape import iota
 from effx.lax.slicing import index_in_dim, slice_in_dim
 from effx.transforms.arguments import leaf_path, name_of
-from effx.transforms.lending import closing_over, without_refs
 from effx.transforms.tracing import Trace, Types, positional, traced
 from effx.transforms.vmap import vmap
 from effx.tree.mapping import treedef_children, treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+if TYPE_CHECKING:
+    from effx.transforms.references import Ref
 
 __all__ = ["map", "scan"]
 
@@ -157,7 +159,10 @@ def _over_rows(
     unroll: int | bool,
 ) -> tuple[C, Y]:
     """Loops over rows of references as well, which f gets as views that it may write to."""
-    arrays, refs = without_refs(xs)
+    from effx.transforms.lending import with_refs, without_refs  # rare, and not loaded before
+
+    arrays, found = without_refs(xs)
+    refs = [cast("Ref", x) for x in found]
     sizes = [len(ref) for ref in refs] + [x.type.shape[0] for x in arrays_of("scan", "xs", arrays)[0][:1]]
     steps = sizes[0] if length is None else length
     for ref in refs:
@@ -168,7 +173,7 @@ def _over_rows(
 
     def step(carry: C, row: tuple[Array, PyTree]) -> tuple[C, Y]:
         i, slices = row
-        return closing_over(partial(f, carry), [ref.at[i] for ref in refs])(slices)
+        return f(carry, with_refs(slices, [ref.at[i] for ref in refs]))
 
     step.__name__ = name_of(f)
     return scan(step, init, (iota(dtypes.int32, steps), arrays), steps, reverse, unroll)
