@@ -8,6 +8,7 @@ pure programs.
 """
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TypeVar, cast, final
 
@@ -67,6 +68,10 @@ _WRITTEN = {
 }
 
 
+# The cells whose contents a function is called with that may not use them in another way; each with what to say if it does.
+lent_out: ContextVar[dict[Cell, str]] = ContextVar("effx_lent_out", default={})  # noqa: B039 - never written to
+
+
 def cells_of(row: frozenset[Effect]) -> dict[Cell, bool]:
     """Returns the cells in an effect row, each with whether it is written."""
     found: dict[Cell, bool] = {}
@@ -92,9 +97,11 @@ def carry_out(op: Operation[R], operands: tuple[Value, ...]) -> R:
     """
     effects = op.effects
     cells = cells_of(effects)
+    taken = lent_out.get()
     for cell in cells:
-        if cell.gone:
-            raise RefError(f"{cell!r}: {cell.gone}")
+        why = cell.gone or taken.get(cell)
+        if why:
+            raise RefError(f"{cell!r}: {why}")
     holds_programs = isinstance(op, HigherOrder)
     frame = current_frame()
     while frame is not None:

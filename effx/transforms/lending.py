@@ -10,6 +10,7 @@ import attrs
 
 from effx.array import Array
 from effx.errors import RefError, TransformError
+from effx.handlers.references import lent_out
 from effx.ir.ops.ref import Cell
 from effx.ir.values.references import Reference
 from effx.transforms.arguments import Arguments, adapted, argument_path, name_of
@@ -181,13 +182,12 @@ class Lending:
             RefError: the function uses one of the references in another way.
         """
         args, kwargs = self.arguments
+        around = lent_out.get()
         try:
-            for cell, why in self._taken.items():
-                cell.gone = why
+            lent_out.set({**around, **self._taken})
             result, finals = function(*args, **kwargs)
         finally:
-            for cell in self._taken:
-                cell.gone = ""
+            lent_out.set(around)
         for ref, y in zip(self.refs, finals, strict=True):
             if writes and y is not None:
                 ref[...] = y

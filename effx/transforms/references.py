@@ -240,6 +240,9 @@ class Ref(_Mutable):
         """Whether what it holds is bound to its device."""
         return self[...].committed
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return made, (self[...], self._cell.stops)  # a copy is another reference to what this one holds now
+
     def unsafe_buffer_pointer(self) -> int:
         """Returns the address of what it holds on the device, until the next write."""
         return self[...].unsafe_buffer_pointer()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -153,6 +155,14 @@ def test_refs_look_like_what_they_hold() -> None:
     effx.jit(lambda x: shown.append(repr(effx.new_ref(x))))(1.0)
     assert shown == ["Ref{f32[]}"]
     assert effx.empty_ref(effx.ShapeDtypeStruct((2,), "int8"))[...].tolist() == [0, 0]
+
+
+def test_copies_are_other_references() -> None:
+    """By copy and pickle, with what is held now."""
+    r = effx.new_ref(enp.arange(2))
+    for other in (copy.copy(r), copy.deepcopy(r), pickle.loads(pickle.dumps(r))):
+        other[0] = 9
+        assert (r[...].tolist(), other[...].tolist()) == ([0, 1], [9, 1])
 
 
 def test_threads_see_what_others_wrote() -> None:

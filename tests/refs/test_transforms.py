@@ -239,6 +239,8 @@ def test_operands_of_control_flow_are_written() -> None:
     assert (float(total), doubled.tolist()) == (16.0, [0, 2, 4])
     lax.scan(lambda c, row: (c + 1, put(row, c)), start + 5.0, r, reverse=True)
     assert r[...].tolist() == [7.0, 6.0, 5.0]
+    empty = effx.new_ref(enp.zeros((0, 2)))
+    assert float(lax.scan(lambda c, row: (c + row[...].sum(), put(row, 1.0)), start, empty)[0]) == 0.0
 
 
 def test_custom_rules_take_references() -> None:

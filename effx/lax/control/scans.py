@@ -26,6 +26,7 @@ from effx.lax.control.closures import (
 from effx.lax.shape import iota
 from effx.lax.slicing import index_in_dim, slice_in_dim
 from effx.transforms.arguments import leaf_path, name_of
+from effx.transforms.stages import ShapeDtypeStruct
 from effx.transforms.tracing import Trace, Types, positional, traced
 from effx.transforms.vmap import vmap
 from effx.tree.mapping import treedef_children, treedef_is_leaf
@@ -160,6 +161,7 @@ def _over_rows(
 ) -> tuple[C, Y]:
     """Loops over rows of references as well, which f gets as views that it may write to."""
     from effx.transforms.lending import with_refs, without_refs  # rare, and not loaded before
+    from effx.transforms.references import empty_ref
 
     arrays, found = without_refs(xs)
     refs = [cast("Ref", x) for x in found]
@@ -173,7 +175,9 @@ def _over_rows(
 
     def step(carry: C, row: tuple[Array, PyTree]) -> tuple[C, Y]:
         i, slices = row
-        return f(carry, with_refs(slices, [ref.at[i] for ref in refs]))
+        # Without iterations there is no row, but f is staged for one.
+        rows = [ref.at[i] if steps else empty_ref(ShapeDtypeStruct(ref.shape[1:], ref.dtype)) for ref in refs]
+        return f(carry, with_refs(slices, rows))
 
     step.__name__ = name_of(f)
     return scan(step, init, (iota(dtypes.int32, steps), arrays), steps, reverse, unroll)
