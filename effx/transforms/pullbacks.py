@@ -206,7 +206,7 @@ class VJP:
                 results.append(GradRef())
         return form.in_tree.unflatten(results)
 
-    def _residuals(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    def _residuals(self) -> tuple[tuple[Array, ...], tuple[PyTree, ...]]:
         form = self._form
         leaves = flatten(tuple(self.args_res), is_leaf=_is_not_needed)[0]
         if len(leaves) != len(form.in_types):

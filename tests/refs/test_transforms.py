@@ -227,6 +227,20 @@ def test_arguments_are_written_back() -> None:
     assert shared[...].tolist() == [7.0, 1.0, 1.0]
 
 
+def test_devices_read_and_make_references() -> None:
+    """In a parallel map each replica reads what is outside, and has its own; they cannot write one."""
+    r = effx.new_ref(2.0)
+    assert effx.pmap(lambda x: power(x) * r[...])(enp.arange(2.0)).tolist() == [0.0, 2.0]
+    gradient = effx.grad(lambda x: effx.pmap(power)(x).sum())
+    assert gradient(enp.arange(2.0)).tolist() == [0.0, 4.0]
+    with pytest.raises(RefError) as caught:
+        effx.pmap(lambda x: r.addupdate(x))(enp.arange(2.0))
+    assert caught.value.message == (
+        "Ref{f32[]}: the devices of pmap run at the same time, so they cannot write one ref; return the values instead"
+    )
+    assert float(r[...]) == 2.0
+
+
 def test_operands_of_control_flow_are_written() -> None:
     """Branches, checkpoint, and rows of a scan's inputs."""
     r = effx.new_ref(enp.zeros(3))
