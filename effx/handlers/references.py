@@ -34,9 +34,7 @@ from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.site import Site
 from effx.handlers.recursion.payloads import PayloadHandler, recur
 from effx.handlers.stage import stage
-from effx.ir.ops.control import Call, HigherOrder, Scan
-from effx.ir.ops.custom import CustomCall
-from effx.ir.ops.ref import (
+from effx.ir.cells import (
     Cell,
     Cut,
     OnCell,
@@ -51,6 +49,8 @@ from effx.ir.ops.ref import (
     RefSwap,
     Writes,
 )
+from effx.ir.ops.control import Call, HigherOrder, Scan
+from effx.ir.ops.custom import CustomCall
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Index
 from effx.tree.registry import PyTree

@@ -28,8 +28,8 @@ from effx.handlers.checked import debugging, not_finite
 from effx.handlers.evaluate import device_for
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
+from effx.ir.cells import RETURN
 from effx.ir.ops.control import Call, HigherOrder
-from effx.ir.ops.ref import RETURN
 from effx.ir.program import Program
 from effx.ir.values.references import Reference, has_refs
 from effx.lower.compile_options import CompilerOptions

@@ -11,7 +11,7 @@ import attrs
 from effx.array import Array
 from effx.errors import RefError, TransformError
 from effx.handlers.references import lent_out
-from effx.ir.ops.ref import Cell
+from effx.ir.cells import Cell
 from effx.ir.values.references import Reference
 from effx.transforms.arguments import Arguments, adapted, argument_path, name_of
 from effx.transforms.references import Ref, made

@@ -15,8 +15,8 @@ from effx.array.promotion import as_operand, broadcast_to, convert, zeros
 from effx.effects import Frame, current_frame
 from effx.errors import BackendError, DTypeError, IndexingError, RefError, ShapeError, current_source
 from effx.handlers.references import home_of_new, part_type, reading, writing
+from effx.ir.cells import Cell, Cut, Operand, Part, Place, RefAddUpdate, RefGet, RefNew, RefSet, RefSwap
 from effx.ir.ops.convert import StopGradient
-from effx.ir.ops.ref import Cell, Cut, Operand, Part, Place, RefAddUpdate, RefGet, RefNew, RefSet, RefSwap
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Index
 from effx.ir.values.references import Reference

@@ -14,7 +14,7 @@ from effx import caching, flags
 from effx.caching import WeakStore
 from effx.effects import Frame, axes_in_scope, current_frame, is_in_scope
 from effx.handlers.stage import stage
-from effx.ir.ops.ref import OnCell
+from effx.ir.cells import OnCell
 from effx.ir.program import Staged
 from effx.ir.types import ArrayType
 from effx.lower.phases import Phase

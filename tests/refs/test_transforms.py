@@ -15,8 +15,8 @@ import effx
 import effx.numpy as enp
 from effx import lax, ref
 from effx.errors import BackendError, RefError, RefGivenError
-from effx.handling import InterceptHandler, Reference, Site, handle
-from effx.ir.ops.ref import Cell, RefGet, RefOperation
+from effx.handling import InterceptHandler, Reference, RefGet, RefOperation, Site, handle
+from effx.ir.cells import Cell
 from effx.library.intervals import Interval, Intervals
 from effx.test_util import check_grads
 
