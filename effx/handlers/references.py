@@ -10,6 +10,7 @@ pure programs.
 from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import lru_cache
+from operator import attrgetter
 from typing import TypeVar, cast, final
 
 import attrs
@@ -171,7 +172,9 @@ def _at_home(op: RefOperation, operands: tuple[Array, ...]) -> tuple[Array, ...]
 
 def discharged(op: Operation[R], operands: tuple[Array, ...], cells: dict[Cell, bool]) -> R:
     """Performs an operation that holds programs on the contents of cells, and writes what they are afterwards."""
-    named = tuple(sorted(cells, key=id))
+    named = tuple(
+        sorted(cells, key=attrgetter("number"))
+    )  # the same in each process, as texts that are cached
     contents = [read(cell) for cell in named]
     written = tuple([cells[cell] for cell in named])
     with handle(Discharge(named, written, current_frame() is None)) as frame:

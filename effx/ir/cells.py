@@ -5,6 +5,7 @@ finds the frame that the cell belongs to. Only indices and what is written are o
 """
 
 import importlib
+import itertools
 from types import EllipsisType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, final
 
@@ -23,6 +24,9 @@ R = TypeVar("R")
 RETURN = "make what it holds an argument, and what it holds afterwards a result"
 
 
+_numbers = itertools.count()
+
+
 @final
 class Cell:
     """What a reference refers to; equal only to itself.
@@ -33,11 +37,12 @@ class Cell:
         content: its value now, of the home or of a frame around it.
         source: the user's position that made it.
         gone: why it may not be used now; "" where it may.
+        number: in the order in which cells were made.
         lent: whether it stands for one of a caller's, who has it back.
         stops: whether what is written loses its tangent.
     """
 
-    __slots__ = ("__weakref__", "content", "gone", "home", "lent", "source", "stops", "type")
+    __slots__ = ("__weakref__", "content", "gone", "home", "lent", "number", "source", "stops", "type")
 
     def __init__(self, t: ArrayType, home: Frame | None, source: Source, stops: bool = False) -> None:
         self.type = t
@@ -46,6 +51,7 @@ class Cell:
         self.source = source
         self.gone = ""
         self.lent = False
+        self.number = next(_numbers)
         self.stops = stops
 
     def __repr__(self) -> str:
