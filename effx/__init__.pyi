@@ -1,4 +1,5 @@
 from . import (
+    ad,
     ad_checkpoint,
     checkpoint_policies,
     custom_batching,
@@ -26,6 +27,7 @@ from . import (
     ops,
     profiler,
     random,
+    ref,
     scipy,
     test_util,
     tree,
@@ -77,6 +79,13 @@ from effx.transforms.naming import *
 from effx.transforms.placement import *
 from effx.transforms.pmap import *
 from effx.transforms.processes import *
+from effx.transforms.references import (
+    Ref as Ref,
+    empty_ref as empty_ref,
+    free_ref as free_ref,
+    freeze as freeze,
+    new_ref as new_ref,
+)
 from effx.transforms.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from effx.transforms.staging import *
 from effx.transforms.vmap import *

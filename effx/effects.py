@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import ClassVar, Generic, TypeVar, cast, final
+from typing import Any, ClassVar, Generic, TypeVar, cast, final
 
 import attrs
 
@@ -49,9 +49,11 @@ class Effect:
         droppable: False where each occurrence counts: passes neither remove nor merge operations that carry it.
         axis: the name of the axis that a handler must bind; None for other effects.
         advice: what to do where no handler takes it, for the error that says so.
+        carry_out: performs operations with it, where it is on a thing that belongs to a frame; None for others.
     """
 
     __slots__ = ()
+    carry_out: "ClassVar[Callable[..., Any] | None]" = None
 
     @property
     def optional(self) -> bool:
@@ -178,6 +180,7 @@ class Handler:
     Attributes:
         intercepts: True for a handler that sees every operation, not only those on its own boxes.
         watches: True for a handler that takes optional effects, which compiled functions would not show it.
+        owns_boxes: False for a handler whose frame never owns a value.
         only_records: True for a handler that only writes operations down and performs none. It stays the current one
             while it does, which saves a tenth of the time that recording takes.
     """
@@ -185,6 +188,7 @@ class Handler:
     __slots__ = ()
     intercepts: ClassVar[bool] = False
     only_records: ClassVar[bool] = False
+    owns_boxes: ClassVar[bool] = True
     watches: ClassVar[bool] = False
     name: ClassVar[str] = ""
 
@@ -331,6 +335,10 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         else:
             # Nobody around has an interest. XLA asks nobody, so it may run where this is current.
             return outermost.handler.handle(outermost, op, operands)
+    if effects:
+        for effect in effects:
+            if effect.carry_out is not None:
+                return cast("R", effect.carry_out(op, operands))
     while frame is not None:
         if frame.intercepts:
             break

@@ -38,6 +38,8 @@ __all__ = [
     "NonConcreteBooleanIndexError",
     "NotFiniteError",
     "ProgramError",
+    "RefError",
+    "RefGivenError",
     "ShapeError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
@@ -278,6 +280,14 @@ class EscapedBoxError(TracingError, RuntimeError):
     """
 
     frame: object = None
+
+
+class RefError(TransformError, ValueError):
+    """A mutable reference is used where it cannot be: returned, passed twice, freed, or outside of where it was made."""
+
+
+class RefGivenError(RefError):
+    """A mutable reference stands where an array is expected."""
 
 
 class NoRuleError(EffxError, TypeError):

@@ -106,6 +106,9 @@ def device_for(
 
 def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     if not are_optional(op.effects):
+        for effect in op.effects:
+            if effect.carry_out is not None:
+                return cast("tuple[Array, ...]", effect.carry_out(op, arrays))
         raise unbound(op.name, op.effects)
     if type(op) is CustomCall or type(op) is CustomTangent:
         # Functions with rules are staged each time they are called under handlers: run, not compiled.

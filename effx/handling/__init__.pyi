@@ -32,6 +32,7 @@ from effx.handlers.vmap.handler import Vmap, materialize
 from effx.handlers.vmap.handler import rule as vmap_rule
 from effx.handlers.vmap.handler import rule as vmap_tuple_rule
 from effx.ir.catalogue import operation_classes
+from effx.ir.cells import RefAddUpdate, RefGet, RefNew, RefOperation, RefSet, RefSwap
 from effx.ir.ops.base import (
     ArrayOperation,
     Binary,
@@ -72,6 +73,12 @@ __all__ = [
     "Operation",
     "Place",
     "Program",
+    "RefAddUpdate",
+    "RefGet",
+    "RefNew",
+    "RefOperation",
+    "RefSet",
+    "RefSwap",
     "Reference",
     "Site",
     "Structural",

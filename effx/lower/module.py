@@ -41,7 +41,10 @@ def module_of(
         debug_info: True to keep locations.
     """
     if not are_optional(program.effects):
-        raise BackendError(f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}")
+        advice = "".join(sorted({f"; {e.advice}" for e in program.effects if e.advice}))
+        raise BackendError(
+            f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}{advice}"
+        )
     symbolic = [t for t in (*program.in_types, *program.out_types) if has_symbolic(t.shape)]
     if symbolic or any([type(e.op) is Size for e in program.equations]):
         shown = f" ({symbolic[0]!r})" if symbolic else ""

@@ -12,8 +12,9 @@ from effx.array.promotion import as_operand
 from effx.caching import WeakStore
 from effx.dtypes import canonicalize, float0
 from effx.effects import current_frame
-from effx.errors import DTypeError, TransformError
+from effx.errors import DTypeError, RefError, RefGivenError, TransformError
 from effx.ir.types import ArrayType, array_type
+from effx.ir.values.references import Reference
 from effx.lower.concrete import as_concrete
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
@@ -116,6 +117,11 @@ def as_results(what: str, name: str, leaves: Sequence[PyTree]) -> list[Array]:
             continue
         try:
             arrays.append(as_operand(leaf, what))
+        except RefGivenError:
+            raise RefError(
+                f"{what}: {name} returned a Ref {cast('Reference', leaf).type!r}; return what it holds, ref[...], or pass "
+                f"the ref as an argument and write to it"
+            ) from None
         except DTypeError:
             raise DTypeError(
                 f"{what}: {name} must return arrays, numbers, or pytrees of them, "
@@ -207,6 +213,8 @@ def abstract(what: str, leaf: PyTree) -> ArrayType:
     """
     if isinstance(leaf, Array):
         return leaf.type
+    if isinstance(leaf, Reference):
+        leaf.__effx_array__()  # refuses
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is not None and dtype is not None:
         return array_type(canonicalize(dtype), tuple(shape), bool(getattr(leaf, "weak_type", False)))

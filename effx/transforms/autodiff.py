@@ -12,7 +12,7 @@ from typing_extensions import TypeVarTuple, Unpack
 from effx import dtypes, handlers
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand, convert, zeros
-from effx.errors import DTypeError, ShapeError, TransformError, TreeError, check_function
+from effx.errors import DTypeError, RefError, ShapeError, TransformError, TreeError, check_function
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
 from effx.ir.dimensions import has_symbolic
@@ -21,12 +21,14 @@ from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import AnyRank, Numeric
-from effx.transforms.arguments import FlatFunction, abstract, as_arrays, origin_of, plain
+from effx.ir.values.references import Reference, has_refs
+from effx.transforms.arguments import FlatFunction, abstract, as_arrays, name_of, origin_of, plain
+from effx.transforms.pullbacks import Form, places_of, pull_back_of
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 if TYPE_CHECKING:
-    from effx.transforms.signatures import OfOperand, Pullback, Pushforward
+    from effx.transforms.signatures import KeptPullback, OfOperand, Pullback, Pushforward
 
 __all__ = ["jvp", "linear_transpose", "linearize", "vjp"]
 
@@ -161,6 +163,7 @@ def jvp(
 
     Raises:
         TreeError, ShapeError, DTypeError: primals and tangents do not fit.
+        RefError: a primal is a mutable reference and its tangent is none, or the other way round.
 
     >>> import effx, effx.numpy as enp
     >>> y, dy = effx.jvp(enp.sin, (0.1,), (0.2,))
@@ -173,12 +176,42 @@ def jvp(
             f"jvp: primals and tangents must be tuples or lists of arguments, "
             f"got {type(primals).__name__} and {type(tangents).__name__}"
         )
+    if has_refs(tuple(primals)):
+        return _jvp_of_refs(fun, tuple(primals), tuple(tangents), has_aux)
     arrays, moved, tree = _pairs("jvp", tuple(primals), tuple(tangents))
     flat = WithAuxiliary("jvp", fun, tree, has_aux)
     outputs, out_tangents = handlers.jvp.jvp(flat, arrays, moved, origin_of(fun))
     results = flat.result(outputs)
     derivative = flat.result([_tangent_out(y, t) for y, t in zip(outputs, out_tangents, strict=True)])
     return (results, derivative, flat.auxiliary(outputs)) if has_aux else (results, derivative)
+
+
+def _jvp_of_refs(
+    fun: Callable[..., PyTree], primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...], has_aux: bool
+) -> tuple[PyTree, ...]:
+    """Evaluates the derivative along what references hold; they hold the results' afterwards."""
+    from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
+
+    name = name_of(fun)
+    whole = borrowing(fun, always=True, has_aux=has_aux)
+    moved = Lending("jvp", name, tangents, {})
+    point = Lending("jvp", name, primals, {})
+    if moved.places != point.places:
+        raise RefError(
+            f"jvp: a primal of {name} that is a Ref needs a tangent that is one, and no other primal does"
+        )
+
+    def along(*directions: PyTree) -> tuple[PyTree, list[PyTree]]:
+        def at(*given: PyTree) -> tuple[PyTree, list[PyTree]]:
+            untyped: Callable[..., tuple[PyTree, ...]] = jvp  # what it returns depends on has_aux
+            (result, finals), (derivative, ends), *aux = untyped(whole, given, directions, has_aux)
+            return ((result, derivative, *aux), ends), finals
+
+        results, ends = point.to(at)
+        return results, ends
+
+    found: tuple[PyTree, ...] = moved.to(along)
+    return found
 
 
 def _tangent_out(y: Array, t: Array | None) -> PyTree:
@@ -372,14 +405,14 @@ def vjp(
     *primals: Unpack[Ts],
     has_aux: Literal[False] = False,
     reduce_axes: Hashable | Sequence[Hashable] = (),
-) -> tuple[R, Pullback[R, Unpack[Ts]]]: ...
+) -> tuple[R, KeptPullback[R, Unpack[Ts]]]: ...
 @overload
 def vjp(
     fun: Callable[[Unpack[Ts]], tuple[R, Aux]],
     *primals: Unpack[Ts],
     has_aux: Literal[True],
     reduce_axes: Hashable | Sequence[Hashable] = (),
-) -> tuple[R, Pullback[R, Unpack[Ts]], Aux]: ...
+) -> tuple[R, KeptPullback[R, Unpack[Ts]], Aux]: ...
 def vjp(
     fun: Callable[[Unpack[Ts]], PyTree],
     *primals: Unpack[Ts],
@@ -398,7 +431,9 @@ def vjp(
     Returns:
         `(result, f_vjp)`, with has_aux `(result, f_vjp, aux)`; `f_vjp(cotangent)` takes a
         cotangent of the result's structure and gives a tuple with one for each primal. It is a
-        pytree, so that jit can return it. Integer primals have cotangents of dtype float0.
+        pytree, so that jit can return it, and a `VJP`: `f_vjp.with_refs(...)` adds cotangents to mutable
+        references, `args_res` and `opaque_residuals` are what it keeps. Integer primals have cotangents of
+        dtype float0. A primal that is a mutable reference is differentiated by what it holds.
 
     >>> import effx, effx.numpy as enp
     >>> y, f_vjp = effx.vjp(lambda x, y: (enp.sin(x), enp.cos(y)), 0.5, 1.0)
@@ -408,7 +443,35 @@ def vjp(
     """
     check_function("vjp", fun)
     leaves, tree = flatten(primals)
-    arrays = as_arrays("vjp", leaves, (primals, {}))
+    axes = axis_names("vjp", reduce_axes)
+    lent = [isinstance(x, Reference) for x in leaves]
+    if not any(lent):
+        return _vjp(fun, tree, as_arrays("vjp", leaves, (primals, {})), has_aux, axes, tree, lent)
+
+    from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
+
+    # What references hold is among the primals, and what they hold at the end among the results.
+    def of_contents(*args: PyTree) -> tuple[tuple[PyTree, ...], list[PyTree]]:
+        contents, inner = flatten(args)
+        arrays = as_arrays("vjp", contents, (args, {}))
+        (result, finals), *others = _vjp(
+            borrowing(fun, always=True, has_aux=has_aux), inner, arrays, has_aux, axes, tree, lent
+        )
+        return (result, *others), finals
+
+    found: tuple[PyTree, ...] = Lending("vjp", name_of(fun), primals, {}).to(of_contents)
+    return found
+
+
+def _vjp(
+    fun: Callable[..., PyTree],
+    tree: PyTreeDef,
+    arrays: list[Array],
+    has_aux: bool,
+    axes: tuple[Hashable, ...],
+    shown: PyTreeDef,
+    lent: Sequence[bool],
+) -> tuple[PyTree, ...]:
     flat, outputs, linear, dependent = record("vjp", fun, arrays, tree, [True] * len(arrays), has_aux)
     out_tree = flat.tree
     n = out_tree.num_leaves
@@ -416,12 +479,16 @@ def vjp(
         "vjp", linear.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, out_tree
     )
     results = flat.result(outputs)
-    axes = axis_names("vjp", reduce_axes)
-    f_vjp = (
-        Partial(Shared(pull, axes), linear.residuals, tuple(arrays))
-        if axes
-        else Partial(pull, linear.residuals)
+    form = Form(
+        flat.name,
+        Shared(pull, axes) if axes else pull,
+        bool(axes),
+        places_of(arrays, linear.residuals),
+        types_of(arrays),
+        shown,
+        tuple(lent),
     )
+    f_vjp = pull_back_of(form, arrays, linear.residuals)
     return (results, f_vjp, flat.auxiliary(outputs)) if has_aux else (results, f_vjp)
 
 

@@ -6,11 +6,12 @@ from typing import ParamSpec, Protocol, TypeVar, cast, overload
 
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.errors import TransformError, check_function, resolve
+from effx.errors import RefGivenError, TransformError, check_function, resolve
 from effx.handlers.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
 from effx.ir.passes import inline
 from effx.ir.program import Equation, Var
+from effx.ir.values.references import has_refs
 from effx.transforms.arguments import FlatFunction, argument_path, as_arrays, positional_names, signature_of
 from effx.transforms.jit import Function
 from effx.transforms.options import Options, matched, names_of, numbers_of
@@ -117,7 +118,21 @@ def checkpoint(
     function = Function(fun, options, "checkpoint", lambda program: Checkpoint(program, policy, prevent_cse))
 
     def recomputing(*args: P.args, **kwargs: P.kwargs) -> R:
-        trace, _, arrays, _ = function.prepare(args, kwargs)
+        found = None
+        try:
+            found = function.prepare(args, kwargs)
+        except RefGivenError:
+            if not has_refs((args, kwargs)):
+                raise
+        if found is None:
+            from effx.transforms.lending import closing_over, without_refs  # rare, and not loaded before
+
+            # Not found again: the program says which references it reads and writes.
+            (inner, named), refs = without_refs((args, kwargs))
+            closed = Function(closing_over(fun, refs), options, "checkpoint", function.operation)
+            trace, _, arrays, _ = closed.prepare(inner, named)
+            return closed.perform(trace, arrays)
+        trace, _, arrays, _ = found
         return function.perform(trace, arrays)
 
     return cast("Callable[P, R]", update_wrapper(recomputing, fun))

@@ -8,9 +8,10 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import current_frame
-from effx.errors import TransformError, check_function
+from effx.errors import RefGivenError, TransformError, check_function
 from effx.handlers.stage import run_program, stage
 from effx.ir.ops.custom import CustomRules
+from effx.ir.values.references import Reference, has_refs
 from effx.transforms.arguments import flatten_output, name_of, signature_of
 from effx.transforms.autodiff import float0_zeros
 from effx.transforms.custom_call import Invocation, perform_custom, positional, positions_of
@@ -75,7 +76,14 @@ class _Custom(Generic[P, R]):
         if current_frame() is None and not kwargs and not self._by_name:
             return self.fun(*args, **kwargs)  # nothing looks at the rules
         arguments = positional(self.what, self.fun, args, kwargs)
-        call = Invocation(self.what, self.fun, arguments, self.nondiff_argnums)
+        call: Invocation | None = None
+        try:
+            call = Invocation(self.what, self.fun, arguments, self.nondiff_argnums)
+        except RefGivenError:
+            if not has_refs(arguments):
+                raise
+        if call is None:
+            return self._with_refs(forward, reverse, arguments)
         rules = CustomRules(
             self.what,
             self.__name__,
@@ -84,6 +92,41 @@ class _Custom(Generic[P, R]):
         )
         result: R = perform_custom(call, rules)
         return result
+
+    def _with_refs(
+        self, forward: ForwardRule | None, reverse: ReverseRule | None, arguments: tuple[PyTree, ...]
+    ) -> R:
+        """Calls the function with rules that close over the references among its arguments."""
+        from effx.transforms.lending import (
+            closing_over,
+            with_refs,
+            without_refs,
+        )  # rare, and not loaded before
+
+        inner, refs = without_refs(arguments)
+        kept: list[Reference] = []
+
+        def fwd(*args: PyTree) -> tuple[PyTree, PyTree]:
+            assert reverse is not None
+            result, residuals = pair(
+                self.what, reverse.fwd_name, "(result, residuals)", closing_over(reverse.fwd, refs)(*args)
+            )
+            residuals, kept[:] = without_refs(residuals)
+            return result, residuals
+
+        def bwd(*args: PyTree) -> PyTree:
+            assert reverse is not None
+            *nondiff, residuals, ct = args
+            return reverse.bwd(*with_refs(nondiff, refs), with_refs(residuals, kept), ct)
+
+        whole = type(self)(closing_over(self.fun, refs), self.nondiff_argnums)
+        if reverse is not None:
+            fwd.__name__, bwd.__name__ = reverse.fwd_name, reverse.bwd_name
+            whole._reverse = ReverseRule(fwd, bwd, reverse.symbolic)
+        if forward is not None:
+            whole._forward = ForwardRule(closing_over(forward.rule, refs), forward.symbolic)
+        call: Callable[..., R] = whole
+        return call(*inner)
 
     def _rules(self) -> tuple[ForwardRule | None, ReverseRule | None]:
         """Returns the rules, also those that the function inside got later."""

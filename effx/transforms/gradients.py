@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
 
 from effx.array.promotion import scalar
-from effx.errors import DTypeError, ShapeError, check_function
+from effx.errors import DTypeError, RefError, RefGivenError, ShapeError, check_function
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import as_arrays, name_of, selecting
 from effx.transforms.autodiff import PullBack, Shared, axis_names, record, types_of
@@ -137,7 +137,13 @@ def _value_and_grad(
     def value_and_gradient(*args: PyTree, **kwargs: PyTree) -> tuple[PyTree, PyTree]:
         function, chosen = selecting("grad", fun, argnums, args, kwargs)
         leaves, tree = flatten(chosen)
-        arrays = as_arrays("grad", leaves, (chosen, {}))
+        try:
+            arrays = as_arrays("grad", leaves, (chosen, {}))
+        except RefGivenError:
+            raise RefError(
+                "grad: an argument that is a Ref has no gradient that could be returned; use effx.vjp and f_vjp.with_refs, "
+                "or leave it out of argnums"
+            ) from None
         for x in arrays:
             _check_input(name, x.type, holomorphic, allow_int)
 

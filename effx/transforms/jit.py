@@ -16,13 +16,22 @@ from effx import flags, presence
 from effx.array import Array
 from effx.caching import WeakStore, exact
 from effx.effects import are_optional, current_frame, isolated
-from effx.errors import BackendError, DonatedArrayError, TransformError, check_function, hide_internal_frames
+from effx.errors import (
+    BackendError,
+    DonatedArrayError,
+    RefGivenError,
+    TransformError,
+    check_function,
+    hide_internal_frames,
+)
 from effx.handlers.checked import debugging, not_finite
 from effx.handlers.evaluate import device_for
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
+from effx.ir.cells import RETURN
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
+from effx.ir.values.references import Reference, has_refs
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, on_device
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
@@ -142,6 +151,7 @@ class Function(Generic[P, R]):
         self.name = name_of(fun)
         # Only what `jit` itself is given is found again: others stage functions that they make.
         self.traces = traces_of(fun) if what == "jit" else {}
+        self.lender: Any = None
         self.key = _keys.get(fun, dict).setdefault(options, SharedKey()) if what == "jit" else SharedKey()
 
     # From arguments to a staged program
@@ -244,7 +254,15 @@ class Function(Generic[P, R]):
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
         """Stages and compiles as far as needed, then computes the result."""
-        trace, form, arrays, leaves = self.prepare(args, kwargs)
+        try:
+            prepared = self.prepare(args, kwargs)
+        except RefGivenError:
+            if not has_refs((args, kwargs)):
+                raise
+            prepared = None  # the rest happens outside of the clause, so that its errors stand alone
+        if prepared is None:
+            return self.lend(args, kwargs), None, False
+        trace, form, arrays, leaves = prepared
         if current_frame() is not None or trace.foreign or not are_optional(trace.program.effects):
             return self.perform(trace, arrays), None, False
         pairs = zip(arrays, form.donated, strict=True)  # what is donated is nobody else's
@@ -266,6 +284,16 @@ class Function(Generic[P, R]):
                 x.delete()
         result: R = trace.out_tree.unflatten(results)
         return result, fast_path(executable, result) if settled else None, False
+
+    def lend(self, args: tuple[object, ...], kwargs: dict[str, object], shapes: bool = False) -> Any:
+        """Calls the function as one of its mutable references' contents; `shapes`: or says what it would return."""
+        from effx.transforms.lending import Lending, borrowing  # not loaded before it is needed
+
+        if self.lender is None:
+            borrowed = borrowing(self.fun, bool(self.options.donate_argnums or self.options.donate_argnames))
+            self.lender = Function(borrowed, self.options, self.what, self.operation).public()
+        called = self.lender.eval_shape if shapes else self.lender
+        return Lending(self.what, self.name, args, kwargs).to(called, writes=not shapes)
 
     def check(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> None:
         """Checks that no array is gone, and that none is donated that the function needs itself.
@@ -431,6 +459,8 @@ class Function(Generic[P, R]):
         """Stages the function for arguments, or for things with their shapes and dtypes."""
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
+        if any([isinstance(x, Reference) for x in leaves]):
+            raise RefGivenError(f"{self.what}: a kept program of {self.name} cannot take a Ref; {RETURN}")
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
             trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
@@ -451,6 +481,8 @@ class Function(Generic[P, R]):
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Returns shapes and dtypes of the result without computing."""
+        if has_refs((args, kwargs)):
+            return self.lend(args, kwargs, shapes=True)
         return self.trace(*args, **kwargs).out_info
 
 

@@ -54,7 +54,7 @@ class MappedAxes:
                 f"{self.what}: in_axes has {len(self.in_axes)} entries, but {self.name} got {len(args)} "
                 f"positional arguments"
             )
-        wanted = [*self._of_leaves("in_axes", args), *[0] * len(flatten(kwargs)[0])]
+        wanted = self.axes_of(args, kwargs)
         indices: list[int] = []
         arrays: list[Array] = []
         axes: list[int] = []
@@ -93,6 +93,14 @@ class MappedAxes:
                 f"{self.what}: sizes of the mapped axes of {self.name} differ: {', '.join(parts)}{given}"
             )
         return indices, arrays, axes, size
+
+    def axes_of(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[int | None]:
+        """Returns the axis in `in_axes` for each leaf of a call's arguments; keyword arguments are mapped over axis 0.
+
+        Raises:
+            TreeError, TransformError: as `inputs`.
+        """
+        return [*self._of_leaves("in_axes", args), *[0] * len(flatten(kwargs)[0])]
 
     def outputs(self, result: PyTree) -> list[int | None]:
         """Returns the axis in `out_axes` for each leaf of a result.

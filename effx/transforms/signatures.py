@@ -382,7 +382,7 @@ class Pushforward(Protocol[R_co, *Ts]):
 
 
 class Pullback(Protocol[R_contra, *Ts]):
-    """What `vjp(f, x)` returns: a cotangent of the result's type to a tuple of the arguments' types.
+    """What `linear_transpose(f, x)` returns: a cotangent of the result's type to a tuple of the arguments' types.
 
     A number serves for an array of rank 0.
     """
@@ -395,3 +395,14 @@ class Pullback(Protocol[R_contra, *Ts]):
     def __call__(
         self: Pullback[tuple[Scalar, Scalar], *Ts], cotangent: tuple[Operand, Operand], /
     ) -> tuple[Unpack[Ts]]: ...
+
+
+class KeptPullback(Pullback[R_contra, *Ts], Protocol[R_contra, *Ts]):
+    """What `vjp(f, x)` returns: see `effx.ad.VJP`."""
+
+    args_res: list[PyTree]
+    opaque_residuals: list[Array]
+
+    def with_refs(self, *maybe_ct_refs: PyTree) -> Callable[[R_contra], tuple[PyTree, ...]]:
+        """Says where cotangents go."""
+        ...

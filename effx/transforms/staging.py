@@ -8,7 +8,15 @@ import attrs
 
 from effx.effects import isolated
 from effx.ir.types import ArrayType
-from effx.transforms.arguments import FlatFunction, abstract, adapted, argument_numbers, merged
+from effx.ir.values.references import has_refs
+from effx.transforms.arguments import (
+    FlatFunction,
+    abstract,
+    adapted,
+    argument_numbers,
+    merged,
+    name_of,
+)
 from effx.transforms.stages import shape_of
 from effx.transforms.tracing import Trace, trace
 from effx.tree.registry import PyTree, flatten
@@ -47,7 +55,8 @@ def make_jaxpr(
     Returns:
         A function of arguments, or of things with their shapes and dtypes, giving an
         `effx.ir.Program`. Arrays that `fun` closes over are the program's first inputs; their
-        values are its `constants`.
+        values are its `constants`. For an argument that is a mutable reference the program takes what that
+        holds, and gives what it holds afterwards behind the result.
 
     >>> import effx, effx.numpy as enp
     >>> print(effx.make_jaxpr(lambda x: enp.sin(enp.cos(x)))(3.0))
@@ -60,6 +69,11 @@ def make_jaxpr(
 
     @wraps(fun)
     def staged(*args: P.args, **kwargs: P.kwargs) -> Any:
+        if has_refs((args, kwargs)):
+            from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
+
+            inner, named = Lending("make_jaxpr", name_of(fun), args, kwargs).arguments
+            return make_jaxpr(borrowing(fun), static_argnums, return_shape)(*inner, **named)
         numbers = argument_numbers("make_jaxpr", static_argnums, len(args))
         found = trace(*_flat("make_jaxpr", fun, args, kwargs, tuple(sorted(numbers))))
         program = attrs.evolve(found.program, constants=found.captured, derived={})
@@ -88,6 +102,11 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
     >>> effx.eval_shape(enp.dot, effx.ShapeDtypeStruct((2000, 3000), "float32"), effx.ShapeDtypeStruct((3000, 5), "float32"))
     ShapeDtypeStruct(shape=(2000, 5), dtype=float32)
     """
+    if has_refs((args, kwargs)):
+        from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
+
+        lent = Lending("eval_shape", name_of(fun), args, kwargs)
+        return lent.to(partial(eval_shape, borrowing(fun)), writes=False)
     return _shapes(trace(*_flat("eval_shape", fun, args, kwargs, ())))
 
 

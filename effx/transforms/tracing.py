@@ -14,6 +14,7 @@ from effx import caching, flags
 from effx.caching import WeakStore
 from effx.effects import Frame, axes_in_scope, current_frame, is_in_scope
 from effx.handlers.stage import stage
+from effx.ir.cells import OnCell
 from effx.ir.program import Staged
 from effx.ir.types import ArrayType
 from effx.lower.phases import Phase
@@ -31,7 +32,7 @@ class Trace(Staged):
 
     Attributes:
         out_tree: the structure of the function's result.
-        foreign: the frames of handlers to which captured values belong.
+        foreign: the frames of handlers to which captured values belong, and mutable references.
         derived: what transformations make of the trace; lives as long as it does.
     """
 
@@ -108,8 +109,11 @@ def trace(function: FlatFunction, types: Sequence[ArrayType]) -> Trace:
 def _staged(function: FlatFunction, types: Sequence[ArrayType], origin: str) -> Trace:
     with Phase("/effx/stage", function.name):
         staged = stage(function, types, function.name, function.what, origin)
-    foreign = tuple({x.frame: None for x in staged.captured if x.frame is not None})
-    return Trace(staged.program, staged.captured, function.out_tree, foreign)
+    foreign = {x.frame: None for x in staged.captured if x.frame is not None}
+    for effect in staged.program.effects:
+        if isinstance(effect, OnCell) and effect.cell.home is not None:
+            foreign[effect.cell.home] = None
+    return Trace(staged.program, staged.captured, function.out_tree, tuple(foreign))
 
 
 def traced(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, final, overload
 from effx import handlers
 from effx.array import Array
 from effx.array.shaping import moveaxis
-from effx.errors import ShapeError
+from effx.errors import RefGivenError, ShapeError
 from effx.ir.ops.shape import BroadcastInDim
 from effx.transforms.arguments import PartlyFixed, as_results, name_of, origin_of, plain
 from effx.transforms.mapped_axes import AxisTree, MappedAxes, mapped_axes
@@ -102,7 +102,13 @@ def vmap(
     def batched(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, tree = flatten((args, kwargs))
         # Other leaves are passed on as they are, a Python number as a number.
-        indices, arrays, axes, size = mapping.inputs(leaves, args, kwargs)
+        try:
+            given = mapping.inputs(leaves, args, kwargs)
+        except RefGivenError:
+            given = None  # the rest happens outside of the clause, so that its errors stand alone
+        if given is None:
+            return borrowed(args, kwargs)
+        indices, arrays, axes, size = given
         element = _Element("vmap", fun, tree, leaves, indices, name)
         results, result_axes = handlers.vmap.batch(element, arrays, axes, size, axis_name, origin)
         wanted = mapping.outputs(element.out_tree.unflatten(results))
@@ -112,6 +118,17 @@ def vmap(
             for x, axis, want, given in zip(results, result_axes, wanted, element.returned, strict=True)
         ]
         result: R = element.out_tree.unflatten(outputs)
+        return result
+
+    def borrowed(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> R:
+        """Maps over the contents of mutable references; a ref with in axis None is passed on as it is."""
+        from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
+
+        wanted = mapping.axes_of(args, kwargs)
+        lent = Lending("vmap", name, args, kwargs, [axis is not None for axis in wanted])
+        places = [wanted[i] for i in lent.places]
+        whole = vmap(borrowing(fun), in_axes, (out_axes, places), axis_name, axis_size)
+        result: R = lent.to(whole)
         return result
 
     return batched

@@ -55,6 +55,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
     """
 
     default: Default = "forward"  # type: ignore[misc]  # a ClassVar, read on the class
+    owns_boxes = False
 
     def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)

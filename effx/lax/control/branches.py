@@ -8,7 +8,7 @@ from typing_extensions import TypeVarTuple, Unpack
 from effx import dtypes, flags
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, convert, scalar
-from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.errors import DTypeError, RefGivenError, ShapeError, TransformError, TreeError
 from effx.families.platform import PlatformIndex
 from effx.handlers.recursion.staging import aligned
 from effx.ir.ops.compare import Ne
@@ -226,7 +226,14 @@ def _choose(
         if known is not None:
             chosen = int(known)
             return functions[chosen](*[operands[i] for i in uses[chosen]])
-    arrays, tree = arrays_of(what, "operands", operands)
+    try:
+        arrays, tree = arrays_of(what, "operands", operands)
+    except RefGivenError:
+        from effx.transforms.lending import closing_over, without_refs  # rare, and not loaded before
+
+        operands, refs = without_refs(operands)
+        functions = [closing_over(function, refs) for function in functions]
+        arrays, tree = arrays_of(what, "operands", operands)
     inputs, types = call_tree(tree), types_of(arrays)
 
     def part(function: Callable[..., PyTree], used: tuple[int, ...]) -> Trace:

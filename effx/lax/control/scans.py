@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from typing_extensions import TypeVarTuple
 
-from effx import flags
+from effx import dtypes, flags
 from effx.array import Array
 from effx.array.shaping import concatenate, reshape, stack
-from effx.errors import ShapeError, TransformError, TreeError
+from effx.errors import RefGivenError, ShapeError, TransformError, TreeError
 from effx.handlers.interpret import iterate
 from effx.ir.dimensions import as_size
 from effx.ir.ops.control import Scan
@@ -23,12 +23,17 @@ from effx.lax.control.closures import (
     next_carry,
     types_of,
 )
+from effx.lax.shape import iota
 from effx.lax.slicing import index_in_dim, slice_in_dim
 from effx.transforms.arguments import leaf_path, name_of
+from effx.transforms.stages import ShapeDtypeStruct
 from effx.transforms.tracing import Trace, Types, positional, traced
 from effx.transforms.vmap import vmap
 from effx.tree.mapping import treedef_children, treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+if TYPE_CHECKING:
+    from effx.transforms.references import Ref
 
 __all__ = ["map", "scan"]
 
@@ -119,7 +124,13 @@ def scan(
     """
     check_callable("scan", "f", f)
     name = name_of(f)
-    slices, x_tree = arrays_of("scan", "xs", xs)
+    try:
+        given = arrays_of("scan", "xs", xs)
+    except RefGivenError:
+        given = None  # the rest happens outside of the clause, so that its errors stand alone
+    if given is None:
+        return _over_rows(f, init, xs, length, reverse, unroll)
+    slices, x_tree = given
     carry, tree = arrays_of("scan", "init", init)
     steps = _length("scan", xs, slices, length)
     unrolling = unrolled("scan", unroll, steps)
@@ -138,6 +149,38 @@ def scan(
     results = op(*body.captured, *converted(carry, types), *slices)
     last, ys = body.out_tree.unflatten(results)
     return last, ys
+
+
+def _over_rows(
+    f: Callable[[C, X], tuple[C, Y]],
+    init: C,
+    xs: PyTree,
+    length: int | None,
+    reverse: bool,
+    unroll: int | bool,
+) -> tuple[C, Y]:
+    """Loops over rows of references as well, which f gets as views that it may write to."""
+    from effx.transforms.lending import with_refs, without_refs  # rare, and not loaded before
+    from effx.transforms.references import empty_ref
+
+    arrays, found = without_refs(xs)
+    refs = [cast("Ref", x) for x in found]
+    sizes = [len(ref) for ref in refs] + [x.type.shape[0] for x in arrays_of("scan", "xs", arrays)[0][:1]]
+    steps = sizes[0] if length is None else length
+    for ref in refs:
+        if len(ref) != steps:
+            raise ShapeError(
+                f"scan: the ref {ref.aval!r} in xs has a leading axis of {len(ref)}, but the length is {steps}"
+            )
+
+    def step(carry: C, row: tuple[Array, PyTree]) -> tuple[C, Y]:
+        i, slices = row
+        # Without iterations there is no row, but f is staged for one.
+        rows = [ref.at[i] if steps else empty_ref(ShapeDtypeStruct(ref.shape[1:], ref.dtype)) for ref in refs]
+        return f(carry, with_refs(slices, rows))
+
+    step.__name__ = name_of(f)
+    return scan(step, init, (iota(dtypes.int32, steps), arrays), steps, reverse, unroll)
 
 
 def _rows(slices: Sequence[Array]) -> Types:

@@ -1,0 +1,9 @@
+"""What `vjp` says of cotangents that go to mutable references, named as in `jax.ad`."""
+
+from effx.transforms.pullbacks import VJP, DidntWant, DontWant, GradRef, GradValue, NotNeeded
+
+__all__ = ["VJP", "DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+from effx.transforms.references import *
