@@ -62,6 +62,8 @@ def floordiv(e: int, d: int) -> int:
 
     if bounds(e)[0] >= 0 and bounds(d - e)[0] > 0:
         return 0
+    if bounds(e)[1] < 0 and bounds(d + e)[0] >= 0:
+        return -1
     return _applied("floordiv", e, d, scope)
 
 
@@ -109,6 +111,8 @@ def mod(e: int, d: int) -> int:
 
     if bounds(rest)[0] >= 0 and bounds(d - rest)[0] > 0:
         return rest
+    if bounds(rest)[1] < 0 and bounds(d + rest)[0] >= 0:
+        return d + rest
     return _applied("mod", rest, d, scope)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from effx import dtypes
 from effx.effects import Effect, Operation
 from effx.errors import ProgramError, Source
+from effx.ir.dimensions import is_symbolic
 from effx.ir.types import ArrayType
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ class Printer:
         if type(value) is tuple:
             inner = ", ".join(map(self._value, value))
             return f"({inner},)" if len(value) == 1 else f"({inner})"
-        return repr(value)
+        return f"dim({value})" if is_symbolic(value) else repr(value)
 
 
 def row_text(effects: frozenset[Effect]) -> str:

@@ -9,7 +9,8 @@
     }
 
 Programs that operations hold are printed first and referred to as `@name`. A type ends in `~` when weak; a
-literal carries its type. The effect row follows `!`. The name stack follows an operation.
+literal carries its type. The effect row follows `!`. The name stack follows an operation. A symbolic size among
+parameters is written `dim(2*b + 1)`; the constraints of its scope are not.
 
 `Equation.source` is not printed: it is not part of a program's meaning.
 """
@@ -26,6 +27,7 @@ from effx.errors import DTypeError, ProgramError
 from effx.ir.catalogue import load_all
 from effx.ir.checker import check_types
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row, print_program, row_text
+from effx.ir.shape_text import parse_size, symbolic_shape
 from effx.ir.types import ArrayType, array_type
 
 __all__ = ["parse_program", "print_program"]
@@ -36,7 +38,8 @@ T = TypeVar("T")
 _TOKEN = re.compile(
     r"""\s*(?:
     (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
-  | (?P<type>[a-z]+[0-9a-z_]*(?:<\w+>)?\[[0-9,]*\]~?)
+  | (?P<size>dim\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\))
+  | (?P<type>[a-z]+[0-9a-z_]*(?:<\w+>)?\[[^\[\]={}:]*\]~?)
   | (?P<complex>\([-+0-9.naife]+[-+][0-9.naife]+j\))
   | (?P<number>-?(?:inf|nan|[0-9][0-9.]*(?:e[-+]?[0-9]+)?)(?![A-Za-z_])j?)
   | (?P<word>@?[A-Za-z_<][A-Za-z0-9_<>.]*)
@@ -141,11 +144,11 @@ class _Parser:
     def type(self) -> ArrayType:
         """Reads a type such as `f32[3]~`."""
         token = self.take()
-        match = re.fullmatch(r"(\w+(?:<\w+>)?)\[([0-9,]*)\](~?)", token.text)
+        match = re.fullmatch(r"(\w+(?:<\w+>)?)\[([^\[\]]*)\](~?)", token.text)
         try:
             if token.kind != "type" or match is None:
                 raise ValueError
-            shape = tuple([int(n) for n in match[2].split(",") if n])
+            shape = symbolic_shape(match[2])
             return array_type(dtypes.from_short_name(match[1]), shape, bool(match[3]))
         except (DTypeError, ValueError):
             self.index -= 1
@@ -302,6 +305,8 @@ class _Parser:
             return KEYWORDS[text]
         if kind == "string":
             return ast.literal_eval(text)
+        if kind == "size":
+            return parse_size(text[4:-1])
         if kind == "word":
             self.index -= 1
             return self.dtype()

@@ -31,6 +31,7 @@ from effx.export import (
     symbolic_args_specs,
     symbolic_shape,
 )
+from effx.ir.text import parse_program
 
 Data = npt.NDArray[Any]
 Struct = effx.ShapeDtypeStruct
@@ -181,6 +182,16 @@ def _exported(name: str) -> Exported:
         spec = Struct((*symbolic_shape("b", constraints=constraints), 4), F32)
         _kept[name] = deserialize(export(effx.jit(FUNCTIONS[name]))(spec).serialize())
     return _kept[name]
+
+
+@pytest.mark.parametrize(
+    "name", ["slices", "joining", "scan", "reshapes", "ranges", "convolution", "random", "cholesky"]
+)
+def test_programs_with_symbolic_sizes_are_read_back(name: str) -> None:
+    """The text of a program gives a program with the same text."""
+    text = str(effx.make_jaxpr(FUNCTIONS[name])(Struct((B + 1, 4), F32)))
+    assert "b + 1" in text
+    assert str(parse_program(text)) == text
 
 
 def example(x: effx.Array, w: dict[str, effx.Array]) -> dict[str, effx.Array]:

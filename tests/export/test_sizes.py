@@ -111,6 +111,8 @@ def test_equal_sizes_are_equal_everywhere(
         (A % (A + 1), "a"),
         (A * B - 3 + A**2, "a*b + a^2 - 3"),
         (2 - A, "-a + 2"),
+        (-1 % A, "a - 1"),
+        (-1 // A, "-1"),
         ((A + 5) % 5, "mod(a, 5)"),
     ],
 )
