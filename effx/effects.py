@@ -12,7 +12,8 @@ import importlib
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import ClassVar, Generic, TypeVar, cast, final
+from typing import Any, ClassVar, Generic, TypeVar, cast, final
+from weakref import WeakSet
 
 import attrs
 
@@ -508,10 +509,12 @@ class RuleTable(Generic[F]):
     handler that extends another starts from its rules.
 
     Attributes:
+        all: every table there is.
         find: returns the rule for an operation class, or None.
     """
 
-    __slots__ = ("_base", "_children", "_found", "_registered", "find", "owner")
+    __slots__ = ("__weakref__", "_base", "_children", "_found", "_registered", "find", "owner")
+    all: "ClassVar[WeakSet[RuleTable[Any]]]" = WeakSet()
 
     def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
         self.owner = owner
@@ -521,6 +524,7 @@ class RuleTable(Generic[F]):
         self.find: Callable[[type[Operation[object]]], F | None] = self._found.__getitem__
         self._base = base
         self._children: list[RuleTable[F]] = []
+        RuleTable.all.add(self)
         if base is not None:
             base._children.append(self)
 
@@ -537,6 +541,10 @@ class RuleTable(Generic[F]):
             return rule
 
         return register
+
+    def rules(self) -> list[F]:
+        """Returns the rules that were registered here."""
+        return list(self._registered.values())
 
     def _forget(self) -> None:
         self._found.clear()

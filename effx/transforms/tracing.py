@@ -87,6 +87,11 @@ def trace_settings() -> tuple[object, ...]:
     )
 
 
+def key_of(in_tree: PyTreeDef, types: Types, form: Hashable) -> Key:
+    """Returns by what a function's trace is found, here and now; see `traced`."""
+    return in_tree, types, form, trace_settings(), axes_in_scope()
+
+
 _NO_NAMES = flatten({})[1]
 
 
@@ -134,7 +139,7 @@ def traced(
         traces: where to look; by default with the function.
     """
     known = traces_of(fun) if traces is None else traces
-    key = (in_tree, types, form, trace_settings(), axes_in_scope())
+    key = key_of(in_tree, types, form)
     found = known.get(key)
     if found is None or not found.holds():
         if flags.explain_cache_misses.value:

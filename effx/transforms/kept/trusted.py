@@ -1,0 +1,155 @@
+"""What a program's key need not look inside: effx, NumPy and parts of the standard library, known by name and version.
+
+Never: trust what reads or changes a state: random numbers, files, clocks.
+"""
+
+import builtins
+import functools
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+
+import numpy as np
+
+import effx
+from effx.lazy import loaded
+from effx.effects import RuleTable
+
+__all__ = ["denied", "genuine", "is_trusted", "is_effx", "meddling", "pure_builtin", "versions"]
+
+_PACKAGE = os.path.dirname(os.path.abspath(effx.__file__)) + os.sep
+_TRUSTED = frozenset(
+    """effx numpy ml_dtypes attr attrs math cmath operator _operator functools _functools itertools collections
+    _collections _collections_abc typing typing_extensions types dataclasses enum abc _abc numbers fractions string copy
+    re bisect _bisect heapq _heapq contextlib opt_einsum""".split()
+)
+# Names, with all that is in them, that do more than compute.
+_DENIED = frozenset(
+    """numpy.random numpy.load numpy.save numpy.savez numpy.savez_compressed numpy.loadtxt numpy.savetxt
+    numpy.genfromtxt numpy.fromfile numpy.fromregex numpy.memmap numpy.seterr numpy.seterrcall numpy.setbufsize
+    numpy.set_printoptions numpy.geterr numpy.get_printoptions numpy.lib._npyio_impl numpy.lib.npyio numpy.lib.format
+    numpy.testing numpy.ctypeslib numpy.f2py numpy.show_config numpy.info
+    effx.numpy.files effx.numpy.load effx.numpy.save effx.numpy.savez effx.numpy.fromfile effx.monitoring effx.profiler
+    effx.live_arrays effx.print_environment_info effx.laws effx.test_util effx.lower effx.handlers effx.caching
+    effx.make_user_context effx.experimental.serialize_executable effx.ffi.register_ffi_target effx.viewing
+    contextlib.redirect_stdout contextlib.redirect_stderr contextlib.chdir""".split()
+)
+_PURE = frozenset(
+    """abs all any ascii bin bool bytearray bytes callable chr classmethod complex dict divmod enumerate filter float
+    format frozenset getattr hasattr hex int isinstance issubclass iter len list map max min next object oct ord pow
+    property range repr reversed round set slice sorted staticmethod str sum super tuple type zip NotImplemented
+    Ellipsis""".split()
+)
+
+
+def root_of(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def is_trusted(module: object) -> bool:
+    """Says whether a module, by its name, belongs to what need not be looked into."""
+    return isinstance(module, str) and root_of(module) in _TRUSTED
+
+
+def is_effx(function: FunctionType) -> bool:
+    """Says whether effx's own source defines a function."""
+    return function.__code__.co_filename.startswith(_PACKAGE)
+
+
+def is_library(function: FunctionType) -> bool:
+    """Says whether a trusted package's own source defines a function."""
+    module = function.__globals__.get("__name__")
+    if not is_trusted(module):
+        return False
+    package = sys.modules.get(root_of(str(module)))
+    file = getattr(package, "__file__", None)
+    if file is None:
+        return False
+    home = os.path.dirname(file) + os.sep if os.path.basename(file) == "__init__.py" else file
+    given = function.__code__.co_filename
+    return given.startswith((home, "<frozen ")) or given == home
+
+
+def denied(path: str) -> bool:
+    """Says whether a dotted name leads to what does more than compute."""
+    parts = path.split(".")
+    return any([".".join(parts[: i + 1]) in _DENIED for i in range(len(parts))])
+
+
+def pure_builtin(name: str) -> bool:
+    """Says whether a name of `builtins` stands for what computes only."""
+    found = vars(builtins).get(name)
+    return name in _PURE or (isinstance(found, type) and issubclass(found, BaseException))
+
+
+def genuine(module: ModuleType, name: str, value: object) -> bool:
+    """Says whether a module of effx has a name from effx's source, and not from a user."""
+    if loaded.get((module.__name__, name)) is value:
+        return True
+    if isinstance(value, ModuleType):
+        return sys.modules.get(value.__name__) is value and is_trusted(value.__name__)
+    return getattr(value, "__module__", None) == module.__name__ and getattr(value, "__name__", None) == name
+
+
+def meddling() -> str:
+    """Returns what a user changed inside effx, which keys go by the version of; "" for nothing."""
+    for name, module in list(sys.modules.items()):
+        if not (name == "effx" or name.startswith("effx.")) or not isinstance(module, ModuleType):
+            continue
+        for attribute, value in list(vars(module).items()):
+            if type(value) is FunctionType and value.__globals__ is not module.__dict__:
+                owner = value.__globals__.get("__name__")
+                if not is_trusted(owner) and not _is_installed(value):
+                    return f"{name}.{attribute} is not effx's own"
+    for table in list(RuleTable.all):
+        for rule in table.rules():
+            if not _is_effx_rule(rule):
+                return f"a rule of the handler {table.owner} is not effx's own"
+    return ""
+
+
+def _is_installed(function: FunctionType) -> bool:
+    return function.__code__.co_filename.startswith(("<", sys.prefix, sys.base_prefix))
+
+
+def _is_effx_rule(rule: object) -> bool:
+    if type(rule) is tuple:  # with what the handler wants to know
+        return _is_effx_rule(rule[0])
+    if isinstance(rule, functools.partial):
+        return _is_effx_rule(rule.func) and all(map(_is_effx_rule, rule.args))
+    if type(rule) is not FunctionType:
+        return True
+    if not (rule.__code__.co_filename.startswith((_PACKAGE, "<")) or is_library(rule)):
+        return False
+    return all([_is_effx_rule(c.cell_contents) for c in rule.__closure__ or () if _is_full(c)])
+
+
+def _is_full(cell: object) -> bool:
+    try:
+        cell.cell_contents  # type: ignore[attr-defined]  # noqa: B018  a cell
+    except ValueError:
+        return False
+    return True
+
+
+@functools.cache
+def versions() -> str:
+    """Returns what changes where any of the packages that are trusted does, this very source of effx included."""
+    found = hashlib.sha256()
+    for directory, names, files in os.walk(_PACKAGE):
+        names[:] = sorted([n for n in names if n != "__pycache__"])
+        for file in sorted(files):
+            state = os.stat(os.path.join(directory, file))
+            found.update(f"{directory[len(_PACKAGE) :]}/{file} {state.st_size} {state.st_mtime_ns}\n".encode())
+    others = []
+    for package in ("attr", "ml_dtypes", "opt_einsum"):
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin is not None:
+            state = os.stat(spec.origin)
+            others.append(f"{package} {state.st_size} {state.st_mtime_ns}")
+    return "\n".join([effx.__version__, found.hexdigest(), np.__version__, sys.version, *others])
+
+
