@@ -502,6 +502,9 @@ class Found(dict[type[Operation[object]], F | None]):
         return rule
 
 
+rule_tables: "WeakSet[RuleTable[Any]]" = WeakSet()
+
+
 class RuleTable(Generic[F]):
     """The rules of one handler class: found by operation class, base class or trait in O(1).
 
@@ -509,12 +512,10 @@ class RuleTable(Generic[F]):
     handler that extends another starts from its rules.
 
     Attributes:
-        all: every table there is.
         find: returns the rule for an operation class, or None.
     """
 
     __slots__ = ("__weakref__", "_base", "_children", "_found", "_registered", "find", "owner")
-    all: "ClassVar[WeakSet[RuleTable[Any]]]" = WeakSet()
 
     def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
         self.owner = owner
@@ -524,7 +525,7 @@ class RuleTable(Generic[F]):
         self.find: Callable[[type[Operation[object]]], F | None] = self._found.__getitem__
         self._base = base
         self._children: list[RuleTable[F]] = []
-        RuleTable.all.add(self)
+        rule_tables.add(self)
         if base is not None:
             base._children.append(self)
 

@@ -8,7 +8,16 @@ program. Outside of all handlers the program is compiled and run; under handlers
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, final, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    cast,
+    final,
+    overload,
+)
 
 import attrs
 
@@ -31,6 +40,7 @@ from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Arguments, Statics, abstract, as_arrays, merged, name_of, signature_of
 from effx.transforms.given import Given
+from effx.transforms.jitted import Decorator, Jitted
 from effx.transforms.options import Options, Static, counted, exactly, options_for
 from effx.transforms.stages import Lowered, Signature, Traced
 from effx.transforms.tracing import Trace, key_of, traced, traces_of
@@ -44,45 +54,6 @@ __all__ = ["Jitted", "jit"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-S = TypeVar("S")
-Q = ParamSpec("Q")
-
-
-class Jitted(Protocol[P, R_co]):
-    """A function that `jit` compiled: called like the original, with ways to look inside."""
-
-    __name__: str
-
-    @overload
-    def __get__(self, instance: None, owner: object = None, /) -> "Jitted[P, R_co]": ...
-    @overload
-    def __get__(
-        self: "Jitted[Concatenate[S, Q], R_co]", instance: S, owner: object = None, /
-    ) -> Callable[Q, R_co]: ...
-    def __get__(self, instance: object, owner: object = None, /) -> Any:
-        """Binds a jitted method to its object."""
-        ...
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Calls the compiled function."""
-        ...
-
-    def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
-        """Stages the function for arguments, or for things with their shapes and dtypes."""
-        ...
-
-    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
-        """Stages and lowers to StableHLO."""
-        ...
-
-    def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Returns shapes and dtypes of the result without computing."""
-        ...
-
-    def clear_cache(self) -> None:
-        """Forgets all programs of this function."""
-        ...
 
 
 @final
@@ -626,11 +597,3 @@ def jit(
         compiler_options,
     )
     return Function(fun, options).public()
-
-
-class Decorator(Protocol):
-    """What `jit(...)` without a function returns."""
-
-    def __call__(self, fun: Callable[P, R]) -> Jitted[P, R]:
-        """Compiles the function with the options that were given."""
-        ...

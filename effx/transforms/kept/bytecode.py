@@ -11,7 +11,7 @@ from typing import final
 
 import attrs
 
-__all__ = ["Reads", "reads_of"]
+__all__ = ["Reads", "reads_of", "words"]
 
 Chain = tuple[str, ...]
 
@@ -34,15 +34,20 @@ class Reads:
     refusal: str
 
 
+def words(text: str) -> frozenset[str]:
+    """Returns the words of a text."""
+    return frozenset(text.split())
+
+
 # Attributes through which code sees more than values.
-_HIDDEN = frozenset(
-    "f_globals f_locals f_builtins f_back gi_frame cr_frame ag_frame tb_frame tofile dump func_globals".split()
+_HIDDEN = words(
+    "f_globals f_locals f_builtins f_back gi_frame cr_frame ag_frame tb_frame tofile dump func_globals"
 )
-_OPEN_DUNDERS = frozenset(
+_OPEN_DUNDERS = words(
     """__name__ __qualname__ __doc__ __init__ __new__ __call__ __class__ __len__ __getitem__ __setitem__ __iter__ __next__
     __contains__ __enter__ __exit__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __sub__ __mul__ __truediv__
     __matmul__ __pow__ __neg__ __abs__ __radd__ __rsub__ __rmul__ __post_init__ __attrs_init__ __setattr__ __wrapped__
-    __array__ __jax_array__ __int__ __float__ __bool__ __index__ __str__ __repr__ __version__""".split()
+    __array__ __jax_array__ __int__ __float__ __bool__ __index__ __str__ __repr__ __version__"""
 )
 _SHIFTED = sys.version_info >= (3, 12)
 _KNOWN = sys.version_info < (3, 14)

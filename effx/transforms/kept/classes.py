@@ -11,34 +11,52 @@ from typing import Any, Generic, Protocol, cast
 import attrs
 
 from effx.effects import Handler, Operation
+from effx.transforms.kept.bytecode import words
 from effx.transforms.kept.trusted import is_trusted
 from effx.tree.registry import node_form
 
 __all__ = ["FORMS", "PLAIN", "content", "form", "is_protocol", "members", "refusal", "state"]
 
 PLAIN = frozenset(
-    {type(None), type(...), type(NotImplemented), types.FunctionType, types.MethodType, types.CodeType, memoryview}
+    {
+        type(None),
+        type(...),
+        type(NotImplemented),
+        types.FunctionType,
+        types.MethodType,
+        types.CodeType,
+        memoryview,
+    }
 )
 # Classes of annotations and the like.
-FORMS = frozenset(
+FORMS = words(
     "_GenericAlias GenericAlias _UnionGenericAlias UnionType TypeVar ParamSpec TypeVarTuple _SpecialForm NewType "
-    "_LiteralGenericAlias _CallableGenericAlias _SpecialGenericAlias _CallableType _TupleType ForwardRef".split()
+    "_LiteralGenericAlias _CallableGenericAlias _SpecialGenericAlias _CallableType _TupleType ForwardRef"
 )
 # What says nothing of what instances do, or is there a second time.
-_SKIPPED = frozenset(
+_SKIPPED = words(
     """__dict__ __weakref__ __doc__ __module__ __qualname__ __annotations__ __annotate__ __annotate_func__
     __annotations_cache__ __slots__ __static_attributes__ __firstlineno__ __abstractmethods__ _abc_impl __parameters__
     __orig_bases__ __type_params__ __attrs_attrs__ __attrs_props__ __attrs_own_setattr__ __attrs_base_of_slotted__
     __dataclass_fields__ __dataclass_params__ __init_subclass__ __set_name__ __subclasshook__ __class_getitem__
     __reduce__ __reduce_ex__ __getstate__ __setstate__ __del__ __dir__ __sizeof__ __getnewargs__ __protocol_attrs__
-    __non_callable_proto_members__ _is_protocol _is_runtime_protocol __classcell__ __static_attributes__""".split()
+    __non_callable_proto_members__ _is_protocol _is_runtime_protocol __classcell__ __static_attributes__"""
 )
 # Asked for by effx and NumPy themselves.
-_ASKED = frozenset(
+_ASKED = words(
     """tree_flatten tree_unflatten tree_flatten_with_keys shape dtype weak_type ndim size close keys items values
-    _value_ _name_ _missing_""".split()
+    _value_ _name_ _missing_"""
 )
-_ENUM = ("_member_", "_value2", "_unhashable", "_hashable", "_use_args_", "_new_member_", "_generate_next", "_sort_order_")
+_ENUM = (
+    "_member_",
+    "_value2",
+    "_unhashable",
+    "_hashable",
+    "_use_args_",
+    "_new_member_",
+    "_generate_next",
+    "_sort_order_",
+)
 _NAMED = ("_make", "_replace", "_asdict", "__new__", "__repr__", "__replace__", "_fields", "_field_defaults")
 _BASES: tuple[type, ...] = (
     object, tuple, list, dict, set, frozenset, str, bytes, int, float, complex, abc.ABC, Enum, BaseException, type,
@@ -54,9 +72,9 @@ def is_protocol(name: str) -> bool:
 def _is_generated(cls: "type[object]", x: object) -> bool:
     """Says whether a method follows from the fields alone, as attrs, dataclasses and named tuples make them."""
     inner = getattr(x, "__wrapped__", x)
-    code = getattr(inner, "__code__", None)
-    if code is None or not isinstance(x, FunctionType):
+    if not isinstance(x, FunctionType) or not isinstance(inner, FunctionType):
         return False
+    code = inner.__code__
     if code.co_filename.startswith("<attrs generated"):
         return True
     known = hasattr(cls, "__dataclass_fields__") or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
@@ -76,7 +94,10 @@ def members(cls: "type[object]") -> list[str]:
             continue
         if x is None and name in ("__hash__", "__eq__"):
             continue
-        if getattr(x, "__objclass__", None) is object or getattr(x, "__module__", "") in ("attr", "attr._make"):
+        if getattr(x, "__objclass__", None) is object or getattr(x, "__module__", "") in (
+            "attr",
+            "attr._make",
+        ):
             continue
         found.append(name)
     return found
@@ -93,12 +114,27 @@ def form(cls: "type[object]") -> list[object]:
                 default = ("factory", default.factory, default.takes_self)
             elif default is attrs.NOTHING:
                 default = ("none",)
-            found += [f.name, default, dict(f.metadata), f.init, f.kw_only, bool(f.eq), bool(f.order), f.alias]
+            found += [
+                f.name,
+                default,
+                dict(f.metadata),
+                f.init,
+                f.kw_only,
+                bool(f.eq),
+                bool(f.order),
+                f.alias,
+            ]
             found += [_parts(f.converter), _parts(f.validator), _parts(f.on_setattr)]
     if "__dataclass_fields__" in vars(cls):
         missing = dataclasses.MISSING
         for d in dataclasses.fields(cast("Any", cls)):
-            found += [d.name, ("none",) if d.default is missing else d.default, dict(d.metadata), d.init, d.kw_only]
+            found += [
+                d.name,
+                ("none",) if d.default is missing else d.default,
+                dict(d.metadata),
+                d.init,
+                d.kw_only,
+            ]
             found += [("none",) if d.default_factory is missing else d.default_factory, d.compare, d.hash]
         found.append(repr(vars(cls)["__dataclass_params__"]))
     if issubclass(cls, tuple) and "_fields" in vars(cls):
@@ -135,7 +171,9 @@ def _is_light(base: "type[object]") -> bool:
     """Says whether a base adds no state of its own."""
     if issubclass(base, BaseException | Enum):
         return True
-    return base in (Generic, Protocol) or base.__module__.startswith(("typing", "collections.abc", "abc", "enum"))
+    return base in (Generic, Protocol) or base.__module__.startswith(
+        ("typing", "collections.abc", "abc", "enum")
+    )
 
 
 def state(x: object) -> dict[str, object] | None:
@@ -173,9 +211,12 @@ def _is_frozen(cls: "type[object]") -> bool:
 
 def content(x: object) -> object:
     """Returns what an object of a subclass of a builtin class holds as that."""
-    for base in (tuple, list, dict, set, frozenset, str, bytes, int, float, complex):
+    found: Any = x
+    if isinstance(x, dict):
+        return list(dict.items(found))
+    if isinstance(x, tuple | list):
+        return list(tuple.__iter__(found) if isinstance(x, tuple) else list.__iter__(found))
+    for base in (set, frozenset, str, bytes, int, float, complex):
         if isinstance(x, base):
-            if isinstance(x, dict):
-                return list(dict.items(x))
-            return base(x) if base not in (tuple, list) else list(base.__iter__(x))  # type: ignore[call-overload, attr-defined]  # one of these
+            return base(found)
     return x.args if isinstance(x, BaseException) else None

@@ -26,6 +26,7 @@ from effx.lower.sharding import Device
 from effx.lower.xla import Executable
 from effx.monitoring import record_event
 from effx.transforms.arguments import Statics, origin_of
+from effx.transforms.kept.bytecode import words
 from effx.transforms.kept.entries import Restored, dump, load, unloadable
 from effx.transforms.kept.trusted import meddling, versions
 from effx.transforms.kept.walk import Refusal, Walk
@@ -37,10 +38,10 @@ __all__ = ["Question"]
 
 _log = logging.getLogger("effx")
 # Of no influence on programs.
-_IDLE = frozenset(
+_IDLE = words(
     """cache_dir cache_max_size cache_min_compile_seconds cache_programs log_compiles explain_cache_misses
     traceback_filtering no_tracing no_execution transfer_guard transfer_guard_host_to_device
-    transfer_guard_device_to_device transfer_guard_device_to_host""".split()
+    transfer_guard_device_to_device transfer_guard_device_to_host"""
 )
 
 

@@ -9,25 +9,25 @@ import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
 from types import FunctionType, ModuleType
 
 import numpy as np
 
 import effx
+from effx.effects import rule_tables
 from effx.lazy import loaded
-from effx.effects import RuleTable
+from effx.transforms.kept.bytecode import words
 
-__all__ = ["denied", "genuine", "is_trusted", "is_effx", "meddling", "pure_builtin", "versions"]
+__all__ = ["denied", "genuine", "is_effx", "is_trusted", "meddling", "pure_builtin", "versions"]
 
 _PACKAGE = os.path.dirname(os.path.abspath(effx.__file__)) + os.sep
-_TRUSTED = frozenset(
+_TRUSTED = words(
     """effx numpy ml_dtypes attr attrs math cmath operator _operator functools _functools itertools collections
     _collections _collections_abc typing typing_extensions types dataclasses enum abc _abc numbers fractions string copy
-    re bisect _bisect heapq _heapq contextlib opt_einsum""".split()
+    re bisect _bisect heapq _heapq contextlib opt_einsum"""
 )
 # Names, with all that is in them, that do more than compute.
-_DENIED = frozenset(
+_DENIED = words(
     """numpy.random numpy.load numpy.save numpy.savez numpy.savez_compressed numpy.loadtxt numpy.savetxt
     numpy.genfromtxt numpy.fromfile numpy.fromregex numpy.memmap numpy.seterr numpy.seterrcall numpy.setbufsize
     numpy.set_printoptions numpy.geterr numpy.get_printoptions numpy.lib._npyio_impl numpy.lib.npyio numpy.lib.format
@@ -35,13 +35,13 @@ _DENIED = frozenset(
     effx.numpy.files effx.numpy.load effx.numpy.save effx.numpy.savez effx.numpy.fromfile effx.monitoring effx.profiler
     effx.live_arrays effx.print_environment_info effx.laws effx.test_util effx.lower effx.handlers effx.caching
     effx.make_user_context effx.experimental.serialize_executable effx.ffi.register_ffi_target effx.viewing
-    contextlib.redirect_stdout contextlib.redirect_stderr contextlib.chdir""".split()
+    contextlib.redirect_stdout contextlib.redirect_stderr contextlib.chdir"""
 )
-_PURE = frozenset(
+_PURE = words(
     """abs all any ascii bin bool bytearray bytes callable chr classmethod complex dict divmod enumerate filter float
     format frozenset getattr hasattr hex int isinstance issubclass iter len list map max min next object oct ord pow
     property range repr reversed round set slice sorted staticmethod str sum super tuple type zip NotImplemented
-    Ellipsis""".split()
+    Ellipsis"""
 )
 
 
@@ -104,7 +104,7 @@ def meddling() -> str:
                 owner = value.__globals__.get("__name__")
                 if not is_trusted(owner) and not _is_installed(value):
                     return f"{name}.{attribute} is not effx's own"
-    for table in list(RuleTable.all):
+    for table in list(rule_tables):
         for rule in table.rules():
             if not _is_effx_rule(rule):
                 return f"a rule of the handler {table.owner} is not effx's own"
@@ -143,7 +143,9 @@ def versions() -> str:
         names[:] = sorted([n for n in names if n != "__pycache__"])
         for file in sorted(files):
             state = os.stat(os.path.join(directory, file))
-            found.update(f"{directory[len(_PACKAGE) :]}/{file} {state.st_size} {state.st_mtime_ns}\n".encode())
+            found.update(
+                f"{directory[len(_PACKAGE) :]}/{file} {state.st_size} {state.st_mtime_ns}\n".encode()
+            )
     others = []
     for package in ("attr", "ml_dtypes", "opt_einsum"):
         spec = importlib.util.find_spec(package)
@@ -151,5 +153,3 @@ def versions() -> str:
             state = os.stat(spec.origin)
             others.append(f"{package} {state.st_size} {state.st_mtime_ns}")
     return "\n".join([effx.__version__, found.hexdigest(), np.__version__, sys.version, *others])
-
-

@@ -20,7 +20,6 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any, cast
 
 import numpy as np
-from jaxlib._jax import PjitFunction
 
 from effx.array import Array, Box, HostArray
 from effx.effects import Frame
@@ -28,6 +27,7 @@ from effx.flag_kinds import Flag, UserContext
 from effx.flags import user_contexts
 from effx.ir.types import ArrayType
 from effx.lower.concrete import ConcreteArray, is_spread
+from effx.lower.dispatch import FastFunction
 from effx.lower.sharding import Device
 from effx.transforms.kept import classes
 from effx.transforms.kept.bytecode import Chain, reads_of
@@ -46,7 +46,7 @@ __all__ = ["Refusal", "Walk"]
 MOST = 2**28  # bytes of arrays that are compared by content
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818  no error
     """Why no key says what a function computes."""
 
 
@@ -140,15 +140,14 @@ class Walk:
     def plain(self, x: object) -> None:
         self.put(type(x).__name__, x if type(x) is bytes else repr(x) if type(x) is not str else x)
 
-    def number(self, x: float | complex) -> None:
-        parts = (x.real, x.imag) if isinstance(x, complex) else (x,)
-        self.put(type(x).__name__, *[p.hex() for p in parts])
+    def number(self, x: complex) -> None:
+        self.put(type(x).__name__, x.real.hex(), x.imag.hex())
 
-    def tuple(self, x: "tuple[object, ...]") -> None:
+    def fixed(self, x: "tuple[object, ...]") -> None:
         self.put("tuple")
         self.values(x)
 
-    def list(self, x: "list[object] | deque[object]") -> None:
+    def sequence(self, x: "list[object] | deque[object]") -> None:
         if not self.again(x, type(x).__name__):
             self.values(x)
             if isinstance(x, deque):
@@ -163,7 +162,7 @@ class Walk:
                 self.value(value)
             self.put("end")
 
-    def set(self, x: "set[object] | frozenset[object]") -> None:
+    def unordered(self, x: "set[object] | frozenset[object]") -> None:
         # In no order of its own, so in that of the elements' hashes; these are walked apart, without cycles through them.
         found = []
         for element in x:
@@ -226,10 +225,16 @@ class Walk:
             return
         module, code = f.__globals__.get("__name__"), f.__code__
         if is_effx(f) or is_library(f):
-            if denied(f"{module}.{code.co_qualname}") or denied(f"{str(module).partition('.')[0]}.{f.__name__}"):
+            if denied(f"{module}.{code.co_qualname}") or denied(
+                f"{str(module).partition('.')[0]}.{f.__name__}"
+            ):
                 raise self.refuse(f"{module}.{f.__name__}, which does more than compute")
             self.put("of", module, code.co_qualname, code.co_firstlineno)
-            if "<locals>" in code.co_qualname and vars(sys.modules[str(module)]).get(f.__name__) is not f:
+            if isinstance(
+                made := getattr(f, "trace", None), MethodType
+            ):  # by `jit`, with static or donated arguments
+                self.value(made.__self__)
+            elif "<locals>" in code.co_qualname and vars(sys.modules[str(module)]).get(f.__name__) is not f:
                 self._given(f)
                 self._cells(f, [], str(module))
             return
@@ -244,7 +249,7 @@ class Walk:
             self.names.update(found.names)
             self.every = self.every or "format" in found.names
             self._given(f)
-            self.values([(name, f.__dict__[name]) for name in sorted(f.__dict__)])
+            self.values(sorted(vars(f).items(), key=lambda item: item[0]))
             self._cells(f, found.free, f.__qualname__)
             for chain in found.globals:
                 self._global(f, chain)
@@ -253,7 +258,7 @@ class Walk:
 
     def _given(self, f: FunctionType) -> None:
         self.values(f.__defaults__ or ())
-        self.values([(name, f.__kwdefaults__[name]) for name in sorted(f.__kwdefaults__ or {})])
+        self.values(sorted((f.__kwdefaults__ or {}).items(), key=lambda item: item[0]))
 
     def code(self, code: CodeType) -> None:
         """Adds code, but not where it stands in its file."""
@@ -305,7 +310,9 @@ class Walk:
         if name not in space:
             self.put("missing")
             return
-        if space[name] is not vars(builtins).get(name) or not isinstance(space[name], type | BuiltinFunctionType):
+        if space[name] is not vars(builtins).get(name) or not isinstance(
+            space[name], type | BuiltinFunctionType
+        ):
             self.at(f"the builtin `{name}`", space[name])
             return
         if not pure_builtin(name) and not (name == "hash" and f.__name__ == "__hash__"):
@@ -367,12 +374,14 @@ class Walk:
         self.put("descriptor", f.__name__)
         self.value(f.__objclass__)
 
-    def jitted(self, f: PjitFunction) -> None:
+    def jitted(self, f: object) -> None:
         """Adds a function that `jit` made."""
         if self.again(f, "jitted"):
             return
         trace = getattr(f, "trace", None)
-        self.value(trace.__self__ if isinstance(trace, MethodType) else cast("Any", f).__wrapped__)
+        if not isinstance(trace, MethodType):
+            raise self.refuse("a compiled function without its source")
+        self.value(trace.__self__)
 
     def partial(self, f: "functools.partial[object]") -> None:
         if not self.again(f, "partial"):
@@ -398,7 +407,9 @@ class Walk:
             return
         if is_trusted(cls.__module__):
             if denied(f"{cls.__module__}.{cls.__qualname__}"):
-                raise self.refuse(f"the class {cls.__module__}.{cls.__qualname__}, which does more than compute")
+                raise self.refuse(
+                    f"the class {cls.__module__}.{cls.__qualname__}, which does more than compute"
+                )
             return
         reason = classes.refusal(cls)
         if reason:
@@ -470,13 +481,13 @@ _ADD: dict[type, Add] = {
     **dict.fromkeys((type(None), bool, int, str, bytes, type(...), type(NotImplemented), range), Walk.plain),
     float: Walk.number,
     complex: Walk.number,
-    tuple: Walk.tuple,
-    list: Walk.list,
-    deque: Walk.list,
+    tuple: Walk.fixed,
+    list: Walk.sequence,
+    deque: Walk.sequence,
     **dict.fromkeys((dict, OrderedDict, defaultdict, Counter, types.MappingProxyType), Walk.mapping),
-    set: Walk.set,
-    frozenset: Walk.set,
-    slice: lambda walk, x: walk.tuple((slice, x.start, x.stop, x.step)),
+    set: Walk.unordered,
+    frozenset: Walk.unordered,
+    slice: lambda walk, x: walk.fixed((slice, x.start, x.stop, x.step)),
     np.ndarray: Walk.numpy,
     CodeType: Walk.code,
     FunctionType: Walk.function,
@@ -485,9 +496,9 @@ _ADD: dict[type, Add] = {
     types.MethodDescriptorType: Walk.descriptor,
     types.WrapperDescriptorType: Walk.descriptor,
     types.ClassMethodDescriptorType: Walk.descriptor,
-    types.MethodWrapperType: lambda walk, x: walk.tuple((x.__name__, x.__self__)),
+    types.MethodWrapperType: lambda walk, x: walk.fixed((x.__name__, x.__self__)),
     types.MemberDescriptorType: lambda walk, x: walk.put("slot", x.__name__),
-    PjitFunction: Walk.jitted,
+    FastFunction: Walk.jitted,
     functools.partial: Walk.partial,
     functools._lru_cache_wrapper: lambda walk, x: walk.held(x, "__wrapped__"),
     functools.partialmethod: lambda walk, x: walk.held(x, "func", "args", "keywords"),
@@ -495,7 +506,7 @@ _ADD: dict[type, Add] = {
     staticmethod: lambda walk, x: walk.held(x, "__func__"),
     classmethod: lambda walk, x: walk.held(x, "__func__"),
     property: lambda walk, x: walk.held(x, "fget", "fset", "fdel"),
-    types.SimpleNamespace: lambda walk, x: walk.mapping(vars(x)),
+    types.SimpleNamespace: lambda walk, x: walk.held(x, "__dict__"),
     re.Pattern: lambda walk, x: walk.held(x, "pattern", "flags"),
     ArrayType: lambda walk, x: walk.put("type", repr(x), x.weak),
     PyTreeDef: Walk.treedef,
