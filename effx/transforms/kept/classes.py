@@ -158,13 +158,30 @@ def refusal(cls: "type[object]") -> str:
         return f"made by {type(cls).__name__}"
     if issubclass(cls, Operation | Handler):
         return "whose rules are kept elsewhere"
-    if not cls.__flags__ & (1 << 9) or isinstance(vars(cls).get("__new__"), types.BuiltinFunctionType):
+    if not cls.__flags__ & (1 << 9) or _is_foreign(cls):
         return "which is not written in Python"
     for base in cls.__bases__:
         trusted = is_trusted(base.__module__) or base.__module__ == "builtins"
         if trusted and base not in _BASES and not _is_light(base):
             return f"a kind of {base.__module__}.{base.__qualname__}"
     return ""
+
+
+_C = (
+    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+)  # fmt: skip
+
+
+def _is_foreign(cls: "type[object]") -> bool:
+    """Says whether a class has parts in C, whose state does not show: methods, or more room than its slots take."""
+    slots = 0
+    for name, x in vars(cls).items():
+        owner = getattr(x, "__objclass__", getattr(x, "__self__", None))
+        if isinstance(x, _C) and owner is cls and name not in ("__dict__", "__weakref__"):
+            return True
+        slots += isinstance(x, MemberDescriptorType)
+    return cls.__basicsize__ > max([b.__basicsize__ for b in cls.__bases__]) + 8 * (slots + 2)
 
 
 def _is_light(base: "type[object]") -> bool:

@@ -249,7 +249,7 @@ class Walk:
             self.names.update(found.names)
             self.every = self.every or "format" in found.names
             self._given(f)
-            self.values(sorted(vars(f).items(), key=lambda item: item[0]))
+            self.names_of(vars(f))
             self._cells(f, found.free, f.__qualname__)
             for chain in found.globals:
                 self._global(f, chain)
@@ -258,7 +258,13 @@ class Walk:
 
     def _given(self, f: FunctionType) -> None:
         self.values(f.__defaults__ or ())
-        self.values(sorted((f.__kwdefaults__ or {}).items(), key=lambda item: item[0]))
+        self.names_of(f.__kwdefaults__ or {})
+
+    def names_of(self, values: Mapping[str, object]) -> None:
+        """Adds values under names, in whatever order they are."""
+        self.put("names", *sorted(values))
+        for name in sorted(values):
+            self.value(values[name])
 
     def code(self, code: CodeType) -> None:
         """Adds code, but not where it stands in its file."""
@@ -469,10 +475,7 @@ class Walk:
         base = classes.content(x)
         if base is not None:
             self.value(base)
-        for name in sorted(state):
-            self.put("field", name)
-            self.value(state[name])
-        self.put("end")
+        self.names_of(state)
 
 
 Add = Callable[[Walk, Any], None]
