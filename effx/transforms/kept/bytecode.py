@@ -24,7 +24,7 @@ class Reads:
     Attributes:
         globals: for each reading the global's name, then the attributes that are asked at once.
         free: the same for variables of enclosing functions.
-        names: attributes of anything, and all strings, any of which may name one.
+        names: attributes of anything, and all strings, any of which may name one; "*" for those of any name.
         refusal: what it does that no key can tell; "" for nothing.
     """
 
@@ -44,7 +44,7 @@ _HIDDEN = words(
     "f_globals f_locals f_builtins f_back gi_frame cr_frame ag_frame tb_frame tofile dump func_globals"
 )
 _OPEN_DUNDERS = words(
-    """__name__ __qualname__ __doc__ __init__ __new__ __call__ __class__ __len__ __getitem__ __setitem__ __iter__ __next__
+    """__name__ __qualname__ __init__ __new__ __call__ __class__ __len__ __getitem__ __setitem__ __iter__ __next__
     __contains__ __enter__ __exit__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __sub__ __mul__ __truediv__
     __matmul__ __pow__ __neg__ __abs__ __radd__ __rsub__ __rmul__ __post_init__ __attrs_init__ __setattr__ __wrapped__
     __array__ __jax_array__ __int__ __float__ __bool__ __index__ __str__ __repr__ __version__"""
@@ -119,6 +119,8 @@ def _read(
         elif op in ("STORE_DEREF", "DELETE_DEREF"):
             if name in outside:
                 return f"writes the variable `{name}` of a function around it"
+        elif op == "MATCH_CLASS":
+            names["*"] = None
         elif op == "IMPORT_NAME":
             return f"imports `{name}` when it is called"
         elif op in ("LOAD_NAME", "STORE_NAME", "LOAD_BUILD_CLASS", "LOAD_LOCALS"):

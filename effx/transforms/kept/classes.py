@@ -12,10 +12,10 @@ import attrs
 
 from effx.effects import Handler, Operation
 from effx.transforms.kept.bytecode import words
-from effx.transforms.kept.trusted import is_trusted
+from effx.transforms.kept.trusted import is_library, is_trusted
 from effx.tree.registry import node_form
 
-__all__ = ["FORMS", "PLAIN", "content", "form", "is_protocol", "members", "refusal", "state"]
+__all__ = ["FORMS", "OF_MEMBERS", "PLAIN", "content", "form", "is_protocol", "members", "refusal", "state"]
 
 PLAIN = frozenset(
     {
@@ -38,14 +38,18 @@ _SKIPPED = words(
     """__dict__ __weakref__ __doc__ __module__ __qualname__ __annotations__ __annotate__ __annotate_func__
     __annotations_cache__ __slots__ __static_attributes__ __firstlineno__ __abstractmethods__ _abc_impl __parameters__
     __orig_bases__ __type_params__ __attrs_attrs__ __attrs_props__ __attrs_own_setattr__ __attrs_base_of_slotted__
-    __dataclass_fields__ __dataclass_params__ __init_subclass__ __set_name__ __subclasshook__ __class_getitem__
-    __reduce__ __reduce_ex__ __getstate__ __setstate__ __del__ __dir__ __sizeof__ __getnewargs__ __protocol_attrs__
+    __dataclass_fields__ __dataclass_params__ __protocol_attrs__
     __non_callable_proto_members__ _is_protocol _is_runtime_protocol __classcell__ __static_attributes__"""
 )
 # Asked for by effx and NumPy themselves.
 _ASKED = words(
     """tree_flatten tree_unflatten tree_flatten_with_keys shape dtype weak_type ndim size close keys items values
     _value_ _name_ _missing_"""
+)
+OF_MEMBERS = frozenset(("_value_", "_name_", "__objclass__", "_sort_order_"))
+_GENERATED = words(
+    """__init__ __attrs_init__ __repr__ __str__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __setattr__ __delattr__
+    __getstate__ __setstate__ __replace__ __getnewargs__ __new__ _make _replace _asdict"""
 )
 _ENUM = (
     "_member_",
@@ -69,13 +73,15 @@ def is_protocol(name: str) -> bool:
     return name.startswith("__") or name in _ASKED
 
 
-def _is_generated(cls: "type[object]", x: object) -> bool:
+def _is_generated(cls: "type[object]", name: str, x: object) -> bool:
     """Says whether a method follows from the fields alone, as attrs, dataclasses and named tuples make them."""
+    if name not in _GENERATED:
+        return False
     inner = getattr(x, "__wrapped__", x)
     if not isinstance(x, FunctionType) or not isinstance(inner, FunctionType):
         return False
     code = inner.__code__
-    if code.co_filename.startswith("<attrs generated"):
+    if code.co_filename.startswith("<attrs generated") or is_library(inner):
         return True
     known = hasattr(cls, "__dataclass_fields__") or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
     return known and (code.co_filename == "<string>" or is_trusted(inner.__globals__.get("__name__")))
@@ -86,7 +92,7 @@ def members(cls: "type[object]") -> list[str]:
     named = issubclass(cls, tuple) and hasattr(cls, "_fields")
     found = []
     for name, x in vars(cls).items():
-        if name in _SKIPPED or isinstance(x, MemberDescriptorType) or _is_generated(cls, x):
+        if name in _SKIPPED or isinstance(x, MemberDescriptorType) or _is_generated(cls, name, x):
             continue
         if issubclass(cls, Enum) and (name.startswith(_ENUM) or name in cls.__members__ or name == "__new__"):
             continue
@@ -94,10 +100,7 @@ def members(cls: "type[object]") -> list[str]:
             continue
         if x is None and name in ("__hash__", "__eq__"):
             continue
-        if getattr(x, "__objclass__", None) is object or getattr(x, "__module__", "") in (
-            "attr",
-            "attr._make",
-        ):
+        if getattr(x, "__objclass__", None) is object:
             continue
         found.append(name)
     return found
@@ -106,6 +109,9 @@ def members(cls: "type[object]") -> list[str]:
 def form(cls: "type[object]") -> list[object]:
     """Returns what is known of a class's fields, and how it is taken apart as a tree."""
     found: list[object] = [*node_form(cls)]
+    for name, x in vars(cls).items():
+        if _is_generated(cls, name, x):
+            found += [name, getattr(x, "__wrapped__", x).__code__]
     fields: Any = vars(cls).get("__attrs_attrs__")
     if fields is not None:
         for f in fields:
@@ -120,11 +126,13 @@ def form(cls: "type[object]") -> list[object]:
                 dict(f.metadata),
                 f.init,
                 f.kw_only,
-                bool(f.eq),
-                bool(f.order),
-                f.alias,
+                f.eq,
+                f.eq_key,
+                f.order,
+                f.order_key,
             ]
-            found += [_parts(f.converter), _parts(f.validator), _parts(f.on_setattr)]
+            found += [_parts(f.converter), _parts(f.validator), _parts(f.on_setattr), f.hash, f.repr]
+            found += [f.alias, repr(f.type)]
     if "__dataclass_fields__" in vars(cls):
         missing = dataclasses.MISSING
         for d in dataclasses.fields(cast("Any", cls)):
@@ -136,6 +144,7 @@ def form(cls: "type[object]") -> list[object]:
                 d.kw_only,
             ]
             found += [("none",) if d.default_factory is missing else d.default_factory, d.compare, d.hash]
+            found.append(repr(d.type))
         found.append(repr(vars(cls)["__dataclass_params__"]))
     if issubclass(cls, tuple) and "_fields" in vars(cls):
         found += [vars(cls)["_fields"], vars(cls).get("_field_defaults")]
@@ -160,11 +169,21 @@ def refusal(cls: "type[object]") -> str:
         return "whose rules are kept elsewhere"
     if not cls.__flags__ & (1 << 9) or _is_foreign(cls):
         return "which is not written in Python"
+    if type(cls) is abc.ABCMeta and _registered(cls):
+        return "with classes registered as kinds of it"
     for base in cls.__bases__:
         trusted = is_trusted(base.__module__) or base.__module__ == "builtins"
         if trusted and base not in _BASES and not _is_light(base):
             return f"a kind of {base.__module__}.{base.__qualname__}"
     return ""
+
+
+# (registry, cache, …), the first of weak references.
+_dump: Callable[[type], tuple[set[object], ...]] = getattr(abc, "_get_dump", lambda cls: (set(),))
+
+
+def _registered(cls: "type[object]") -> set[object]:
+    return _dump(cls)[0]
 
 
 _C = (

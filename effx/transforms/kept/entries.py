@@ -103,9 +103,9 @@ def dump(
         if id(x) in places:
             sources.append(places[id(x)])
             continue
-        host = as_concrete(x).host("jit")
         if x.frame is not None or (isinstance(x, ConcreteArray) and x.committed):
             return None
+        host = as_concrete(x).host("jit")
         copies.append(np.ascontiguousarray(host).tobytes())
         sources.append([_type_text(x.type), len(copies[-1])])
     if sum(map(len, copies)) > _COPIED:

@@ -84,7 +84,7 @@ class Question:
         if files is None:
             return None
         try:
-            self._key, met = self.look()
+            self._key, met = self.look(True)
         except Refusal as refusal:
             self.explain(str(refusal))
             return None
@@ -130,8 +130,8 @@ class Question:
             raise Refusal("it closes over arrays that are made when it is staged")
         files.put(key, data)
 
-    def look(self) -> tuple[str, Sequence[Array]]:
-        """Returns the key, and the arrays that the function reaches.
+    def look(self, before: bool = False) -> tuple[str, Sequence[Array]]:
+        """Returns the key, and the arrays that the function reaches; `before` it is staged, or after.
 
         Raises:
             Refusal: there is no key.
@@ -139,7 +139,7 @@ class Question:
         changed = meddling()
         if changed:
             raise Refusal(changed)
-        walk = Walk()
+        walk = Walk(before)
         try:
             walk.value(self.fun)
             walk.treedef(self.kind[0])

@@ -14,13 +14,16 @@ from types import FunctionType, ModuleType
 import numpy as np
 
 import effx
+from effx.array import Array, Box, HostArray
 from effx.effects import rule_tables
 from effx.lazy import loaded
+from effx.lower.concrete import ConcreteArray
 from effx.transforms.kept.bytecode import words
 
-__all__ = ["denied", "genuine", "is_effx", "is_trusted", "meddling", "pure_builtin", "versions"]
+__all__ = ["denied", "genuine", "is_effx", "is_library", "is_trusted", "meddling", "pure_builtin", "versions"]
 
 _PACKAGE = os.path.dirname(os.path.abspath(effx.__file__)) + os.sep
+_STANDARD = os.path.dirname(os.__file__) + os.sep
 _TRUSTED = words(
     """effx numpy ml_dtypes attr attrs math cmath operator _operator functools _functools itertools collections
     _collections _collections_abc typing typing_extensions types dataclasses enum abc _abc numbers fractions string copy
@@ -35,6 +38,7 @@ _DENIED = words(
     effx.numpy.files effx.numpy.load effx.numpy.save effx.numpy.savez effx.numpy.fromfile effx.monitoring effx.profiler
     effx.live_arrays effx.print_environment_info effx.laws effx.test_util effx.lower effx.handlers effx.caching
     effx.make_user_context effx.experimental.serialize_executable effx.ffi.register_ffi_target effx.viewing
+    typing.get_type_hints typing_extensions.get_type_hints attrs.resolve_types attr.resolve_types
     contextlib.redirect_stdout contextlib.redirect_stderr contextlib.chdir"""
 )
 _PURE = words(
@@ -104,6 +108,10 @@ def meddling() -> str:
                 owner = value.__globals__.get("__name__")
                 if not is_trusted(owner) and not _is_installed(value):
                     return f"{name}.{attribute} is not effx's own"
+    for cls in (Array, Box, HostArray, ConcreteArray):
+        for attribute, value in vars(cls).items():
+            if type(value) is FunctionType and not is_effx(value) and not _is_installed(value):
+                return f"{cls.__qualname__}.{attribute} is not effx's own"
     for table in list(rule_tables):
         for rule in table.rules():
             if not _is_effx_rule(rule):
@@ -112,7 +120,10 @@ def meddling() -> str:
 
 
 def _is_installed(function: FunctionType) -> bool:
-    return function.__code__.co_filename.startswith(("<", sys.prefix, sys.base_prefix))
+    file = function.__code__.co_filename
+    return file.startswith(("<attrs generated", "<frozen ")) or (
+        file.startswith(_STANDARD) and "-packages" not in file[len(_STANDARD) :]
+    )
 
 
 def _is_effx_rule(rule: object) -> bool:
@@ -122,7 +133,7 @@ def _is_effx_rule(rule: object) -> bool:
         return _is_effx_rule(rule.func) and all(map(_is_effx_rule, rule.args))
     if type(rule) is not FunctionType:
         return True
-    if not (rule.__code__.co_filename.startswith((_PACKAGE, "<")) or is_library(rule)):
+    if not (rule.__code__.co_filename.startswith((_PACKAGE, "<attrs generated")) or is_library(rule)):
         return False
     return all([_is_effx_rule(c.cell_contents) for c in rule.__closure__ or () if _is_full(c)])
 

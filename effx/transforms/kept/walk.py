@@ -10,6 +10,7 @@ Never: call what belongs to the user.
 import builtins
 import functools
 import hashlib
+import operator
 import re
 import sys
 import types
@@ -57,9 +58,11 @@ class Walk:
         arrays: those that were met, in order: what another process meets in their place has the same content.
         names: the attributes that code asks of any value.
         every: whether code asks for attributes whose names it computes.
+        before: whether nothing has been staged yet, so that what remembers results must not hold any.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: bool = False) -> None:
+        self.before = before
         self.hash = hashlib.sha256()
         self.arrays: list[Array] = []
         self.names: set[str] = set()
@@ -138,7 +141,10 @@ class Walk:
     # Plain values
 
     def plain(self, x: object) -> None:
-        self.put(type(x).__name__, x if type(x) is bytes else repr(x) if type(x) is not str else x)
+        self.put(type(x).__name__, x if type(x) in (bytes, str) else repr(x))
+
+    def integer(self, x: int) -> None:
+        self.put("int", hex(x))  # however many digits
 
     def number(self, x: complex) -> None:
         self.put(type(x).__name__, x.real.hex(), x.imag.hex())
@@ -166,11 +172,13 @@ class Walk:
         # In no order of its own, so in that of the elements' hashes; these are walked apart, without cycles through them.
         found = []
         for element in x:
-            inner = Walk()
+            inner = Walk(self.before)
             inner._place = self._place
             inner.value(element)
             if inner.arrays or inner._classes:
                 raise self.refuse("a set of what is no plain value")
+            self.names |= inner.names
+            self.every = self.every or inner.every
             found.append(inner.hash.digest())
         self.put(type(x).__name__, *sorted(found))
 
@@ -238,7 +246,7 @@ class Walk:
                 self._given(f)
                 self._cells(f, [], str(module))
             return
-        self.put("name", f.__name__)
+        self.put("name", f.__name__, f.__qualname__)
         self.code(code)
         outer = self._place
         self._place = f.__qualname__
@@ -247,7 +255,7 @@ class Walk:
             if found.refusal:
                 raise self.refuse(found.refusal)
             self.names.update(found.names)
-            self.every = self.every or "format" in found.names
+            self.every = self.every or not {"format", "format_map", "*"}.isdisjoint(found.names)
             self._given(f)
             self.names_of(vars(f))
             self._cells(f, found.free, f.__qualname__)
@@ -330,7 +338,7 @@ class Walk:
         path = module.__name__
         if is_trusted(path):
             self.put("trusted", path, *chain)
-        for i, name in enumerate(chain):
+        for name in chain:
             path = f"{path}.{name}"
             if denied(path):
                 raise self.refuse(f"reads `{path}`, which does more than compute")
@@ -349,9 +357,6 @@ class Walk:
                 continue
             if ours and genuine(module, name, x):
                 return
-            if name in ("attrgetter", "methodcaller"):
-                self.every = True
-            del i
             self.at(f"`{path}` ({type(x).__name__})", x)
             return
         raise self.refuse(f"uses {place} as a value")
@@ -394,6 +399,12 @@ class Walk:
             for part in (f.func, f.args, f.keywords, f.__dict__):
                 self.value(part)
 
+    def remembering(self, f: "functools._lru_cache_wrapper[object]") -> None:
+        """Adds a function that remembers results: those of before may be of other globals than there are now."""
+        if self.before and f.cache_info().currsize:
+            raise self.refuse(f"{getattr(f, '__name__', 'a function')}, which remembers earlier results")
+        self.held(f, "__wrapped__")
+
     def held(self, x: object, *names: str) -> None:
         """Adds what an object holds that does no more than hold it."""
         if not self.again(x, type(x).__name__):
@@ -412,6 +423,7 @@ class Walk:
                 raise self.refuse(f"the class {cls.__qualname__}")
             return
         if is_trusted(cls.__module__):
+            self.every = self.every or cls in (operator.attrgetter, operator.methodcaller)
             if denied(f"{cls.__module__}.{cls.__qualname__}"):
                 raise self.refuse(
                     f"the class {cls.__module__}.{cls.__qualname__}, which does more than compute"
@@ -425,14 +437,17 @@ class Walk:
             self.cls(base)
         self.values(classes.form(cls))
         if issubclass(cls, Enum):
-            self.values([(name, member._value_) for name, member in cls.__members__.items()])
+            for name, member in cls.__members__.items():
+                self.put("member", name)
+                self.value(member._value_)
+                self.names_of({k: v for k, v in vars(member).items() if k not in classes.OF_MEMBERS})
 
     def other(self, x: object) -> None:
         """Adds an instance of any other class."""
         kind = type(x)
         if isinstance(x, Array):
             self.array(x)
-        elif isinstance(x, np.generic) and kind.__module__ == "numpy":
+        elif isinstance(x, np.generic):
             self.numpy(x)
         elif isinstance(x, np.dtype):
             self.dtype(x)
@@ -481,7 +496,8 @@ class Walk:
 Add = Callable[[Walk, Any], None]
 
 _ADD: dict[type, Add] = {
-    **dict.fromkeys((type(None), bool, int, str, bytes, type(...), type(NotImplemented), range), Walk.plain),
+    int: Walk.integer,
+    **dict.fromkeys((type(None), bool, str, bytes, type(...), type(NotImplemented), range), Walk.plain),
     float: Walk.number,
     complex: Walk.number,
     tuple: Walk.fixed,
@@ -503,7 +519,7 @@ _ADD: dict[type, Add] = {
     types.MemberDescriptorType: lambda walk, x: walk.put("slot", x.__name__),
     FastFunction: Walk.jitted,
     functools.partial: Walk.partial,
-    functools._lru_cache_wrapper: lambda walk, x: walk.held(x, "__wrapped__"),
+    functools._lru_cache_wrapper: Walk.remembering,
     functools.partialmethod: lambda walk, x: walk.held(x, "func", "args", "keywords"),
     functools.cached_property: lambda walk, x: walk.held(x, "func"),
     staticmethod: lambda walk, x: walk.held(x, "__func__"),
