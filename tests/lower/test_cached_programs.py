@@ -1,93 +1,17 @@
-"""Staged programs on disk: found again by the next process, and by no function that could compute anything else."""
+"""Keys of staged programs on disk: no function finds a program that could compute anything else."""
 
-import logging
+import os
 import re
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any, final
 
-import attrs
 import numpy as np
 import pytest
 
 import effx
-from effx import flags, monitoring
-from effx.lower import cache_files
-
-HEADER = """
-import dataclasses, enum, functools, math, operator, typing
-import attrs, numpy as np
-import effx, effx.numpy as enp
-"""
-
-
-@final
-@attrs.frozen
-class Outcome:
-    """What a call gave, whether its program came from disk, and why it was not kept."""
-
-    value: Any
-    hit: bool
-    refusal: str
-
-
-class Recorder(logging.Handler):
-    """Keeps what effx logs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    """A cache in force that keeps whatever is compiled."""
-    path = tmp_path / "cache"
-    cache_files._said.clear()
-    with flags.cache_dir(str(path)), flags.cache_min_compile_seconds(0.0):
-        yield path
-
-
-def loaded(source: str, name: str = "users_code") -> ModuleType:
-    """A module made of a source, as a new process would make it."""
-    module = ModuleType(name)
-    sys.modules[name] = module
-    exec(compile(HEADER + source, f"{name}.py", "exec"), module.__dict__)
-    return module
-
-
-def outcome(call: Callable[[], Any]) -> Outcome:
-    """What happens where nothing of the function is in memory."""
-    effx.clear_caches()
-    hits: list[str] = []
-
-    def listener(event: str, **_: object) -> None:
-        if event == "/effx/stage/cache_dir_hit":
-            hits.append(event)
-
-    log, recorder = logging.getLogger("effx"), Recorder()
-    monitoring.register_event_listener(listener)
-    log.addHandler(recorder)
-    try:
-        with effx.explain_cache_misses():
-            value = call()
-    finally:
-        log.removeHandler(recorder)
-        monitoring.unregister_event_listener(listener)
-    said = [line.partition("is not kept on disk: ")[2] for line in recorder.lines if "on disk" in line]
-    return Outcome(effx.tree.map(lambda x: np.asarray(x), value), bool(hits), said[0] if said else "")
-
-
-def run(source: str, call: str = "effx.jit(f)(3.0)", name: str = "users_code") -> Outcome:
-    """What happens in a process that loads a source and calls."""
-    module = loaded(source, name)
-    return outcome(lambda: eval(call, module.__dict__))
-
+from effx import flags
+from tests.lower.users_programs import run, same
 
 # Functions `f`, with a part of each and what stands in its place afterwards.
 CHANGES = {
@@ -466,10 +390,6 @@ def other(source: str, old: str, new: str) -> str:
     return head + new + tail
 
 
-def same(a: Any, b: Any) -> bool:
-    return all([np.array_equal(x, y) for x, y in zip(effx.tree.leaves(a), effx.tree.leaves(b), strict=True)])
-
-
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_changes_the_result_changes_the_key(name: str, directory: Path) -> None:
     """The same source finds the program, wherever it stands in its file; a changed one does not."""
@@ -511,7 +431,8 @@ def f(x): return x * time.time()
 # it reads `time.time` (builtin_function_or_method), which is time.time, of which only its name is known
 import os
 def f(x): return x * len(os.environ)
-# it reads the global `unsetenv` (builtin_function_or_method) in _Environ.__delitem__, which is posix.unsetenv, of which only its name is known
+# it reads the global `unsetenv` (builtin_function_or_method) in _Environ.__delitem__, which is posix.unsetenv, of which \
+only its name is known
 count = 0
 def f(x):
     global count
@@ -609,3 +530,31 @@ def test_what_no_key_can_tell(source: str, directory: Path) -> None:
         found = run(source)
         assert found.refusal == REFUSALS[source]
         assert not found.hit
+
+
+KEYS = """
+import sys
+from tests.lower.test_cached_programs import CHANGES
+from tests.lower.users_programs import loaded
+from effx.transforms.kept.walk import Walk
+for name, (source, _, _) in CHANGES.items():
+    walk = Walk()
+    walk.value(loaded(source).f)
+    print(name, walk.key())
+"""
+
+
+def test_keys_are_those_of_other_processes() -> None:
+    """Whatever the order of sets and the hashes of strings are."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", KEYS],
+            env={"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": str(seed)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in (1, 2)
+    ]
+    first, second = [process.communicate(timeout=120)[0].splitlines() for process in processes]
+    assert len(first) == len(CHANGES)
+    assert first == second
