@@ -13,6 +13,9 @@ import effx
 from effx import flags
 from tests.lower.users_programs import run, same
 
+# Under typeguard's hook effx's source is not effx's own, so no program is kept.
+pytestmark = pytest.mark.unguarded
+
 # Functions `f`, with a part of each and what stands in its place afterwards.
 CHANGES = {
     name: (source, old, new)
