@@ -6,10 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import effx
 from effx import flags
 from tests.lower.users_programs import run, same
 
@@ -381,6 +379,293 @@ class A:
     def __init__(self, a): self.a = a
 effx.tree_util.register_pytree_node(A, lambda s: ((s.a * 2.0,), None), lambda _, c: A(*c))
 def f(x): return effx.tree.map(lambda z: z, A(x)).a
+
+# pattern of a class: 2.0 -> 4.0
+class A:
+    __match_args__ = ("k",)
+    @property
+    def k(self): return 2.0
+a = A()
+def f(x):
+    match a:
+        case A(k): return x * k
+
+# attribute by __getattr__: 2.0 -> 4.0
+class A:
+    def __getattr__(self, name): return 2.0
+a = A()
+def f(x): return x * a.k
+
+# class changed later: A.k = 2.0 -> A.k = 4.0
+class A: k = 1.0
+A.k = 2.0
+def f(x): return x * A.k
+
+# global that a property reads: k = 2.0 -> k = 4.0
+k = 2.0
+class A:
+    @property
+    def p(self): return k
+def f(x): return x * A().p
+
+# code put in: f.__code__ = g.__code__ -> pass
+def g(x): return x * 2.0
+def f(x): return x * 4.0
+f.__code__ = g.__code__
+
+# defaults put in: (2.0,) -> (4.0,)
+def f(x, k=1.0): return x * k
+f.__defaults__ = (2.0,)
+
+# descriptor: 2.0 -> 4.0
+class D:
+    def __get__(self, x, cls): return 2.0
+class A: k = D()
+def f(x): return x * A().k
+
+# state of a descriptor: D(2.0) -> D(4.0)
+class D:
+    def __init__(self, k): self.k = k
+    def __get__(self, x, cls): return self.k
+class A: p = D(2.0)
+def f(x): return x * A().p
+
+# context manager: 2.0 -> 4.0
+import contextlib
+@contextlib.contextmanager
+def g(): yield 2.0
+def f(x):
+    with g() as k: return x * k
+
+# generator: 2.0 -> 4.0
+def g(): yield from (1.0, 2.0)
+def f(x): return x * sum(g())
+
+# named in a format: 2.0 -> 4.0
+class A: k = 2.0
+def f(x): return x * float("{0.k}".format(A))
+
+# getter of attributes: 2.0 -> 4.0
+class A: k = 2.0
+def f(x): return x * operator.attrgetter("".join(("k",)))(A)
+
+# imported getter of attributes: 2.0 -> 4.0
+from operator import attrgetter
+class A: k = 2.0
+def f(x): return x * attrgetter("".join(("k",)))(A)
+
+# attribute of a member: E.A.k = 2.0 -> E.A.k = 4.0
+class E(enum.Enum): A = 1
+E.A.k = 2.0
+def f(x): return x * E.A.k
+
+# method of an enum: 2.0 -> 4.0
+class E(enum.Enum):
+    A = 1
+    def k(self): return 2.0
+def f(x): return x * E.A.k()
+
+# partial of effx: g, 2.0 -> g, 4.0
+def g(k, x): return x * k
+f = effx.tree_util.Partial(g, 2.0)
+
+# missing key: 2.0 -> 4.0
+class A(dict):
+    def __missing__(self, key): return 2.0
+a = A()
+def f(x): return x * a["k"]
+
+# attribute of a list: a.k = 2.0 -> a.k = 4.0
+class A(list): pass
+a = A([1.0])
+a.k = 2.0
+def f(x): return x * a.k * a[0]
+
+# property of a named tuple: 2.0 -> 4.0
+class A(typing.NamedTuple):
+    a: float
+    @property
+    def k(self): return 2.0 * self.a
+def f(x): return x * A(1.0).k
+
+# class registered as a tree: 2.0 -> 4.0
+@effx.tree_util.register_pytree_node_class
+class A:
+    def __init__(self, a): self.a = a
+    def tree_flatten(self): return (self.a * 2.0,), None
+    @classmethod
+    def tree_unflatten(cls, _, c): return cls(*c)
+def f(x): return effx.tree.map(lambda z: z, A(x)).a
+
+# default of an inner function: K = 2.0 -> K = 4.0
+K = 2.0
+def f(x): return (lambda y, k=K: y * k)(x)
+
+# reduce: operator.add -> operator.sub
+def f(x): return functools.reduce(operator.add, [x, 1.0, 2.0])
+
+# in_axes: in_axes=(0, None) -> in_axes=(1, None)
+g = effx.vmap(lambda a, x: a[0] * x, in_axes=(0, None))
+def f(x): return g(enp.arange(6.0).reshape(3, 2), x)
+
+# policy: everything_saveable -> nothing_saveable
+g = effx.checkpoint(lambda x: enp.sin(enp.sin(x)), policy=effx.checkpoint_policies.everything_saveable)
+def f(x): return effx.grad(g)(x) + len(str(effx.make_jaxpr(effx.grad(g))(1.0)))
+
+# nondiff argument: (2.0, x) -> (4.0, x)
+@functools.partial(effx.custom_vjp, nondiff_argnums=0)
+def g(k, x): return x * k
+g.defvjp(lambda k, x: (x * k, None), lambda k, r, t: (t * k,))
+def f(x): return effx.grad(lambda x: g(2.0, x))(x)
+
+# branches: x * 2.0 -> x * 4.0
+branches = {"a": lambda x: x * 2.0, "b": lambda x: x}
+def f(x): return effx.lax.cond(x > 0, *branches.values(), x)
+
+# vectorize: 2.0 -> 4.0
+g = enp.vectorize(lambda x: x * 2.0)
+def f(x): return g(x)
+
+# named call: 2.0 -> 4.0
+g = effx.named_call(lambda x: x * 2.0, name="g")
+def f(x): return g(x)
+
+# abstract class: 2.0 -> 4.0
+import abc
+class B(abc.ABC):
+    @abc.abstractmethod
+    def m(self, x): ...
+class A(B):
+    def m(self, x): return x * 2.0
+def f(x): return A().m(x)
+
+# generic class: 2.0 -> 4.0
+T = typing.TypeVar("T")
+class A(typing.Generic[T]):
+    def m(self, x): return x * 2.0
+def f(x): return A[int]().m(x)
+
+# protocol: 2.0 -> 4.0
+class B(typing.Protocol):
+    def m(self, x): ...
+class A(B):
+    def m(self, x): return x * 2.0
+def f(x): return A().m(x)
+
+# validator: 2.0 -> 4.0
+def check(a, _, k): object.__setattr__(a, "j", k * 2.0)
+@attrs.define
+class A:
+    k: float = attrs.field(validator=check)
+    j: float = 1.0
+    def __attrs_post_init__(self): check(self, None, self.k)
+def f(x): return x * A(1.0).j
+
+# after init: 2.0 -> 4.0
+@dataclasses.dataclass
+class A:
+    k: float
+    def __post_init__(self): self.k = self.k * 2.0
+def f(x): return x * A(1.0).k
+
+# cached property: 2.0 -> 4.0
+@attrs.frozen
+class A:
+    @functools.cached_property
+    def k(self): return 2.0
+def f(x): return x * A().k
+
+# cached property of a plain class: 2.0 -> 4.0
+class A:
+    @functools.cached_property
+    def k(self): return 2.0
+def f(x): return x * A().k
+
+# key of a comparison: a.real -> a.imag
+@attrs.frozen
+class A: k: complex = attrs.field(eq=lambda a: a.real)
+def f(x): return x * (A(1 + 2j) == A(1 + 3j))
+
+# compared: eq=True -> eq=False
+@attrs.define(eq=True)
+class A: k: float
+def f(x): return x * (A(1.0) == A(1.0))
+
+# fields by name: a: float = 2.0 -> a: float = 4.0
+@dataclasses.dataclass
+class A:
+    a: float = 2.0
+    b: float = 1.0
+def f(x): return x * sum([getattr(A(), d.name) for d in dataclasses.fields(A)])
+
+# type of a field: k: float = 2.0 -> k: int = 2.0
+@dataclasses.dataclass
+class A: k: float = 2.0
+def f(x): return x * sum([2.0 if d.type is float else 4.0 for d in dataclasses.fields(A)])
+
+# sampling: 2.0 -> 4.0
+def f(x): return effx.random.normal(effx.random.key(0), (2,)) * x * 2.0
+
+# seed: key(0) -> key(1)
+def f(x): return effx.random.normal(effx.random.key(0), (2,)) * x
+
+# key array: key(0) -> key(1)
+key = effx.random.key(0)
+def f(x): return effx.random.normal(key, (2,)) * x
+
+# dtype: float32 -> float16
+d = enp.float32
+def f(x): return enp.ones(2, d) * x
+
+# dtype of NumPy: float32 -> float16
+d = np.dtype("float32")
+def f(x): return enp.ones(2, d) * x
+
+# dtype of an array: float32 -> float16
+k = np.ones(2, "float32")
+def f(x): return x * k
+
+# truth: True -> 1
+def f(x): return enp.asarray(True).dtype.itemsize * x
+
+# walrus: 2.0 -> 4.0
+def f(x): return [y := 2.0, x * y][1]
+
+# star arguments: 2.0 -> 4.0
+def g(*a, **k): return a[0] * k["k"]
+def f(x): return g(*(x,), **{"k": 2.0})
+
+# exception: 2.0 -> 4.0
+def f(x):
+    try: raise ValueError(2.0)
+    except ValueError as e: return x * e.args[0]
+
+# large int: << 200 -> << 201
+k = 1 << 200
+def f(x): return x * (k.bit_length())
+
+# ffs in a dict of dicts: 2.0 -> 4.0
+k = {"a": {"b": [{"c": (1.0, [2.0])}]}}
+def f(x): return x * k["a"]["b"][0]["c"][1][0]
+
+# shared list: k = [j, j] -> k = [j, list(j)]
+j = [1.0]
+k = [j, j]
+def f(x): return x * (2.0 if k[0] is k[1] else 4.0)
+
+# cycle: 2.0 -> 4.0
+k = [2.0]
+k.append(k)
+def f(x): return x * k[1][1][0]
+
+# linearize: 2.0 -> 4.0
+def f(x): return effx.linearize(lambda y: y ** 2 * 2.0, x)[1](1.0)
+
+# while loop: 2.0 -> 4.0
+def f(x): return effx.lax.while_loop(lambda y: y < 50.0, lambda y: y * 2.0, x)
+
+# custom root: 2.0 -> 4.0
+def f(x): return effx.lax.custom_root(lambda y: y - x * 2.0, x, lambda g, y: y - g(y), lambda g, y: y / g(1.0))
 """,
         re.MULTILINE,
     )
@@ -400,7 +685,7 @@ def test_what_changes_the_result_changes_the_key(name: str, directory: Path) -> 
     first = run(source)
     assert first.refusal == ""
     assert not first.hit
-    second = run("\n\n" + source if name not in ("vmap", "axis size", "jacobian") else source)
+    second = run("\n\n" + source)
     assert second.hit
     assert same(first.value, second.value)
     changed = run(other(source, old, new))
@@ -408,12 +693,7 @@ def test_what_changes_the_result_changes_the_key(name: str, directory: Path) -> 
     with flags.cache_programs(False):
         plain = run(other(source, old, new))
     assert same(changed.value, plain.value)
-    assert effx.tree.structure(changed.value) != effx.tree.structure(first.value) or not all(
-        [
-            x.shape == y.shape and np.array_equal(x, y)
-            for x, y in zip(effx.tree.leaves(changed.value), effx.tree.leaves(first.value), strict=True)
-        ]
-    )
+    assert not same(changed.value, first.value)
 
 
 # What no key can tell, and what is said of it.

@@ -77,4 +77,8 @@ def run(source: str, call: str = "effx.jit(f)(3.0)", name: str = "users_code") -
 
 
 def same(a: Any, b: Any) -> bool:
-    return all([np.array_equal(x, y) for x, y in zip(effx.tree.leaves(a), effx.tree.leaves(b), strict=True)])
+    """Says whether two results agree in structure, types and elements."""
+    if effx.tree.structure(a) != effx.tree.structure(b):
+        return False
+    pairs = zip(effx.tree.leaves(a), effx.tree.leaves(b), strict=True)
+    return all([x.dtype == y.dtype and np.array_equal(x, y) for x, y in pairs])

@@ -47,7 +47,7 @@ _OPEN_DUNDERS = words(
     """__name__ __qualname__ __init__ __new__ __call__ __class__ __len__ __getitem__ __setitem__ __iter__ __next__
     __contains__ __enter__ __exit__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __sub__ __mul__ __truediv__
     __matmul__ __pow__ __neg__ __abs__ __radd__ __rsub__ __rmul__ __post_init__ __attrs_init__ __setattr__ __wrapped__
-    __array__ __jax_array__ __int__ __float__ __bool__ __index__ __str__ __repr__ __version__"""
+    __array__ __jax_array__ __int__ __float__ __bool__ __index__ __str__ __repr__ __version__ __getattribute__ __getattr__"""
 )
 _SHIFTED = sys.version_info >= (3, 12)
 _KNOWN = sys.version_info < (3, 14)
@@ -125,6 +125,8 @@ def _read(
             return f"imports `{name}` when it is called"
         elif op in ("LOAD_NAME", "STORE_NAME", "LOAD_BUILD_CLASS", "LOAD_LOCALS"):
             return "defines a class when it is called"
+    if "__getattribute__" in code.co_names or "__getattr__" in code.co_names:
+        names["*"] = None
     for name in code.co_names:
         if name in _HIDDEN or (name.startswith("__") and name.endswith("__") and name not in _OPEN_DUNDERS):
             return f"asks for `{name}`"
