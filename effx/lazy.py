@@ -11,10 +11,12 @@ import importlib
 import pkgutil
 import re
 import sys
+import time
 from collections.abc import Callable
 
-__all__ = ["lazy", "loaded"]
+__all__ = ["lazy", "loaded", "started"]
 
+started = time.time()  # what changes on disk from now on is not what runs
 # What was loaded for each (namespace, name): a user may have put something else in its place since.
 loaded: dict[tuple[str, str], object] = {}
 _ALL = re.compile(r"^__all__ = \[(.*?)\]", re.MULTILINE | re.DOTALL)

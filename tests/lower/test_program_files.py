@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import effx.lower.module
 import effx.numpy as enp
 from effx import errors, flags
 from effx.lower.emit import function_lines
+from effx.transforms.kept import recall
 from tests.lower.users_programs import loaded, outcome, run, same
 
 # Under typeguard's hook effx's source is not effx's own, so no program is kept.
@@ -163,6 +165,62 @@ def test_captured_arrays(directory: Path) -> None:
     run(source, "effx.jit(f, donate_argnums=0)(enp.ones(3))")
     with pytest.raises(errors.DonatedArrayError, match="that it is given as a donated argument"):
         run(source, "effx.jit(f, donate_argnums=0)(k)")
+
+
+def test_captured_arrays_of_numpy(directory: Path) -> None:
+    """They are found again as well, and count with their elements."""
+    source = (
+        "k = np.arange(400_000, dtype='float32')\ndef f(x): return (enp.asarray(k) * x)[-1] + (x * k)[-2]\n"
+    )
+    first, second = run(source), run(source)
+    assert (first.refusal, second.hit) == ("", True)
+    assert float(first.value) == float(second.value) == 3.0 * 399_999 + 3.0 * 399_998
+    assert sum([path.stat().st_size for path in directory.glob("p*")]) < 10_000
+    changed = run(source + "k[-1] = 0\n")
+    assert not changed.hit
+    assert float(changed.value) == 3.0 * 399_998
+
+
+def test_what_is_too_much(directory: Path) -> None:
+    """A walk over very much would take longer than staging."""
+    found = run("k = np.zeros(2**24 + 1, 'float32')\ndef f(x): return x * k.size\n")
+    assert found.refusal.endswith("with others more than 64 MiB of arrays")
+    found = run("k = [0.0] * 200_000\ndef f(x): return x * len(k)\n")
+    assert found.refusal.endswith("one of more than 200000 values")
+    found = run("k = []\nfor _ in range(2000): k = [k]\ndef f(x): return x * len(k)\n")
+    assert found.refusal == "what it reaches is nested too deeply"
+
+
+def test_classes_that_a_user_registers(directory: Path) -> None:
+    """How a class of Python's own is taken apart is part of the key."""
+    source = "import types\nN = types.SimpleNamespace\ndef f(x): return effx.tree.map(lambda z: z, [N(a=x)])[0].a\n"
+    assert run(source).refusal == ""
+    assert run(source).hit
+    effx.tree_util.register_pytree_node(
+        SimpleNamespace, lambda n: ((n.a * 2.0,), None), lambda _, c: SimpleNamespace(a=c[0])
+    )
+    found = run(source)
+    assert not found.hit
+    assert float(found.value) == 6.0
+    assert run(source).hit
+
+
+def test_objects_that_raise(directory: Path) -> None:
+    """What raises when it is looked at costs the program on disk, not the result."""
+    source = (
+        "class A:\n    k = 2.0\n    @property\n    def __class__(self): raise ValueError('no')\n"
+        "a = A()\ndef f(x): return x * a.k\n"
+    )
+    found = run(source)
+    assert found.refusal == "looking at what it reaches raised ValueError: no"
+    assert float(found.value) == 6.0
+
+
+def test_changed_source(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where effx's files are newer than what runs, versions say nothing."""
+    monkeypatch.setattr(recall, "started", 0.0)
+    found = run("def f(x): return x\n")
+    assert found.refusal == "effx's source has changed since it was loaded"
 
 
 def test_arrays_that_staging_makes(directory: Path) -> None:

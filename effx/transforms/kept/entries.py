@@ -17,6 +17,7 @@ from effx.array import Array
 from effx.dtypes import from_short_name, short_name
 from effx.errors import BackendError
 from effx.ir.types import ArrayType, array_type
+from effx.ir.values.array import HostData
 from effx.lower.compile_cache import load_compiled
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, buffer_for, put
@@ -87,7 +88,11 @@ def _is_plain(data: object) -> bool:
 
 
 def dump(
-    executable: Executable, key: str, captured: Sequence[Array], met: Sequence[Array], out_tree: PyTreeDef
+    executable: Executable,
+    key: str,
+    captured: Sequence[Array],
+    met: Sequence[Array | HostData],
+    out_tree: PyTreeDef,
 ) -> bytes | None:
     """Returns a program as bytes; None where it closes over large arrays that are found nowhere.
 
@@ -105,8 +110,12 @@ def dump(
             continue
         if x.frame is not None or (isinstance(x, ConcreteArray) and x.committed):
             return None
-        host = as_concrete(x).host("jit")
-        copies.append(np.ascontiguousarray(host).tobytes())
+        host = np.ascontiguousarray(as_concrete(x).host("jit"))
+        same = [i for i, y in enumerate(met) if isinstance(y, np.ndarray) and _alike(y, host)]
+        if same:  # the next process has it as well: it is part of the key
+            sources.append([_type_text(x.type), same[0], "met"])
+            continue
+        copies.append(host.tobytes())
         sources.append([_type_text(x.type), len(copies[-1])])
     if sum(map(len, copies)) > _COPIED:
         return None
@@ -125,10 +134,14 @@ def dump(
     return _MAGIC + hashlib.sha256(rest).digest() + rest
 
 
+def _alike(x: HostData, y: HostData) -> bool:
+    return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
 def load(
     data: bytes,
     in_types: tuple[ArrayType, ...],
-    met: Sequence[Array],
+    met: Sequence[Array | HostData],
     device: Device,
     committed: bool,
     options: CompilerOptions,
@@ -160,9 +173,12 @@ def load(
     captured: list[Array] = []
     for source in header["captured"]:
         if isinstance(source, int):
-            captured.append(met[source])
+            captured.append(cast("Array", met[source]))
             continue
         t, size = _read_type(source[0]), source[1]
+        if len(source) == 3:
+            captured.append(put(np.ascontiguousarray(cast("HostData", met[size])), t, device, asked="jit"))
+            continue
         value = np.frombuffer(rest, t.dtype, t.size, at).reshape(t.shape)
         at += size
         captured.append(put(value, t, device, asked="jit"))

@@ -18,6 +18,8 @@ from effx.array import Array
 from effx.effects import are_optional
 from effx.errors import BackendError
 from effx.ir.types import ArrayType
+from effx.ir.values.array import HostData
+from effx.lazy import started
 from effx.lower.cache_files import CacheFiles, say
 from effx.lower.compile_cache import files_in_force, key_of
 from effx.lower.compile_options import CompilerOptions
@@ -28,7 +30,7 @@ from effx.monitoring import record_event
 from effx.transforms.arguments import Statics, origin_of
 from effx.transforms.kept.bytecode import words
 from effx.transforms.kept.entries import Restored, dump, load, unloadable
-from effx.transforms.kept.trusted import meddling, versions
+from effx.transforms.kept.trusted import meddling, newest, versions
 from effx.transforms.kept.walk import Refusal, Walk
 from effx.transforms.misses import Key
 from effx.transforms.tracing import Trace
@@ -112,6 +114,8 @@ class Question:
             self._keep(files, trace, executable)
         except Refusal as refusal:
             self.explain(str(refusal))
+        except Exception as error:  # noqa: BLE001  a cache loses time at most
+            self.explain(f"writing it raised {type(error).__name__}: {error}")
 
     def _keep(self, files: CacheFiles, trace: Trace, executable: Executable) -> None:
         reason = unloadable(executable, trace.out_tree)
@@ -130,18 +134,21 @@ class Question:
             raise Refusal("it closes over arrays that are made when it is staged")
         files.put(key, data)
 
-    def look(self, before: bool = False) -> tuple[str, Sequence[Array]]:
+    def look(self, before: bool = False) -> tuple[str, Sequence[Array | HostData]]:
         """Returns the key, and the arrays that the function reaches; `before` it is staged, or after.
 
         Raises:
             Refusal: there is no key.
         """
         changed = meddling()
+        if not changed and newest() > started:
+            changed = "effx's source has changed since it was loaded"
         if changed:
             raise Refusal(changed)
         walk = Walk(before)
         try:
             walk.value(self.fun)
+            walk.registered()
             walk.treedef(self.kind[0])
             for where, value in self.static:
                 walk.put("static", where)
@@ -156,6 +163,10 @@ class Question:
             found = walk.key()
         except RecursionError:
             raise Refusal("what it reaches is nested too deeply") from None
+        except Exception as error:  # a cache loses time at most
+            if isinstance(error, Refusal):
+                raise
+            raise Refusal(f"looking at what it reaches raised {type(error).__name__}: {error}") from error
         client = self.device.client
         around: list[Any] = [
             versions(),

@@ -20,7 +20,17 @@ from effx.lazy import loaded
 from effx.lower.concrete import ConcreteArray
 from effx.transforms.kept.bytecode import words
 
-__all__ = ["denied", "genuine", "is_effx", "is_library", "is_trusted", "meddling", "pure_builtin", "versions"]
+__all__ = [
+    "denied",
+    "genuine",
+    "is_effx",
+    "is_library",
+    "is_trusted",
+    "meddling",
+    "newest",
+    "pure_builtin",
+    "versions",
+]
 
 _PACKAGE = os.path.dirname(os.path.abspath(effx.__file__)) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -146,21 +156,32 @@ def _is_full(cell: object) -> bool:
     return True
 
 
+def newest() -> float:
+    """Returns when a file of effx's source was changed last, in seconds."""
+    return _source()[1]
+
+
 @functools.cache
-def versions() -> str:
-    """Returns what changes where any of the packages that are trusted does, this very source of effx included."""
-    found = hashlib.sha256()
+def _source() -> tuple[str, float]:
+    """Returns a hash of sizes and times of effx's files, and the last of these."""
+    found, latest = hashlib.sha256(), 0.0
     for directory, names, files in os.walk(_PACKAGE):
         names[:] = sorted([n for n in names if n != "__pycache__"])
         for file in sorted(files):
             state = os.stat(os.path.join(directory, file))
-            found.update(
-                f"{directory[len(_PACKAGE) :]}/{file} {state.st_size} {state.st_mtime_ns}\n".encode()
-            )
+            place = f"{directory[len(_PACKAGE) :]}/{file}"
+            found.update(f"{place} {state.st_size} {state.st_mtime_ns}\n".encode())
+            latest = max(latest, state.st_mtime)
+    return found.hexdigest(), latest
+
+
+@functools.cache
+def versions() -> str:
+    """Returns what changes where any of the packages that are trusted does, this very source of effx included."""
     others = []
     for package in ("attr", "ml_dtypes", "opt_einsum"):
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin is not None:
             state = os.stat(spec.origin)
             others.append(f"{package} {state.st_size} {state.st_mtime_ns}")
-    return "\n".join([effx.__version__, found.hexdigest(), np.__version__, sys.version, *others])
+    return "\n".join([effx.__version__, _source()[0], np.__version__, sys.version, *others])

@@ -40,11 +40,12 @@ from effx.transforms.kept.trusted import (
     is_trusted,
     pure_builtin,
 )
-from effx.tree.registry import PyTreeDef
+from effx.tree.registry import PyTreeDef, declared
 
 __all__ = ["Refusal", "Walk"]
 
-MOST = 2**28  # bytes of arrays that are compared by content
+MOST = 2**26  # bytes of arrays that are compared by content
+LONGEST = 200_000  # values in all: a walk must not take longer than staging would
 
 
 class Refusal(Exception):  # noqa: N818  no error
@@ -55,7 +56,7 @@ class Walk:
     """One walk from a function over what it reaches.
 
     Attributes:
-        arrays: those that were met, in order: what another process meets in their place has the same content.
+        arrays: those that were met, NumPy's too, in order: what another process meets in their place has the same content.
         names: the attributes that code asks of any value.
         every: whether code asks for attributes whose names it computes.
         before: whether nothing has been staged yet, so that what remembers results must not hold any.
@@ -64,13 +65,13 @@ class Walk:
     def __init__(self, before: bool = False) -> None:
         self.before = before
         self.hash = hashlib.sha256()
-        self.arrays: list[Array] = []
+        self.arrays: list[Array | np.ndarray[Any, Any]] = []
         self.names: set[str] = set()
         self.every = False
         self._met: dict[int, tuple[int, object]] = {}
         self._classes: list[tuple[int, type]] = []
         self._members: set[tuple[int, str]] = set()
-        self._bytes = 0
+        self._bytes, self._values = 0, 0
         self._place = ""
 
     def key(self) -> str:
@@ -124,6 +125,9 @@ class Walk:
         Raises:
             Refusal: its content does not show.
         """
+        self._values += 1
+        if self._values > LONGEST:
+            raise self.refuse(f"one of more than {LONGEST} values")
         add = _ADD.get(type(x))
         if add is not None:
             add(self, x)
@@ -193,6 +197,8 @@ class Walk:
         self._count(x.nbytes)
         self.dtype(x.dtype)
         self.put("shape", type(x).__name__, x.shape, np.ascontiguousarray(x).tobytes())
+        if isinstance(x, np.ndarray):
+            self.arrays.append(x)
 
     def array(self, x: Array) -> None:
         """Adds an array of effx's: where it lies and its elements."""
@@ -289,20 +295,30 @@ class Walk:
         )
         self.values(code.co_consts)
 
+    def registered(self) -> None:
+        """Adds how classes that are not the user's are taken apart, where a user said so."""
+        for cls in sorted(declared.copy(), key=lambda cls: (cls.__module__, cls.__qualname__)):
+            parts = declared[cls]
+            # effx registers its own classes when it loads them.
+            ours = cls.__module__.partition(".")[0] == "effx" or any([_is_ours(x) for x in parts])
+            if not ours and (is_trusted(cls.__module__) or cls.__module__ == "builtins"):
+                self.put("registered", cls.__module__, cls.__qualname__)
+                self.at(f"how {cls.__qualname__} is taken apart", parts)
+
     def _cells(self, f: FunctionType, chains: Iterable[Chain], owner: str) -> None:
         held = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
         asked: dict[str, list[Chain]] = {name: [] for name in held}
         for chain in chains:
             asked[chain[0]].append(chain[1:])
         for name, cell in held.items():
-            if name == "origin" and is_effx(f):
-                continue  # where a user's function stands, for errors
             self.put("cell", name)
             try:
                 x = cell.cell_contents
             except ValueError:
                 self.put("empty")
                 continue
+            if name == "origin" and type(x) is str and is_effx(f):
+                continue  # where a user's function stands, for errors
             place = f"the variable `{name}` around {owner} ({type(x).__name__})"
             if isinstance(x, ModuleType):
                 for rest in asked[name]:
@@ -493,6 +509,10 @@ class Walk:
         if base is not None:
             self.value(base)
         self.names_of(state)
+
+
+def _is_ours(x: object) -> bool:
+    return isinstance(x, FunctionType) and is_effx(x) and x.__closure__ is None
 
 
 Add = Callable[[Walk, Any], None]
