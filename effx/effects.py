@@ -12,8 +12,7 @@ import importlib
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, ClassVar, Generic, TypeVar, cast, final
-from weakref import WeakSet
+from typing import ClassVar, Generic, TypeVar, cast, final
 
 import attrs
 
@@ -502,9 +501,6 @@ class Found(dict[type[Operation[object]], F | None]):
         return rule
 
 
-rule_tables: "WeakSet[RuleTable[Any]]" = WeakSet()
-
-
 class RuleTable(Generic[F]):
     """The rules of one handler class: found by operation class, base class or trait in O(1).
 
@@ -515,7 +511,7 @@ class RuleTable(Generic[F]):
         find: returns the rule for an operation class, or None.
     """
 
-    __slots__ = ("__weakref__", "_base", "_children", "_found", "_registered", "find", "owner")
+    __slots__ = ("_base", "_children", "_found", "_registered", "find", "owner")
 
     def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
         self.owner = owner
@@ -525,7 +521,6 @@ class RuleTable(Generic[F]):
         self.find: Callable[[type[Operation[object]]], F | None] = self._found.__getitem__
         self._base = base
         self._children: list[RuleTable[F]] = []
-        rule_tables.add(self)
         if base is not None:
             base._children.append(self)
 
@@ -543,9 +538,9 @@ class RuleTable(Generic[F]):
 
         return register
 
-    def rules(self) -> list[F]:
-        """Returns the rules that were registered here."""
-        return list(self._registered.values())
+    def registered(self) -> dict[type[Operation[object]], F]:
+        """Returns the rules of this table alone."""
+        return dict(self._registered)
 
     def _forget(self) -> None:
         self._found.clear()

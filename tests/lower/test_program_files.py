@@ -18,7 +18,8 @@ import effx
 import effx.lower.module
 import effx.numpy as enp
 from effx import errors, flags
-from effx.lower.emit import function_lines
+from effx.ir.ops.elementwise import Cos
+from effx.lower import emit
 from effx.transforms.kept import recall
 from tests.lower.users_programs import loaded, outcome, run, same
 
@@ -144,7 +145,7 @@ def test_patched_libraries(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert not found.hit
     assert run(source).hit
     with monkeypatch.context() as patch:
-        patch.setattr(effx.lower.module, "function_lines", lambda *args: function_lines(*args))
+        patch.setattr(effx.lower.module, "function_lines", lambda *args: emit.function_lines(*args))
         assert run(source).refusal == "effx.lower.module.function_lines is not effx's own"
     with monkeypatch.context() as patch:
         patch.setattr(effx.Array, "twice", lambda self: self * 2.0, raising=False)
@@ -397,3 +398,18 @@ def test_processes(tmp_path: Path) -> None:
     changed, staged = finish(start(3.0, 4))
     assert "/effx/stage step" in staged
     assert changed != first
+
+
+def test_rules_of_a_user_for_operations_of_effx(directory: Path) -> None:
+    """They may give another program, whatever functions reach."""
+    source = "def f(x): return enp.cos(x)\n"
+    run(source)
+    own = emit.rules.find(Cos)
+    assert own is not None
+    emit.emits(Cos)(lambda body, op, inputs, outputs: own(body, op, inputs, outputs))
+    try:
+        found = run(source)
+    finally:
+        emit.emits(Cos)(own)
+    assert found.refusal == "the rule of stablehlo for Cos is not effx's own"
+    assert run(source).hit

@@ -20,6 +20,7 @@ from effx.errors import BackendError
 from effx.ir.types import ArrayType
 from effx.ir.values.array import HostData
 from effx.lazy import started
+from effx.lower.backends import platform_of
 from effx.lower.cache_files import CacheFiles, say
 from effx.lower.compile_cache import files_in_force, key_of
 from effx.lower.compile_options import CompilerOptions
@@ -140,7 +141,7 @@ class Question:
         Raises:
             Refusal: there is no key.
         """
-        changed = meddling()
+        changed = meddling(platform_of(self.device))
         if not changed and newest() > started:
             changed = "effx's source has changed since it was loaded"
         if changed:

@@ -10,13 +10,15 @@ import importlib.util
 import os
 import sys
 from types import FunctionType, ModuleType
+from typing import Any
 
 import numpy as np
 
 import effx
 from effx.array import Array, Box, HostArray
-from effx.effects import rule_tables
+from effx.effects import Handler, RuleTable
 from effx.lazy import loaded
+from effx.lower import emit
 from effx.lower.concrete import ConcreteArray
 from effx.transforms.kept.bytecode import words
 
@@ -108,25 +110,38 @@ def genuine(module: ModuleType, name: str, value: object) -> bool:
     return getattr(value, "__module__", None) == module.__name__ and getattr(value, "__name__", None) == name
 
 
-def meddling() -> str:
-    """Returns what a user changed inside effx, which keys go by the version of; "" for nothing."""
+def meddling(platform: str) -> str:
+    """Returns what a user changed inside effx, which keys go by the version of; "" for nothing.
+
+    Rules of users' own handlers, and for their own operations, do not count: functions that reach those have no key.
+    """
+    tables: list[RuleTable[Any]] = [emit.rules_for(platform)]
     for name, module in list(sys.modules.items()):
-        if not (name == "effx" or name.startswith("effx.")) or not isinstance(module, ModuleType):
+        ours = (name == "effx" or name.startswith("effx.")) and not name.startswith("effx.laws")
+        if not ours or not isinstance(module, ModuleType):
             continue
         for attribute, value in list(vars(module).items()):
-            if type(value) is FunctionType and value.__globals__ is not module.__dict__:
-                owner = value.__globals__.get("__name__")
-                if not is_trusted(owner) and not _is_installed(value):
+            if type(value) is FunctionType:
+                if value.__globals__ is not module.__dict__ and not _is_known(value):
                     return f"{name}.{attribute} is not effx's own"
+            elif isinstance(value, RuleTable):
+                tables.append(value)
+            elif isinstance(value, type) and issubclass(value, Handler) and is_trusted(value.__module__):
+                tables += [vars(value)[held] for held in ("rules", "recursions") if held in vars(value)]
     for cls in (Array, Box, HostArray, ConcreteArray):
         for attribute, value in vars(cls).items():
-            if type(value) is FunctionType and not is_effx(value) and not _is_installed(value):
+            if type(value) is FunctionType and not is_effx(value) and not _is_known(value):
                 return f"{cls.__qualname__}.{attribute} is not effx's own"
-    for table in list(rule_tables):
-        for rule in table.rules():
-            if not _is_effx_rule(rule):
-                return f"a rule of the handler {table.owner} is not effx's own"
+    for table in tables:
+        if isinstance(table, RuleTable):
+            for kind, rule in table.registered().items():
+                if is_trusted(kind.__module__) and not _is_effx_rule(rule):
+                    return f"the rule of {table.owner} for {kind.__name__} is not effx's own"
     return ""
+
+
+def _is_known(function: FunctionType) -> bool:
+    return is_trusted(function.__globals__.get("__name__")) or _is_installed(function)
 
 
 def _is_installed(function: FunctionType) -> bool:
