@@ -734,6 +734,9 @@ k = 2.0
 def f(x): return x * f.__globals__["k"]
 k = 2.0
 # f asks for `__globals__`
+def f(x): return x * operator.attrgetter("__globals__")(f)["k"]
+k = 2.0
+# f asks for `__globals__`
 def f(x):
     import math
     return x * math.pi

@@ -5,7 +5,7 @@ Never: run anything, or look at values.
 
 import dis
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import final
 
@@ -73,6 +73,7 @@ def reads_of(code: CodeType) -> Reads:
         refusal = _read(inner, outside, globals_, free, names)
         waiting += [c for c in inner.co_consts if type(c) is CodeType]
         _strings(inner.co_consts, names)
+    refusal = refusal or _hidden(names)
     found = Reads(tuple(globals_), tuple(free), tuple(names), refusal)
     _codes[id(code)] = code, found
     return found
@@ -127,7 +128,12 @@ def _read(
             return "defines a class when it is called"
     if "__getattribute__" in code.co_names or "__getattr__" in code.co_names:
         names["*"] = None
-    for name in code.co_names:
+    return _hidden(code.co_names)
+
+
+def _hidden(names: Iterable[str]) -> str:
+    """Returns what is said of names through which code sees more than values, whether asked for or held as strings."""
+    for name in names:
         if name in _HIDDEN or (name.startswith("__") and name.endswith("__") and name not in _OPEN_DUNDERS):
             return f"asks for `{name}`"
     return ""
