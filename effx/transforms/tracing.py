@@ -49,6 +49,8 @@ class Trace(Staged):
         return all([f.live and is_in_scope(f) for f in self.foreign])
 
 
+# Called with each function that is about to be staged and kept.
+listeners: list[Callable[[Callable[..., PyTree]], None]] = []
 Traces: TypeAlias = dict[Key, Trace]
 
 _traces: WeakStore[Callable[..., PyTree], Traces] = WeakStore()
@@ -144,6 +146,8 @@ def traced(
     if found is None or not found.holds():
         if flags.explain_cache_misses.value:
             explain(what, fun, known, key)
+        for listener in listeners:
+            listener(fun)
         function = FlatFunction(what, fun if arguments is None else adapted(fun, arguments), in_tree)
         found = known[key] = _staged(function, types, origin_of(fun))
     return found

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ from effx import errors, flags
 from effx.ir.ops.elementwise import Cos
 from effx.lower import emit
 from effx.transforms.kept import recall
-from tests.lower.users_programs import loaded, outcome, run, same
+from tests.lower.users_programs import Outcome, loaded, outcome, run, same
 
 # Under typeguard's hook effx's source is not effx's own, so no program is kept.
 pytestmark = pytest.mark.unguarded
@@ -326,6 +327,49 @@ def test_remembered_results(directory: Path) -> None:
     found = outcome(lambda: effx.jit(module.f)(3.0))
     assert found.refusal.endswith("which is k, which remembers earlier results")
     assert float(found.value) == 6.0
+
+
+INNER = {
+    "jit": "g = effx.jit(lambda x: x * k)\ndef f(x): return g(x) + 1.0\n",
+    "scan": "def g(c, y): return c * k, y\ndef f(x): return effx.lax.scan(g, x, None, 2)[0] + 1.0\n",
+    "checkpoint": "g = effx.checkpoint(lambda x: x * k)\ndef f(x): return g(x) + 1.0\n",
+}
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_functions_that_were_staged_before(name: str, directory: Path) -> None:
+    """What an inner function read when it was staged is in the program; another process would read what is there."""
+    source = "k = 2.0\n" + INNER[name]
+    first_use = "effx.lax.scan(g, 3.0, None, 2)" if name == "scan" else "g(3.0)"
+
+    def both(k: float) -> tuple[Outcome, float]:
+        module = loaded(source)
+        effx.clear_caches()
+        with flags.cache_programs(False):
+            eval(first_use, module.__dict__)
+        module.__dict__["k"] = k
+        found = outcome(lambda: effx.jit(module.f)(3.0), forget=False)
+        return found, module.f(3.0)
+
+    found, wanted = both(5.0)
+    assert not found.hit
+    assert "which was staged before, perhaps with other values" in found.refusal
+    assert float(found.value) == wanted
+    fresh = run(source.replace("k = 2.0", "k = 5.0"))
+    assert not fresh.hit
+    assert float(fresh.value) == (76.0 if name == "scan" else 16.0)
+
+
+def test_a_second_kind_of_arguments(directory: Path) -> None:
+    """Inner functions that were staged for the first kind, with the same values, are no reason against the second."""
+    source = "k = 2.0\n" + INNER["jit"]
+    calls = "h = effx.jit(f)\nh(3.0)\nh(enp.ones(2))\nh(enp.ones(3))\n"
+    for hit in (False, True):
+        module = loaded(source)
+        effx.clear_caches()
+        exec(calls, module.__dict__)
+        found = outcome(partial(module.h, enp.ones(4)), forget=False)
+        assert (found.hit, found.refusal) == (hit, "")
 
 
 def test_many_threads(directory: Path) -> None:

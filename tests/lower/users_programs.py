@@ -48,9 +48,10 @@ def loaded(source: str, name: str = "users_code") -> ModuleType:
     return module
 
 
-def outcome(call: Callable[[], Any]) -> Outcome:
-    """What happens where nothing of the function is in memory."""
-    effx.clear_caches()
+def outcome(call: Callable[[], Any], forget: bool = True) -> Outcome:
+    """What happens where nothing of the function is in memory, if that is forgotten."""
+    if forget:
+        effx.clear_caches()
     hits: list[str] = []
 
     def listener(event: str, **_: object) -> None:

@@ -31,6 +31,7 @@ from effx.monitoring import record_event
 from effx.transforms.arguments import Statics, origin_of
 from effx.transforms.kept.bytecode import words
 from effx.transforms.kept.entries import Restored, dump, load, unloadable
+from effx.transforms.kept.staged import outdated
 from effx.transforms.kept.trusted import meddling, newest, versions
 from effx.transforms.kept.walk import Refusal, Walk
 from effx.transforms.misses import Key
@@ -162,6 +163,9 @@ class Question:
             for context in flags.user_contexts:
                 walk.at("a user context", context.value)
             found = walk.key()
+            changed = outdated(walk) if before else ""
+            if changed:
+                raise Refusal(changed)
         except RecursionError:
             raise Refusal("what it reaches is nested too deeply") from None
         except Exception as error:  # a cache loses time at most

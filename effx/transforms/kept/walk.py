@@ -60,6 +60,7 @@ class Walk:
         names: the attributes that code asks of any value.
         every: whether code asks for attributes whose names it computes.
         before: whether nothing has been staged yet, so that what remembers results must not hold any.
+        callables: what may have been staged, functions and what `jit` and its like hold of them.
     """
 
     def __init__(self, before: bool = False) -> None:
@@ -72,6 +73,7 @@ class Walk:
         self._classes: list[tuple[int, type]] = []
         self._members: set[tuple[int, str]] = set()
         self._bytes, self._values = 0, 0
+        self.callables: list[object] = []
         self._place = ""
 
     def key(self) -> str:
@@ -116,6 +118,8 @@ class Walk:
             self.put("again", found[0])
             return True
         self._met[id(x)] = len(self._met), x  # kept alive, so that the id stays its own
+        if (callable(x) or hasattr(type(x), "__reaches__")) and not isinstance(x, type):
+            self.callables.append(x)
         self.put(tag)
         return False
 
