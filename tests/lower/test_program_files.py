@@ -424,7 +424,7 @@ def test_processes(tmp_path: Path) -> None:
             "PYTHONPATH": os.pathsep.join(sys.path),
             "PYTHONHASHSEED": str(seed),
         }
-        file = tmp_path / "program.py"
+        file = tmp_path / f"program_{seed}.py"
         file.write_text(PROGRAM.replace("{scale}", str(scale)))
         return subprocess.Popen(
             [sys.executable, str(file)], env=environment, stdout=subprocess.PIPE, text=True
