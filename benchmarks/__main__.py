@@ -12,7 +12,18 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import functions, handlers, loops, operations, peers, programs, report, scale, startup
+from benchmarks import (
+    functions,
+    handlers,
+    loops,
+    operations,
+    peers,
+    programs,
+    report,
+    scale,
+    second_process,
+    startup,
+)
 from benchmarks.cases import Case
 from benchmarks.peers import Peer
 from benchmarks.timing import Effort, Sample, Thunk, interleave
@@ -114,6 +125,11 @@ def main() -> int:
     for case in functions.cases(options.quick):
         if wanted(case.title):
             show(measure(case, libraries, Effort(rounds=3, least=0.0) if case.slow else brief))
+
+    print(f"\nTable 7: caches on disk\n{report.header(names)}")
+    if wanted("second process"):
+        for row in second_process.rows(names, rounds=2 if options.quick else 7):
+            show(row)
 
     report.write(rows, names)
     print(f"\n{report.closing(rows)}")

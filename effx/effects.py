@@ -546,6 +546,10 @@ class RuleTable(Generic[F]):
 
         return register
 
+    def registered(self) -> dict[type[Operation[object]], F]:
+        """Returns the rules of this table alone."""
+        return dict(self._registered)
+
     def _forget(self) -> None:
         self._found.clear()
         for child in self._children:

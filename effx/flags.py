@@ -60,6 +60,7 @@ __all__ = [
     "cache_dir",
     "cache_max_size",
     "cache_min_compile_seconds",
+    "cache_programs",
     "check_tracer_leaks",
     "checking_leaks",
     "config",
@@ -131,6 +132,7 @@ cache_max_size: Final[Flag[int]] = Flag("cache_max_size", 2**30, check_positive_
 cache_min_compile_seconds: Final[Flag[float]] = Flag(
     "cache_min_compile_seconds", 0.05, check_seconds, parse_float
 )
+cache_programs: Final = Switch("cache_programs", True)
 
 
 def _guard(direction: str) -> Flag[TransferGuard]:
@@ -155,6 +157,7 @@ _ALL: tuple[AnyFlag, ...] = (
     default_prng_impl, num_cpu_devices, platforms, explain_cache_misses, check_tracer_leaks, no_tracing, no_execution,
     enable_custom_prng, legacy_prng_key, default_device, transfer_guard, transfer_guard_host_to_device,
     transfer_guard_device_to_device, transfer_guard_device_to_host, cache_dir, cache_max_size, cache_min_compile_seconds,
+    cache_programs,
 )  # fmt: skip
 FLAGS.update({flag.name: flag for flag in _ALL})
 
@@ -223,6 +226,9 @@ class Config:
     cache_max_size = _Reading(cache_max_size, "How many bytes the cache in cache_dir may take.")
     cache_min_compile_seconds = _Reading(
         cache_min_compile_seconds, "How many seconds compiling must take for the cache to keep the result."
+    )
+    cache_programs = _Reading(
+        cache_programs, "Whether the cache in cache_dir has staged programs too, so that tracing is skipped."
     )
     transfer_guard_host_to_device = _Reading(
         transfer_guard_host_to_device, "What moving data from the host to a device does."

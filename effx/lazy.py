@@ -11,10 +11,14 @@ import importlib
 import pkgutil
 import re
 import sys
+import time
 from collections.abc import Callable
 
-__all__ = ["lazy"]
+__all__ = ["lazy", "loaded", "started"]
 
+started = time.time()  # what changes on disk from now on is not what runs
+# What was loaded for each (namespace, name): a user may have put something else in its place since.
+loaded: dict[tuple[str, str], object] = {}
 _ALL = re.compile(r"^__all__ = \[(.*?)\]", re.MULTILINE | re.DOTALL)
 
 
@@ -52,6 +56,7 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
             raise AttributeError(f"module {package!r} cannot load {name!r}: {error}") from error
         if attribute:
             value = getattr(value, attribute)
+        loaded[package, name] = value
         setattr(sys.modules[package], name, value)  # found without this function from now on
         return value
 

@@ -7,6 +7,7 @@ effx records these (`fun_name` is the user's function):
 | `/effx/stage` | duration, with `fun_name` | a function has been traced; tracing another one inside is part of it |
 | `/effx/lower` | duration, with `fun_name` | a program has become StableHLO |
 | `/effx/compile` | duration, with `fun_name` | XLA has compiled a program |
+| `/effx/stage/cache_dir_hit` | event, with `fun_name` | a staged program was on disk |
 | `/effx/compile/cache_hit`, `/effx/compile/cache_miss` | event, with `fun_name` | a text was compiled lately, or was not |
 
 Libraries record events of their own under other names. A listener runs at once, in the thread that records; what it

@@ -207,8 +207,8 @@ EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
 }
 # What takes effect when the backend starts is asked of a process of its own, in test_jit and test_backends.
 AT_START = {"num_cpu_devices", "platforms"}
-# What changes files is seen in tests/lower/test_cache_dir.
-ON_DISK = {"cache_dir", "cache_max_size", "cache_min_compile_seconds"}
+# What changes files is seen in tests/lower/test_cache_dir and test_program_files.
+ON_DISK = {"cache_dir", "cache_max_size", "cache_min_compile_seconds", "cache_programs"}
 
 
 def test_every_flag_is_listed() -> None:

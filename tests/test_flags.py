@@ -40,6 +40,7 @@ def test_defaults() -> None:
         "legacy_prng_key": "allow",
         "cache_max_size": 2**30,
         "cache_min_compile_seconds": 0.05,
+        "cache_programs": True,
         "transfer_guard": "allow",
         "transfer_guard_host_to_device": "allow",
         "transfer_guard_device_to_device": "allow",
@@ -233,7 +234,7 @@ def test_unknown_names_list_the_known_ones() -> None:
         config.update("jax_enable_x64", True)
     assert str(error.value) == (
         "config.update: no flag 'jax_enable_x64', expected one of cache_dir, cache_max_size, "
-        "cache_min_compile_seconds, check_tracer_leaks, debug_infs, debug_nans, default_device, "
+        "cache_min_compile_seconds, cache_programs, check_tracer_leaks, debug_infs, debug_nans, default_device, "
         "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "
         "enable_custom_prng, enable_x64, explain_cache_misses, legacy_prng_key, log_compiles, no_execution, "
         "no_tracing, num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, "

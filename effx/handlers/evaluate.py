@@ -79,12 +79,12 @@ for _flag in (debug_nans, debug_infs, enable_checks, no_execution):
 
 
 def device_for(
-    program: Program, name: str, arrays: "list[ConcreteArray] | tuple[ConcreteArray, ...]"
+    program: Program | None, name: str, arrays: "list[ConcreteArray] | tuple[ConcreteArray, ...]"
 ) -> tuple[Device, bool]:
     """Returns the device that a program runs on with these arrays, and whether it is bound to it.
 
     Args:
-        program: one for several devices chooses them itself.
+        program: one for several devices chooses them itself; None for one that is not known yet.
         name: of the computation, for errors.
         arrays: its arguments.
 
@@ -92,7 +92,7 @@ def device_for(
         BackendError: arrays are committed to different devices.
     """
     chosen: Device | None = None
-    for x in () if spans_devices(program) else arrays:
+    for x in () if program is not None and spans_devices(program) else arrays:
         device = bound_device(x)
         if device is not None:
             if chosen is not None and chosen != device:

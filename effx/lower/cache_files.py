@@ -59,6 +59,10 @@ class CacheFiles:
             return None
         return data
 
+    def holds(self, key: str) -> bool:
+        """Says whether there is an entry."""
+        return self._path(key).exists()
+
     def put(self, key: str, data: bytes) -> None:
         """Writes an entry, whole or not at all."""
         if len(data) > self.most:

@@ -16,7 +16,7 @@ from effx.lower.cache_files import CacheFiles, say
 from effx.lower.compile_options import CompilerOptions, compile_options
 from effx.lower.executable_bytes import pack, surroundings, unpack
 
-__all__ = ["compiled_before", "keep_compiled"]
+__all__ = ["compiled_before", "files_in_force", "keep_compiled", "key_of", "load_compiled"]
 
 
 @lru_cache(maxsize=16)
@@ -24,11 +24,18 @@ def _files(directory: str, most: int) -> CacheFiles:
     return CacheFiles(Path(directory).expanduser(), most)
 
 
+def files_in_force() -> CacheFiles | None:
+    """Returns the cache of `cache_dir`, None where there is none."""
+    directory = cache_dir.value
+    return None if directory is None else _files(directory, cache_max_size.value)
+
+
 # The lines of the user's that a text names do not change what it computes.
 _LOCATIONS = re.compile(r"( loc\(#loc\d+\)$)|(^#loc\d+ = .*\n)", re.MULTILINE)
 
 
-def _key(text: str, devices: tuple[Device, ...], options: CompilerOptions) -> str:
+def key_of(text: str, devices: tuple[Device, ...], options: CompilerOptions) -> str:
+    """Returns the key of the executable of a StableHLO module."""
     around = [surroundings(devices), [d.id for d in devices], options, os.environ.get("XLA_FLAGS", "")]
     return hashlib.sha256(f"{json.dumps(around)}\n{_LOCATIONS.sub('', text)}".encode()).hexdigest()
 
@@ -37,16 +44,23 @@ def compiled_before(
     text: str, devices: tuple[Device, ...], options: CompilerOptions
 ) -> _jax.LoadedExecutable | None:
     """Returns the executable of a StableHLO module if the cache has it."""
-    directory = cache_dir.value
-    if directory is None:
+    if cache_dir.value is None:
         return None
-    data = _files(directory, cache_max_size.value).get(_key(text, devices, options))
-    if data is None:
+    return load_compiled(key_of(text, devices, options), devices, options)
+
+
+def load_compiled(
+    key: str, devices: tuple[Device, ...], options: CompilerOptions
+) -> _jax.LoadedExecutable | None:
+    """Returns the executable with this key if the cache has it."""
+    files = files_in_force()
+    data = None if files is None else files.get(key)
+    if files is None or data is None:
         return None
     try:
         return unpack(data, devices, compile_options(devices, options))
     except BackendError as error:
-        say(f"cache: an entry in {directory} is ignored: {error.message}")
+        say(f"cache: an entry in {files.directory} is ignored: {error.message}")
         return None
 
 
@@ -58,12 +72,12 @@ def keep_compiled(
     seconds: float,
 ) -> None:
     """Writes an executable into the cache if it took long enough to compile."""
-    directory = cache_dir.value
-    if directory is None or seconds < cache_min_compile_seconds.value:
+    files = files_in_force()
+    if files is None or seconds < cache_min_compile_seconds.value:
         return
     try:
         data = pack(loaded, devices, text)
     except BackendError as error:
         say(f"cache: {error.message}")
         return
-    _files(directory, cache_max_size.value).put(_key(text, devices, options), data)
+    files.put(key_of(text, devices, options), data)

@@ -211,3 +211,7 @@ class Fallback:
 def fallback(fun: Callable[..., object], miss: Miss) -> Callable[..., Any]:
     """Returns a function that takes the miss path each time."""
     return cast("Callable[..., Any]", Fallback(fun, miss))
+
+
+FastFunction: type[object] = _jax.PjitFunction if has_fast_path else Fallback
+"""The class of what `fast_function` gives."""

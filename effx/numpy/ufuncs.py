@@ -94,6 +94,10 @@ class ufunc(Generic[P, R]):
         self._reduceat = reduceat
         self.__signature__ = _with_refused(func)
 
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the function."""
+        return {name: x for name, x in vars(self).items() if not name.startswith("__")}
+
     @property
     def nin(self) -> int:
         """How many operands it takes."""

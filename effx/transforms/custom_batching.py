@@ -48,6 +48,10 @@ class custom_vmap(Generic[P, R]):
         self.fun = fun
         self.vmap_rule: Callable[..., PyTree] | None = None
 
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the function."""
+        return {"fun": self.fun, "vmap_rule": self.vmap_rule}
+
     def def_vmap(self, vmap_rule: F) -> F:
         """Gives the function its rule.
 

@@ -128,6 +128,10 @@ class _Custom(Generic[P, R]):
         call: Callable[..., R] = whole
         return call(*inner)
 
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the function."""
+        return {name: vars(self)[name] for name in _REACHED}
+
     def _rules(self) -> tuple[ForwardRule | None, ReverseRule | None]:
         """Returns the rules, also those that the function inside got later."""
         forward, reverse = self._forward, self._reverse
@@ -272,6 +276,9 @@ class _Custom(Generic[P, R]):
         _as_rule(self.what, "defvjp", fwd)
         _as_rule(self.what, "defvjp", bwd)
         self._reverse = ReverseRule(fwd, bwd, symbolic_zeros)
+
+
+_REACHED = ("fun", "nondiff_argnums", "_by_name", "_forward", "_reverse", "_inner")
 
 
 def _as_rule(what: str, method: str, rule: object) -> None:

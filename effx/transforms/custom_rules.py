@@ -121,6 +121,10 @@ class ForwardRule:
         self.rule, self.symbolic = rule, symbolic_zeros
         self.name = name_of(rule)
 
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the rule."""
+        return {"rule": self.rule, "symbolic": self.symbolic}
+
     def of(self, call: Invocation) -> JvpRule:
         """Returns the rule on lists of arrays for one call."""
 
@@ -162,6 +166,10 @@ class ReverseRule:
     def __init__(self, fwd: Callable[..., PyTree], bwd: Callable[..., PyTree], symbolic_zeros: bool) -> None:
         self.fwd, self.bwd, self.symbolic = fwd, bwd, symbolic_zeros
         self.fwd_name, self.bwd_name = name_of(fwd), name_of(bwd)
+
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the rules."""
+        return {"fwd": self.fwd, "bwd": self.bwd, "symbolic": self.symbolic}
 
     def of(self, call: Invocation) -> VjpRule:
         """Returns the rules on lists of arrays for one call."""

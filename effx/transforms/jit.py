@@ -8,13 +8,19 @@ program. Outside of all handlers the program is compiled and run; under handlers
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, final, overload
-
-import attrs
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from effx import flags, presence
 from effx.array import Array
-from effx.caching import WeakStore, exact
+from effx.caching import exact
 from effx.effects import are_optional, current_frame, isolated
 from effx.errors import (
     BackendError,
@@ -33,93 +39,38 @@ from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
 from effx.ir.values.references import Reference, has_refs
 from effx.lower.compile_options import CompilerOptions
-from effx.lower.concrete import ConcreteArray, as_concrete, on_device
+from effx.lower.concrete import ConcreteArray, as_concrete, is_spread
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
 from effx.lower.guards import check_execution, guarding
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Arguments, Statics, abstract, as_arrays, merged, name_of, signature_of
+from effx.transforms.given import Given
+from effx.transforms.jitted import Decorator, Jitted
 from effx.transforms.options import Options, Static, counted, exactly, options_for
+from effx.transforms.shared_keys import Form, SharedKey, shared_key
 from effx.transforms.stages import Lowered, Signature, Traced
-from effx.transforms.tracing import Trace, traced, traces_of
-from effx.tree.registry import PyTree, flatten, refuse_deep
+from effx.transforms.tracing import Trace, key_of, traced, traces_of
+from effx.tree.registry import PyTree, PyTreeDef, flatten, refuse_deep
+
+if TYPE_CHECKING:
+    from effx.transforms.kept.entries import Restored
+    from effx.transforms.kept.recall import Question
 
 __all__ = ["Jitted", "jit"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-S = TypeVar("S")
-Q = ParamSpec("Q")
-
-
-class Jitted(Protocol[P, R_co]):
-    """A function that `jit` compiled: called like the original, with ways to look inside."""
-
-    __name__: str
-
-    @overload
-    def __get__(self, instance: None, owner: object = None, /) -> "Jitted[P, R_co]": ...
-    @overload
-    def __get__(
-        self: "Jitted[Concatenate[S, Q], R_co]", instance: S, owner: object = None, /
-    ) -> Callable[Q, R_co]: ...
-    def __get__(self, instance: object, owner: object = None, /) -> Any:
-        """Binds a jitted method to its object."""
-        ...
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Calls the compiled function."""
-        ...
-
-    def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
-        """Stages the function for arguments, or for things with their shapes and dtypes."""
-        ...
-
-    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
-        """Stages and lowers to StableHLO."""
-        ...
-
-    def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Returns shapes and dtypes of the result without computing."""
-        ...
-
-    def clear_cache(self) -> None:
-        """Forgets all programs of this function."""
-        ...
-
-
-@final
-@attrs.define(eq=False)
-class Form:
-    """What is known of a trace under one choice of options; kept with the trace, to which it does not refer.
-
-    Attributes:
-        donated: for each dynamic leaf whether its memory may be reused.
-        executables: by device, commitment, and whether NaN and infinities are looked for.
-    """
-
-    donated: tuple[bool, ...]
-    executables: dict[tuple[Device, bool, bool], Executable] = attrs.field(factory=dict)
-
-
-@final
-class SharedKey:
-    """By which C++ knows functions that share what it has seen.
-
-    Attributes:
-        settings: with which it was used beside the key.
-    """
-
-    __slots__ = ("settings",)
-
-    def __init__(self) -> None:
-        self.settings: set[tuple[object, ...]] = {()}
 
 
 _NOTHING: tuple[object, ...] = ()
-# For each function and choice of options.
-_keys: WeakStore[Callable[..., Any], dict[Options, SharedKey]] = WeakStore()
+
+
+def askable() -> bool:
+    """Says whether programs on disk are asked for, here and now: not under handlers, nor while something is looked for."""
+    if not flags.cache_programs.value or current_frame() is not None or debugging() or guarding():
+        return False
+    return not (flags.enable_checks.value or flags.check_tracer_leaks.value)
 
 
 def adding(static: Statics) -> tuple[Hashable, Callable[[Arguments], Arguments] | None]:
@@ -152,7 +103,11 @@ class Function(Generic[P, R]):
         # Only what `jit` itself is given is found again: others stage functions that they make.
         self.traces = traces_of(fun) if what == "jit" else {}
         self.lender: Any = None
-        self.key = _keys.get(fun, dict).setdefault(options, SharedKey()) if what == "jit" else SharedKey()
+        self.key = shared_key(fun, options) if what == "jit" else SharedKey()
+
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the function."""
+        return {"fun": self.fun, "options": self.options, "what": self.what, "operation": self.operation}
 
     # From arguments to a staged program
 
@@ -213,30 +168,32 @@ class Function(Generic[P, R]):
             flags += [key in o.donate_argnames] * len(flatten(named[key])[0])
         return tuple(flags)
 
-    def form(
-        self,
-        trace: Trace,
-        dynamic: tuple[object, ...],
-        named: dict[str, object],
-        static: Statics,
-        leaves: int,
-    ) -> Form:
+    def given(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Given:
+        """Takes the arguments of a call apart."""
+        dynamic, named, static = self.split(args, kwargs)
+        leaves, tree = flatten((dynamic, named))
+        arrays = as_arrays(self.what, leaves, (dynamic, named))
+        donated = self.donations(dynamic, named, static, len(leaves))
+        return Given(tree, tuple([x.type for x in arrays]), static, donated, leaves, arrays)
+
+    def staged(self, given: Given) -> tuple[Trace, Form]:
+        """Finds the trace for arguments, staging the function the first time."""
+        trace = traced(self.what, self.fun, given.tree, given.types, *adding(given.static), self.traces)
+        return trace, self.form(trace, given.donated)
+
+    def form(self, trace: Trace, donated: tuple[bool, ...]) -> Form:
         """Returns what is known of a trace under the options."""
         found = trace.derived.get(self.key)
         if found is None:
-            found = trace.derived[self.key] = Form(self.donations(dynamic, named, static, leaves))
+            found = trace.derived[self.key] = Form(donated)
         return cast("Form", found)
 
     def prepare(
         self, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[Trace, Form, list[Array], list[PyTree]]:
         """Finds the trace for arguments, staging the function the first time, and the arguments' arrays."""
-        dynamic, named, static = self.split(args, kwargs)
-        leaves, tree = flatten((dynamic, named))
-        arrays = as_arrays(self.what, leaves, (dynamic, named))
-        types = tuple([x.type for x in arrays])
-        trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
-        return trace, self.form(trace, dynamic, named, static, len(types)), arrays, leaves
+        given = self.given(args, kwargs)
+        return *self.staged(given), given.arrays, given.leaves
 
     # Running
 
@@ -254,35 +211,52 @@ class Function(Generic[P, R]):
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
         """Stages and compiles as far as needed, then computes the result."""
+        found: tuple[Given, Question | None, Restored | None, tuple[Trace, Form] | None] | None
         try:
-            prepared = self.prepare(args, kwargs)
+            given = self.given(args, kwargs)
+            question = self.question(given)
+            restored = None if question is None else self.restored(question, given)
+            found = given, question, restored, None if restored is not None else self.staged(given)
         except RefGivenError:
             if not has_refs((args, kwargs)):
                 raise
-            prepared = None  # the rest happens outside of the clause, so that its errors stand alone
-        if prepared is None:
+            found = None  # the rest happens outside of the clause, so that its errors stand alone
+        if found is None:
             return self.lend(args, kwargs), None, False
-        trace, form, arrays, leaves = prepared
+        given, question, restored, staged = found
+        if restored is not None:
+            self.check(restored.captured, given.donated, given.concrete())
+            return self.compute(restored.executable, restored.out_tree, given, None)
+        assert staged is not None
+        trace, form = staged
         if current_frame() is not None or trace.foreign or not are_optional(trace.program.effects):
-            return self.perform(trace, arrays), None, False
-        pairs = zip(arrays, form.donated, strict=True)  # what is donated is nobody else's
-        concrete = [as_concrete(x) if donated else on_device(x) for x, donated in pairs]
-        # Arguments may be needed again to find the operation that gave NaN: these are freed afterwards.
-        consumed = form.donated if debugging() else (False,) * len(concrete)
-        self.check(trace, form, concrete)
+            return self.perform(trace, given.arrays), None, False
+        concrete = given.concrete()
+        self.check(trace.captured, form.donated, concrete)
         executable = self.executable(trace, form, concrete)
+        if question is not None:
+            question.keep(trace, executable)
+        return self.compute(executable, trace.out_tree, given, trace)
+
+    def compute(
+        self, executable: Executable, out_tree: PyTreeDef, given: Given, trace: Trace | None
+    ) -> tuple[R, FastPath | None, bool]:
+        """Runs what was compiled; `trace` is there to find the operation that gave NaN."""
+        concrete = given.concrete()
+        # Arguments may be needed again to find the operation that gave NaN: these are freed afterwards.
+        consumed = given.donated if debugging() else (False,) * len(concrete)
         check_execution(f"{self.what}: {self.name}")
         settled = executable.takes_as_is(concrete) and not debugging()
-        settled = settled and (all([type(x) is ConcreteArray for x in leaves]) or reads_scalars())
+        settled = settled and (all([type(x) is ConcreteArray for x in given.leaves]) or reads_scalars())
         results = executable.run(concrete)
-        if debugging() and (found := not_finite(results)) is not None:
+        if trace is not None and debugging() and (found := not_finite(results)) is not None:
             with isolated():  # to find the operation: this raises
                 run_program(trace.program, [*trace.captured, *concrete])
             raise found.error(f"{self.what}: {self.name}")
         for x, gone in zip(concrete, consumed, strict=True):
             if gone:
                 x.delete()
-        result: R = trace.out_tree.unflatten(results)
+        result: R = out_tree.unflatten(results)
         return result, fast_path(executable, result) if settled else None, False
 
     def lend(self, args: tuple[object, ...], kwargs: dict[str, object], shapes: bool = False) -> Any:
@@ -295,23 +269,46 @@ class Function(Generic[P, R]):
         called = self.lender.eval_shape if shapes else self.lender
         return Lending(self.what, self.name, args, kwargs).to(called, writes=not shapes)
 
-    def check(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> None:
-        """Checks that no array is gone, and that none is donated that the function needs itself.
+    def question(self, given: Given) -> "Question | None":
+        """Returns what to ask the cache on disk before staging; None where it is off or the program is here."""
+        if flags.cache_dir.value is None or self.what != "jit" or not askable():
+            return None
+        key = key_of(given.tree, given.types, adding(given.static)[0])
+        if key in self.traces:
+            return None
+        concrete = given.concrete()
+        if any([is_spread(x) for x in concrete]):
+            return None
+        from effx.transforms.kept.recall import Question  # most processes have no cache on disk
+
+        device, committed = self.place(None, concrete)
+        o = self.options
+        return Question(self.fun, self.name, key, given.static, o, device, committed, o.compiler_options)
+
+    def restored(self, question: "Question", given: Given) -> "Restored | None":
+        """Returns the program that another process left on disk, which is read once."""
+        found = self.key.restored.get(question.here())
+        if found is None and (found := question.answer()) is not None:
+            self.key.restored[question.here()] = found
+        return found
+
+    def check(self, held: Sequence[Array], donated: Sequence[bool], arrays: list[ConcreteArray]) -> None:
+        """Checks that no array is gone, and that none is donated that the function holds and needs itself.
 
         Raises:
             DonatedArrayError: with the array's type.
         """
         for x in arrays:
             x._check_alive(self.name)
-        captured = [c for c in trace.captured if type(c) is ConcreteArray]
+        captured = [c for c in held if type(c) is ConcreteArray]
         for c in captured:
             if c.is_deleted():
                 raise DonatedArrayError(
                     f"{self.what}: {self.name} closes over the array {c.type!r}, which is gone: it was donated to a "
                     f"computation or deleted; keep a copy, or pass it as an argument"
                 )
-        for x, donated in zip(arrays, form.donated, strict=True):
-            if donated and any([x.buffer is c.buffer for c in captured]):
+        for x, gone in zip(arrays, donated, strict=True):
+            if gone and any([x.buffer is c.buffer for c in captured]):
                 raise DonatedArrayError(
                     f"{self.what}: {self.name} closes over the array {x.type!r} that it is given as a donated "
                     f"argument; donate a copy, or leave it out of donate_argnums"
@@ -329,20 +326,25 @@ class Function(Generic[P, R]):
 
     def executable(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> Executable:
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
-        device, committed = device_for(trace.program, self.name, arrays)
-        if self.options.device is not None:
-            if committed and device != self.options.device:
-                raise BackendError(
-                    f"{self.what}: {self.name} is bound to {device_name(self.options.device)}, "
-                    f"but an argument is committed to {device_name(device)}"
-                )
-            device, committed = self.options.device, True
+        device, committed = self.place(trace.program, arrays)
         key = (device, committed, debugging())
         found = form.executables.get(key)
         if found is None:
             donated = (False,) * len(form.donated) if debugging() else form.donated
             found = form.executables[key] = self.compile(trace, device, committed, donated)
         return found
+
+    def place(self, program: Program | None, arrays: list[ConcreteArray]) -> tuple[Device, bool]:
+        """Returns the device on which to run, and whether results are bound to it."""
+        device, committed = device_for(program, self.name, arrays)
+        if self.options.device is not None:
+            if committed and device != self.options.device:
+                raise BackendError(
+                    f"{self.what}: {self.name} is bound to {device_name(self.options.device)}, "
+                    f"but an argument is committed to {device_name(device)}"
+                )
+            return self.options.device, True
+        return device, committed
 
     def compile(
         self,
@@ -401,6 +403,7 @@ class Function(Generic[P, R]):
 
         def clear_cache() -> None:
             self.traces.clear()
+            self.key.restored.clear()
             for settings in list(self.key.settings):
                 self.fast(miss, settings)._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
 
@@ -416,7 +419,7 @@ class Function(Generic[P, R]):
         """Raises an error that says what C++ does not: which array is gone or donated twice."""
         trace, form, arrays, _ = self.prepare(args, kwargs)
         concrete = [as_concrete(x) for x in arrays]
-        self.check(trace, form, concrete)
+        self.check(trace.captured, form.donated, concrete)
 
     def guard(self, call: Callable[..., R]) -> Callable[P, R]:
         """Wraps the function where C++ alone would leave users with puzzles."""
@@ -464,7 +467,7 @@ class Function(Generic[P, R]):
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
             trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
-            form = self.form(trace, dynamic, named, static, len(types))
+            form = self.form(trace, self.donations(dynamic, named, static, len(types)))
         device = self.options.device
         signature = Signature(self.name, tree, trace.out_tree, types, trace.out_types, form.donated)
         return Traced(
@@ -586,11 +589,3 @@ def jit(
         compiler_options,
     )
     return Function(fun, options).public()
-
-
-class Decorator(Protocol):
-    """What `jit(...)` without a function returns."""
-
-    def __call__(self, fun: Callable[P, R]) -> Jitted[P, R]:
-        """Compiles the function with the options that were given."""
-        ...

@@ -49,6 +49,10 @@ class named_scope(ContextDecorator):
         self.name = name
         self._entered: list[tuple[str, str]] = []  # the scopes around, and within
 
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the scope."""
+        return {"name": self.name}
+
     def __enter__(self) -> Self:
         outer = current_scope.get()
         within = scope_within(outer, self.name)

@@ -50,6 +50,8 @@ class Trace(Staged):
         return all([f.live and is_in_scope(f) for f in self.foreign])
 
 
+# Called with each function that is about to be staged and kept.
+listeners: list[Callable[[Callable[..., PyTree]], None]] = []
 Traces: TypeAlias = dict[Key, Trace]
 
 _traces: WeakStore[Callable[..., PyTree], Traces] = WeakStore()
@@ -86,6 +88,11 @@ def trace_settings() -> tuple[object, ...]:
         flags.enable_checks.value,
         tuple([context.value for context in flags.user_contexts]),
     )
+
+
+def key_of(in_tree: PyTreeDef, types: Types, form: Hashable) -> Key:
+    """Returns by what a function's trace is found, here and now; see `traced`."""
+    return in_tree, types, form, trace_settings(), axes_in_scope()
 
 
 _NO_NAMES = flatten({})[1]
@@ -138,11 +145,13 @@ def traced(
         traces: where to look; by default with the function.
     """
     known = traces_of(fun) if traces is None else traces
-    key = (in_tree, types, form, trace_settings(), axes_in_scope())
+    key = key_of(in_tree, types, form)
     found = known.get(key)
     if found is None or not found.holds():
         if flags.explain_cache_misses.value:
             explain(what, fun, known, key)
+        for listener in listeners:
+            listener(fun)
         function = FlatFunction(what, fun if arguments is None else adapted(fun, arguments), in_tree)
         found = known[key] = _staged(function, types, origin_of(fun))
     return found

@@ -61,6 +61,8 @@ _LOCK = threading.RLock()
 _settled: set[type[object]] = set()  # types of leaves about which `settle` has decided
 _opaque: set[type[object]] = set()  # types that stay leaves, subclasses included
 _automatic: set[type[object]] = set()  # record types that became nodes on first sight
+# How users' classes are taken apart, where they said so.
+declared: dict[type[object], tuple[object, ...]] = {}
 named: set[type[object]] = set()  # named tuples' classes that were registered; all others are nodes too
 
 _flatten = users.flatten
@@ -124,6 +126,25 @@ def settle(leaves: list[PyTree]) -> bool:
                 changed = True
             _settled.add(cls)
     return changed
+
+
+def settle_classes(classes: Iterable[type[object]]) -> None:
+    """Make nodes of those attrs classes among some that have not been met in a tree."""
+    with _LOCK:
+        for cls in classes:
+            if not users.is_node(cls) and is_record(cls):
+                _register_record(cls, *_fields(cls))
+                _automatic.add(cls)
+                _settled.add(cls)
+
+
+def node_form(cls: type[object]) -> tuple[object, ...]:
+    """Returns what a user said of a class: that it is a leaf, or how it is taken apart; nothing for records."""
+    if not _opaque.isdisjoint(cls.__mro__):
+        return ("leaf",)
+    if cls in _automatic:
+        return ("record",) if not hasattr(cls, "__attrs_attrs__") else ()
+    return declared.get(cls, ())
 
 
 def is_record(cls: type[object]) -> bool:
@@ -243,6 +264,7 @@ def register_node(
         _refuse_twice(who, cls)
         if issubclass(cls, tuple):
             named.add(cls)
+        declared[cls] = (flatten_node, unflatten_node, flatten_with_keys)
         for registry in (users, dispatch):
             registry.register_node(cls, flatten_node, unflatten_node, flatten_with_keys)
 
@@ -257,6 +279,7 @@ def register_fields(
     """Make `cls` a node type in both registries, rebuilt by calling `cls` with its fields as keywords."""
     with _LOCK:
         _refuse_twice(who, cls)
+        declared[cls] = (*data, None, *meta)
         for registry in (users, dispatch):
             registry.register_dataclass_node(cls, list(data), list(meta))
 

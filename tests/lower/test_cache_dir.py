@@ -30,10 +30,11 @@ HERE = (effx.devices()[0],)
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """A cache in force, that keeps whatever is compiled."""
+    """A cache in force, that keeps whatever is compiled, but no staged programs: those are tested elsewhere."""
     path = tmp_path / "cache"
     cache_files._said.clear()
-    with effx.flags.cache_dir(str(path)), effx.flags.cache_min_compile_seconds(0.0):
+    flags = effx.flags
+    with flags.cache_dir(str(path)), flags.cache_min_compile_seconds(0.0), flags.cache_programs(False):
         yield path
 
 

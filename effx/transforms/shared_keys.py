@@ -1,0 +1,63 @@
+"""What is known of a function under one choice of `jit`'s options, shared by all that `jit` makes of it."""
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, final
+
+import attrs
+
+from effx import caching
+from effx.caching import WeakStore
+from effx.lower.sharding import Device
+from effx.lower.xla import Executable
+from effx.transforms.options import Options
+
+if TYPE_CHECKING:
+    from effx.transforms.kept.entries import Restored
+
+
+@final
+@attrs.define(eq=False)
+class Form:
+    """What is known of a trace under one choice of options; kept with the trace, to which it does not refer.
+
+    Attributes:
+        donated: for each dynamic leaf whether its memory may be reused.
+        executables: by device, commitment, and whether NaN and infinities are looked for.
+    """
+
+    donated: tuple[bool, ...]
+    executables: dict[tuple[Device, bool, bool], Executable] = attrs.field(factory=dict)
+
+
+@final
+class SharedKey:
+    """By which C++ knows functions that share what it has seen.
+
+    Attributes:
+        settings: with which it was used beside the key.
+        restored: programs from disk.
+    """
+
+    __slots__ = ("restored", "settings")
+
+    def __init__(self) -> None:
+        self.settings: set[tuple[object, ...]] = {()}
+        self.restored: dict[Hashable, Restored] = {}
+
+
+# For each function and choice of options.
+_keys: WeakStore[Callable[..., Any], dict[Options, SharedKey]] = WeakStore()
+
+
+def _forget() -> None:
+    for keys in _keys.values():
+        for key in keys.values():
+            key.restored.clear()
+
+
+caching.other_caches.append(_forget)
+
+
+def shared_key(fun: Callable[..., Any], options: Options) -> SharedKey:
+    """Returns the key of a function under a choice of options; one for each of both."""
+    return _keys.get(fun, dict).setdefault(options, SharedKey())
