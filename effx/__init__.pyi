@@ -67,6 +67,7 @@ from effx.lower.sharding import Device as Device
 from effx.transforms.autodiff import *
 from effx.transforms.checkpoint import checkpoint as checkpoint, remat as remat
 from effx.transforms.closures import *
+from effx.transforms.computations import *
 from effx.transforms.custom_derivatives import *
 from effx.transforms.forward_backward import *
 from effx.transforms.gradients import *

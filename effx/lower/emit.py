@@ -17,12 +17,14 @@ import numpy as np
 from effx import dtypes
 from effx.effects import Operation, RuleTable
 from effx.errors import BackendError, NoRuleError, Source, resolve
+from effx.ir.ops.collective import AxisName
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.custom_call import Attribute, custom_call_text
 from effx.lower.fences import NONE, fences
+from effx.lower.joined_sums import joined_sums
 
 O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
 
@@ -122,6 +124,8 @@ class Module:
     Attributes:
         platform: "cpu", "cuda", "rocm" or "tpu"; a rule may choose another form for it.
         devices: how many run the module together.
+        replicated: whether these are replicas, as XLA calls devices of which each has arguments of its own; else
+            they are partitions of one computation.
         debug_info: whether lines carry locations.
         axes: what the parallel maps around bind, outermost first; none outside of them.
         meshes: grids of the devices by name.
@@ -141,14 +145,18 @@ class Module:
         "meshes",
         "on_first",
         "platform",
+        "replicated",
         "shared",
     )
 
-    def __init__(self, platform: str, devices: int = 1, debug_info: bool = True) -> None:
+    def __init__(
+        self, platform: str, devices: int = 1, debug_info: bool = True, axes: tuple[Axis, ...] | None = None
+    ) -> None:
         self.platform = platform
         self.devices = devices
         self.debug_info = debug_info
-        self.axes: tuple[Axis, ...] = ()
+        self.replicated = axes is not None
+        self.axes: tuple[Axis, ...] = axes or ()
         self.meshes: dict[str, tuple[int, ...]] = {}
         self.functions: list[str] = []
         self.hosted: list[Hosted] = []
@@ -228,6 +236,7 @@ class Body:
     Attributes:
         module: where shared functions go.
         lines: what has been written.
+        sums: chains of sums over axes that are one sum over all of them; see `joined_sums`.
     """
 
     __slots__ = (
@@ -240,11 +249,13 @@ class Body:
         "lines",
         "module",
         "names",
+        "sums",
     )
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.lines: list[str] = []
+        self.sums: dict[Var, tuple[AxisName, ...]] = {}
         self._whole, self._joined = self.lines, 0
         self.names: dict[Var, str] = {}
         self._constants: dict[tuple[str, str], str] = {}
@@ -295,6 +306,12 @@ class Body:
     def broadcast(self, name: str, t: ArrayType, target: ArrayType) -> str:
         """Repeats a rank-0 value."""
         return self.line(f"stablehlo.broadcast_in_dim {name}, dims = [] : ({t.mlir}) -> {target.mlir}")
+
+    def program(self, program: Program) -> None:
+        """Writes a program's equations, whose inputs have names."""
+        if len(self.module.axes) > 1:
+            self.sums.update(joined_sums(program))
+        self.equations(program.equations)
 
     def equations(self, equations: Sequence[Equation]) -> None:
         """Writes equations in order."""
@@ -418,7 +435,7 @@ class Body:
         location = self._location
         for var, name in zip(program.inputs, inputs, strict=True):
             self.names[var] = name
-        self.equations(program.equations)
+        self.program(program)
         self._location = location
         return tuple([self.name(atom) for atom in program.outputs])
 
@@ -447,15 +464,23 @@ def function_lines(
     visibility: str,
     attributes: Sequence[str] = (),
     result_attributes: Sequence[str] = (),
+    constants: Sequence[str] = (),
 ) -> list[str]:
-    """Returns the lines of one function; `attributes` are those of the arguments, "" for none."""
+    """Returns the lines of one function.
+
+    Args:
+        attributes: of the arguments, "" for none. result_attributes: of the results.
+        constants: what stands inside `dense<...>` for the values of the first inputs, which are then no arguments.
+    """
     body = Body(module)
     arguments = []
-    for i, var in enumerate(program.inputs):
+    for var, text in zip(program.inputs, constants, strict=False):
+        body.names[var] = body.line(f"stablehlo.constant dense<{text}> : {var.type.mlir}")
+    for i, var in enumerate(program.inputs[len(constants) :]):
         body.names[var] = f"%arg{i}"
         extra = f" {{{attributes[i]}}}" if attributes and attributes[i] else ""
         arguments.append(f"%arg{i}: {var.type.mlir}{extra}")
-    body.equations(program.equations)
+    body.program(program)
     results = [body.name(atom) for atom in program.outputs]
     types = ", ".join([atom.type.mlir for atom in program.outputs])
     declared = types
