@@ -145,6 +145,12 @@ def source_of(source: Source) -> str:
     return f"{os.path.basename(file)}:{line} in {function}"
 
 
+def place(error: "EffxError", source: Source) -> None:
+    """Says in an error which position in the source caused it, unless a position further in has been found."""
+    if source is not None and not error.is_placed:
+        error.at, error.is_placed = source_of(source), True
+
+
 def resolve(source: tuple[CodeType, int]) -> tuple[str, int, str]:
     """Returns file, line and function name of a recorded position."""
     code, offset = source
@@ -183,7 +189,8 @@ class EffxError(Exception):
 
     Attributes:
         message: the text without position.
-        at: the user's line, such as `train.py:12 in loss`.
+        at: the user's line, such as `train.py:12 in loss`: that of the call, or of the operation where that is known.
+        is_placed: whether it is the operation's.
         handlers: the handler stack, such as `jit > jvp`; filled in while the error travels outward.
 
     >>> str(EffxError("sin: got a string")).splitlines()[0]
@@ -194,6 +201,7 @@ class EffxError(Exception):
         super().__init__(message)
         self.message = message
         self.at: str | None = _position(user_frame(2))
+        self.is_placed = False
         self.handlers: str = ""
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.effects import Operation, RuleTable
-from effx.errors import BackendError, NoRuleError, Source, resolve
+from effx.errors import BackendError, EffxError, NoRuleError, Source, place, resolve
 from effx.ir.ops.collective import AxisName
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
@@ -130,6 +130,7 @@ class Module:
         axes: what the parallel maps around bind, outermost first; none outside of them.
         meshes: grids of the devices by name.
         on_first: whether the first device does something for all.
+        is_foreign: whether a function of the user's own is called, which may fail.
         hosted: the operations that run on the host, in the order of their numbers in the text.
     """
 
@@ -141,6 +142,7 @@ class Module:
         "devices",
         "functions",
         "hosted",
+        "is_foreign",
         "locations",
         "meshes",
         "on_first",
@@ -160,6 +162,7 @@ class Module:
         self.meshes: dict[str, tuple[int, ...]] = {}
         self.functions: list[str] = []
         self.hosted: list[Hosted] = []
+        self.is_foreign = False
         self.on_first = False
         self._programs: dict[object, str] = {}
         self._taken: set[str] = {"main"}
@@ -324,12 +327,18 @@ class Body:
             rule = find(type(op))
             if rule is None:
                 if not op.can_decompose():
-                    raise NoRuleError(f"{op.name}: has no StableHLO form for {self.module.platform}")
+                    missing = NoRuleError(f"{op.name}: has no StableHLO form for {self.module.platform}")
+                    place(missing, equation.source)
+                    raise missing
                 rule = _decomposed
             label = f"{equation.scope}/{op.name}" if equation.scope else op.name
             self._location = locate(label, equation.source)
             outputs = equation.outputs
-            result = rule(self, op, equation.inputs, outputs)
+            try:
+                result = rule(self, op, equation.inputs, outputs)
+            except EffxError as error:
+                place(error, equation.source)
+                raise
             if type(result) is str:
                 names[outputs[0]] = result
             else:

@@ -29,8 +29,8 @@ def module_text(
 
 def module_of(
     program: Program, platform: str, donated: Sequence[bool] = (), debug_info: bool = True
-) -> tuple[str, tuple[Hosted, ...]]:
-    """Returns the text, and the operations in it that run on the host.
+) -> tuple[str, tuple[Hosted, ...], bool]:
+    """Returns the text, the operations in it that run on the host, and whether it calls foreign functions.
 
     Args:
         program: closed: its effect row is empty.
@@ -53,7 +53,11 @@ def module_of(
     main = function_lines(
         module, program, "main", "public", [", ".join(a) for a in attributes], [", ".join(a) for a in results]
     )
-    return whole_text(module, f"jit_{program.name}", main, 1, module.devices), tuple(module.hosted)
+    return (
+        whole_text(module, f"jit_{program.name}", main, 1, module.devices),
+        tuple(module.hosted),
+        module.is_foreign,
+    )
 
 
 def donations(

@@ -387,7 +387,7 @@ def test_nested_parallel_maps_sum_once() -> None:
         of_column = lax.psum(x, "i")
         return of_column, lax.psum(of_column, "j")
 
-    twice = effx.pmap(effx.pmap(both, axis_name="j"), axis_name="i")
+    twice: Any = effx.pmap(effx.pmap(both, axis_name="j"), axis_name="i")
     got = twice(x)
     np.testing.assert_allclose(np.asarray(got[0]), np.broadcast_to(x.sum(0), (4, 2)))
     np.testing.assert_allclose(np.asarray(got[1]), np.full((4, 2), x.sum()))

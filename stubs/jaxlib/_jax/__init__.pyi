@@ -583,6 +583,8 @@ class ArrayImpl(Array):
     @property
     def _committed(self) -> bool: ...
     _npy_value: npt.NDArray[Any] | None
+    # Of effx: gives the error for a failure of the program that made the array.
+    _made_by: Callable[[Exception], Exception]
     @property
     def _pjrt_layout(self) -> PjRtLayout: ...
     @property
