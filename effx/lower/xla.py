@@ -225,7 +225,11 @@ def compile_program(
     try:
         loaded = compile_text(text, devices, program.name, options, calls)
     except BackendError as error:
-        raise refused(kept_program, error.error_message, partial(_refuses, device)) from error.__cause__
+        if not isinstance(error.__cause__, _jax.JaxRuntimeError):
+            raise
+        raise refused(
+            kept_program, error.error_message.strip(), partial(_refuses, device)
+        ) from error.__cause__
     out_types = program.out_types
     partitioning = partitioning_of(kept_program)
     bound = committed or devices != (device,)
