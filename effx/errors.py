@@ -33,6 +33,7 @@ __all__ = [
     "JAXTypeError",
     "JaxRuntimeError",
     "JaxprTypeError",
+    "KeyReuseError",
     "NoRuleError",
     "NonConcreteBooleanIndexError",
     "NotFiniteError",
@@ -248,8 +249,8 @@ class TransformError(EffxError, TypeError):
 class TracingError(EffxError):
     """A value of a transformation was used as only concrete ones may be, or where the transformation is not at work.
 
-    Of these only `ConcretizationError` is a TypeError: functions that take ints catch that and say so in their own
-    words, which would hide that a value had escaped.
+    Of these only `ConcretizationError` and `KeyReuseError` are TypeErrors: functions that take ints catch that and say
+    so in their own words, which would hide that a value had escaped.
     """
 
 
@@ -271,6 +272,10 @@ class TracerArrayConversionError(ConcretizationError):
 
 class NonConcreteBooleanIndexError(ConcretizationError, IndexingError):
     """An abstract mask was to decide a result's shape."""
+
+
+class KeyReuseError(TracingError, TypeError):
+    """A random key was used twice, where the flag debug_key_reuse asks for an error."""
 
 
 class EscapedBoxError(TracingError, RuntimeError):

@@ -60,6 +60,7 @@ KEYED: tuple[Flag[Any], ...] = (
 # Flags for which Python looks at each call.
 WATCHED: tuple[Flag[bool] | Flag[TransferGuard], ...] = (
     flags.no_execution,
+    flags.debug_key_reuse,
     flags.transfer_guard_host_to_device,
     flags.transfer_guard_device_to_device,
     flags.transfer_guard_device_to_host,

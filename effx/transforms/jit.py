@@ -17,7 +17,7 @@ from effx.array import Array
 from effx.caching import WeakStore, exact
 from effx.effects import are_optional, current_frame, isolated
 from effx.errors import BackendError, DonatedArrayError, TransformError, check_function, hide_internal_frames
-from effx.handlers.checked import debugging, not_finite
+from effx.handlers.debugging import debugging, key_watcher, not_finite
 from effx.handlers.evaluate import device_for
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
@@ -239,7 +239,9 @@ class Function(Generic[P, R]):
             refuse_deep((args, kwargs))
             raise
         if flags.disable_jit.value:
-            return self.fun(*args, **kwargs), None, False
+            given = [x.value if type(x) is Static else x for x in args]
+            named = {name: x.value if type(x) is Static else x for name, x in kwargs.items()}
+            return cast("Callable[..., R]", self.fun)(*given, **named), None, False
         return self.run(args, kwargs)
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
@@ -256,7 +258,11 @@ class Function(Generic[P, R]):
         check_execution(f"{self.what}: {self.name}")
         settled = executable.takes_as_is(concrete) and not debugging()
         settled = settled and (all([type(x) is ConcreteArray for x in leaves]) or reads_scalars())
-        results = executable.run(concrete)
+        if flags.debug_key_reuse.value:
+            held = [*trace.captured, *concrete]
+            results = key_watcher().watched(trace.program, held, lambda: executable.run(concrete))
+        else:
+            results = executable.run(concrete)
         if debugging() and (found := not_finite(results)) is not None:
             with isolated():  # to find the operation: this raises
                 run_program(trace.program, [*trace.captured, *concrete])

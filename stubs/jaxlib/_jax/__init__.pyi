@@ -585,6 +585,8 @@ class ArrayImpl(Array):
     _npy_value: npt.NDArray[Any] | None
     # Of effx: gives the error for a failure of the program that made the array.
     _made_by: Callable[[Exception], Exception]
+    # Of effx: for each key in the array who has used it.
+    _keys_used: Any
     @property
     def _pjrt_layout(self) -> PjRtLayout: ...
     @property
