@@ -212,7 +212,10 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
             moved = device_put(self, client("cpu").local_devices()[0])
             return _jax.buffer_to_dlpack_managed_tensor(as_concrete(moved).buffer.clone())
         source = self.buffer.clone() if not copy else _copy_buffer(self).buffer
-        return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
+        try:
+            return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
+        except _jax.JaxRuntimeError as error:
+            raise ExchangeError(f"x.__dlpack__(): {self.type!r} cannot be shared: {error}") from error
 
     def _check_whole(self) -> None:
         if type(self.buffer._sharding) is Placement:
