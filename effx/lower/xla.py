@@ -22,7 +22,7 @@ from effx.flags import log_compiles
 from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
-from effx.lower.backends import platform_of
+from effx.lower.backends import check_process, platform_of
 from effx.lower.callbacks import HostCalls, compile_calling
 from effx.lower.compile_cache import compiled_before, keep_compiled
 from effx.lower.compile_options import CompilerOptions, compile_options
@@ -108,6 +108,7 @@ class Executable:
 
     def run(self, arrays: Sequence[ConcreteArray]) -> list[ConcreteArray]:
         """Runs on arrays for all inputs, moved where they must be; gives one array for each output."""
+        check_process()
         given = zip(arrays, self.locations, self.kept, strict=True)
         arguments = [buffer_for(x, location) for x, location, keep in given if keep]
         try:
@@ -335,6 +336,7 @@ def _compiled(
     text: str, devices: tuple[Device, ...], name: str, chosen: CompilerOptions, calls: HostCalls | None
 ) -> tuple[_jax.LoadedExecutable, float]:
     """Compiles for certain; returns the executable, and how many seconds it took."""
+    check_process()
     make_room()
     options = compile_options(devices, chosen)
     started = time.perf_counter()

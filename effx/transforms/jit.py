@@ -5,6 +5,7 @@ function: on a hit that runs without Python. On a miss it comes here, where the 
 program. Outside of all handlers the program is compiled and run; under handlers it is performed.
 """
 
+import copyreg
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
@@ -143,6 +144,10 @@ class Function(Generic[P, R]):
         # Only what `jit` itself is given is found again: others stage functions that they make.
         self.traces = traces_of(fun) if what == "jit" else {}
         self.key = _keys.get(fun, dict).setdefault(options, SharedKey()) if what == "jit" else SharedKey()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What has been staged is left out."""
+        return Function, (self.fun, self.options, self.what, self.operation)
 
     # From arguments to a staged program
 
@@ -387,7 +392,10 @@ class Function(Generic[P, R]):
         public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
         public.clear_cache = clear_cache
         if public is not plain:
-            public._cache_size = plain._cache_size  # type: ignore[attr-defined]  # of jaxlib's C++ functions
+            plain.trace = self.trace  # type: ignore[attr-defined]  # of jaxlib's C++ functions: by it `_reduced` knows it
+        if public is not plain:
+            # C++'s own bound method does not pickle.
+            public._cache_size = lambda: plain._cache_size()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
         return cast("Jitted[P, R]", public)
 
     def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -458,6 +466,28 @@ class Function(Generic[P, R]):
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Returns shapes and dtypes of the result without computing."""
         return self.trace(*args, **kwargs).out_info
+
+
+def _reduced(function: Any) -> "str | tuple[Any, ...]":
+    """How pickle and copy see C++ functions: by name where they have one, else as what `jit` was given.
+
+    Those of jax are of the same class, and none of effx's business.
+    """
+    owner = getattr(getattr(function, "trace", None), "__self__", None)
+    if not isinstance(owner, Function):
+        reduced: str | tuple[Any, ...] = function.__reduce_ex__(2)
+        return reduced
+    found: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return function.__qualname__ if found is function else (_again, owner.__reduce__()[1])
+
+
+def _again(*parts: Any) -> Any:
+    return Function(*parts).public()
+
+
+copyreg.pickle(type(fast_function("f", _again, _again)), _reduced)
 
 
 @overload
