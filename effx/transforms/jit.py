@@ -477,10 +477,11 @@ def _reduced(function: Any) -> "str | tuple[Any, ...]":
     if not isinstance(owner, Function):
         reduced: str | tuple[Any, ...] = function.__reduce_ex__(2)
         return reduced
-    found: Any = sys.modules.get(function.__module__)
-    for part in function.__qualname__.split("."):
+    name = getattr(function, "__qualname__", "")  # none where Python looks at static arguments before
+    found: Any = sys.modules.get(getattr(function, "__module__", ""))
+    for part in name.split("."):
         found = getattr(found, part, None)
-    return function.__qualname__ if found is function else (_again, owner.__reduce__()[1])
+    return name if found is function else (_again, owner.__reduce__()[1])
 
 
 def _again(*parts: Any) -> Any:
