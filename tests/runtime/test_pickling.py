@@ -187,6 +187,9 @@ def test_another_process(tmp_path: Any) -> None:
     path.write_bytes(cloudpickle.dumps((step, program, random.key(5), effx.typeof(1.0))))
     code = f"""
 import pickle
+import numpy as np
+first = pickle.loads({pickle.dumps(enp.arange(3.0))!r})  # nothing of effx has been used before: NumPy's dtypes are copies
+assert np.asarray(first).tolist() == [0.0, 1.0, 2.0] and str(first) == "[0. 1. 2.]"
 f, program, key, t = pickle.load(open({str(path)!r}, "rb"))
 import effx
 print(float(f(0.0)), float(program.constants[0]), effx.typeof(1.0) is t, effx.random.key_data(key).tolist())
