@@ -23,7 +23,7 @@ from effx.lower.hlo import XlaComputation, hlo_computation
 from effx.lower.module import donations, whole_text
 from effx.lower.parallel import device_count
 
-Parts: TypeAlias = "tuple[int, ...] | None"
+Parts: TypeAlias = tuple[int, ...] | None
 """Into how many parts each axis of an array is cut; None for an array that is whole on all partitions."""
 
 

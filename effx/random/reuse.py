@@ -34,7 +34,7 @@ from effx.lower.concrete import ConcreteArray
 
 __all__ = ["TakeKey", "watched"]
 
-Ids: TypeAlias = "npt.NDArray[np.int64] | None"
+Ids: TypeAlias = npt.NDArray[np.int64] | None
 """A number for each element of an array of keys; None for other arrays."""
 
 

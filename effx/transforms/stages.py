@@ -123,7 +123,7 @@ class OfFunction:
         """Stages do not change."""
         return self
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+    def __deepcopy__(self, copies: dict[int, object]) -> Self:
         """Stages do not change."""
         return self
 
