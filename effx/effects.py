@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, ClassVar, Generic, TypeVar, cast, final
+from typing import ClassVar, Generic, TypeVar, cast, final
 
 import attrs
 
@@ -292,14 +292,15 @@ current_frame = _current.get
 # The names of the surrounding `named_scope`s, joined by "/"; recorded with each operation.
 current_scope: ContextVar[str] = ContextVar("effx_scope", default="")
 # By name: a function that is pickled by value, as cloudpickle does with those of a session, brings what it reads.
-_variables: dict[str, ContextVar[Any]] = {v.name: v for v in (_current, current_scope)}
+_Variable = ContextVar[Frame | None] | ContextVar[str]
+_variables: dict[str, _Variable] = {v.name: v for v in (_current, current_scope)}
 
 
-def _variable(name: str) -> ContextVar[Any]:
+def _variable(name: str) -> _Variable:
     return _variables[name]
 
 
-def _reduced(variable: ContextVar[Any]) -> tuple[Callable[[str], ContextVar[Any]], tuple[str]]:
+def _reduced(variable: ContextVar[object]) -> tuple[Callable[[str], _Variable], tuple[str]]:
     if _variables.get(variable.name) is not variable:
         raise TypeError(f"cannot pickle {type(variable).__qualname__!r} object")
     return _variable, (variable.name,)

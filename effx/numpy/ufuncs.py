@@ -120,7 +120,7 @@ class ufunc(Generic[P, R]):
         """What changes nothing as one of two operands; None if nothing does."""
         return self._identity
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
+    def __reduce__(self) -> str | tuple[object, ...]:
         """Those of effx.numpy pickle as names."""
         numpy = importlib.import_module("effx.numpy")
         if getattr(numpy, self.__name__, None) is self:

@@ -12,7 +12,7 @@ Never: be loaded before the flag is on.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, cast, final
+from typing import TypeAlias, cast, final
 
 import attrs
 import numpy as np
@@ -149,7 +149,9 @@ class _Walk:
             known.update(zip(e.outputs, self.results(e, given), strict=True))
         return tuple([known.get(x) if type(x) is Var else None for x in program.outputs])
 
-    def results(self, e: Equation, given: Sequence[Ids], values: Sequence[Any] = ()) -> Sequence[Ids]:
+    def results(
+        self, e: Equation, given: Sequence[Ids], values: Sequence[HostData | None] = ()
+    ) -> Sequence[Ids]:
         """Walks through an equation; `values` are those of operands that are no keys, if they are known."""
         op = e.op
         if type(op) is TakeKey:
@@ -174,7 +176,9 @@ class _Walk:
             if self.again:
                 self.repeatable.add(i)
 
-    def moved(self, op: Operation[object], t: ArrayType, given: Sequence[Ids], values: Sequence[Any]) -> Ids:
+    def moved(
+        self, op: Operation[object], t: ArrayType, given: Sequence[Ids], values: Sequence[HostData | None]
+    ) -> Ids:
         """Returns the numbers of what an operation makes by moving elements; new ones where that is not known."""
         held = [x for x in given if x is not None]
         rule = Reference.rules.find(type(op))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Any, Literal, ParamSpec, TypeAlias, overload
+from typing import Literal, ParamSpec, TypeAlias, overload
 
 from effx.effects import isolated
 from effx.errors import ShapeError, TransformError, TreeError, check_function
@@ -34,7 +34,7 @@ MANY = 100
 
 @overload
 def xla_computation(
-    fun: Callable[P, Any],
+    fun: Callable[P, object],
     static_argnums: "int | Iterable[int]" = (),
     axis_env: AxisEnv | None = None,
     in_parts: PartsTree = None,
@@ -47,7 +47,7 @@ def xla_computation(
 ) -> Callable[P, XlaComputation]: ...
 @overload
 def xla_computation(
-    fun: Callable[P, Any],
+    fun: Callable[P, object],
     static_argnums: "int | Iterable[int]" = (),
     axis_env: AxisEnv | None = None,
     in_parts: PartsTree = None,
@@ -60,7 +60,7 @@ def xla_computation(
     donate_argnums: "int | Iterable[int]" = (),
 ) -> Callable[P, tuple[XlaComputation, PyTree]]: ...
 def xla_computation(
-    fun: Callable[P, Any],
+    fun: Callable[P, object],
     static_argnums: "int | Iterable[int]" = (),
     axis_env: AxisEnv | None = None,
     in_parts: PartsTree = None,

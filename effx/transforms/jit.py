@@ -145,7 +145,7 @@ class Function(Generic[P, R]):
         self.traces = traces_of(fun) if what == "jit" else {}
         self.key = _keys.get(fun, dict).setdefault(options, SharedKey()) if what == "jit" else SharedKey()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """What has been staged is left out."""
         return Function, (self.fun, self.options, self.what, self.operation)
 
@@ -468,27 +468,28 @@ class Function(Generic[P, R]):
         return self.trace(*args, **kwargs).out_info
 
 
-def _reduced(function: Any) -> "str | tuple[Any, ...]":
+def _reduced(function: Callable[..., object]) -> "str | tuple[object, ...]":
     """How pickle and copy see C++ functions: by name where they have one, else as what `jit` was given.
 
     Those of jax are of the same class, and none of effx's business.
     """
     owner = getattr(getattr(function, "trace", None), "__self__", None)
     if not isinstance(owner, Function):
-        reduced: str | tuple[Any, ...] = function.__reduce_ex__(2)
-        return reduced
+        return function.__reduce_ex__(2)
     name = getattr(function, "__qualname__", "")  # none where Python looks at static arguments before
-    found: Any = sys.modules.get(getattr(function, "__module__", ""))
+    found: object = sys.modules.get(getattr(function, "__module__", ""))
     for part in name.split("."):
         found = getattr(found, part, None)
     return name if found is function else (_again, owner.__reduce__()[1])
 
 
-def _again(*parts: Any) -> Any:
-    return Function(*parts).public()
+def _again(
+    fun: Callable[P, R], options: Options, what: str, operation: Callable[[Program], HigherOrder]
+) -> Jitted[P, R]:
+    return Function(fun, options, what, operation).public()
 
 
-copyreg.pickle(type(fast_function("f", _again, _again)), _reduced)
+copyreg.pickle(type(fast_function("f", counted, lambda: ((), None, False))), _reduced)  # type: ignore[arg-type]  # wants Any
 
 
 @overload

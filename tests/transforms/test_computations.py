@@ -355,8 +355,9 @@ def test_errors(
     options: dict[str, Any], arguments: tuple[Any, ...], kind: type[EffxError], message: str
 ) -> None:
     """Each wrong option is named."""
+    make: Any = effx.xla_computation
     with pytest.raises(kind) as caught:
-        effx.xla_computation(_f, **options)(*arguments)
+        make(_f, **options)(*arguments)
     assert caught.value.message == message
 
 
