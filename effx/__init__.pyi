@@ -43,6 +43,7 @@ from effx.flags import (
     checking_leaks as checking_leaks,
     config as config,
     debug_infs as debug_infs,
+    debug_key_reuse as debug_key_reuse,
     debug_nans as debug_nans,
     default_device as default_device,
     default_matmul_precision as default_matmul_precision,
@@ -70,6 +71,7 @@ from effx.lower.sharding import Device as Device
 from effx.transforms.autodiff import *
 from effx.transforms.checkpoint import checkpoint as checkpoint, remat as remat
 from effx.transforms.closures import *
+from effx.transforms.computations import *
 from effx.transforms.custom_derivatives import *
 from effx.transforms.forward_backward import *
 from effx.transforms.gradients import *

@@ -113,6 +113,9 @@ COMPLEX: Final = (complex64, complex128)
 ALL: Final = (bool_, *SIGNED, *UNSIGNED, *FLOATING, *COMPLEX)
 """Every dtype that a value may have, float0 aside."""
 
+OWN: Final[dict[DType, DType]] = {d: d for d in (*ALL, *KEYS.values())}
+"""The one object for each dtype, by any that is equal."""
+
 _BITS: Final[dict[DType, int]] = {
     **{d: d.itemsize * 8 for d in ALL},
     **{d: d.itemsize * 8 for d in KEYS.values()},

@@ -8,6 +8,7 @@ operation carries (an axis name, say), or when it intercepts everything.
 Never: know what an array is, or import anything but `effx.errors`, `effx.caching` and `effx.presence`.
 """
 
+import copyreg
 import importlib
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
@@ -294,6 +295,22 @@ _current: ContextVar[Frame | None] = ContextVar("effx_handlers", default=None)
 current_frame = _current.get
 # The names of the surrounding `named_scope`s, joined by "/"; recorded with each operation.
 current_scope: ContextVar[str] = ContextVar("effx_scope", default="")
+# By name: a function that is pickled by value, as cloudpickle does with those of a session, brings what it reads.
+_Variable = ContextVar[Frame | None] | ContextVar[str]
+_variables: dict[str, _Variable] = {v.name: v for v in (_current, current_scope)}
+
+
+def _variable(name: str) -> _Variable:
+    return _variables[name]
+
+
+def _reduced(variable: ContextVar[object]) -> tuple[Callable[[str], _Variable], tuple[str]]:
+    if _variables.get(variable.name) is not variable:
+        raise TypeError(f"cannot pickle {type(variable).__qualname__!r} object")
+    return _variable, (variable.name,)
+
+
+copyreg.pickle(ContextVar, _reduced)
 
 
 def scope_within(outer: str, scope: str) -> str:

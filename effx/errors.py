@@ -34,6 +34,7 @@ __all__ = [
     "JAXTypeError",
     "JaxRuntimeError",
     "JaxprTypeError",
+    "KeyReuseError",
     "NoRuleError",
     "NonConcreteBooleanIndexError",
     "NotFiniteError",
@@ -148,11 +149,34 @@ def source_of(source: Source) -> str:
     return f"{os.path.basename(file)}:{line} in {function}"
 
 
+def place(error: "EffxError", source: Source) -> None:
+    """Says in an error which position in the source caused it, unless a position further in has been found."""
+    if source is not None and not error.is_placed:
+        error.at, error.is_placed = source_of(source), True
+
+
 def resolve(source: tuple[CodeType, int]) -> tuple[str, int, str]:
     """Returns file, line and function name of a recorded position."""
     code, offset = source
     starts, lines = _line_table(code)
     return code.co_filename, lines[bisect_right(starts, offset) - 1], code.co_name
+
+
+def source_at(file: str, line: int, function: str) -> tuple[CodeType, int]:
+    """Returns a position in a source that need not be there, of a program of another process say."""
+    known = _elsewhere.get((file, line, function))
+    if known is None:
+        if len(_elsewhere) >= 4096:
+            _elsewhere.clear()
+        code = _nowhere.__code__.replace(co_filename=file, co_name=function, co_firstlineno=line)
+        known = _elsewhere[file, line, function] = code, -1
+    return known
+
+
+_elsewhere: dict[tuple[str, int, str], tuple[CodeType, int]] = {}
+
+
+def _nowhere() -> None: ...
 
 
 _LineTable = tuple[list[int], list[int]]
@@ -186,7 +210,8 @@ class EffxError(Exception):
 
     Attributes:
         message: the text without position.
-        at: the user's line, such as `train.py:12 in loss`.
+        at: the user's line, such as `train.py:12 in loss`: that of the call, or of the operation where that is known.
+        is_placed: whether it is the operation's.
         handlers: the handler stack, such as `jit > jvp`; filled in while the error travels outward.
 
     >>> str(EffxError("sin: got a string")).splitlines()[0]
@@ -197,6 +222,7 @@ class EffxError(Exception):
         super().__init__(message)
         self.message = message
         self.at: str | None = _position(user_frame(2))
+        self.is_placed = False
         self.handlers: str = ""
 
     def __str__(self) -> str:
@@ -243,8 +269,8 @@ class TransformError(EffxError, TypeError):
 class TracingError(EffxError):
     """A value of a transformation was used as only concrete ones may be, or where the transformation is not at work.
 
-    Of these only `ConcretizationError` is a TypeError: functions that take ints catch that and say so in their own
-    words, which would hide that a value had escaped.
+    Of these only `ConcretizationError` and `KeyReuseError` are TypeErrors: functions that take ints catch that and say
+    so in their own words, which would hide that a value had escaped.
     """
 
 
@@ -270,6 +296,10 @@ class NonConcreteBooleanIndexError(ConcretizationError, IndexingError):
 
 class InconclusiveDimensionOperation(TracingError, ValueError):  # noqa: N818  # JAX's name
     """What Python asked of a symbolic size depends on the values of its variables."""
+
+
+class KeyReuseError(TracingError, TypeError):
+    """A random key was used twice, where the flag debug_key_reuse asks for an error."""
 
 
 class EscapedBoxError(TracingError, RuntimeError):

@@ -5,6 +5,7 @@ Never: know a certain setting, or who reads it (layers subscribe instead).
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -47,6 +48,11 @@ class Overrides(dict["AnyFlag", Entered]):
     """What a context overrides; never empty where it is in force."""
 
     __slots__ = ("__weakref__",)
+
+
+def _flag(name: str) -> object:
+    """Returns a setting of effx by name, for pickle."""
+    return getattr(importlib.import_module("effx.flags"), name)
 
 
 class AnyFlag(ABC):
@@ -103,6 +109,10 @@ class Flag(AnyFlag, Generic[T]):
         self._global_callbacks: tuple[Callable[[T], None], ...] = ()
         text = os.environ.get(self.env)
         self._global: T = check(name, default) if text is None else check(self.env, parse(self.env, text))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled by name, for functions that are pickled by value; its value is each process's own."""
+        return _flag, (self.name,)
 
     @property
     def value(self) -> T:

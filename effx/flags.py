@@ -65,6 +65,7 @@ __all__ = [
     "checking_leaks",
     "config",
     "debug_infs",
+    "debug_key_reuse",
     "debug_nans",
     "default_device",
     "default_matmul_precision",
@@ -104,6 +105,7 @@ threefry_partitionable: Final = Switch("threefry_partitionable", True)
 enable_checks: Final = Switch("enable_checks", False)
 debug_nans: Final = Switch("debug_nans", False)
 debug_infs: Final = Switch("debug_infs", False)
+debug_key_reuse: Final = Switch("debug_key_reuse", False)
 log_compiles: Final = Switch("log_compiles", False)
 traceback_filtering: Final = Switch("traceback_filtering", True)
 default_matmul_precision: Final[Flag[MatmulPrecision | None]] = Flag(
@@ -152,8 +154,8 @@ num_cpu_devices: Final[Flag[int]] = Flag("num_cpu_devices", 1, check_positive_in
 platforms: Final[Flag[str | None]] = Flag("platforms", None, check_platforms, parse_text)
 
 _ALL: tuple[AnyFlag, ...] = (
-    enable_x64, disable_jit, threefry_partitionable, enable_checks, debug_nans, debug_infs, log_compiles,
-    traceback_filtering, default_matmul_precision, numpy_rank_promotion, numpy_dtype_promotion,
+    enable_x64, disable_jit, threefry_partitionable, enable_checks, debug_nans, debug_infs, debug_key_reuse,
+    log_compiles, traceback_filtering, default_matmul_precision, numpy_rank_promotion, numpy_dtype_promotion,
     default_prng_impl, num_cpu_devices, platforms, explain_cache_misses, check_tracer_leaks, no_tracing, no_execution,
     enable_custom_prng, legacy_prng_key, default_device, transfer_guard, transfer_guard_host_to_device,
     transfer_guard_device_to_device, transfer_guard_device_to_host, cache_dir, cache_max_size, cache_min_compile_seconds,
@@ -192,6 +194,7 @@ class Config:
     enable_checks = _Reading(enable_checks, "Whether programs are checked after every pass and handler.")
     debug_nans = _Reading(debug_nans, "Whether a NaN in a result raises an error.")
     debug_infs = _Reading(debug_infs, "Whether an infinity in a result raises an error.")
+    debug_key_reuse = _Reading(debug_key_reuse, "Whether using a random key twice raises an error.")
     log_compiles = _Reading(log_compiles, "Whether each compilation is logged.")
     traceback_filtering = _Reading(traceback_filtering, "Whether effx's own frames are hidden in tracebacks.")
     default_matmul_precision = _Reading(

@@ -173,6 +173,12 @@ def leaking() -> str:
     return raised(lambda: effx.jit(keeps)(1.0))
 
 
+def reusing() -> None:
+    key = effx.random.key(0)
+    effx.random.normal(key)
+    effx.random.normal(key)
+
+
 HERE, RAW = enp.ones(3), effx.random.PRNGKey(0)
 DOT_THERE = effx.jit(lambda x: x + 1, device=effx.devices()[1])
 DOT = effx.jit(lambda x: enp.dot(x, x))
@@ -184,6 +190,7 @@ EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
     "enable_checks": (True, staged_wrongly),
     "debug_nans": (True, lambda: raised(lambda: effx.jit(enp.log)(-1.0))),
     "debug_infs": (True, lambda: raised(lambda: effx.jit(enp.log)(0.0))),
+    "debug_key_reuse": (True, lambda: raised(reusing)),
     "log_compiles": (True, logged),
     "traceback_filtering": (False, frames_of_effx),
     "default_matmul_precision": ("highest", lambda: DOT.lower(enp.ones(3)).as_text()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -491,6 +492,31 @@ def test_names_of_jax_errors() -> None:
     for kind, provoke in raised:
         with pytest.raises(kind):
             provoke()
+
+
+def test_every_error_is_in_the_catalogue() -> None:
+    """docs/errors.md has an example of each class, which the tests run, and names the aliases."""
+    page = (Path(__file__).parent.parent / "docs" / "errors.md").read_text(encoding="utf-8")
+    headings = {line.removeprefix("### ") for line in page.splitlines() if line.startswith("### ")}
+    kinds = {
+        name: found
+        for name, found in vars(errors).items()
+        if isinstance(found, type) and issubclass(found, errors.EffxError) and found is not errors.EffxError
+    }
+    assert headings == {kind.__name__ for kind in kinds.values()}
+    aliases = {name for name, kind in kinds.items() if name != kind.__name__}
+    assert not {name for name in aliases if f"`{name}`" not in page}
+    # What is printed is the class's own error, not another's.
+    for name in headings - {"TracingError"}:
+        example = page.split(f"### {name}\n")[1].split("### ")[0]
+        assert f"errors.{name}: " in example, name
+
+
+def test_dtypes_without_an_equivalent() -> None:
+    """What DLPack does not know is refused in effx's words."""
+    with pytest.raises(errors.ExchangeError) as caught:
+        enp.ones(3, "int4").__dlpack__()
+    assert caught.value.message.startswith("x.__dlpack__(): i4[3] cannot be shared: UNIMPLEMENTED: ")
 
 
 def test_status_of_backends() -> None:

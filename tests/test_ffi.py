@@ -299,14 +299,55 @@ def test_side_effects(kernels: ctypes.CDLL) -> None:
 
 
 def test_errors_of_a_kernel(kernels: ctypes.CDLL) -> None:
-    """Its own words, and XLA's of what does not fit."""
+    """Its own words, and XLA's of what does not fit, with the name of the function that called it."""
     call = ffi.ffi_call("test_Refuses", struct(3))
-    with pytest.raises(_jax.JaxRuntimeError, match="INVALID_ARGUMENT: the kernel has had enough"):
+    with pytest.raises(BackendError) as caught:
         effx.block_until_ready(call(enp.ones(3)))
-    with pytest.raises(_jax.JaxRuntimeError, match="Wrong scalar data type: expected F32 but got F64"):
+    assert (
+        caught.value.message == "foreign_call: failed on cpu:0: INVALID_ARGUMENT: the kernel has had enough"
+    )
+    with pytest.raises(BackendError, match="Wrong scalar data type: expected F32 but got F64"):
         effx.block_until_ready(ffi.ffi_call("test_RmsNorm", struct(3))(enp.ones(3), eps=1.0))
-    with pytest.raises(BackendError, match="No FFI handler registered for test_nobody"):
-        ffi.ffi_call("test_nobody", struct(3))(enp.ones(3))
+
+
+@pytest.mark.parametrize("wait", [effx.block_until_ready, np.asarray, lambda x: x.block_until_ready(), float])
+def test_errors_that_come_later(kernels: ctypes.CDLL, wait: Callable[[Any], object]) -> None:
+    """A program that has not run when its call returns fails where its result is waited for, in each call."""
+
+    @effx.jit
+    def train(x: Any) -> Any:
+        for _ in range(3):
+            x = x @ x
+        return ffi.ffi_call("test_Refuses", struct(3))(x[0, :3])[0]
+
+    for _ in range(2):
+        with pytest.raises(BackendError) as caught:
+            wait(train(enp.ones((300, 300))))
+        assert caught.value.message == "train: failed on cpu:0: INVALID_ARGUMENT: the kernel has had enough"
+        assert caught.value.error_code_string == "INVALID_ARGUMENT"
+
+
+def test_nobody_registered(kernels: ctypes.CDLL) -> None:
+    """XLA's refusal says which operation and line of the user's it is about, outermost or inside."""
+
+    def step(c: Any, _: Any) -> Any:
+        return ffi.ffi_call("test_nobody", struct(3))(enp.sin(c)), None
+
+    line = step.__code__.co_firstlineno + 1
+
+    def scanned(c: Any, _: Any) -> Any:
+        return lax.scan(step, c, None, 3)
+
+    for f in (step, effx.jit(step), scanned, effx.jit(scanned)):
+        with pytest.raises(BackendError) as caught:
+            f(enp.ones(3), None)
+        assert str(caught.value).splitlines()[:2] == [
+            (
+                "compile: XLA refused foreign_call (f32[3]) -> (f32[3]): NOT_FOUND: No FFI handler registered for "
+                "test_nobody on a platform Host (canonical host)"
+            ),
+            f"  at   test_ffi.py:{line} in step",
+        ]
 
 
 def test_a_state_between_stages(kernels: ctypes.CDLL) -> None:

@@ -234,7 +234,8 @@ def test_unknown_names_list_the_known_ones() -> None:
         config.update("jax_enable_x64", True)
     assert str(error.value) == (
         "config.update: no flag 'jax_enable_x64', expected one of cache_dir, cache_max_size, "
-        "cache_min_compile_seconds, cache_programs, check_tracer_leaks, debug_infs, debug_nans, default_device, "
+        "cache_min_compile_seconds, cache_programs, check_tracer_leaks, debug_infs, debug_key_reuse, debug_nans, "
+        "default_device, "
         "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "
         "enable_custom_prng, enable_x64, explain_cache_misses, legacy_prng_key, log_compiles, no_execution, "
         "no_tracing, num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, "

@@ -165,6 +165,7 @@ def text(body: Body, op: ForeignCall, inputs: tuple[Atom, ...], outputs: tuple[V
         api_version=op.api_version,
         config=f"{{{entries}}}" if op.api_version >= TYPED else string_text(op.legacy),
     )
+    body.module.is_foreign = True
     return body.block(call, len(outputs))
 
 

@@ -1,69 +1,50 @@
-"""The outermost handler of `debug_nans`, `debug_infs` and `enable_checks`, which look at results, and of `no_execution`.
+"""The outermost handler of `debug_nans`, `debug_infs` and `enable_checks`, which look at results, and of others.
 
 Never: be loaded before one of these flags is on, or a compiled function gave something that is not finite.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TypeVar, cast, final
 
 import attrs
-import numpy as np
 
 from effx import dtypes
 from effx.array import Array
 from effx.effects import Frame, Handler, Operation, Value, are_optional
-from effx.errors import NotFiniteError, ProgramError, source_in_force, source_of
-from effx.flags import debug_infs, debug_nans, enable_checks
-from effx.handlers.evaluate import Evaluate
+from effx.errors import ProgramError
+from effx.flags import debug_key_reuse, enable_checks
+from effx.handlers.debugging import debugging, key_watcher, not_finite
+from effx.handlers.evaluate import Evaluate, alone, program_of
 from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.ops.control import Call, Cond
+from effx.ir.ops.control import Call, Cond, HigherOrder
+from effx.lower.concrete import on_device
 from effx.lower.guards import check_execution
 
 R = TypeVar("R")
+
+
 PLAIN = Evaluate()
 
 
-@final
-@attrs.frozen
-class Fault:
-    """A result that is not finite.
+def _watched(op: Operation[R], arrays: tuple[Array, ...], run: Callable[[], R]) -> R:
+    """Runs an operation with a look at the keys that it uses."""
+    keys = any([dtypes.is_key(x.type.dtype) for x in arrays])
+    if not isinstance(op, HigherOrder) and not keys:
+        return run()
+    concrete = tuple([on_device(x) for x in arrays])
+    program = alone(op) if isinstance(op, HigherOrder) else program_of(op, tuple([x.type for x in arrays]))
+    results: list[R] = []
 
-    Attributes:
-        said: which, and what is in it.
-    """
+    def once() -> tuple[Array, ...]:
+        results.append(run())
+        return cast("tuple[Array, ...]", results[0] if op.multiple else (results[0],))
 
-    said: str
-
-    def error(self, what: str) -> NotFiniteError:
-        """Returns the error, which names the user's line."""
-        error = NotFiniteError(f"{what}: {self.said}")
-        place = source_in_force.get()
-        if place is not None:
-            error.at = source_of(place)
-        return error
-
-
-def debugging() -> bool:
-    """Says whether results are looked at for NaN or infinities."""
-    return debug_nans.value or debug_infs.value
-
-
-def not_finite(results: Sequence[Array]) -> Fault | None:
-    """Finds NaN or an infinity, as the flags debug_nans and debug_infs ask, in results."""
-    for i, x in enumerate(results):
-        if not dtypes.is_inexact(x.type.dtype):
-            continue
-        value = x.host("debug_nans")
-        if value.dtype.kind == "V":
-            value = value.astype(np.float32)
-        for flag, what, test in ((debug_nans, "nan", np.isnan), (debug_infs, "inf", np.isinf)):
-            if flag.value and (found := test(value)).any():
-                where = tuple([int(n) for n in np.unravel_index(int(np.argmax(found)), found.shape)])
-                which = "the result" if len(results) == 1 else f"result {i}"
-                index = f" at index {list(where)}" if where else ""
-                return Fault(f"{which} {x.type!r} has {what}{index}; {flag.name} is on")
-    return None
+    if isinstance(op, HigherOrder):
+        key_watcher().watched(program, concrete, once)
+    else:
+        key_watcher().watched_operation(op, program, concrete, once)
+    return results[0]
 
 
 @final
@@ -79,7 +60,10 @@ class Checked(Handler):
             return tuple(run_program(op.program, arrays))  # type: ignore[return-value]  # what a call gives
         if debugging() and type(op) is Cond:
             return tuple(run_program(op.taken(int(arrays[0].host("cond"))), arrays[1:]))  # type: ignore[return-value]  # what a cond gives
-        result = PLAIN.handle(frame, op, operands)
+        if debug_key_reuse.value:
+            result = _watched(op, arrays, lambda: PLAIN.handle(frame, op, operands))
+        else:
+            result = PLAIN.handle(frame, op, operands)
         results = cast("tuple[Array, ...]", result if op.multiple else (result,))
         if debugging() and (found := not_finite(results)) is not None:
             raise found.error(op.name)

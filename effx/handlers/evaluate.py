@@ -16,7 +16,7 @@ from effx.array import Array, HostArray
 from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
 from effx.errors import AxisNameError, BackendError, NoRuleError
-from effx.flags import debug_infs, debug_nans, enable_checks, no_execution
+from effx.flags import debug_infs, debug_key_reuse, debug_nans, enable_checks, no_execution
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
@@ -61,21 +61,6 @@ class Evaluate(Handler):
             if type(x) is not ConcreteArray:
                 return kernel(*[on_device(x) for x in operands])  # type: ignore[arg-type, return-value]  # arrays
         return kernel(*operands)  # type: ignore[return-value]  # a kernel gives what its operation gives
-
-
-effects.set_outermost(Evaluate())
-
-
-def _look(on: bool) -> None:
-    # For good: other contexts may have the flag on. Each operation costs 0.2 us more from then on.
-    if on:
-        checked = importlib.import_module("effx.handlers.checked")
-        effects.set_outermost(checked.Checked())
-
-
-for _flag in (debug_nans, debug_infs, enable_checks, no_execution):
-    _flag.subscribe(_look)
-    _look(_flag.value)
 
 
 def device_for(
@@ -144,19 +129,23 @@ def _kernel(op: Operation[object]) -> Kernel:
         types = tuple([x.type for x in arrays])
         program = programs.get(types)
         if program is None:
-            inputs = tuple([Var(t) for t in types])
-            if op.multiple:
-                outputs = tuple([Var(t) for t in cast("TupleOperation", op).infer(*types)])
-            else:
-                outputs = (Var(cast("ArrayOperation", op).infer(*types)),)
-            program = Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
-            programs[types] = program
+            program = programs[types] = program_of(op, types)
         return _first_run(program, arrays, op.multiple)
 
     return fast_function(op.name, miss, miss)
 
 
 caching.kernel_caches.append(_kernel.cache_clear)
+
+
+def program_of(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
+    """Returns a program of nothing but one operation."""
+    inputs = tuple([Var(t) for t in types])
+    if op.multiple:
+        outputs = tuple([Var(t) for t in cast("TupleOperation", op).infer(*types)])
+    else:
+        outputs = (Var(cast("ArrayOperation", op).infer(*types)),)
+    return Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
 
 
 def kernel_of(program: Program) -> ProgramKernel:
@@ -238,3 +227,17 @@ def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
     return NoRuleError(
         f"{name}: no handler takes the effect{'s' * (len(labels) > 1)} {', '.join(labels)}{advice}"
     )
+
+
+effects.set_outermost(Evaluate())
+
+
+def _look(on: bool) -> None:
+    # For good: other contexts may have the flag on. Each operation costs 0.2 us more from then on.
+    if on:
+        effects.set_outermost(importlib.import_module("effx.handlers.checked").Checked())
+
+
+for _flag in (debug_nans, debug_infs, debug_key_reuse, enable_checks, no_execution):
+    _flag.subscribe(_look)
+    _look(_flag.value)

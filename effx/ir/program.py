@@ -10,7 +10,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.effects import Effect, Operation
-from effx.errors import ProgramError, Source
+from effx.errors import ProgramError, Source, resolve, source_at
 from effx.ir.dimensions import is_symbolic
 from effx.ir.types import ArrayType
 
@@ -72,6 +72,22 @@ class Equation:
     source: Source = None
     scope: str = ""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """A position is pickled as file, line and name: code objects do not pickle."""
+        place = None if self.source is None else resolve(self.source)
+        return _equation, (self.op, self.inputs, self.outputs, place, self.scope)
+
+
+def _equation(
+    op: Operation[object],
+    inputs: tuple[Atom, ...],
+    outputs: tuple[Var, ...],
+    place: tuple[str, int, str] | None,
+    scope: str,
+) -> Equation:
+    """Makes an equation of what pickle has kept."""
+    return Equation(op, inputs, outputs, None if place is None else source_at(*place), scope)
+
 
 class _Named(Protocol):
     @property
@@ -128,6 +144,10 @@ class Program:
     def out_types(self) -> tuple[ArrayType, ...]:
         """The types of the outputs."""
         return tuple([x.type for x in self.outputs])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """What has been compiled from the program is left out."""
+        return Program, (self.inputs, self.equations, self.outputs, self.name, self.effects, self.constants)
 
     def __str__(self) -> str:
         return print_program(self)

@@ -108,6 +108,8 @@ def array_type(dtype: DType, shape: Sequence[int] = (), weak: bool = False) -> A
     try:
         return _interned[key]  # type: ignore[index]  # a list as shape falls through to the slow path
     except (KeyError, TypeError):
-        dtype = np.dtype(dtype)
+        # Unpickled dtypes are equal to NumPy's own, but do not say that they are builtin.
+        given = np.dtype(dtype)
+        dtype = dtypes.OWN.get(given, given)
         sizes = tuple([as_size(n) for n in shape])
         return _interned.setdefault((dtype, sizes, weak), ArrayType(dtype, sizes, bool(weak)))

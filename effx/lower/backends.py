@@ -8,7 +8,7 @@ import importlib.util
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -97,13 +97,36 @@ num_cpu_devices.subscribe_global(_check_not_started)
 
 
 _warned: list[bool] = []
+# Called in a child process of one in which XLA had started.
+forked: list[Callable[[], object]] = []
+_is_child: list[bool] = []
+
+
+def check_process() -> None:
+    """Refuses to compute where XLA's threads are gone.
+
+    Raises:
+        BackendError: this process was forked from one in which XLA had started.
+    """
+    if _is_child:
+        raise BackendError(
+            "os.fork: this process was forked from one in which XLA had started, and XLA's threads do not live on: it can "
+            "read arrays but not compute; use multiprocessing's start method 'spawn' or 'forkserver'"
+        )
+
+
+def _in_child() -> None:
+    if _clients:
+        _is_child.append(True)
+        for call in forked:
+            call()
 
 
 def _before_fork() -> None:
     if _clients and not _warned:
         _warned.append(True)
         warnings.warn(
-            "os.fork: XLA's threads do not live on in the child process, where a computation of effx will hang; "
+            "os.fork: XLA's threads do not live on in the child process, where a computation of effx is refused; "
             "use multiprocessing's start method 'spawn' or 'forkserver'",
             RuntimeWarning,
             stacklevel=2,
@@ -111,7 +134,7 @@ def _before_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
 def _start(platform: str) -> _jax.Client:
@@ -165,6 +188,7 @@ def client(backend: str | None = None) -> _jax.Client:
     Raises:
         BackendError: the platform is not there, or its plugin does not start.
     """
+    check_process()
     names = _candidates(backend)
     with _lock:
         for name in names:
@@ -205,6 +229,8 @@ def default_device() -> _jax.Device:
     Raises:
         BackendError: the flag names a platform that is not there.
     """
+    if _is_child:
+        check_process()
     chosen = flags.default_device.value
     if chosen is None or isinstance(chosen, str):
         return _first_device(chosen)

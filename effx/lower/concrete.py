@@ -99,7 +99,10 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         if value is None:
             self._check_alive(asked)
             guards.to_host(asked, self.type, asked == "device_get")
-            value = _fetch(self)
+            try:
+                value = _fetch(self)
+            except (_jax.JaxRuntimeError, BufferError) as error:
+                raise failure(self, asked, error) from error
             # A view of the buffer that the buffer held would keep both for ever: C++ shows the collector no cycle.
             if not _is_viewed(self):
                 buffer._npy_value = value
@@ -153,7 +156,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def block_until_ready(self) -> Self:
         """Waits until the value has been computed; returns the array."""
         self._check_alive("x.block_until_ready()")
-        self.buffer.block_until_ready()
+        block_until_ready([self])
         return self
 
     def is_ready(self) -> bool:
@@ -209,7 +212,10 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
             moved = device_put(self, client("cpu").local_devices()[0])
             return _jax.buffer_to_dlpack_managed_tensor(as_concrete(moved).buffer.clone())
         source = self.buffer.clone() if not copy else _copy_buffer(self).buffer
-        return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
+        try:
+            return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
+        except _jax.JaxRuntimeError as error:
+            raise ExchangeError(f"x.__dlpack__(): {self.type!r} cannot be shared: {error}") from error
 
     def _check_whole(self) -> None:
         if type(self.buffer._sharding) is Placement:
@@ -493,7 +499,29 @@ def device_get(x: Operand) -> HostData:
 
 def block_until_ready(arrays: Sequence[object]) -> None:
     """Waits for all concrete arrays among `arrays`."""
-    _jax.batched_block_until_ready([x.buffer for x in arrays if type(x) is ConcreteArray])
+    given = [x for x in arrays if type(x) is ConcreteArray]
+    try:
+        _jax.batched_block_until_ready([x.buffer for x in given])
+    except _jax.JaxRuntimeError as error:
+        raise _first_failure(given, error) from error
+
+
+def _first_failure(arrays: Sequence[ConcreteArray], error: Exception) -> Exception:
+    for x in arrays:
+        try:
+            x.buffer.block_until_ready()
+        except _jax.JaxRuntimeError as own:
+            return failure(x, "block_until_ready", own)
+    return error
+
+
+def failure(x: ConcreteArray, asked: str, error: Exception) -> Exception:
+    """Returns what users see of an error of XLA's that comes out when an array's value is waited for."""
+    made_by = getattr(x.buffer, "_made_by", None)
+    if made_by is not None:
+        found: Exception = made_by(error)
+        return found
+    return BackendError(f"{asked}: computing {x.type!r} failed: {error}")
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:

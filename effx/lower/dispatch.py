@@ -17,6 +17,7 @@ from jaxlib import _jax
 from effx import caching, flags, presence
 from effx.flags import Flag, TransferGuard
 from effx.ir.types import ArrayType
+from effx.lower.backends import forked
 from effx.lower.concrete import ConcreteArray, losses, result_structure
 from effx.lower.shards import to_devices
 from effx.lower.xla import Executable
@@ -60,6 +61,7 @@ KEYED: tuple[Flag[Any], ...] = (
 # Flags for which Python looks at each call.
 WATCHED: tuple[Flag[bool] | Flag[TransferGuard], ...] = (
     flags.no_execution,
+    flags.debug_key_reuse,
     flags.transfer_guard_host_to_device,
     flags.transfer_guard_device_to_device,
     flags.transfer_guard_device_to_host,
@@ -107,6 +109,7 @@ def _on_loss() -> None:
 
 
 losses.append(_on_loss)
+forked.append(_on_loss)
 flags.user_context_listeners.append(_on_loss)
 
 # jaxlib reads three states of its own. Whoever of effx and jax is imported first sets them, and

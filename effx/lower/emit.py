@@ -16,8 +16,9 @@ import numpy as np
 
 from effx import dtypes
 from effx.effects import Operation, RuleTable
-from effx.errors import BackendError, NoRuleError, Source, resolve
+from effx.errors import BackendError, EffxError, NoRuleError, Source, place, resolve
 from effx.ir.dimensions import has_symbolic
+from effx.ir.ops.collective import AxisName
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
@@ -25,6 +26,7 @@ from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower import sizes
 from effx.lower.custom_call import Attribute, custom_call_text
 from effx.lower.fences import NONE, fences
+from effx.lower.joined_sums import joined_sums
 from effx.lower.sizes import INDEX
 from effx.lower.sizes import ints as ints
 
@@ -123,11 +125,14 @@ class Module:
     Attributes:
         platform: "cpu", "cuda", "rocm" or "tpu"; a rule may choose another form for it.
         devices: how many run the module together.
+        replicated: whether these are replicas, as XLA calls devices of which each has arguments of its own; else
+            they are partitions of one computation.
         debug_info: whether lines carry locations.
         axes: what the parallel maps around bind, outermost first; none outside of them.
         meshes: grids of the devices by name.
         variables: the dimension variables, whose values each function takes first.
         on_first: whether the first device does something for all.
+        is_foreign: whether a function of the user's own is called, which may fail.
         hosted: the operations that run on the host, in the order of their numbers in the text.
     """
 
@@ -139,25 +144,34 @@ class Module:
         "devices",
         "functions",
         "hosted",
+        "is_foreign",
         "locations",
         "meshes",
         "on_first",
         "platform",
+        "replicated",
         "shared",
         "variables",
     )
 
     def __init__(
-        self, platform: str, devices: int = 1, debug_info: bool = True, variables: Sequence[str] = ()
+        self,
+        platform: str,
+        devices: int = 1,
+        debug_info: bool = True,
+        axes: tuple[Axis, ...] | None = None,
+        variables: Sequence[str] = (),
     ) -> None:
         self.platform = platform
         self.devices = devices
         self.debug_info = debug_info
         self.variables = tuple(variables)
-        self.axes: tuple[Axis, ...] = ()
+        self.replicated = axes is not None
+        self.axes: tuple[Axis, ...] = axes or ()
         self.meshes: dict[str, tuple[int, ...]] = {}
         self.functions: list[str] = []
         self.hosted: list[Hosted] = []
+        self.is_foreign = False
         self.on_first = False
         self._programs: dict[object, str] = {}
         self._taken: set[str] = {"main"}
@@ -244,6 +258,7 @@ class Body:
         module: where shared functions go.
         lines: what has been written.
         sizes: the names of symbolic sizes that have been written.
+        sums: chains of sums over axes that are one sum over all of them; see `joined_sums`.
     """
 
     __slots__ = (
@@ -257,11 +272,13 @@ class Body:
         "module",
         "names",
         "sizes",
+        "sums",
     )
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.lines: list[str] = []
+        self.sums: dict[Var, tuple[AxisName, ...]] = {}
         self._whole, self._joined = self.lines, 0
         self.names: dict[Var, str] = {}
         self._constants: dict[tuple[str, ArrayType | str], str] = {}
@@ -318,6 +335,12 @@ class Body:
         """Repeats a rank-0 value."""
         return sizes.broadcast_in_dim(self, name, t, target, ())
 
+    def program(self, program: Program) -> None:
+        """Writes a program's equations, whose inputs have names."""
+        if len(self.module.axes) > 1:
+            self.sums.update(joined_sums(program))
+        self.equations(program.equations)
+
     def equations(self, equations: Sequence[Equation]) -> None:
         """Writes equations in order."""
         names, lines = self.names, self.lines
@@ -329,12 +352,18 @@ class Body:
             rule = find(type(op))
             if rule is None:
                 if not op.can_decompose():
-                    raise NoRuleError(f"{op.name}: has no StableHLO form for {self.module.platform}")
+                    missing = NoRuleError(f"{op.name}: has no StableHLO form for {self.module.platform}")
+                    place(missing, equation.source)
+                    raise missing
                 rule = _decomposed
             label = f"{equation.scope}/{op.name}" if equation.scope else op.name
             self._location = locate(label, equation.source)
             outputs = equation.outputs
-            result = rule(self, op, equation.inputs, outputs)
+            try:
+                result = rule(self, op, equation.inputs, outputs)
+            except EffxError as error:
+                place(error, equation.source)
+                raise
             if type(result) is str:
                 names[outputs[0]] = result
             else:
@@ -464,7 +493,7 @@ class Body:
         location = self._location
         for var, name in zip(program.inputs, inputs, strict=True):
             self.names[var] = name
-        self.equations(program.equations)
+        self.program(program)
         self._location = location
         return tuple([self.name(atom) for atom in program.outputs])
 
@@ -493,16 +522,24 @@ def function_lines(
     visibility: str,
     attributes: Sequence[str] = (),
     result_attributes: Sequence[str] = (),
+    constants: Sequence[str] = (),
 ) -> list[str]:
-    """Returns the lines of one function; `attributes` are those of the arguments, "" for none."""
+    """Returns the lines of one function.
+
+    Args:
+        attributes: of the arguments, "" for none. result_attributes: of the results.
+        constants: what stands inside `dense<...>` for the values of the first inputs, which are then no arguments.
+    """
     body = Body(module)
-    arguments = module.arguments(program.in_types)
-    hidden = len(arguments) - len(program.inputs)
-    for i, var in enumerate(program.inputs):
+    arguments = module.arguments(program.in_types[len(constants) :])
+    hidden = len(arguments) - len(program.inputs) + len(constants)
+    for var, text in zip(program.inputs, constants, strict=False):
+        body.names[var] = body.line(f"stablehlo.constant dense<{text}> : {var.type.mlir}")
+    for i, var in enumerate(program.inputs[len(constants) :]):
         body.names[var] = f"%arg{i}"
         if attributes and attributes[i]:
             arguments[hidden + i] += f" {{{attributes[i]}}}"
-    body.equations(program.equations)
+    body.program(program)
     results = [body.name(atom) for atom in program.outputs]
     types = ", ".join([atom.type.mlir for atom in program.outputs])
     declared = types

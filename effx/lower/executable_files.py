@@ -115,6 +115,7 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
         text="",
         name=header["name"],
         calls=None,
+        may_fail=True,  # nothing says so, and it is called from Python anyway
         handlers=[result_handler(t, s, committed) for t, s in zip(out_types, out_shardings, strict=True)],
     )
 

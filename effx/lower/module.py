@@ -31,8 +31,8 @@ def module_text(
 
 def module_of(
     program: Program, platform: str, donated: Sequence[bool] = (), debug_info: bool = True
-) -> tuple[str, tuple[Hosted, ...]]:
-    """Returns the text, and the operations in it that run on the host.
+) -> tuple[str, tuple[Hosted, ...], bool]:
+    """Returns the text, the operations in it that run on the host, and whether it calls foreign functions.
 
     Args:
         program: closed: its effect row is empty.
@@ -60,28 +60,49 @@ def module_of(
         else _shardings(module, partitioning.inputs, program.in_types)
     )
     results = [] if partitioning is None else _shardings(module, partitioning.outputs, program.out_types)
-    if any(donated):
-        taken: set[int] = set()
-        for i, var in enumerate(program.inputs):
-            if not donated[i]:
-                continue
-            for j, t in enumerate(program.out_types):
-                fits = t.matches(var.type) and (
-                    partitioning is None or partitioning.inputs[i] == partitioning.outputs[j]
-                )
-                if j not in taken and fits:
-                    taken.add(j)
-                    attributes[i].append(f"tf.aliasing_output = {j} : i32")
-                    break
-            else:
-                attributes[i].append("jax.buffer_donor = true")
+    cuts = None if partitioning is None else (partitioning.inputs, partitioning.outputs)
+    donations(attributes, donated, program.in_types, program.out_types, cuts)
     main = function_lines(
         module, program, "main", "public", [", ".join(a) for a in attributes], [", ".join(a) for a in results]
     )
-    name = "".join(c if c.isalnum() or c == "_" else "_" for c in program.name)
-    partitions = f"mhlo.num_partitions = {module.devices} : i32"
+    return (
+        whole_text(module, f"jit_{program.name}", main, 1, module.devices),
+        tuple(module.hosted),
+        module.is_foreign,
+    )
+
+
+def donations(
+    attributes: Sequence[list[str]],
+    donated: Sequence[bool],
+    in_types: Sequence[ArrayType],
+    out_types: Sequence[ArrayType],
+    cuts: tuple[Sequence[object], Sequence[object]] | None,
+) -> None:
+    """Adds to the attributes of `main`'s arguments which result takes the memory of a donated one.
+
+    Args:
+        attributes: for each argument. donated: for each argument whether its memory may be reused.
+        in_types, out_types: of the arguments and results.
+        cuts: how they lie on several devices: an argument's memory fits a result that lies alike. None for one device.
+    """
+    taken: set[int] = set()
+    for i, t in [(i, t) for i, (t, given) in enumerate(zip(in_types, donated, strict=False)) if given]:
+        for j, out in enumerate(out_types):
+            if j not in taken and out.matches(t) and (cuts is None or cuts[0][i] == cuts[1][j]):
+                taken.add(j)
+                attributes[i].append(f"tf.aliasing_output = {j} : i32")
+                break
+        else:
+            attributes[i].append("jax.buffer_donor = true")
+
+
+def whole_text(module: Module, name: str, main: Sequence[str], replicas: int, partitions: int) -> str:
+    """Returns the text of a module whose functions have been written."""
+    shown = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    counts = f"mhlo.num_partitions = {partitions} : i32, mhlo.num_replicas = {replicas} : i32"
     parts = [
-        f"module @jit_{name} attributes {{{partitions}, mhlo.num_replicas = 1 : i32}} {{",
+        f"module @{shown} attributes {{{counts}}} {{",
         *module.mesh_lines(),
         *main,
         *module.functions,
@@ -89,4 +110,4 @@ def module_of(
         *module.location_lines(),
         "",
     ]
-    return "\n".join(parts), tuple(module.hosted)
+    return "\n".join(parts)

@@ -6,27 +6,30 @@ Never: decide what to compile; jit and the evaluator do.
 import logging
 import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
 from typing import TypeAlias, final
+from weakref import finalize
 
 import attrs
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
 from effx import caching, dtypes
-from effx.errors import BackendError, ShapeError
+from effx.errors import BackendError, EffxError, ShapeError
 from effx.flags import log_compiles
 from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
-from effx.lower.backends import platform_of
+from effx.lower.backends import check_process, platform_of
 from effx.lower.callbacks import HostCalls, compile_calling
 from effx.lower.compile_cache import compiled_before, keep_compiled
 from effx.lower.compile_options import CompilerOptions, compile_options
 from effx.lower.concrete import ConcreteArray, buffer_for, is_spread
 from effx.lower.concrete import constants as constant_buffers
+from effx.lower.failures import failed, names, refused
 from effx.lower.memory_maps import make_room
 from effx.lower.module import module_of
 from effx.lower.parallel import devices_for, partitioning_of
@@ -55,6 +58,7 @@ class Executable:
         text: the StableHLO it was compiled from.
         name: what errors call it.
         calls: the Python functions that it calls; None for a program without.
+        may_fail: whether a run may fail: it calls foreign functions, or may want more memory than there is.
     """
 
     loaded: _jax.LoadedExecutable
@@ -70,17 +74,14 @@ class Executable:
     text: str
     name: str
     calls: HostCalls | None
+    may_fail: bool
     handlers: list[_jax.ResultHandler]
 
     def __attrs_post_init__(self) -> None:
-        constant_buffers.update(map(id, self.constants))
-
-    def __del__(self, counts: Counter[int] = constant_buffers, key: Callable[[object], int] = id) -> None:
-        # The defaults outlive the names of modules when the interpreter ends.
-        for c in self.constants:
-            counts[key(c)] -= 1
-            if not counts[key(c)]:
-                del counts[key(c)]
+        held = tuple(map(id, self.constants))
+        constant_buffers.update(held)
+        # Not __del__, which may run when the interpreter has ended half.
+        finalize(self, _let_go, held).atexit = False
 
     def takes_as_is(self, arrays: Sequence[ConcreteArray]) -> bool:
         """Says whether C++ can do without Python: the arrays lie where the executable takes them, and C++ tells
@@ -92,6 +93,8 @@ class Executable:
         """
         if self.calls is not None:
             return False  # what a function raises comes out of the call: see `effx.lower.callbacks`
+        if self.may_fail:
+            return False  # Python names the function in the error
         if any([x.type.dtype in _ALIKE and x.type.weak_type for x in arrays]):
             return False
         if len(self.devices) == 1:
@@ -106,6 +109,7 @@ class Executable:
 
     def run(self, arrays: Sequence[ConcreteArray]) -> list[ConcreteArray]:
         """Runs on arrays for all inputs, moved where they must be; gives one array for each output."""
+        check_process()
         given = zip(arrays, self.locations, self.kept, strict=True)
         arguments = [buffer_for(x, location) for x, location, keep in given if keep]
         try:
@@ -114,14 +118,20 @@ class Executable:
             else:
                 results = self.calls.execute(self.loaded, [*self.constants, *arguments])
         except _jax.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
-                raise
-            shown = ", ".join(map(repr, self.out_types[:4])) + ", ..." * (len(self.out_types) > 4)
-            size = sum([t.size * t.dtype.itemsize for t in self.out_types])
-            raise BackendError(
-                f"{self.name}: out of memory on {_names(self.devices)}; the results ({shown}) take {size} bytes"
-            ) from error
-        return [ConcreteArray(b) for b in results.consume_with_handlers(self.handlers)]
+            raise failed(self.name, self.devices, self.out_types, error) from error
+        found = results.consume_with_handlers(self.handlers)
+        if self.may_fail:
+            for b in found:
+                b._made_by = partial(failed, self.name, self.devices, self.out_types)
+        return [ConcreteArray(b) for b in found]
+
+
+def _let_go(held: tuple[int, ...]) -> None:
+    """Forgets the constants of an executable that is freed."""
+    for key in held:
+        constant_buffers[key] -= 1
+        if not constant_buffers[key]:
+            del constant_buffers[key]
 
 
 # jaxlib 0.10 checks results by a Python method that jax patches in, unless told not to; 0.12
@@ -166,6 +176,17 @@ def check_sizes(program: Program) -> None:
                 seen.update(op.programs)
 
 
+# Bytes whose computation takes so long that the 20 us of a call by Python do not count.
+MUCH = 2**26
+
+
+def _needs(loaded: _jax.LoadedExecutable, out_types: Sequence[ArrayType]) -> int:
+    """Returns how many bytes a run needs for results, and for what is in between."""
+    return loaded.get_compiled_memory_stats().temp_size_in_bytes + sum(
+        [t.size * t.dtype.itemsize for t in out_types]
+    )
+
+
 def compile_program(
     program: Program,
     constants: Sequence[ConcreteArray],
@@ -200,10 +221,17 @@ def compile_program(
     flags = [False] * n + list(donated or [False] * (len(used) - n))
     taken_over = [f for f, keep in zip(flags, kept, strict=True) if keep]
     with Phase("/effx/lower", program.name):
-        text, hosted = module_of(kept_program, platform_of(device), taken_over)
+        text, hosted, is_foreign = module_of(kept_program, platform_of(device), taken_over)
     devices = devices_for(kept_program, device)
     calls = HostCalls(hosted) if hosted else None
-    loaded = compile_text(text, devices, program.name, options, calls)
+    try:
+        loaded = compile_text(text, devices, program.name, options, calls)
+    except BackendError as error:
+        if not isinstance(error.__cause__, _jax.JaxRuntimeError):
+            raise
+        raise refused(
+            kept_program, error.error_message.strip(), partial(_refuses, device)
+        ) from error.__cause__
     out_types = program.out_types
     partitioning = partitioning_of(kept_program)
     bound = committed or devices != (device,)
@@ -231,8 +259,19 @@ def compile_program(
         text=text,
         name=program.name,
         calls=calls,
+        may_fail=is_foreign or _needs(loaded, out_types) > MUCH,
         handlers=[result_handler(t, s, bound) for t, s in zip(out_types, out_shardings, strict=True)],
     )
+
+
+def _refuses(device: Device, program: Program) -> bool:
+    """Says whether XLA refuses a program, whose effx form is right."""
+    try:
+        text, hosted, _ = module_of(program, platform_of(device), debug_info=False)
+        _compiled(text, devices_for(program, device), program.name, (), HostCalls(hosted) if hosted else None)
+    except EffxError as error:
+        return isinstance(error.__cause__, _jax.JaxRuntimeError)
+    return False
 
 
 # A function that is made anew in each call of another, the body of a scan say, is traced again each time.
@@ -294,14 +333,11 @@ def _keep(key: Compilation, loaded: _jax.LoadedExecutable) -> _jax.LoadedExecuta
     return loaded
 
 
-def _names(devices: tuple[Device, ...]) -> str:
-    return str(devices[0]) if len(devices) == 1 else f"{devices[0]} to {devices[-1]}"
-
-
 def _compiled(
     text: str, devices: tuple[Device, ...], name: str, chosen: CompilerOptions, calls: HostCalls | None
 ) -> tuple[_jax.LoadedExecutable, float]:
     """Compiles for certain; returns the executable, and how many seconds it took."""
+    check_process()
     make_room()
     options = compile_options(devices, chosen)
     started = time.perf_counter()
@@ -316,6 +352,6 @@ def _compiled(
     seconds = time.perf_counter() - started
     if log_compiles.value:
         _log.warning(
-            "compiled %s (%d lines) for %s in %.3f s", name, text.count("\n"), _names(devices), seconds
+            "compiled %s (%d lines) for %s in %.3f s", name, text.count("\n"), names(devices), seconds
         )
     return loaded, seconds

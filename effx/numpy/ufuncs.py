@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from functools import update_wrapper
@@ -42,6 +43,11 @@ def _with_refused(func: Callable[..., Any]) -> inspect.Signature:
     ]
     kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     return own.replace(parameters=[*kept, *more])
+
+
+def _named(name: str) -> object:
+    """Returns a function of effx.numpy, for pickle."""
+    return getattr(importlib.import_module("effx.numpy"), name)
 
 
 class ufunc(Generic[P, R]):
@@ -117,6 +123,13 @@ class ufunc(Generic[P, R]):
     def identity(self) -> Any:
         """What changes nothing as one of two operands; None if nothing does."""
         return self._identity
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """Those of effx.numpy pickle as names."""
+        numpy = importlib.import_module("effx.numpy")
+        if getattr(numpy, self.__name__, None) is self:
+            return _named, (self.__name__,)
+        return object.__reduce_ex__(self, 2)
 
     def __repr__(self) -> str:
         return f"<ufunc {self.__name__!r}>"

@@ -9,7 +9,7 @@ from effx.array.shaping import as_shape
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError, warn_user
 from effx.flag_values import RawKeys
-from effx.flags import default_prng_impl, legacy_prng_key
+from effx.flags import debug_key_reuse, default_prng_impl, legacy_prng_key
 from effx.ir.ops.convert import Bitcast
 from effx.ir.types import ArrayType, Shape, array_type
 
@@ -17,8 +17,12 @@ KEY = array_type(dtypes.uint32, (2,))
 ShapeLike = int | Sequence[int]
 
 
-def as_key(what: str, key: Operand) -> Array:
+def as_key(what: str, key: Operand, uses: bool = True) -> Array:
     """Returns one key as an array: typed, or the words u32[2] where raw keys are those of threefry2x32.
+
+    Args:
+        what: the function, for errors. key: what it was given.
+        uses: whether the key is used up, which `debug_key_reuse` looks at.
 
     Raises:
         DTypeError: it is no key, or there are several.
@@ -32,13 +36,20 @@ def as_key(what: str, key: Operand) -> Array:
     if dtypes.is_key(t.dtype):
         if t.shape:
             raise DTypeError(f"{what}: takes one key, got {t!r}; use vmap for many keys")
-        return found
+        return taken(found, what) if uses and debug_key_reuse.value else found
     count = dtypes.KEYS[default].itemsize // 4
     if t.dtype == dtypes.uint32 and t.shape == (count,):
         return found if count == 2 else Bitcast(dtypes.KEYS[default])(found)
     if t.dtype == dtypes.uint32 and t.ndim > 1 and t.shape[-1] == count:
         raise DTypeError(f"{what}: takes one key u32[{count}], got {t!r}; use vmap for many keys")
     raise DTypeError(f"{what}: takes a key as random.key gives it, or its words u32[{count}], got {t!r}")
+
+
+def taken(keys: Array, user: str | None) -> Array:
+    """Returns keys, of which `debug_key_reuse` is told that they are used up; by None, that they are meant as new ones."""
+    from effx.random.reuse import TakeKey  # for few
+
+    return TakeKey(user)(keys)
 
 
 def refuse_raw(what: str, t: ArrayType, level: RawKeys) -> None:

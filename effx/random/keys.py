@@ -17,12 +17,12 @@ from effx.array.shaping import concatenate, stack
 from effx.dtypes import DType, SupportsDType
 from effx.effects import current_frame, perform
 from effx.errors import DTypeError
-from effx.flags import default_prng_impl, enable_custom_prng, enable_x64
+from effx.flags import debug_key_reuse, default_prng_impl, enable_custom_prng, enable_x64
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.elementwise import ShiftRightLogical
 from effx.ir.types import array_type
 from effx.lower.concrete import put
-from effx.random.arguments import as_key, sizes_of
+from effx.random.arguments import as_key, sizes_of, taken
 from effx.random.generators import IMPLEMENTATIONS, fold_words, split_key, words_of
 from effx.transforms.jit import jit
 
@@ -257,7 +257,7 @@ def fold_in(key: Operand, data: Operand) -> Array:
     Array([ 928981903, 3453687069], dtype=uint32)
     """
     given = as_operand(key, "fold_in")
-    found = as_key("fold_in", given)
+    found = as_key("fold_in", given, uses=False)
     if type(data) is int:
         return _as_given(given, _fold(found, scalar(data, dtypes.uint32, False)))
     number = as_operand(data, "fold_in")
@@ -267,12 +267,13 @@ def fold_in(key: Operand, data: Operand) -> Array:
 
 
 def clone(key: Operand) -> Array:
-    """Returns the same keys, to say that they are used again on purpose.
+    """Returns the same keys, to say that they are used again on purpose: `debug_key_reuse` takes them for new ones.
 
     >>> clone(PRNGKey(7))
     Array([0, 7], dtype=uint32)
     """
-    return _keys("clone", key)
+    found = _keys("clone", key)
+    return taken(found, None) if debug_key_reuse.value and dtypes.is_key(found.type.dtype) else found
 
 
 def key_impl(keys: Operand) -> str:

@@ -1,13 +1,16 @@
 """The arguments of one call of a jitted function, taken apart."""
 
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import final
 
 import attrs
 
 from effx.array import Array
+from effx.caching import exact
 from effx.ir.types import ArrayType
 from effx.lower.concrete import ConcreteArray, as_concrete, on_device
-from effx.transforms.arguments import Statics
+from effx.transforms.arguments import Arguments, Statics, merged
 from effx.tree.registry import PyTree, PyTreeDef
 
 
@@ -37,3 +40,10 @@ class Given:
             pairs = zip(self.arrays, self.donated, strict=True)  # what is donated is nobody else's
             self._concrete = [as_concrete(x) if donated else on_device(x) for x, donated in pairs]
         return self._concrete
+
+
+def adding(static: Statics) -> tuple[Hashable, Callable[[Arguments], Arguments] | None]:
+    """Returns what adds static arguments to the dynamic ones, and before it the key for what it adds."""
+    if not static:
+        return None, None
+    return tuple([(where, exact(value)) for where, value in static]), partial(merged, static)

@@ -5,22 +5,14 @@ function: on a hit that runs without Python. On a miss it comes here, where the 
 program. Outside of all handlers the program is compiled and run; under handlers it is performed.
 """
 
+import copyreg
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    ParamSpec,
-    TypeVar,
-    cast,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from effx import flags, presence
 from effx.array import Array
-from effx.caching import exact
 from effx.effects import are_optional, current_frame, isolated
 from effx.errors import (
     BackendError,
@@ -30,7 +22,7 @@ from effx.errors import (
     check_function,
     hide_internal_frames,
 )
-from effx.handlers.checked import debugging, not_finite
+from effx.handlers.debugging import debugging, key_watcher, not_finite
 from effx.handlers.evaluate import device_for
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
@@ -44,9 +36,10 @@ from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads
 from effx.lower.guards import check_execution, guarding
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
-from effx.transforms.arguments import Arguments, Statics, abstract, as_arrays, merged, name_of, signature_of
-from effx.transforms.given import Given
+from effx.transforms.arguments import Statics, abstract, as_arrays, name_of, signature_of
+from effx.transforms.given import Given, adding
 from effx.transforms.jitted import Decorator, Jitted
+from effx.transforms.jitted_pickles import reduced
 from effx.transforms.options import Options, Static, counted, exactly, options_for
 from effx.transforms.shared_keys import Form, SharedKey, shared_key
 from effx.transforms.stages import Lowered, Signature, Traced
@@ -70,14 +63,7 @@ def askable() -> bool:
     """Says whether programs on disk are asked for, here and now: not under handlers, nor while something is looked for."""
     if not flags.cache_programs.value or current_frame() is not None or debugging() or guarding():
         return False
-    return not (flags.enable_checks.value or flags.check_tracer_leaks.value)
-
-
-def adding(static: Statics) -> tuple[Hashable, Callable[[Arguments], Arguments] | None]:
-    """Returns what adds static arguments to the dynamic ones, and before it the key for what it adds."""
-    if not static:
-        return None, None
-    return tuple([(where, exact(value)) for where, value in static]), partial(merged, static)
+    return not (flags.enable_checks.value or flags.check_tracer_leaks.value or flags.debug_key_reuse.value)
 
 
 class Function(Generic[P, R]):
@@ -108,6 +94,10 @@ class Function(Generic[P, R]):
     def __reaches__(self) -> dict[str, object]:
         """Returns what a key of a program on disk must say of the function."""
         return {"fun": self.fun, "options": self.options, "what": self.what, "operation": self.operation}
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        """What has been staged is left out."""
+        return Function, (self.fun, self.options, self.what, self.operation)
 
     # From arguments to a staged program
 
@@ -206,7 +196,9 @@ class Function(Generic[P, R]):
             refuse_deep((args, kwargs))
             raise
         if flags.disable_jit.value:
-            return self.fun(*args, **kwargs), None, False
+            given = [x.value if type(x) is Static else x for x in args]
+            named = {name: x.value if type(x) is Static else x for name, x in kwargs.items()}
+            return cast("Callable[..., R]", self.fun)(*given, **named), None, False
         return self.run(args, kwargs)
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
@@ -248,7 +240,11 @@ class Function(Generic[P, R]):
         check_execution(f"{self.what}: {self.name}")
         settled = executable.takes_as_is(concrete) and not debugging()
         settled = settled and (all([type(x) is ConcreteArray for x in given.leaves]) or reads_scalars())
-        results = executable.run(concrete)
+        if trace is not None and flags.debug_key_reuse.value:
+            held = [*trace.captured, *concrete]
+            results = key_watcher().watched(trace.program, held, lambda: executable.run(concrete))
+        else:
+            results = executable.run(concrete)
         if trace is not None and debugging() and (found := not_finite(results)) is not None:
             with isolated():  # to find the operation: this raises
                 run_program(trace.program, [*trace.captured, *concrete])
@@ -412,7 +408,10 @@ class Function(Generic[P, R]):
         public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
         public.clear_cache = clear_cache
         if public is not plain:
-            public._cache_size = plain._cache_size  # type: ignore[attr-defined]  # of jaxlib's C++ functions
+            plain.trace = self.trace  # type: ignore[attr-defined]  # of jaxlib's C++ functions: by it `reduced` knows it
+        if public is not plain:
+            # C++'s own bound method does not pickle.
+            public._cache_size = lambda: plain._cache_size()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
         return cast("Jitted[P, R]", public)
 
     def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -487,6 +486,9 @@ class Function(Generic[P, R]):
         if has_refs((args, kwargs)):
             return self.lend(args, kwargs, shapes=True)
         return self.trace(*args, **kwargs).out_info
+
+
+copyreg.pickle(type(fast_function("f", counted, lambda: ((), None, False))), reduced)  # type: ignore[arg-type]  # wants Any
 
 
 @overload

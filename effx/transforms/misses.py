@@ -24,6 +24,7 @@ SETTINGS = (
     "numpy_rank_promotion",
     "numpy_dtype_promotion",
     "enable_checks",
+    "debug_key_reuse",
     "the values of user contexts",
 )
 

@@ -1,13 +1,13 @@
 """What `jit` shows of its stages: `Traced`, `Lowered`, `Compiled`, and shapes without values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, final, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, final, overload
 
 import attrs
 
 from effx.array import Array
 from effx.dtypes import DType, canonicalize
-from effx.errors import BackendError, ShapeError, TreeError
+from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.handlers.in_order import in_order
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, Shape, array_type
@@ -118,6 +118,20 @@ class OfFunction:
     """
 
     signature: Signature
+
+    def __copy__(self) -> Self:
+        """Stages do not change."""
+        return self
+
+    def __deepcopy__(self, copies: dict[int, object]) -> Self:
+        """Stages do not change."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TransformError(
+            f"pickle: {type(self).__name__} of {self.signature.name} belongs to this process; pickle the function, or use "
+            f"effx.experimental.serialize_executable for compiled code"
+        )
 
     @property
     def in_tree(self) -> PyTreeDef:

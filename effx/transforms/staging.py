@@ -17,6 +17,7 @@ from effx.transforms.arguments import (
     merged,
     name_of,
 )
+from effx.transforms.axis_environments import AxisEnv, axes_of, bound
 from effx.transforms.stages import shape_of
 from effx.transforms.tracing import Trace, trace
 from effx.tree.registry import PyTree, flatten
@@ -26,30 +27,36 @@ __all__ = ["ensure_compile_time_eval", "eval_shape", "make_jaxpr", "stage", "typ
 P = ParamSpec("P")
 
 
-def _flat(
+def flat(
     what: str,
     fun: Callable[..., Any],
     args: tuple[PyTree, ...],
     kwargs: dict[str, PyTree],
     static: tuple[int, ...],
 ) -> tuple[FlatFunction, list[ArrayType]]:
+    """Returns a function of the dynamic arguments' leaves, and their types."""
     leaves, tree = flatten(([a for i, a in enumerate(args) if i not in static], kwargs))
     called = adapted(fun, partial(merged, [(i, args[i]) for i in static])) if static else fun
     return FlatFunction(what, called, tree), [abstract(what, x) for x in leaves]
 
 
-def _shapes(found: Trace) -> PyTree:
+def shapes(found: Trace) -> PyTree:
+    """Returns the shapes and dtypes of a function's result, in its structure."""
     return found.out_tree.unflatten([shape_of(t) for t in found.out_types])
 
 
 def make_jaxpr(
-    fun: Callable[P, Any], static_argnums: "int | Iterable[int]" = (), return_shape: bool = False
+    fun: Callable[P, Any],
+    static_argnums: "int | Iterable[int]" = (),
+    axis_env: AxisEnv | None = None,
+    return_shape: bool = False,
 ) -> Callable[P, Any]:
     """Returns a function that stages `fun` and returns its program.
 
     Args:
         fun: takes and returns pytrees of arrays.
         static_argnums: positional arguments that are part of the program.
+        axis_env: names and sizes of axes that collectives in `fun` may name; they stay in the program's effect row.
         return_shape: True to get a pair of the program and the result's shapes and dtypes.
 
     Returns:
@@ -65,7 +72,13 @@ def make_jaxpr(
       c: f32[]~ = sin b
       return c
     }
+    >>> print(effx.make_jaxpr(lambda x: effx.lax.psum(x, "i"), axis_env=[("i", 4)])(3.0))
+    <lambda>(a: f32[]~) ! AxisEffect(axis='i') {
+      b: f32[]~ = psum[axis_name='i'] a
+      return b
+    }
     """
+    axes = axes_of("make_jaxpr", axis_env)
 
     @wraps(fun)
     def staged(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -73,11 +86,12 @@ def make_jaxpr(
             from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
 
             inner, named = Lending("make_jaxpr", name_of(fun), args, kwargs).arguments
-            return make_jaxpr(borrowing(fun), static_argnums, return_shape)(*inner, **named)
+            return make_jaxpr(borrowing(fun), static_argnums, axis_env, return_shape)(*inner, **named)
         numbers = argument_numbers("make_jaxpr", static_argnums, len(args))
-        found = trace(*_flat("make_jaxpr", fun, args, kwargs, tuple(sorted(numbers))))
+        with bound(axes):
+            found = trace(*flat("make_jaxpr", fun, args, kwargs, tuple(sorted(numbers))))
         program = attrs.evolve(found.program, constants=found.captured, derived={})
-        return (program, _shapes(found)) if return_shape else program
+        return (program, shapes(found)) if return_shape else program
 
     return staged
 
@@ -107,7 +121,7 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
 
         lent = Lending("eval_shape", name_of(fun), args, kwargs)
         return lent.to(partial(eval_shape, borrowing(fun)), writes=False)
-    return _shapes(trace(*_flat("eval_shape", fun, args, kwargs, ())))
+    return shapes(trace(*flat("eval_shape", fun, args, kwargs, ())))
 
 
 def typeof(x: PyTree) -> ArrayType:

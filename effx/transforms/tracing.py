@@ -86,6 +86,7 @@ def trace_settings() -> tuple[object, ...]:
         flags.numpy_rank_promotion.value,
         flags.numpy_dtype_promotion.value,
         flags.enable_checks.value,
+        flags.debug_key_reuse.value,
         tuple([context.value for context in flags.user_contexts]),
     )
 

@@ -124,7 +124,7 @@ print(fork())
     assert run.stdout.splitlines() == [
         "[]",
         (
-            "os.fork: XLA's threads do not live on in the child process, where a computation of effx will hang; "
+            "os.fork: XLA's threads do not live on in the child process, where a computation of effx is refused; "
             "use multiprocessing's start method 'spawn' or 'forkserver'"
         ),
         "[]",

@@ -1,6 +1,7 @@
 """StableHLO text of collectives inside a parallel map: which devices talk to one another.
 
-Devices are numbered through the axes of the parallel maps around, so a replica's index on an axis is
+The devices are the partitions of one computation, or its replicas: XLA's collectives say which. They are
+numbered through the axes of the parallel maps around, so a replica's index on an axis is
 (device / stride) % size, and the replicas of one axis differ in that digit only.
 
 Never: meet a collective of vmap's; these have become operations on arrays before.
@@ -28,7 +29,8 @@ from effx.ir.types import ArrayType, array_type
 from effx.lower.emit import Axis, Body, emits
 from effx.lower.stablehlo.control import INDEX
 
-CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
+# Between partitions; between replicas there is no channel.
+CHANNEL = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
 
 def axis_of(body: Body, name: AxisName) -> Axis:
@@ -48,7 +50,8 @@ def replica_index(body: Body, axis: Axis) -> str:
     if axis.size == 1:
         return body.constant(0, INDEX)
     u32 = array_type(dtypes.uint32)
-    own = body.line(f"stablehlo.partition_id : {u32.mlir}")
+    kind = "replica_id" if body.module.replicated else "partition_id"
+    own = body.line(f"stablehlo.{kind} : {u32.mlir}")
     if axis.stride > 1:
         own = body.line(f"stablehlo.divide {own}, {body.constant(axis.stride, u32)} : {u32.mlir}")
     if axis.stride * axis.size < body.module.devices:
@@ -56,14 +59,33 @@ def replica_index(body: Body, axis: Axis) -> str:
     return body.line(f"stablehlo.convert {own} : ({u32.mlir}) -> {INDEX.mlir}")
 
 
-def _bases(body: Body, axis: Axis) -> list[int]:
-    """Returns the devices of the axis's first replica."""
-    return [d for d in range(body.module.devices) if d // axis.stride % axis.size == 0]
+def channel(body: Body, ids: str = "") -> str:
+    """Returns the attributes that say that devices are partitions; `ids` is how to say that of groups."""
+    return "" if body.module.replicated else CHANNEL + ids
+
+
+IDS = ", use_global_device_ids"
+
+
+def _bases(body: Body, axes: Sequence[Axis]) -> list[int]:
+    """Returns the devices that are the first replicas of all the axes."""
+    return [d for d in range(body.module.devices) if all([d // a.stride % a.size == 0 for a in axes])]
 
 
 def _groups(body: Body, axis: Axis, groups: Groups) -> str:
     parts = groups or (tuple(range(axis.size)),)
-    rows = [[base + i * axis.stride for i in part] for base in _bases(body, axis) for part in parts]
+    return _rows([[b + i * axis.stride for i in part] for b in _bases(body, [axis]) for part in parts])
+
+
+def _groups_of_all(body: Body, axes: Sequence[Axis]) -> str:
+    """Returns the groups of devices that differ in their indices on these axes only."""
+    offsets = [0]
+    for axis in axes:
+        offsets = [o + i * axis.stride for o in offsets for i in range(axis.size)]
+    return _rows([sorted([base + o for o in offsets]) for base in _bases(body, axes)])
+
+
+def _rows(rows: Sequence[Sequence[int]]) -> str:
     return f"replica_groups = dense<{rows}> : tensor<{len(rows)}x{len(rows[0])}xi64>"
 
 
@@ -72,7 +94,7 @@ def _reduction(
 ) -> str:
     s = array_type(t.dtype).mlir
     return body.line(
-        f'"stablehlo.{head}"({x}) <{{{attributes}, {CHANNEL}, use_global_device_ids}}> ({{\n'
+        f'"stablehlo.{head}"({x}) <{{{attributes}{channel(body, IDS)}}}> ({{\n'
         f"    ^bb0(%a: {s}, %b: {s}):\n"
         f"      %s = stablehlo.{combine} %a, %b : {s}\n"
         f"      stablehlo.return %s : {s}\n"
@@ -82,10 +104,13 @@ def _reduction(
 
 @emits(PSum)
 def psum(body: Body, op: PSum, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    axis, x, t = axis_of(body, op.axis_name), body.name(inputs[0]), inputs[0].type
-    if axis.size == 1:
+    x, t = body.name(inputs[0]), inputs[0].type
+    names = body.sums.get(outputs[0], (op.axis_name,))
+    axes = [a for a in [axis_of(body, n) for n in names] if a.size > 1]
+    if not axes:
         return x
-    return _reduction(body, "all_reduce", x, t, t, _groups(body, axis, op.groups), "add")
+    groups = _groups(body, axes[0], op.groups) if len(axes) == 1 else _groups_of_all(body, axes)
+    return _reduction(body, "all_reduce", x, t, t, groups, "add")
 
 
 @emits(PMax, PMin)
@@ -123,8 +148,8 @@ def gathered(body: Body, x: str, t: ArrayType, dim: int, axis: Axis, groups: Gro
     size = len(groups[0]) if groups else axis.size
     out = t.with_shape((*t.shape[:dim], t.shape[dim] * size, *t.shape[dim + 1 :]))
     return body.line(
-        f'"stablehlo.all_gather"({x}) <{{all_gather_dim = {dim} : i64, {CHANNEL}, '
-        f"{_groups(body, axis, groups)}, use_global_device_ids}}> : ({t.mlir}) -> {out.mlir}"
+        f'"stablehlo.all_gather"({x}) <{{all_gather_dim = {dim} : i64, '
+        f"{_groups(body, axis, groups)}{channel(body, IDS)}}}> : ({t.mlir}) -> {out.mlir}"
     )
 
 
@@ -153,7 +178,7 @@ def all_to_all(body: Body, op: AllToAll, inputs: tuple[Atom, ...], outputs: tupl
         return x
     return body.line(
         f'"stablehlo.all_to_all"({x}) <{{split_dimension = {op.split} : i64, concat_dimension = {op.concat} : i64, '
-        f"split_count = {op.size} : i64, {CHANNEL}, {_groups(body, axis, op.groups)}}}> : "
+        f"split_count = {op.size} : i64, {_groups(body, axis, op.groups)}{channel(body)}}}> : "
         f"({t.mlir}) -> {outputs[0].type.mlir}"
     )
 
@@ -168,12 +193,12 @@ def ppermute(body: Body, op: PPermute, inputs: tuple[Atom, ...], outputs: tuple[
     pairs = _pairs(body, axis, op.perm)
     return body.line(
         f'"stablehlo.collective_permute"({x}) <{{source_target_pairs = dense<{pairs}> : '
-        f"tensor<{len(pairs)}x2xi64>, {CHANNEL}}}> : ({t.mlir}) -> {t.mlir}"
+        f"tensor<{len(pairs)}x2xi64>{channel(body)}}}> : ({t.mlir}) -> {t.mlir}"
     )
 
 
 def _pairs(body: Body, axis: Axis, perm: Sequence[tuple[int, int]]) -> list[list[int]]:
-    return [[b + s * axis.stride, b + d * axis.stride] for b in _bases(body, axis) for s, d in perm]
+    return [[b + s * axis.stride, b + d * axis.stride] for b in _bases(body, [axis]) for s, d in perm]
 
 
 @emits(AxisIndex)

@@ -36,7 +36,7 @@ def parallel_map(
     body: Body, op: ParallelMap, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     names = [body.name(a) for a in inputs]
-    if body.module.axes or body.module.devices == 1:
+    if body.module.axes or body.module.replicated or body.module.devices == 1:
         return _inside(body, op, names)
     return _outermost(body, op, names, [v.type for v in outputs])
 

@@ -125,6 +125,7 @@ def dump(
         "in_types": list(map(_type_text, executable.in_types)),
         "out_types": list(map(_type_text, executable.out_types)),
         "kept": executable.kept,
+        "may_fail": executable.may_fail,
         "captured": sources,
     }
     head = json.dumps(header).encode()
@@ -198,6 +199,7 @@ def load(
         text="",
         name=header["name"],
         calls=None,
+        may_fail=header["may_fail"],
         handlers=[result_handler(t, place, committed) for t in out_types],
     )
     return Restored(executable, tuple(captured), _tree(rest[16 + head : 16 + head + tree]))

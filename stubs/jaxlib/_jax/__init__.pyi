@@ -583,6 +583,10 @@ class ArrayImpl(Array):
     @property
     def _committed(self) -> bool: ...
     _npy_value: npt.NDArray[Any] | None
+    # Of effx: gives the error for a failure of the program that made the array.
+    _made_by: Callable[[Exception], Exception]
+    # Of effx: for each key in the array who has used it.
+    _keys_used: Any
     @property
     def _pjrt_layout(self) -> PjRtLayout: ...
     @property

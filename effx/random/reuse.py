@@ -1,0 +1,345 @@
+"""Keys that are used twice: what `debug_key_reuse` finds.
+
+While the flag is on, what draws from a key takes it by an operation, the identity, which stands in programs as well.
+Each element of an array of keys is followed by a number: through what moves elements by moving the numbers alike,
+through calls, branches and loops by walking their programs. A loop is walked twice, so that a key that two iterations
+share is found. Outside of programs, arrays of keys carry an object for each element that says who has used it.
+
+What cannot be followed, an element at an index that only a run knows say, counts as a new key: nothing is refused that
+may be right.
+
+Never: be loaded before the flag is on.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast, final
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from effx.array import Array
+from effx.dtypes import is_key
+from effx.effects import Operation
+from effx.errors import KeyReuseError, Source, current_source, place, source_of
+from effx.handling import ArrayType, Atom, Body, Elementwise, Program, Reference, Var, emits, reference_rule
+from effx.ir.ops.base import ArrayOperation
+from effx.ir.ops.checkpoint import Checkpoint
+from effx.ir.ops.control import HigherOrder, Region
+from effx.ir.ops.convert import Bitcast
+from effx.ir.ops.parallel import ParallelMap
+from effx.ir.program import Equation
+from effx.ir.values.described import HostData
+from effx.lower.concrete import ConcreteArray
+
+__all__ = ["TakeKey", "watched"]
+
+Ids: TypeAlias = npt.NDArray[np.int64] | None
+"""A number for each element of an array of keys; None for other arrays."""
+
+
+@final
+@attrs.frozen
+class TakeKey(Elementwise, ArrayOperation):
+    """The identity on keys, which are then used up, and whose copies are new ones.
+
+    Attributes:
+        user: what draws from them; None for `random.clone`, which uses nothing up.
+    """
+
+    user: str | None = None
+    kinds = ""
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The keys' type."""
+        (t,) = types
+        return t
+
+
+@emits(TakeKey)
+def _(body: Body, op: TakeKey, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    return body.name(inputs[0])
+
+
+@reference_rule(TakeKey)
+def _(op: TakeKey, keys: HostData) -> HostData:
+    return keys
+
+
+Took = tuple[str, Source]
+
+
+@final
+@attrs.frozen(eq=False)
+class Uses:
+    """What a program does with keys.
+
+    Attributes:
+        taken: which elements of the inputs it uses up, counted through all of them, by what and where.
+        again: those of which this may be the second time, in a checkpoint.
+        outputs: for each output which elements of the inputs its elements are; others have higher numbers.
+    """
+
+    taken: dict[int, Took]
+    again: frozenset[int]
+    outputs: tuple[Ids, ...]
+
+
+def uses_of(program: Program) -> Uses:
+    """Returns what a program does with keys.
+
+    Raises:
+        KeyReuseError: it uses one twice.
+    """
+    found = program.derived.get("uses of keys")
+    if found is None:
+        walk = _Walk()
+        inputs = tuple([walk.fresh(t) for t in program.in_types])
+        count = walk.count
+        outputs = walk.program(program, inputs)
+        taken = {i: took for i, took in walk.taken.items() if i < count}
+        found = program.derived["uses of keys"] = Uses(taken, frozenset(walk.repeatable), outputs)
+    return cast("Uses", found)
+
+
+def _takes(program: Program) -> bool:
+    """Says whether a program takes a key, or those that it holds do."""
+    found = program.derived.get("takes keys")
+    if found is None:
+        found = program.derived["takes keys"] = any(
+            [
+                type(e.op) is TakeKey
+                or (
+                    e.op.multiple
+                    and isinstance(e.op, HigherOrder)
+                    and any([_takes(p) for p in e.op.programs])
+                )
+                for e in program.equations
+            ]
+        )
+    return bool(found)
+
+
+class _Walk:
+    """Goes through programs in order.
+
+    Attributes:
+        count: the next number. taken: the keys that are used up.
+        again: whether the equations may be computed for the second time, in a checkpoint. repeatable: what these take.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.taken: dict[int, Took] = {}
+        self.again = False
+        self.repeatable: set[int] = set()
+
+    def fresh(self, t: ArrayType) -> Ids:
+        """Returns new numbers for an array of keys."""
+        if not is_key(t.dtype):
+            return None
+        start, self.count = self.count, self.count + t.size
+        return np.arange(start, self.count).reshape(t.shape)
+
+    def program(self, program: Program, inputs: Sequence[Ids]) -> tuple[Ids, ...]:
+        """Walks through a program."""
+        known = dict(zip(program.inputs, inputs, strict=True))
+        for e in program.equations:
+            given = [known.get(x) if type(x) is Var else None for x in e.inputs]
+            known.update(zip(e.outputs, self.results(e, given), strict=True))
+        return tuple([known.get(x) if type(x) is Var else None for x in program.outputs])
+
+    def results(
+        self, e: Equation, given: Sequence[Ids], values: Sequence[HostData | None] = ()
+    ) -> Sequence[Ids]:
+        """Walks through an equation; `values` are those of operands that are no keys, if they are known."""
+        op = e.op
+        if type(op) is TakeKey:
+            if op.user is not None:
+                self.take(given[0], e.inputs[0].type, (op.user, e.source))
+        elif isinstance(op, HigherOrder):
+            makes = any([is_key(v.type.dtype) for v in e.outputs])
+            if makes or any([_takes(p) for p in op.programs]):
+                return self.inside(e, op, given)
+        elif len(e.outputs) == 1 and is_key(e.outputs[0].type.dtype):
+            return [self.moved(op, e.outputs[0].type, given, values)]
+        return [self.fresh(v.type) for v in e.outputs]
+
+    def take(self, ids: Ids, t: ArrayType, took: Took) -> None:
+        """Uses keys up."""
+        assert ids is not None
+        for i in ids.ravel().tolist():
+            before = self.taken.get(i)
+            if before is not None and not (self.again and before == took):
+                raise _reused(t, took, before)
+            self.taken[i] = took
+            if self.again:
+                self.repeatable.add(i)
+
+    def moved(
+        self, op: Operation[object], t: ArrayType, given: Sequence[Ids], values: Sequence[HostData | None]
+    ) -> Ids:
+        """Returns the numbers of what an operation makes by moving elements; new ones where that is not known."""
+        held = [x for x in given if x is not None]
+        rule = Reference.rules.find(type(op))
+        operands = [x if x is not None else v for x, v in zip(given, values or given, strict=True)]
+        if not held or rule is None or type(op) is Bitcast or any([x is None for x in operands]):
+            return self.fresh(t)
+        try:
+            found = np.asarray(rule(op, *operands))
+        except Exception:  # noqa: BLE001 - a rule for real keys may not take numbers
+            return self.fresh(t)
+        if found.shape != t.shape or not np.isin(found, np.concatenate([x.ravel() for x in held])).all():
+            return self.fresh(t)
+        return found.astype(np.int64)
+
+    def inside(self, e: Equation, op: HigherOrder, given: Sequence[Ids]) -> Sequence[Ids]:
+        """Walks through the programs that an operation holds."""
+        n, m = len(e.inputs), len(e.outputs)
+        regions = [
+            r for r in op.regions if r.skipped + len(r.program.inputs) == n and len(r.program.outputs) == m
+        ]
+        if not regions or len(regions) != len(op.regions):
+            return [self.fresh(v.type) for v in e.outputs]
+        if type(op) is Checkpoint:
+            around, self.again = self.again, True
+            found_again = self.repeated(e, op, regions[0], given)
+            self.again = around
+            return found_again
+        if len(regions) == 1:
+            return self.repeated(e, op, regions[0], given)
+        # One branch runs: what any of them uses up is used up.
+        before, after, found = self.taken, dict(self.taken), []
+        for region in regions:
+            self.taken = dict(before)
+            found.append(self.repeated(e, op, region, given))
+            after.update(self.taken)
+        self.taken = after
+        return [self.joined(v.type, ids) for v, *ids in zip(e.outputs, *found, strict=True)]
+
+    def joined(self, t: ArrayType, found: Sequence[Ids]) -> Ids:
+        """Returns the numbers that branches agree on."""
+        first = found[0]
+        agreed = first is not None and all([x is not None and np.array_equal(x, first) for x in found])
+        return first if agreed else self.fresh(t)
+
+    def repeated(self, e: Equation, op: HigherOrder, r: Region, given: Sequence[Ids]) -> Sequence[Ids]:
+        """Walks through a program once, or twice where it runs in iterations."""
+        operands = e.inputs[r.skipped :]
+        lengths = [x.type.shape[0] for x, s in zip(operands, r.stacked_in, strict=True) if s]
+        length = lengths[0] if lengths else getattr(op, "length", None)
+        loops = (r.carries > 0 or any(r.stacked_in) or any(r.stacked_out)) and type(op) is not ParallelMap
+        if length == 0:
+            return [self.fresh(v.type) for v in e.outputs]
+        start, end = r.constants, r.constants + r.carries
+        inputs, slices = list(given[r.skipped :]), []
+        for i, stacked in enumerate(r.stacked_in):
+            ids = inputs[i]
+            if stacked and ids is not None:
+                slices.append((ids, operands[i].type))
+                inputs[i] = ids[0]
+        # What was used up before was so for all rows alike, or by one row's own element.
+        unused = [[i not in self.taken for i in ids[0].ravel().tolist()] for ids, _ in slices]
+        found: tuple[Ids, ...] = ()
+        for iteration in range(2 if loops and length != 1 else 1):
+            if iteration:
+                inputs = [
+                    found[i - start] if start <= i < end else self.fresh(t) if s else x
+                    for i, (x, t, s) in enumerate(zip(inputs, r.program.in_types, r.stacked_in, strict=True))
+                ]
+            if r.asks is not None:
+                self.program(r.asks, inputs[:end])
+            found = self.program(r.program, inputs)
+            if not iteration:
+                for (ids, t), free in zip(slices, unused, strict=True):
+                    self.take_rows(ids.reshape(len(ids), -1)[:, free], t)
+        return [
+            self.fresh(v.type) if s else x for v, x, s in zip(e.outputs, found, r.stacked_out, strict=True)
+        ]
+
+    def take_rows(self, ids: npt.NDArray[np.int64], t: ArrayType) -> None:
+        """Uses up in all rows what the first one's iteration did."""
+        for column in ids.T:
+            took = self.taken.get(int(column[0]))
+            if took is not None:
+                self.take(column[1:], t, took)
+
+
+def _reused(t: ArrayType, took: Took, before: Took) -> KeyReuseError:
+    (user, source), (earlier, at) = took, before
+    if took == before and source is not None:
+        said = "the same key is used here each time"
+    else:
+        said = f"the key was used by {earlier} at {source_of(at)}"
+    error = KeyReuseError(
+        f"{user}: {said}, {t!r}; split it, or copy it by random.clone to mean the same numbers"
+    )
+    place(error, source)
+    return error
+
+
+@final
+@attrs.define(eq=False)
+class Element:
+    """One key of an array on a device, and of those that its elements were moved to.
+
+    Attributes:
+        took: what used it up.
+    """
+
+    took: Took | None = None
+
+
+def _elements(x: Array) -> "list[Element]":
+    if not is_key(x.type.dtype):
+        return []
+    if type(x) is not ConcreteArray:  # a constant on the host: nobody else has it
+        return [Element() for _ in range(x.type.size)]
+    found: list[Element] | None = getattr(x.buffer, "_keys_used", None)
+    if found is None:
+        found = x.buffer._keys_used = [Element() for _ in range(x.type.size)]
+    return found
+
+
+def watched(program: Program, arrays: Sequence[Array], run: Callable[[], Sequence[Array]]) -> Sequence[Array]:
+    """Runs a program, after a look at the keys that it uses.
+
+    Args:
+        program: what runs. arrays: its inputs.
+        run: does it.
+
+    Raises:
+        KeyReuseError: it uses one that has been used before.
+    """
+    return _followed(uses_of(program), arrays, run)
+
+
+def watched_operation(
+    op: Operation[object], program: Program, arrays: Sequence[Array], run: Callable[[], Sequence[Array]]
+) -> Sequence[Array]:
+    """Runs one operation on arrays on devices, of whose values which elements are moved may depend; see `watched`."""
+    (e,) = program.equations
+    walk = _Walk()
+    given = [walk.fresh(x.type) for x in arrays]
+    values = [None if is_key(x.type.dtype) else x.host("debug_key_reuse") for x in arrays]
+    count = walk.count
+    outputs = tuple(walk.results(attrs.evolve(e, source=current_source()), given, values))
+    return _followed(
+        Uses({i: t for i, t in walk.taken.items() if i < count}, frozenset(), outputs), arrays, run
+    )
+
+
+def _followed(uses: Uses, arrays: Sequence[Array], run: Callable[[], Sequence[Array]]) -> Sequence[Array]:
+    elements = [element for x in arrays for element in _elements(x)]
+    keys = [x.type for x in arrays if is_key(x.type.dtype)]
+    for i, took in uses.taken.items():
+        before = elements[i].took
+        if before is not None and not (i in uses.again and before == took):
+            raise _reused(keys[0], took, before)
+        elements[i].took = took
+    results = run()
+    for y, ids in zip(results, uses.outputs, strict=True):
+        if ids is not None and type(y) is ConcreteArray:
+            known = [elements[i] if i < len(elements) else Element() for i in ids.ravel().tolist()]
+            y.buffer._keys_used = known
+    return results
