@@ -148,9 +148,9 @@ def _exported(table: _Table) -> Exported:
     return Exported(
         name,
         _tree(table.need(layout.IN_TREE)),
-        tuple([_aval(t, scope) for t in table.children(layout.IN_AVALS)]),
+        tuple([_array_type(t, scope) for t in table.children(layout.IN_TYPES)]),
         _tree(table.need(layout.OUT_TREE)),
-        tuple([_aval(t, scope) for t in table.children(layout.OUT_AVALS)]),
+        tuple([_array_type(t, scope) for t in table.children(layout.OUT_TYPES)]),
         table.number(layout.DEVICES, "Uint32") or table.number(layout.DEVICES_SHORT, "Int16"),
         tuple(table.texts(layout.PLATFORMS)),
         tuple([_check(t) for t in table.children(layout.DISABLED_CHECKS)]),
@@ -162,13 +162,13 @@ def _exported(table: _Table) -> Exported:
     )
 
 
-def _aval(table: _Table, scope: SymbolicScope) -> ArrayType:
-    if table.number(layout.AVAL_KIND, "Int8"):
+def _array_type(table: _Table, scope: SymbolicScope) -> ArrayType:
+    if table.number(layout.ARRAY_KIND, "Int8"):
         raise BackendError(
             "deserialize: the function takes or gives tokens, which effx does not run from artifacts"
         )
-    shape = [parse_size(text, scope) for text in table.texts(layout.AVAL_SHAPE)]
-    return array_type(layout.DTYPES[table.number(layout.AVAL_DTYPE, "Int8")], shape)
+    shape = [parse_size(text, scope) for text in table.texts(layout.ARRAY_SHAPE)]
+    return array_type(layout.DTYPES[table.number(layout.ARRAY_DTYPE, "Int8")], shape)
 
 
 def _check(table: _Table) -> DisabledSafetyCheck:

@@ -99,18 +99,18 @@ class _Writer:
         slots.append((b.PrependInt8Slot, layout.KIND, kind, 0))
         return self.table(layout.PYTREE_FIELDS, slots)
 
-    def aval(self, t: ArrayType) -> int:
+    def array(self, t: ArrayType) -> int:
         """Writes a type."""
         b = self.builder
         if t.dtype not in layout.DTYPES:
             raise DTypeError(f"serialize: artifacts have no arrays of {t.dtype.name}, got {t!r}")
         shape = self.strings([str(n) for n in t.shape])
         return self.table(
-            layout.AVAL_FIELDS,
+            layout.ARRAY_FIELDS,
             [
-                (b.PrependUOffsetTRelativeSlot, layout.AVAL_SHAPE, shape, 0),
-                (b.PrependInt8Slot, layout.AVAL_DTYPE, layout.DTYPES.index(t.dtype), 0),
-                (b.PrependInt8Slot, layout.AVAL_MEMORY, layout.DEVICE_MEMORY, 0),
+                (b.PrependUOffsetTRelativeSlot, layout.ARRAY_SHAPE, shape, 0),
+                (b.PrependInt8Slot, layout.ARRAY_DTYPE, layout.DTYPES.index(t.dtype), 0),
+                (b.PrependInt8Slot, layout.ARRAY_MEMORY, layout.DEVICE_MEMORY, 0),
             ],
         )
 
@@ -140,9 +140,9 @@ class _Writer:
         references = {
             layout.FUNCTION_NAME: b.CreateString(e.fun_name),
             layout.IN_TREE: self.tree(e.in_tree),
-            layout.IN_AVALS: vector([self.aval(t) for t in e.in_avals]),
+            layout.IN_TYPES: vector([self.array(t) for t in e.in_avals]),
             layout.OUT_TREE: self.tree(e.out_tree),
-            layout.OUT_AVALS: vector([self.aval(t) for t in e.out_avals]),
+            layout.OUT_TYPES: vector([self.array(t) for t in e.out_avals]),
             layout.IN_SHARDINGS: vector([self.table(none, []) for _ in e.in_avals]),
             layout.OUT_SHARDINGS: vector([self.table(none, []) for _ in e.out_avals]),
             layout.PLATFORMS: self.strings(e.platforms),
@@ -151,11 +151,11 @@ class _Writer:
             layout.DISABLED_CHECKS: vector([self.check(c) for c in e.disabled_safety_checks]),
             layout.MODULE: b.CreateByteVector(e.mlir_module_serialized),
             layout.KEPT: self.numbers(e.module_kept_var_idx, 2),
-            layout.UNIQUE_AVALS: vector([self.aval(t) for t in types]),
+            layout.UNIQUE_TYPES: vector([self.array(t) for t in types]),
             layout.UNIQUE_MESHES: vector([]),
             layout.UNIQUE_SHARDINGS: vector([]),
-            layout.IN_AVALS_AT: self.numbers([place[t] for t in e.in_avals], 4),
-            layout.OUT_AVALS_AT: self.numbers([place[t] for t in e.out_avals], 4),
+            layout.IN_TYPES_AT: self.numbers([place[t] for t in e.in_avals], 4),
+            layout.OUT_TYPES_AT: self.numbers([place[t] for t in e.out_avals], 4),
             layout.IN_SHARDINGS_AT: self.numbers([0] * len(e.in_avals), 4),
             layout.OUT_SHARDINGS_AT: self.numbers([0] * len(e.out_avals), 4),
         }

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from string import Template
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -195,11 +195,11 @@ def test_what_is_too_much(directory: Path) -> None:
 
 def test_classes_that_a_user_registers(directory: Path) -> None:
     """How a class of Python's own is taken apart is part of the key."""
-    source = "import types\nN = types.SimpleNamespace\ndef f(x): return effx.tree.map(lambda z: z, [N(a=x)])[0].a\n"
+    source = "import string\nN = string.Template\ndef f(x): return effx.tree.map(lambda z: z, [N(x)])[0].template\n"
     assert run(source).refusal == ""
     assert run(source).hit
     effx.tree_util.register_pytree_node(
-        SimpleNamespace, lambda n: ((n.a * 2.0,), None), lambda _, c: SimpleNamespace(a=c[0])
+        Template, lambda n: ((cast("Any", n.template) * 2.0,), None), lambda _, c: Template(cast("Any", c[0]))
     )
     found = run(source)
     assert not found.hit

@@ -252,7 +252,8 @@ def test_platforms() -> None:
 
 def test_forms() -> None:
     """The computation in its other forms."""
-    c = effx.xla_computation(enp.sin, instantiate_const_outputs=True)(3.0)
+    sin: Any = enp.sin
+    c = effx.xla_computation(sin, instantiate_const_outputs=True)(3.0)
     assert c.name() == "xla_computation_sin"
     assert c.as_hlo_dot_graph().startswith("digraph")
     again = XlaComputation(c.as_serialized_hlo_module_proto())
