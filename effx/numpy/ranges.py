@@ -13,7 +13,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, shaping, triangles
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar, size_scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.errors import BackendError, ConcretizationError, ShapeError
@@ -159,7 +159,7 @@ def linspace(
         if dtype is None
         else dtypes.requested(dtype)
     )
-    if type(start) in (int, float) and type(stop) in (int, float):
+    if type(start) in (int, float) and type(stop) in (int, float) and not is_symbolic(count):
         try:
             data, by = np.linspace(start, stop, count, endpoint, retstep=True)  # type: ignore[call-overload]  # numbers, by their types
         except (MemoryError, ValueError):
@@ -173,18 +173,26 @@ def linspace(
     a, b = shaping.broadcast_arrays(convert(a, computed), convert(b, computed))
     parts = count - 1 if endpoint else count
     width = b - a
-    step = (
-        width / scalar(float(parts), computed, True)
-        if parts
-        else width * scalar(float("nan"), dtypes.real_dtype(computed), True)
-    )
-    ramp = np.arange(count).reshape((count,) + (1,) * a.type.ndim) / max(parts, 1)
-    t = constant(ramp.astype(computed), computed)
-    # A weighted sum of both ends: exact at start, and symmetric in rounding.
     first, last = shaping.expand_dims(a, 0), shaping.expand_dims(b, 0)
-    result = first * (1 - t) + last * t if count else broadcast_to(a, (0, *a.type.shape))
-    if endpoint and count > 1:
-        result = shaping.concatenate([result[:-1], last], 0)
+    # A weighted sum of both ends: exact at start, and symmetric in rounding.
+    if is_symbolic(count):
+        whole = size_scalar(larger(parts, 1), computed)
+        places = shaping.reshape(Iota(array_type(dtypes.int32, (count,)), 0)(), (count,) + (1,) * a.type.ndim)
+        step, t = width / whole, convert(places, computed) / whole
+        result = first * (1 - t) + last * t
+        if endpoint:
+            result = arithmetic.where((places > 0) & (places == count - 1), last, result)
+    else:
+        step = (
+            width / scalar(float(parts), computed, True)
+            if parts
+            else width * scalar(float("nan"), dtypes.real_dtype(computed), True)
+        )
+        ramp = np.arange(count).reshape((count,) + (1,) * a.type.ndim) / max(parts, 1)
+        t = constant(ramp.astype(computed), computed)
+        result = first * (1 - t) + last * t if count else broadcast_to(a, (0, *a.type.shape))
+        if endpoint and count > 1:
+            result = shaping.concatenate([result[:-1], last], 0)
     if axis:
         result = shaping.moveaxis(result, 0, axis)
     if dtypes.is_integer(found):

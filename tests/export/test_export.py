@@ -62,6 +62,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
         enp.arange(1, x.shape[0] + 1, 2),
         enp.eye(x.shape[0]),
         enp.zeros(x.shape[0] + 1),
+        enp.linspace(0.0, 1.0, x.shape[0]),
+        enp.linspace(x[0], 2.0, x.shape[0], endpoint=False),
     ),
     "reductions": lambda x: (x.max(1), enp.argmax(x, 0), x.prod(), enp.nansum(x), enp.linalg.norm(x)),
     "sorting": lambda x: (

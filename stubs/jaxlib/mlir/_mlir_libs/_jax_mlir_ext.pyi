@@ -2,4 +2,5 @@
 
 from jaxlib.mlir.ir import DialectRegistry
 
-def register_dialects(arg: DialectRegistry, /, register_pipelines: bool = True) -> None: ...
+# Later versions have one parameter more, with a default.
+def register_dialects(arg: DialectRegistry, /) -> None: ...

@@ -1,14 +1,16 @@
 # StableHLO: versions, and portable artifacts to and fro.
 
+from enum import Enum
+
 from jaxlib.mlir.ir import Context, Module
 
 def register_dialect(context: Context, load: bool = True) -> None: ...
 
-class StablehloCompatibilityRequirement:
-    NONE: StablehloCompatibilityRequirement
-    WEEK_4: StablehloCompatibilityRequirement
-    WEEK_12: StablehloCompatibilityRequirement
-    MAX: StablehloCompatibilityRequirement
+class StablehloCompatibilityRequirement(Enum):
+    NONE = 0
+    WEEK_4 = 1
+    WEEK_12 = 2
+    MAX = 3
 
 def get_version_from_compatibility_requirement(requirement: StablehloCompatibilityRequirement) -> str: ...
 def get_current_version() -> str: ...
