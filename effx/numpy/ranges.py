@@ -17,7 +17,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, scalar, size
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.errors import BackendError, ConcretizationError, ShapeError
-from effx.ir.dimensions import has_symbolic, is_size, is_symbolic
+from effx.ir.dimensions import is_size, is_symbolic
 from effx.ir.division import larger
 from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
@@ -81,7 +81,7 @@ def arange(
     by = 1 if step is None else _number("arange", "step", step)
     if by == 0:
         raise ShapeError("arange: step must not be 0")
-    if has_symbolic((low, high, by)):
+    if any([is_symbolic(n) for n in (low, high, by)]):
         return placed(_symbolic_range(low, high, by, found), device)
     integers = type(low) is int and type(high) is int and type(by) is int
     if integers and dtypes.is_integer(found) and is_recorded():
