@@ -23,7 +23,7 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, con
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
 from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError, ShapeError
-from effx.ir.dimensions import as_size, has_symbolic
+from effx.ir.dimensions import as_size
 from effx.ir.division import larger, smaller
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
@@ -189,7 +189,7 @@ def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool
             )
         return part.indices
     if isinstance(part, slice):
-        if has_symbolic([k for k in (n, part.start, part.stop, part.step) if k is not None]):
+        if any([is_symbolic(k) for k in (n, part.start, part.stop, part.step)]):
             return _symbolic_slicing(part, n)
         try:
             start, stop, step = part.indices(n)
