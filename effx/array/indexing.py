@@ -23,7 +23,7 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, con
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
 from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError, ShapeError
-from effx.ir.dimensions import as_size
+from effx.ir.dimensions import as_size, is_symbolic
 from effx.ir.division import larger, smaller
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
