@@ -23,6 +23,7 @@ from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.index import COMBINERS, Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
+from effx.ir.ops.sizes import Size
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.text import parse_program
 from effx.ir.types import ArrayType, Shape, array_type
@@ -211,6 +212,11 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     t, start = typed(draw, "fiubc", wanted, (2, 3)), array_type(i32)
     part = t.with_shape((draw(st.integers(1, 2)), draw(st.integers(1, 3))))
     return shape.DynamicUpdateSlice(), (t, part, start, start), ((-2, 2), (-2, 2), (-2, 4))
+
+
+@register(Size)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    return Size(draw(st.integers(0, 9))), (), ()
 
 
 @register(shape.Iota)

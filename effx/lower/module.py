@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import effx.lower.stablehlo  # noqa: F401  # registers the rules
 from effx.effects import are_optional
 from effx.errors import BackendError
-from effx.ir.dimensions import has_symbolic
+from effx.ir.dimensions import has_symbolic, is_symbolic
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.sizes import Size
 from effx.ir.program import Program
@@ -46,7 +46,7 @@ def module_of(
             f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}{advice}"
         )
     symbolic = [t for t in (*program.in_types, *program.out_types) if has_symbolic(t.shape)]
-    if symbolic or any([type(e.op) is Size for e in program.equations]):
+    if symbolic or any([type(e.op) is Size and is_symbolic(e.op.size) for e in program.equations]):
         shown = f" ({symbolic[0]!r})" if symbolic else ""
         raise BackendError(
             f"lower: {program.name} has symbolic sizes{shown}, and XLA compiles for known ones; "

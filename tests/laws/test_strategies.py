@@ -17,6 +17,7 @@ from effx import Array, errors, laws
 from effx.effects import handle
 from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.families.callbacks.callback import PythonCallback
+from effx.families.exported_call import ExportedCall
 from effx.families.foreign import ForeignCall
 from effx.handlers.reference import Reference, evaluate
 from effx.ir.catalogue import operation_classes
@@ -40,10 +41,18 @@ quick = settings(
 
 def test_every_operation_is_drawn() -> None:
     """But for those that need an axis, which the laws of the area "parallel" are about, and for XLA's generators,
-    whose draws depend on what else is drawn, for Python functions, which no text holds, and foreign ones, of which
-    nothing is known."""
+    whose draws depend on what else is drawn, for Python functions and exported modules, which no text holds, and foreign
+    ones, of which nothing is known."""
     left_out = [k for k in operation_classes() if k not in operation_kinds()]
-    others = (CustomTangent, ParallelMap, RngBitGenerator, RngUniform, PythonCallback, ForeignCall)
+    others = (
+        CustomTangent,
+        ParallelMap,
+        RngBitGenerator,
+        RngUniform,
+        PythonCallback,
+        ForeignCall,
+        ExportedCall,
+    )
     assert all([issubclass(k, Collective) or k in others for k in left_out])
 
 

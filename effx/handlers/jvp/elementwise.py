@@ -29,6 +29,7 @@ from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Iota
+from effx.ir.ops.sizes import Size
 
 ADD, SUB, MUL, DIV, NEG = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Neg()
 SELECT, SIN, COS = e.Select(), e.Sin(), e.Cos()
@@ -265,6 +266,7 @@ def convert_(
     e.PopulationCount,
     e.CountLeadingZeros,
     Iota,
+    Size,
 )
 def flat(
     op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]

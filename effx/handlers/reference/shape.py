@@ -2,8 +2,11 @@
 
 import numpy as np
 
+from effx.errors import NoRuleError
 from effx.handlers.reference.handler import Data, rule
+from effx.ir.dimensions import is_symbolic
 from effx.ir.ops import shape as s
+from effx.ir.ops.sizes import Size
 
 
 @rule(s.BroadcastInDim)
@@ -70,6 +73,15 @@ def dynamic_update_slice(op: s.DynamicUpdateSlice, x: Data, update: Data, *start
     result = np.array(x)
     result[_block(x, starts, update.shape)] = update
     return result
+
+
+@rule(Size)
+def size(op: Size) -> Data:
+    if is_symbolic(op.size):
+        raise NoRuleError(
+            f"size: the reference knows no value of {op.size!r}; run the program at known sizes"
+        )
+    return np.asarray(op.size, op.infer().dtype)
 
 
 @rule(s.Iota)

@@ -21,6 +21,7 @@ from effx.ir.ops.shape import (
     Slice,
     Transpose,
 )
+from effx.ir.ops.sizes import Size
 from effx.ir.types import Shape
 
 Values = tuple[Array, ...]
@@ -178,6 +179,6 @@ def _start_vectors(handler: Vmap, starts: list[tuple[Array, Axis]]) -> Array:
     return columns[0] if len(columns) == 1 else Concatenate(1)(*columns)
 
 
-@rule(Iota)
-def iota(handler: Vmap, op: Iota, values: Values, axes: Axes) -> tuple[Array, Axis]:
+@rule(Iota, Size)
+def iota(handler: Vmap, op: Iota | Size, values: Values, axes: Axes) -> tuple[Array, Axis]:
     return op(), None

@@ -135,7 +135,9 @@ def meddling(platform: str) -> str:
     for table in tables:
         if isinstance(table, RuleTable):
             for kind, rule in table.registered().items():
-                if is_trusted(kind.__module__) and not _is_effx_rule(rule):
+                # In a doctest a user's class passes for a builtin one.
+                known = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
+                if known and is_trusted(kind.__module__) and not _is_effx_rule(rule):
                     return f"the rule of {table.owner} for {kind.__name__} is not effx's own"
     return ""
 
