@@ -23,10 +23,17 @@ CONTROL_FLOW: dict[tuple[str, str], str] = {
         "HigherOrder",
     ): "makes room in the state for what is checked inside, whose structure must not change there",
     ("cost", "HigherOrder"): "counts what is held in the place of the holder",
+    (
+        "padding.rules",
+        "Scan",
+    ): "runs as many steps as the padded array has, of which the last ones change nothing",
+    ("padding.rules", "Call"): "performs the body of such a scan",
 }
 PUBLIC = frozenset(
     {"effx", "effx.handling", "effx.numpy", "effx.lax", "effx.errors", "effx.tree", "effx.random", "effx.nn"}
     | {"effx.dtypes", "effx.ad_checkpoint", "effx.checkpoint_policies"}
+    # Symbolic sizes, which users have from effx.export, and what computes with them.
+    | {"effx.ir.dimensions", "effx.ir.evaluating", "effx.ir.shape_text", "effx.ir.solving"}
 )
 NAMES = frozenset({"effx.ir.values.array.Operand"})  # what counts as an array where users write one
 HOOKS = frozenset({"recur", "recursion", "recursions"})

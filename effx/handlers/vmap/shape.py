@@ -6,6 +6,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, scalar
 from effx.handlers.vmap.handler import Axis, Vmap, beside, insert, materialize, rule, to_front
+from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.elementwise import Clamp, Select
 from effx.ir.ops.index import Gather, Scatter
@@ -180,5 +181,5 @@ def _start_vectors(handler: Vmap, starts: list[tuple[Array, Axis]]) -> Array:
 
 
 @rule(Iota, Size)
-def iota(handler: Vmap, op: Iota | Size, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def without_operands(handler: Vmap, op: ArrayOperation, values: Values, axes: Axes) -> tuple[Array, Axis]:
     return op(), None

@@ -10,7 +10,6 @@ from effx.errors import ShapeError, TransformError, TreeError, check_function
 from effx.ir.dimensions import SymbolicScope
 from effx.ir.shape_text import show_shape, symbolic_shape
 from effx.ir.solving import solution_of, solve
-from effx.ir.types import Shape
 from effx.library.padding import rules as rules  # registers them
 from effx.library.padding.handler import Padded, Padding
 from effx.tree import PyTree
@@ -20,7 +19,7 @@ __all__ = ["mask", "shapecheck"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _specified(what: str, specs: PyTree, args: PyTree, scope: SymbolicScope) -> list[Shape]:
+def _specified(what: str, specs: PyTree, args: PyTree, scope: SymbolicScope) -> list[tuple[int, ...]]:
     """Returns a shape for each array of arguments, from texts that may each stand for all arrays below their places."""
     texts, form = tree.flatten(specs, is_leaf=lambda x: x is None or isinstance(x, str))
     for text in texts:
@@ -138,7 +137,7 @@ def _check_result(
     fun: Callable[..., Any],
     out_shape: Any,
     form: Any,
-    shapes: Sequence[Shape],
+    shapes: Sequence[tuple[int, ...]],
     scope: SymbolicScope,
 ) -> None:
     texts = tree.flatten(out_shape, is_leaf=lambda x: x is None or isinstance(x, str))[0]

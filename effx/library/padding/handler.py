@@ -16,7 +16,6 @@ from effx.errors import NoRuleError
 from effx.handling import ArrayType, BoxHandler, Operation, array_type
 from effx.ir.dimensions import has_symbolic, is_symbolic
 from effx.ir.evaluating import evaluate, substitute
-from effx.ir.types import Shape
 from effx.tree import PyTree
 
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
@@ -33,7 +32,7 @@ class Padded:
     """
 
     value: Array
-    shape: Shape = attrs.field(metadata={"static": True})
+    shape: tuple[int, ...] = attrs.field(metadata={"static": True})
 
 
 @final
@@ -73,11 +72,11 @@ class Padding(BoxHandler[Padded]):
         """Returns a size's value for the padded arrays."""
         return substitute(n, self.sizes)
 
-    def padded(self, shape: Sequence[int]) -> Shape:
+    def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Returns the padded sizes of a shape."""
         return tuple([self.size(n) for n in shape])
 
-    def inside(self, shape: Shape, axes: Sequence[int]) -> Array | None:
+    def inside(self, shape: tuple[int, ...], axes: Sequence[int]) -> Array | None:
         """Returns which elements of a padded array count along some axes; None for all."""
         found: Array | None = None
         sizes = self.padded(shape)
@@ -92,7 +91,7 @@ class Padding(BoxHandler[Padded]):
         kept = self.inside(x.shape, axes)
         return x.value if kept is None else enp.where(kept, x.value, enp.asarray(fill, x.value.dtype))
 
-    def repeated(self, x: Array, shape: Shape) -> Array:
+    def repeated(self, x: Array, shape: tuple[int, ...]) -> Array:
         """Returns an array with its last element that counts in place of those beyond, along each axis.
 
         What is computed from these is finite where the rest is. So are derivatives, in which it meets zeros.

@@ -23,7 +23,6 @@ from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.sizes import Size
-from effx.ir.types import Shape
 from effx.library.padding.handler import Padded, Padding, is_padded, refused
 from effx.tree import PyTree
 
@@ -181,7 +180,7 @@ def _(site: Here, op: s.Reshape, x: Padded) -> PyTree:
     return result(site, taken(flat, enp.ravel(enp.asarray(source)), 0).reshape(sizes))
 
 
-def strides(handler: Padding, shape: Shape) -> list[Array | int]:
+def strides(handler: Padding, shape: tuple[int, ...]) -> list[Array | int]:
     """Returns by how many elements that count neighbours along each axis are apart."""
     found: list[Array | int] = []
     step: Array | int = 1
@@ -191,7 +190,7 @@ def strides(handler: Padding, shape: Shape) -> list[Array | int]:
     return found[::-1]
 
 
-def _static_strides(shape: Shape) -> list[int]:
+def _static_strides(shape: tuple[int, ...]) -> list[int]:
     found, step = [], 1
     for n in reversed(shape):
         found.append(step)
@@ -207,7 +206,7 @@ def sum_of(parts: list[Any]) -> Any:
     return total
 
 
-def _keeps_order(a: Shape, b: Shape) -> bool:
+def _keeps_order(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     """Says whether what counts stays first: axes of size 1 apart, sizes are equal, or only the first is symbolic."""
     a, b = [tuple([n for n in shape if n != 1]) for shape in (a, b)]
     return a == b or not (has_symbolic(a[1:]) or has_symbolic(b[1:]))
@@ -257,7 +256,7 @@ def _(site: Here, op: s.Pad, x: Padded, value: Padded) -> PyTree:
     return result(site, padded(site.handler, op, x, value.value, site.result_types[0].shape))
 
 
-def padded(handler: Padding, op: s.Pad, x: Padded, value: Array, out: Shape) -> Array:
+def padded(handler: Padding, op: s.Pad, x: Padded, value: Array, out: tuple[int, ...]) -> Array:
     """Returns an array with a value at the edges and between its elements."""
     y = x.value
     for axis, (low, inner, n, m) in enumerate(zip(op.low, op.interior, x.shape, out, strict=True)):

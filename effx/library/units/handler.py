@@ -28,6 +28,7 @@ from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Concatenate, DynamicSlice, DynamicUpdateSlice, Iota, Pad
+from effx.ir.ops.sizes import Size
 from effx.ir.values.array import Operand
 from effx.library.units.unit import ANY, ONE, Unit, UnitError
 from effx.tree import PyTree
@@ -111,7 +112,7 @@ def performed(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Unit) -> Py
 
 @Units.rule(
     Elementwise, r.CumProd, r.ReduceAnd, r.ReduceOr, r.ReduceXor, Bitcast, Threefry2x32, RngBitGenerator, Iota,
-    AxisIndex, PlatformIndex,
+    AxisIndex, PlatformIndex, Size,
 )  # fmt: skip
 def plain(op: Operation[PyTree], *xs: Quantity) -> PyTree:
     """The rule of what takes plain numbers: exp, sin, bits and most others."""
