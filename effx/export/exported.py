@@ -1,7 +1,7 @@
 """An exported function: what is in an artifact, and how it is called."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, final
 
 import attrs
@@ -10,7 +10,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.errors import BackendError, TransformError, TreeError
 from effx.families.exported_call import ExportedCall
-from effx.ir.solving import Solution, solution_of
+from effx.ir.solving import solution_of
 from effx.ir.types import ArrayType
 from effx.lower.artifacts import artifact_text
 from effx.transforms.arguments import argument_path, as_arrays
@@ -110,7 +110,9 @@ class Exported:
     module_kept_var_idx: tuple[int, ...]
     uses_global_constants: bool
     _make_vjp: Callable[[], "Exported"] | None = attrs.field(repr=False)
-    _found: "list[Exported]" = attrs.field(init=False, repr=False, factory=list)
+    # The vjp, and the function that `call` runs, once they have been asked for.
+    _vjps: "list[Exported]" = attrs.field(init=False, repr=False, factory=list)
+    _functions: list[Callable[..., tuple[Array, ...]]] = attrs.field(init=False, repr=False, factory=list)
 
     @property
     def ordered_effects(self) -> tuple[()]:
@@ -154,9 +156,9 @@ class Exported:
                 f"exported function {self.fun_name}: no vjp was exported along; serialize it with vjp_order=1, "
                 f"or a larger one for higher derivatives"
             )
-        if not self._found:
-            self._found.append(self._make_vjp())
-        return self._found[0]
+        if not self._vjps:
+            self._vjps.append(self._make_vjp())
+        return self._vjps[0]
 
     def serialize(self, vjp_order: int = 0) -> bytearray:
         """Returns the function as bytes, in the format of `jax.export`.
@@ -216,20 +218,18 @@ class Exported:
         return self.out_tree.unflatten(whole)
 
 
-def solution(what: str, in_tree: PyTreeDef, types: Sequence[ArrayType]) -> tuple[Solution, tuple[str, ...]]:
-    """Returns how the dimension variables of arguments are found, and what errors call the arguments."""
-    tree = in_tree.unflatten(list(range(len(types))))
-    names = tuple([argument_path(tree, i) for i in range(len(types))])
-    return solution_of(what, [t.shape for t in types], lambda i: names[i]), names
+def argument_names(in_tree: PyTreeDef, count: int) -> tuple[str, ...]:
+    """Returns what errors call the arrays among arguments."""
+    tree = in_tree.unflatten(list(range(count)))
+    return tuple([argument_path(tree, i) for i in range(count)])
 
 
 def _operation(exported: Exported) -> ExportedCall:
     what = f"exported function {exported.fun_name}"
     if exported.nr_devices != 1:
         raise BackendError(f"{what}: runs on {exported.nr_devices} devices; effx calls those for one")
-    found, names = solution(what, exported.in_tree, exported.in_avals)
+    names = argument_names(exported.in_tree, len(exported.in_avals))
     taken = [i for i, t in enumerate(exported.in_avals) if t.dtype != dtypes.float0]
-    # Another plan, for the operands alone.
     types = tuple([exported.in_avals[i] for i in taken])
     found = solution_of(what, [t.shape for t in types], lambda i: names[taken[i]])
     off = {check.kind for check in exported.disabled_safety_checks}
@@ -248,7 +248,13 @@ def _operation(exported: Exported) -> ExportedCall:
 
 
 def _differentiable(exported: Exported) -> Callable[..., tuple[Array, ...]]:
-    """Returns the function of the arrays that have bytes; its derivative is the exported vjp."""
+    """Returns the function of the arrays that have bytes, made once; its derivative is the exported vjp."""
+    if not exported._functions:
+        exported._functions.append(_made_differentiable(exported))
+    return exported._functions[0]
+
+
+def _made_differentiable(exported: Exported) -> Callable[..., tuple[Array, ...]]:
     operation = _operation(exported)
 
     def function(*arrays: Array) -> tuple[Array, ...]:

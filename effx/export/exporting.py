@@ -9,11 +9,12 @@ from effx.errors import BackendError, TransformError
 from effx.export.exported import (
     DisabledSafetyCheck,
     Exported,
+    argument_names,
     maximum_supported_calling_convention_version,
-    solution,
 )
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
+from effx.ir.solving import solution_of
 from effx.ir.types import ArrayType
 from effx.lower.artifacts import custom_calls, to_artifact
 from effx.lower.backends import default_device, platform_of
@@ -99,7 +100,8 @@ def _exported(
 ) -> Exported:
     signature = traced.signature
     types = tuple([t.strong() for t in signature.in_types])
-    found, names = solution("export", signature.in_tree, types)
+    names = argument_names(signature.in_tree, len(types))
+    found = solution_of("export", [t.shape for t in types], lambda i: names[i])
     program = in_order(traced.program)
     if partitioning_of(program) is not None:
         raise BackendError(

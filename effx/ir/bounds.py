@@ -11,7 +11,7 @@ decided (Matiyasevich, 1970).
 """
 
 from effx.ir.dimensions import Dim, SymbolicScope, of_terms, rescoped, terms_of
-from effx.ir.monomials import Applied, Factor, Monomial, Terms
+from effx.ir.monomials import Applied, Factor, Monomial, Terms, times
 
 INFINITY = float("inf")
 Bounds = tuple[float, float]
@@ -115,7 +115,7 @@ def _shifted(terms: Terms, scope: SymbolicScope, depth: int) -> float:
             for _ in range(power):
                 following: dict[Monomial, float] = {}
                 for n, d in expanded.items():
-                    for product, k in ((n, d * lows[f]), (_with(n, f), d)):
+                    for product, k in ((n, d * lows[f]), (times(n, ((f, 1),)), d)):
                         following[product] = following.get(product, 0) + k
                 expanded = following
         for n, d in expanded.items():
@@ -123,12 +123,6 @@ def _shifted(terms: Terms, scope: SymbolicScope, depth: int) -> float:
     if any([d < 0 for n, d in result.items() if n]):
         return -INFINITY
     return result.get((), 0)
-
-
-def _with(m: Monomial, f: Factor) -> Monomial:
-    powers = dict(m)
-    powers[f] = powers.get(f, 0) + 1
-    return tuple(sorted(powers.items(), key=lambda item: str(item[0])))
 
 
 def of_factor(f: Factor, scope: SymbolicScope, depth: int) -> Bounds:
