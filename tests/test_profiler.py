@@ -8,8 +8,11 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, cast
 
@@ -216,27 +219,40 @@ def test_options() -> None:
     assert error.value.message == "profile: a file for Perfetto needs a log_dir to be written to, got None"
 
 
+def fetched(url: str) -> HTTPResponse:
+    """Asks a server that is about to start, for ten seconds."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return cast("HTTPResponse", urllib.request.urlopen(url, timeout=10))
+        except urllib.error.HTTPError:
+            raise
+        except urllib.error.URLError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
 def test_perfetto_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The link names the file, which is served to Perfetto's page, and nothing else, until it was fetched."""
-    monkeypatch.setattr(profiler, "PERFETTO_PORT", free_port())
+    port = free_port()
+    monkeypatch.setattr(profiler, "PERFETTO_PORT", port)
     with profiler.ProfileSession() as session:
         pass
     thread = threading.Thread(target=session.export_profile_data, args=(tmp_path, True))
     thread.start()
-    shown = ""
-    while not shown and thread.is_alive():
-        shown = capsys.readouterr().out
-    url = shown.strip().partition("url=")[2]
-    assert shown.startswith("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:")
+    url = f"http://127.0.0.1:{port}/perfetto_trace.json.gz"
     with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(url + "x", timeout=10)
-    with urllib.request.urlopen(url, timeout=10) as reply:
+        fetched(url + "x")
+    with fetched(url) as reply:
         assert reply.headers["Access-Control-Allow-Origin"] == "https://ui.perfetto.dev"
         assert json.loads(gzip.decompress(reply.read()))["traceEvents"] is not None
     thread.join(10)
     assert not thread.is_alive()
+    # Read when nobody writes any more: capsys loses what is printed meanwhile.
+    assert capsys.readouterr().out == f"https://ui.perfetto.dev/#!/?url={url}\n"
 
 
 def test_server() -> None:
