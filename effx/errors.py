@@ -389,6 +389,10 @@ class DeviceCountError(BackendError, ValueError):
     """A parallel map has more replicas than there are devices."""
 
 
+class ShardingError(EffxError, ValueError):
+    """A sharding does not fit its mesh, or an array does not fit a sharding."""
+
+
 def check_function(what: str, fun: object) -> None:
     """Checks what a transformation is given to transform.
 

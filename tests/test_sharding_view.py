@@ -16,7 +16,7 @@ from effx import debug
 from effx.debug.shardings import drawing
 from effx.errors import ConcretizationError, DTypeError, ShapeError, TransformError
 from effx.ir.values.array import Array
-from effx.lower.sharding import SingleDeviceSharding, TiledSharding
+from effx.lower.sharding import SingleDeviceSharding, grid_sharding
 from effx.viewing import arrays
 
 D = tuple(effx.devices())
@@ -24,7 +24,7 @@ D = tuple(effx.devices())
 
 def spread(grid: tuple[int, ...], cuts: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     y: Array = effx.device_put(
-        np.zeros(shape, np.float32), TiledSharding(D[: int(np.prod(grid))], grid, cuts)
+        np.zeros(shape, np.float32), grid_sharding(D[: int(np.prod(grid))], grid, cuts)
     )
     return y
 

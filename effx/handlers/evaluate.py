@@ -15,7 +15,7 @@ from effx import caching, effects
 from effx.array import Array, HostArray
 from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
-from effx.errors import AxisNameError, BackendError, NoRuleError
+from effx.errors import AxisNameError, NoRuleError
 from effx.flags import debug_infs, debug_key_reuse, debug_nans, enable_checks, no_execution
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
@@ -27,12 +27,10 @@ from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import DynamicSlice, Slice
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType, array_type
-from effx.lower.backends import default_device
+from effx.lower.assignment import assignment_for
 from effx.lower.callbacks import inside, running
-from effx.lower.concrete import ConcreteArray, as_concrete, bound_device, on_device, put
+from effx.lower.concrete import ConcreteArray, as_concrete, on_device, put
 from effx.lower.dispatch import FastPath, fast_function, fast_path
-from effx.lower.parallel import spans_devices
-from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 
 R = TypeVar("R")
@@ -61,32 +59,6 @@ class Evaluate(Handler):
             if type(x) is not ConcreteArray:
                 return kernel(*[on_device(x) for x in operands])  # type: ignore[arg-type, return-value]  # arrays
         return kernel(*operands)  # type: ignore[return-value]  # a kernel gives what its operation gives
-
-
-def device_for(
-    program: Program | None, name: str, arrays: "list[ConcreteArray] | tuple[ConcreteArray, ...]"
-) -> tuple[Device, bool]:
-    """Returns the device that a program runs on with these arrays, and whether it is bound to it.
-
-    Args:
-        program: one for several devices chooses them itself; None for one that is not known yet.
-        name: of the computation, for errors.
-        arrays: its arguments.
-
-    Raises:
-        BackendError: arrays are committed to different devices.
-    """
-    chosen: Device | None = None
-    for x in () if program is not None and spans_devices(program) else arrays:
-        device = bound_device(x)
-        if device is not None:
-            if chosen is not None and chosen != device:
-                raise BackendError(
-                    f"{name}: arrays are committed to different devices, {device_name(chosen)} and "
-                    f"{device_name(device)}; move them with device_put"
-                )
-            chosen = device
-    return (default_device(), False) if chosen is None else (chosen, True)
 
 
 def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -169,13 +141,13 @@ def _first_run(
 
     C++ looks anew where a context holds what it cannot see, so what is compiled is kept with the program.
     """
-    device, committed = device_for(program, program.name, arrays)
     for x in arrays:
         x._check_alive(program.name)
-    key: Hashable = ("executable", device, committed)
+    assignment = assignment_for(program, program.name, arrays)
+    key: Hashable = ("executable", assignment)
     executable = program.derived.get(key)
     if executable is None:
-        executable = compile_program(in_order(program), (), device, keep_unused=True, committed=committed)
+        executable = compile_program(in_order(program), (), assignment, keep_unused=True)
         program.derived[key] = executable
     assert isinstance(executable, Executable)
     results = executable.run(arrays)

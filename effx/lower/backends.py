@@ -218,6 +218,11 @@ def local_devices(backend: str | None = None) -> list[_jax.Device]:
     return list(client(backend).local_devices())
 
 
+def is_local(device: _jax.Device) -> bool:
+    """Says whether a device belongs to this process."""
+    return device.process_index == device.client.process_index()
+
+
 @functools.cache
 def _first_device(platform: str | None) -> _jax.Device:
     return local_devices(platform)[0]

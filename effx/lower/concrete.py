@@ -20,6 +20,7 @@ from effx.effects import isolated, perform
 from effx.errors import BackendError, DonatedArrayError, DTypeError, ExchangeError
 from effx.flags import transfer_guard
 from effx.ir.ops.convert import Bitcast, Convert
+from effx.ir.ops.shape import Slice
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import HostData, Number
 from effx.ir.values.parameters import DT, Dims
@@ -27,15 +28,15 @@ from effx.ir.values.printing import array_repr, host_text
 from effx.lower import guards
 from effx.lower.backends import client, default_device
 from effx.lower.sharding import (
+    NamedSharding,
     Placement,
     SingleDeviceSharding,
-    TiledSharding,
     device_of,
     placement,
     sharding_of,
     single,
 )
-from effx.lower.shards import Shard, on_devices, parts_of, start_copies, to_devices
+from effx.lower.shards import Shard, on_devices, on_one_device, parts_of, start_copies, to_devices
 from effx.tree.registry import PyTree, PyTreeDef, dispatch, register_leaf
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         return self.sharding.device_set
 
     @property
-    def sharding(self) -> SingleDeviceSharding | TiledSharding:
+    def sharding(self) -> SingleDeviceSharding | NamedSharding:
         """How the array lies on devices."""
         return sharding_of(self.buffer._sharding)
 
@@ -390,33 +391,42 @@ def _placed(
 def moved_to(x: ConcreteArray, device: Device, asked: str = "") -> ConcreteArray:
     """Returns a copy of the array on another device; `asked` is as for `put`."""
     guards.to_other_device(asked or "array", x.type, bool(asked))
-    if is_spread(x):
-        with transfer_guard("allow"):
-            return put(x.host("move"), x.type, device)
-    return ConcreteArray(to_devices(x.type, single(device), [x.buffer], [device], True))
+    whole = on_one_device(x.buffer, x.type)
+    return ConcreteArray(to_devices(x.type, single(device), [whole], [device], True))
 
 
 def buffer_on(x: ConcreteArray, device: Device) -> ArrayImpl:
     """Returns the array's buffer on a device, copying one that lies elsewhere."""
     sharding = x.buffer._sharding
     if type(sharding) is Placement:
-        if sharding.is_fully_replicated and device in sharding.sharding.devices:
-            return parts_of(x.buffer, x.type)[sharding.sharding.devices.index(device)].data
+        if sharding.is_fully_replicated:
+            for part in parts_of(x.buffer, x.type):
+                if part.device == device:
+                    return part.data
     elif x.device == device:
         return x.buffer
     return moved_to(x, device).buffer
 
 
-def buffer_for(x: ConcreteArray, sharding: Device | TiledSharding) -> ArrayImpl:
+def buffer_for(x: ConcreteArray, sharding: Device | NamedSharding) -> ArrayImpl:
     """Returns the array's buffer as a computation wants it, copying one that lies elsewhere."""
-    if isinstance(sharding, TiledSharding):
-        return on_devices(x.buffer, x.type, lambda: x.host("move"), sharding)
+    if isinstance(sharding, NamedSharding):
+        return on_devices(x.buffer, x.type, lambda: x.host("move"), _part, sharding)
     return buffer_on(x, sharding)
 
 
-def joined(t: ArrayType, sharding: TiledSharding, parts: Sequence[ConcreteArray]) -> ConcreteArray:
+def _part(buffer: ArrayImpl, index: tuple[slice, ...]) -> ArrayImpl:
+    """Cuts a part out of a buffer, where it lies."""
+    whole = ConcreteArray(buffer)
+    bounds = [s.indices(n) for s, n in zip(index, whole.type.shape, strict=True)]
+    op = Slice(tuple([b[0] for b in bounds]), tuple([b[1] for b in bounds]), (1,) * len(bounds))
+    with isolated():
+        return cast("ConcreteArray", perform(op, (whole,))).buffer
+
+
+def joined(t: ArrayType, sharding: NamedSharding, parts: Sequence[ConcreteArray]) -> ConcreteArray:
     """Makes one array of parts, one for each device, that lie there or are moved."""
-    devices = list(sharding.devices)
+    devices = list(sharding.ordered_devices)
     part = t.with_shape(sharding.shard_shape(t.shape))
     if sharding.num_devices == 1:
         return put(parts[0].host("move").reshape(t.shape), t, devices[0])
@@ -466,7 +476,7 @@ def on_device(x: Array) -> ConcreteArray:
 def device_put(x: Operand, device: object = None) -> Array:
     """Moves one array or number to a device; boxes stay what they are."""
     array = as_operand(x, "device_put")
-    if isinstance(device, TiledSharding):
+    if isinstance(device, NamedSharding):
         if isinstance(array, Box):
             return array
         array = as_concrete(array)
@@ -536,7 +546,7 @@ def copied(x: ConcreteArray) -> ConcreteArray:
     if is_spread(x):
         sharding = cast("Placement", x.buffer._sharding)
         parts = [np.array(p.data.host("copy")) for p in x.addressable_shards]
-        return ConcreteArray(to_devices(x.type, sharding, parts, list(sharding.sharding.devices), True))
+        return ConcreteArray(to_devices(x.type, sharding, parts, list(sharding.sharding.ordered_devices), True))
     return _copy_buffer(x)
 
 

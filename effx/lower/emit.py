@@ -110,10 +110,26 @@ class Axis:
     stride: int
 
 
-def sharding_text(mesh: str, t: ArrayType, axes: Sequence[int]) -> str:
-    """Returns how an array lies whose first axes are cut along these axes of a mesh."""
-    dims = [*[f'{{"m{a}"}}' for a in axes], *["{}"] * (t.ndim - len(axes))]
-    return f"<@{mesh}, [{', '.join(dims)}]>"
+def mesh_line(name: str, sizes: Sequence[int], order: Sequence[int] = ()) -> str:
+    """Returns the definition of a grid of all devices, in the module's order or another."""
+    axes = ", ".join([f'"m{i}"={n}' for i, n in enumerate(sizes)])
+    ids = f", device_ids=[{', '.join(map(str, order))}]" if order else ""
+    return f"  sdy.mesh @{name} = <[{axes}]{ids}>"
+
+
+def tiling_text(mesh: str, dims: Sequence[Sequence[int]], open_dims: Sequence[bool] = ()) -> str:
+    """Returns how an array lies.
+
+    Args:
+        mesh: the name of a grid.
+        dims: for each array axis the grid's axes that cut it.
+        open_dims: for each array axis whether the partitioner may cut it further; by default it may not.
+    """
+    found = []
+    for d, axes in enumerate(dims):
+        names = [f'"m{a}"' for a in axes]
+        found.append(f"{{{', '.join([*names, '?'] if d < len(open_dims) and open_dims[d] else names)}}}")
+    return f"<@{mesh}, [{', '.join(found)}]>"
 
 
 @final
@@ -129,7 +145,8 @@ class Module:
             they are partitions of one computation.
         debug_info: whether lines carry locations.
         axes: what the parallel maps around bind, outermost first; none outside of them.
-        meshes: grids of the devices by name.
+        ids: the ids of the devices, where they are known.
+        meshes: grids of the devices by name, with their sizes and the devices' order where it is not the module's.
         variables: the dimension variables, whose values each function takes first.
         on_first: whether the first device does something for all.
         is_foreign: whether a function of the user's own is called, which may fail.
@@ -144,6 +161,7 @@ class Module:
         "devices",
         "functions",
         "hosted",
+        "ids",
         "is_foreign",
         "locations",
         "meshes",
@@ -161,6 +179,7 @@ class Module:
         debug_info: bool = True,
         axes: tuple[Axis, ...] | None = None,
         variables: Sequence[str] = (),
+        ids: tuple[int, ...] = (),
     ) -> None:
         self.platform = platform
         self.devices = devices
@@ -168,7 +187,8 @@ class Module:
         self.variables = tuple(variables)
         self.replicated = axes is not None
         self.axes: tuple[Axis, ...] = axes or ()
-        self.meshes: dict[str, tuple[int, ...]] = {}
+        self.meshes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.ids = ids
         self.functions: list[str] = []
         self.hosted: list[Hosted] = []
         self.is_foreign = False
@@ -215,19 +235,25 @@ class Module:
         variables = [f"{sizes.variable_name(i)}: {INDEX.mlir}" for i in range(len(self.variables))]
         return [*variables, *[f"%arg{i}: {t.mlir}" for i, t in enumerate(types)]]
 
-    def mesh(self, grid: tuple[int, ...]) -> str:
-        """Returns the name of a grid of all devices."""
+    def mesh(self, grid: tuple[int, ...], ids: tuple[int, ...] | None = None) -> str:
+        """Returns the name of a grid of all devices, in the module's order or in that of their ids."""
+        order: tuple[int, ...] = ()
+        if ids is not None and self.ids and ids != self.ids:
+            at = {d: k for k, d in enumerate(self.ids)}
+            order = tuple([at[d] for d in ids])
         name = f"mesh_{'_'.join(map(str, grid))}"
-        self.meshes[name] = grid
+        known = [n for n, found in self.meshes.items() if found == (grid, order)]
+        if known:
+            return known[0]
+        if name in self.meshes:
+            name = f"{name}_{len(self.meshes)}o"
+        self.meshes[name] = (grid, order)
         return name
 
     def mesh_lines(self) -> list[str]:
         """Returns the definitions of the grids."""
         lines = ["  sdy.mesh @one = <[], device_ids=[0]>"] if self.on_first else []
-        for name, grid in self.meshes.items():
-            axes = ", ".join([f'"m{i}"={n}' for i, n in enumerate(grid)])
-            lines.append(f"  sdy.mesh @{name} = <[{axes}]>")
-        return lines
+        return lines + [mesh_line(name, grid, order) for name, (grid, order) in self.meshes.items()]
 
     def location(self, label: str, source: Source) -> str:
         """Returns ` loc(#locN)` for an equation; nothing without debug information."""
@@ -546,7 +572,7 @@ def function_lines(
     if result_attributes:
         declared = ", ".join(
             [
-                f"{atom.type.mlir} {{{extra}}}"
+                f"{atom.type.mlir} {{{extra}}}" if extra else atom.type.mlir
                 for atom, extra in zip(program.outputs, result_attributes, strict=True)
             ]
         )

@@ -10,17 +10,19 @@ from jaxlib import _jax
 
 from effx.dtypes import from_short_name, short_name
 from effx.errors import BackendError
+from effx.ir.meshes import PartitionSpec, cuts_of
 from effx.ir.types import ArrayType, array_type
 from effx.lower.backends import platform_of
 from effx.lower.compile_options import compile_options
 from effx.lower.concrete import ConcreteArray, buffer_for, put
 from effx.lower.executable_bytes import pack, unpack
-from effx.lower.sharding import Device, TiledSharding, placement, sharding_of, single
+from effx.lower.meshes import Mesh
+from effx.lower.sharding import Device, NamedSharding, placement, sharding_of, single
 from effx.lower.xla import Executable, result_handler
 
 __all__ = ["devices_needed", "dump", "load"]
 
-_MAGIC = b"effx program 1\n"
+_MAGIC = b"effx program 2\n"
 
 
 def dump(executable: Executable) -> bytes:
@@ -43,13 +45,13 @@ def dump(executable: Executable) -> bytes:
         "out_types": list(map(_type_text, executable.out_types)),
         "kept": executable.kept,
         "committed": executable.committed,
-        "locations": [_place_text(x) for x in executable.locations],
+        "locations": [_place_text(x, executable.devices) for x in executable.locations],
         "constants": [
-            {"type": _type_text(ConcreteArray(c).type), "place": _place_text(_place(s)), "size": value.nbytes}
+            {"type": _type_text(ConcreteArray(c).type), "place": _place_text(_place(s), executable.devices), "size": value.nbytes}
             for c, s, value in zip(executable.constants, inputs, constants, strict=True)
         ],
-        "in_places": [_place_text(_place(s)) for s in executable.in_shardings],
-        "out_places": [_place_text(_place(s)) for s in executable.out_shardings],
+        "in_places": [_place_text(_place(s), executable.devices) for s in executable.in_shardings],
+        "out_places": [_place_text(_place(s), executable.devices) for s in executable.out_shardings],
     }
     head = json.dumps(header).encode()
     arrays = b"".join([value.tobytes() for value in constants])
@@ -120,7 +122,7 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
     )
 
 
-Place = Device | TiledSharding
+Place = Device | NamedSharding
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -145,17 +147,25 @@ def _read_type(text: list[Any]) -> ArrayType:
 
 def _place(held: _jax.Sharding) -> Place:
     found = sharding_of(held)
-    return found if isinstance(found, TiledSharding) else found.device
+    return found if isinstance(found, NamedSharding) else found.device
 
 
-def _place_text(place: Place) -> object:
-    """Returns the grid and the cuts; None for the first device."""
-    return [place.grid, place.cuts] if isinstance(place, TiledSharding) else None
+def _place_text(place: Place, devices: tuple[Device, ...]) -> object:
+    """Returns a mesh's devices, sizes and names, and which axes cut; None for the first device."""
+    if not isinstance(place, NamedSharding):
+        return None
+    mesh = place.mesh
+    order = [devices.index(d) for d in mesh.ordered]
+    return [order, mesh.axis_sizes, list(map(str, mesh.axis_names)), cuts_of(mesh, place.spec)]
 
 
 def _read_place(text: list[Any] | None, devices: tuple[Device, ...]) -> Place:
-    return devices[0] if text is None else TiledSharding(devices, tuple(text[0]), tuple(text[1]))
+    if text is None:
+        return devices[0]
+    order, sizes, names, cuts = text
+    mesh = Mesh(np.array([devices[i] for i in order], object).reshape(sizes), names)
+    return NamedSharding(mesh, PartitionSpec(*[tuple([names[a] for a in axes]) for axes in cuts]))
 
 
 def _held(place: Place, ndim: int) -> _jax.Sharding:
-    return placement(place, ndim) if isinstance(place, TiledSharding) else single(place)
+    return placement(place, ndim) if isinstance(place, NamedSharding) else single(place)

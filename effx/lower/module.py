@@ -10,15 +10,16 @@ from effx.ir.ops.host import Hosted
 from effx.ir.ops.sizes import Size
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
-from effx.lower.emit import Module, function_lines, sharding_text
-from effx.lower.parallel import Cut, partitioning_of
+from effx.lower.emit import Module, function_lines, tiling_text
+from effx.lower.parallel import Partitioning, partitioning_of
+from effx.lower.tiling import Tiling
 
 
-def _shardings(module: Module, cuts: Sequence[Cut], types: Sequence[ArrayType]) -> list[list[str]]:
-    """Returns for arguments or results of `main` the attribute that says how they lie."""
+def _shardings(module: Module, tilings: Sequence[Tiling | None]) -> list[list[str]]:
+    """Returns for arguments or results of `main` the attribute that says how they lie, where that is settled."""
     return [
-        [f"sdy.sharding = #sdy.sharding{sharding_text(module.mesh(cut.grid), t, cut.axes)}"]
-        for cut, t in zip(cuts, types, strict=True)
+        [] if x is None else [f"sdy.sharding = #sdy.sharding{tiling_text(module.mesh(x.sizes), x.dims)}"]
+        for x in tilings
     ]
 
 
@@ -30,7 +31,11 @@ def module_text(
 
 
 def module_of(
-    program: Program, platform: str, donated: Sequence[bool] = (), debug_info: bool = True
+    program: Program,
+    platform: str,
+    donated: Sequence[bool] = (),
+    debug_info: bool = True,
+    partitioning: Partitioning | None = None,
 ) -> tuple[str, tuple[Hosted, ...], bool]:
     """Returns the text, the operations in it that run on the host, and whether it calls foreign functions.
 
@@ -39,6 +44,7 @@ def module_of(
         platform: "cpu", "cuda", "rocm" or "tpu".
         donated: for each input whether its memory may be reused for a result.
         debug_info: True to keep locations.
+        partitioning: how it lies on several devices; by default as its parallel maps have it.
     """
     if not are_optional(program.effects):
         advice = "".join(sorted({f"; {e.advice}" for e in program.effects if e.advice}))
@@ -52,14 +58,18 @@ def module_of(
             f"lower: {program.name} has symbolic sizes{shown}, and XLA compiles for known ones; "
             f"effx.export.export makes one module for all sizes"
         )
-    partitioning = partitioning_of(program)
-    module = Module(platform, 1 if partitioning is None else partitioning.count, debug_info)
+    partitioning = partitioning or partitioning_of(program)
+    module = (
+        Module(platform, 1, debug_info)
+        if partitioning is None
+        else Module(platform, partitioning.count, debug_info, ids=partitioning.ids)
+    )
     attributes = (
         [[] for _ in program.inputs]
         if partitioning is None
-        else _shardings(module, partitioning.inputs, program.in_types)
+        else _shardings(module, partitioning.inputs)
     )
-    results = [] if partitioning is None else _shardings(module, partitioning.outputs, program.out_types)
+    results = [] if partitioning is None else _shardings(module, partitioning.outputs)
     cuts = None if partitioning is None else (partitioning.inputs, partitioning.outputs)
     donations(attributes, donated, program.in_types, program.out_types, cuts)
     main = function_lines(

@@ -8,7 +8,7 @@ of different sizes stand beside one another, n is their least common multiple, a
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import cast, final
+from typing import TypeAlias, cast, final
 
 import attrs
 
@@ -16,8 +16,10 @@ from effx.errors import BackendError, DeviceCountError
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Program, Var
+from effx.ir.types import ArrayType
 from effx.lower.backends import local_devices
-from effx.lower.sharding import Device, TiledSharding
+from effx.lower.sharding import Device
+from effx.lower.tiling import Tiling, leading
 
 
 def _programs(e: Equation) -> tuple[Program, ...]:
@@ -211,34 +213,20 @@ def _nest(op: ParallelMap) -> Nest:
 
 
 @final
-@attrs.frozen
-class Cut:
-    """How an array is cut: the sizes of a grid of devices, and which of its axes cut the array's first ones."""
-
-    grid: tuple[int, ...]
-    axes: tuple[int, ...]
-
-
-@final
 @attrs.frozen(eq=False)
 class Partitioning:
-    """How a program with parallel maps lies on its devices.
+    """How a program lies on several devices.
 
     Attributes:
         count: the number of devices.
-        inputs, outputs: how each is cut.
+        inputs, outputs: how each is cut; None where the partitioner decides.
+        ids: the devices' ids, where they are known.
     """
 
     count: int
-    inputs: tuple[Cut, ...]
-    outputs: tuple[Cut, ...]
-
-    def shardings(self, devices: tuple[Device, ...]) -> tuple[list[TiledSharding], list[TiledSharding]]:
-        """Returns the inputs' and outputs' shardings on these devices."""
-        return (
-            [TiledSharding(devices, c.grid, c.axes) for c in self.inputs],
-            [TiledSharding(devices, c.grid, c.axes) for c in self.outputs],
-        )
+    inputs: tuple[Tiling | None, ...]
+    outputs: tuple[Tiling | None, ...]
+    ids: tuple[int, ...] = ()
 
 
 def grid_of(op: ParallelMap, count: int) -> tuple[int, ...]:
@@ -249,7 +237,7 @@ def grid_of(op: ParallelMap, count: int) -> tuple[int, ...]:
 
 
 def partitioning_of(program: Program) -> Partitioning | None:
-    """Returns how a program lies on several devices; None where one is enough.
+    """Returns how a program with parallel maps lies on several devices; None where one is enough.
 
     What goes straight into a parallel map, or comes straight out of one, lies as the map has it. All else is
     whole on every device.
@@ -257,21 +245,28 @@ def partitioning_of(program: Program) -> Partitioning | None:
     count = device_count(program)
     if count < 2:
         return None
-    whole = Cut((count,), ())
     inputs, outputs = _cuts(program, count)
-    return Partitioning(count, tuple([c or whole for c in inputs]), tuple([c or whole for c in outputs]))
+
+    def settled(found: Sequence[Tiling | None], types: Sequence[ArrayType]) -> tuple[Tiling, ...]:
+        return tuple([c or leading((count,), (), t.ndim) for c, t in zip(found, types, strict=True)])
+
+    return Partitioning(count, settled(inputs, program.in_types), settled(outputs, program.out_types))
 
 
-def _cuts(program: Program, count: int) -> tuple[list[Cut | None], list[Cut | None]]:
-    uses: dict[Var, set[Cut | None]] = {}
-    made: dict[Var, Cut | None] = {}
+Cuts: TypeAlias = "list[Tiling | None]"
+
+
+def _cuts(program: Program, count: int) -> tuple[Cuts, Cuts]:
+    uses: dict[Var, set[Tiling | None]] = {}
+    made: dict[Var, Tiling | None] = {}
     for e in program.equations:
-        taken: Sequence[Cut | None] = [None] * len(e.inputs)
-        given: Sequence[Cut | None] = [None] * len(e.outputs)
+        taken: Sequence[Tiling | None] = [None] * len(e.inputs)
+        given: Sequence[Tiling | None] = [None] * len(e.outputs)
         if type(e.op) is ParallelMap:
             levels, grid = nest(e.op), grid_of(e.op, count)
-            taken = [Cut(grid, axes) for axes in levels.cuts_in]
-            given = [Cut(grid, axes) for axes in levels.cuts_out]
+            operands, results = zip(e.inputs, levels.cuts_in, strict=True), zip(e.outputs, levels.cuts_out, strict=True)
+            taken = [leading(grid, axes, x.type.ndim) for x, axes in operands]
+            given = [leading(grid, axes, x.type.ndim) for x, axes in results]
         elif type(e.op) is Call and device_count(e.op.program):
             taken, given = _cuts(e.op.program, count)
         for x, cut in zip(e.inputs, taken, strict=True):

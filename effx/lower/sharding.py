@@ -1,66 +1,322 @@
 """Where arrays lie: shardings as users see them, and the objects that jaxlib's C++ keeps in buffers."""
 
-import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import final
+from typing import Any, final
 
 import attrs
+import numpy as np
 from jaxlib import _jax, version
-from jaxlib._hlo import HloSharding, OpSharding_Type
+from jaxlib._hlo import HloSharding
 from jaxlib._jax import Device
 
-from effx.errors import BackendError
+from effx.errors import BackendError, ShardingError
+from effx.ir.meshes import PartitionSpec, check_spec, cuts_of, trimmed
 from effx.ir.types import Shape
+from effx.lower.backends import is_local
+from effx.lower.meshes import Mesh
+from effx.lower.tiling import Index, Tiling
 
 __all__ = [
     "Device",
+    "Index",
+    "NamedSharding",
     "Placement",
+    "Sharding",
     "SingleDeviceSharding",
-    "TiledSharding",
     "device_name",
     "device_of",
+    "grid_sharding",
     "placement",
     "sharding_of",
     "single",
 ]
 
+class Sharding:
+    """How an array lies on devices: the base of `NamedSharding` and `SingleDeviceSharding`."""
 
-@final
-@attrs.frozen
-class SingleDeviceSharding:
-    """The whole array on one device.
+    __slots__ = ()
 
-    Attributes:
-        device: where the array is.
-    """
+    @property
+    @abstractmethod
+    def ordered_devices(self) -> tuple[Device, ...]:
+        """The devices, in the order in which programs count them."""
 
-    device: Device
-    is_fully_addressable = True
-    is_fully_replicated = True
-    num_devices = 1
+    @abstractmethod
+    def shard_shape(self, global_shape: Shape) -> Shape:
+        """Returns the shape of the part that one device holds.
+
+        Raises:
+            ShardingError: an array of this shape cannot be cut so.
+        """
+
+    @abstractmethod
+    def index(self, k: int, shape: Shape) -> Index:
+        """Returns which part of an array of this shape the k-th device holds."""
+
+    @property
+    @abstractmethod
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
 
     @property
     def device_set(self) -> set[Device]:
-        """The one device."""
-        return {self.device}
+        """The devices, of all processes."""
+        return set(self.ordered_devices)
 
     @property
-    def memory_kind(self) -> str | None:
-        """The kind of the device's memory."""
-        return self.device.default_memory().kind
+    def addressable_devices(self) -> set[Device]:
+        """The devices of this process."""
+        return {d for d in self.ordered_devices if is_local(d)}
 
-    def shard_shape(self, shape: Shape) -> Shape:
-        """The shape of the part on each device: the whole."""
-        return shape
+    @property
+    def has_addressable_devices(self) -> bool:
+        """Whether some devices belong to this process."""
+        return bool(self.addressable_devices)
 
-    def devices_indices_map(self, shape: Shape) -> dict[Device, tuple[slice, ...]]:
-        """Returns for each device which part of an array of this shape it holds: the whole."""
-        return {self.device: (slice(None),) * len(shape)}
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all devices belong to this process."""
+        return all([is_local(d) for d in self.ordered_devices])
+
+    @property
+    def num_devices(self) -> int:
+        """The number of devices."""
+        return len(self.ordered_devices)
+
+    def devices_indices_map(self, global_shape: Shape) -> Mapping[Device, Index]:
+        """Returns for each device which part of an array of this shape it holds."""
+        self.shard_shape(global_shape)
+        return {d: self.index(k, global_shape) for k, d in enumerate(self.ordered_devices)}
+
+    def addressable_devices_indices_map(self, global_shape: Shape) -> Mapping[Device, Index]:
+        """Returns the same for the devices of this process."""
+        return {d: index for d, index in self.devices_indices_map(global_shape).items() if is_local(d)}
 
     def is_equivalent_to(self, other: object, ndim: int) -> bool:
-        """Says whether both lay an array out alike."""
-        return isinstance(other, SingleDeviceSharding) and other.device == self.device
+        """Says whether both lay an array with this many axes out alike."""
+        if not isinstance(other, Sharding) or self.ordered_devices != other.ordered_devices:
+            return False
+        return self.num_devices == 1 or tiling_of(self, ndim).is_like(tiling_of(other, ndim))
+
+
+def memory_of(what: str, device: Device, kind: str | None) -> str:
+    """Returns the name of one of a device's memories; that of the default one for None.
+
+    Raises:
+        ShardingError: the device has no such memory.
+    """
+    if kind is None:
+        return device.default_memory().kind
+    kinds = [m.kind for m in device.addressable_memories()]
+    if kind not in kinds:
+        raise ShardingError(
+            f"{what}: {device_name(device)} has no memory of the kind {kind!r}; it has {', '.join(map(repr, kinds))}"
+        )
+    return kind
+
+
+@final
+@attrs.frozen(repr=False)
+class SingleDeviceSharding(Sharding):
+    """The whole array on one device.
+
+    Args:
+        device: where the array is.
+        memory_kind: in which of its memories; None for the default one.
+
+    Raises:
+        ShardingError: the device has no such memory.
+    """
+
+    device: Device
+    memory_kind: str | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        kind = memory_of("SingleDeviceSharding", self.device, self.memory_kind)
+        object.__setattr__(self, "memory_kind", kind)
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={device_name(self.device)}, memory_kind={self.memory_kind})"
+
+    @property
+    def ordered_devices(self) -> tuple[Device, ...]:
+        """The one device."""
+        return (self.device,)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """True: the device holds the whole array."""
+        return True
+
+    def shard_shape(self, global_shape: Shape) -> Shape:
+        """Returns the shape of the part on the device: the whole."""
+        return tuple(global_shape)
+
+    def index(self, k: int, shape: Shape) -> Index:
+        """Returns which part of an array of this shape the device holds: the whole."""
+        return (slice(None),) * len(shape)
+
+    def with_memory_kind(self, kind: str | None) -> "SingleDeviceSharding":
+        """Returns the same device with another of its memories."""
+        return SingleDeviceSharding(self.device, memory_kind=kind)
+
+
+@final
+@attrs.frozen(eq=False, repr=False)
+class NamedSharding(Sharding):
+    """An array cut along the named axes of a mesh.
+
+    Each array axis is cut into as many equal parts as the mesh axes that its entry names have devices; along the other
+    axes of the mesh the parts are repeated.
+
+    Args:
+        mesh: the devices.
+        spec: for each array axis the mesh axes that cut it.
+        memory_kind: in which memory of the devices; None for the default one.
+
+    Raises:
+        ShardingError: the mesh has no axis that `spec` names, or `spec` names one twice, or the devices have no such memory.
+
+    >>> import effx
+    >>> from effx.sharding import NamedSharding, PartitionSpec as P
+    >>> mesh = effx.make_mesh((1,), ("data",))
+    >>> x = effx.device_put(effx.numpy.ones((4, 2)), NamedSharding(mesh, P("data")))
+    >>> x.sharding.spec
+    P('data')
+    """
+
+    mesh: Mesh
+    spec: PartitionSpec
+    memory_kind: str | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.mesh, Mesh):
+            raise ShardingError(f"NamedSharding: expected a Mesh of devices, got {self.mesh!r}")
+        spec = self.spec
+        if not isinstance(spec, PartitionSpec):
+            raise ShardingError(f"NamedSharding: expected a PartitionSpec, got {spec!r}")
+        check_spec("NamedSharding", self.mesh, spec)
+        if PartitionSpec.UNCONSTRAINED in spec.partitions:
+            raise ShardingError(f"NamedSharding: only with_sharding_constraint leaves axes open, got {spec!r}")
+        kind = memory_of("NamedSharding", self.mesh.ordered[0], self.memory_kind)
+        object.__setattr__(self, "memory_kind", kind)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, NamedSharding)
+            and self.memory_kind == other.memory_kind
+            and trimmed(self.spec) == trimmed(other.spec)
+            and self.mesh == other.mesh
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.mesh, trimmed(self.spec), self.memory_kind))
+
+    def __repr__(self) -> str:
+        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}, memory_kind={self.memory_kind})"
+
+    @property
+    def ordered_devices(self) -> tuple[Device, ...]:
+        """The mesh's devices, the last axis fastest."""
+        return self.mesh.ordered
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        sizes = self.mesh.axis_sizes
+        return all([sizes[a] == 1 for axes in cuts_of(self.mesh, self.spec) for a in axes])
+
+    @property
+    def replicated_axes(self) -> frozenset[Any]:
+        """The mesh axes along which parts are repeated."""
+        cutting = {a for axes in cuts_of(self.mesh, self.spec) for a in axes}
+        return frozenset([n for a, n in enumerate(self.mesh.axis_names) if a not in cutting])
+
+    def tiling(self, ndim: int) -> Tiling:
+        """Returns how an array with this many axes is cut.
+
+        Raises:
+            ShardingError: the PartitionSpec says something of more axes.
+        """
+        cuts = cuts_of(self.mesh, self.spec)
+        if len(cuts) > ndim:
+            raise ShardingError(
+                f"NamedSharding: {self.spec!r} cuts {len(cuts)} array axes, but the array has {ndim}"
+            )
+        return Tiling(self.mesh.axis_sizes, (*cuts, *[()] * (ndim - len(cuts))))
+
+    def shard_shape(self, global_shape: Shape) -> Shape:
+        """Returns the shape of the part on each device.
+
+        Raises:
+            ShardingError: an axis cannot be cut into equal parts, or there are too few axes.
+        """
+        tiling = self.tiling(len(global_shape))
+        for i, (n, parts) in enumerate(zip(global_shape, tiling.parts, strict=True)):
+            if n % parts:
+                raise ShardingError(
+                    f"NamedSharding: axis {i} of the shape {tuple(global_shape)} is {n}, which {self.spec!r} cannot cut into "
+                    f"{parts} equal parts"
+                )
+        return tuple([n // parts for n, parts in zip(global_shape, tiling.parts, strict=True)])
+
+    def index(self, k: int, shape: Shape) -> Index:
+        """Returns which part of an array of this shape the k-th device holds."""
+        return self.tiling(len(shape)).index(k, shape)
+
+    def update(
+        self,
+        *,
+        mesh: Mesh | None = None,
+        spec: PartitionSpec | None = None,
+        memory_kind: str | None = None,
+    ) -> "NamedSharding":
+        """Returns a sharding that differs in what is given."""
+        return NamedSharding(
+            self.mesh if mesh is None else mesh,
+            self.spec if spec is None else spec,
+            memory_kind=self.memory_kind if memory_kind is None else memory_kind,
+        )
+
+    def with_memory_kind(self, kind: str | None) -> "NamedSharding":
+        """Returns the same cuts in another memory of the devices."""
+        return NamedSharding(self.mesh, self.spec, memory_kind=kind)
+
+
+def tiling_of(sharding: Sharding, ndim: int) -> Tiling:
+    """Returns how a sharding cuts an array with this many axes."""
+    return sharding.tiling(ndim) if isinstance(sharding, NamedSharding) else Tiling((), ((),) * ndim)
+
+
+def grid_sharding(
+    devices: Sequence[Device],
+    grid: tuple[int, ...],
+    cuts: Sequence[int],
+    names: Sequence[object] = (),
+) -> NamedSharding:
+    """Returns how an array lies on a grid of devices whose first axes are cut along axes of the grid.
+
+    Args:
+        devices: as many as the grid has places.
+        grid: its sizes.
+        cuts: for each of the array's first axes the axis of the grid.
+        names: of the grid's first axes; the others, and names that come twice, are `m0` and so on.
+    """
+    called: list[object] = []
+    for i in range(len(grid)):
+        name = names[i] if i < len(names) else f"m{i}"
+        called.append(f"m{i}" if name in called else name)
+    mesh = Mesh(np.array(list(devices), object).reshape(grid), called)
+    return NamedSharding(mesh, PartitionSpec(*[called[a] for a in cuts]))
+
+
+def odd_sharding(found: HloSharding, devices: Sequence[Device], ndim: int) -> NamedSharding:
+    """Returns what XLA says of an array that no mesh of the user's can say, on a mesh that it makes for it."""
+    blocks = found.tile_assignment_dimensions()
+    ordered = [devices[k] for k in found.tile_assignment_devices()]
+    return grid_sharding(ordered, tuple(blocks), range(ndim))
 
 
 class _Asked(_jax.SingleDeviceSharding):
@@ -96,103 +352,23 @@ def single(device: Device) -> _jax.SingleDeviceSharding:
 
 
 @final
-@attrs.frozen
-class TiledSharding:
-    """An array cut into equal parts that lie on several devices.
-
-    The devices form a grid. Each of the array's first axes is cut along one axis of the grid; along the
-    grid's other axes the parts are repeated.
-
-    Attributes:
-        devices: all devices of the grid, the last axis fastest.
-        grid: the grid's sizes.
-        cuts: for each of the array's first axes the axis of the grid along which it is cut.
-    """
-
-    devices: tuple[Device, ...]
-    grid: tuple[int, ...]
-    cuts: tuple[int, ...] = ()
-    is_fully_addressable = True
-
-    @property
-    def is_fully_replicated(self) -> bool:
-        """Whether every device holds the whole array."""
-        return all([self.grid[a] == 1 for a in self.cuts])
-
-    @property
-    def num_devices(self) -> int:
-        """The number of devices."""
-        return len(self.devices)
-
-    @property
-    def device_set(self) -> set[Device]:
-        """The devices."""
-        return set(self.devices)
-
-    @property
-    def memory_kind(self) -> str | None:
-        """The kind of the devices' memory."""
-        return self.devices[0].default_memory().kind
-
-    def shard_shape(self, shape: Shape) -> Shape:
-        """The shape of the part on each device."""
-        return (*[shape[i] // self.grid[a] for i, a in enumerate(self.cuts)], *shape[len(self.cuts) :])
-
-    def coordinates(self, k: int) -> tuple[int, ...]:
-        """Returns the k-th device's coordinates in the grid."""
-        found: list[int] = []
-        for n in reversed(self.grid):
-            found.append(k % n)
-            k //= n
-        return tuple(reversed(found))
-
-    def index(self, k: int, shape: Shape) -> tuple[slice, ...]:
-        """Returns which part of an array of this shape the k-th device holds."""
-        at, part = self.coordinates(k), self.shard_shape(shape)
-        cut = [slice(at[a] * part[i], (at[a] + 1) * part[i]) for i, a in enumerate(self.cuts)]
-        return (*cut, *[slice(None)] * (len(shape) - len(cut)))
-
-    def replica(self, k: int) -> int:
-        """Counts the devices before the k-th that hold the same part."""
-        count = 0
-        for axis, i in enumerate(self.coordinates(k)):
-            if axis not in self.cuts:
-                count = count * self.grid[axis] + i
-        return count
-
-    def devices_indices_map(self, shape: Shape) -> dict[Device, tuple[slice, ...]]:
-        """Returns for each device which part of an array of this shape it holds."""
-        return {d: self.index(k, shape) for k, d in enumerate(self.devices)}
-
-    def is_equivalent_to(self, other: object, ndim: int) -> bool:
-        """Says whether both lay an array out alike."""
-        if not isinstance(other, TiledSharding):
-            return False
-        return placement(self, ndim).is_like(placement(other, ndim))
-
-
-@final
 class Placement(_jax.GSPMDSharding):
-    """What buffers of an array on several devices carry: jaxlib's form of a `TiledSharding` for one rank.
+    """What buffers of an array on several devices carry: jaxlib's form of a `NamedSharding` for one rank.
 
     There is one object for each sharding and rank, so that C++ compares them by identity.
     """
 
-    is_fully_addressable = True
-
-    def __init__(self, sharding: TiledSharding, ndim: int) -> None:
-        super().__init__(_jax.DeviceList(sharding.devices), _hlo(sharding, ndim))
+    def __init__(self, sharding: NamedSharding, ndim: int) -> None:
+        self.tiling = sharding.tiling(ndim)
+        super().__init__(_jax.DeviceList(sharding.ordered_devices), self.tiling.hlo())
         self.sharding = sharding
-
-    @property
-    def is_fully_replicated(self) -> bool:
-        """Whether every device holds the whole array."""
-        return self.sharding.is_fully_replicated
+        self.is_fully_addressable = sharding.is_fully_addressable
+        self.is_fully_replicated = sharding.is_fully_replicated
 
     @property
     def num_devices(self) -> int:
         """The number of devices."""
-        return len(self.sharding.devices)
+        return self.sharding.num_devices
 
     @property
     def memory_kind(self) -> str | None:
@@ -201,7 +377,7 @@ class Placement(_jax.GSPMDSharding):
 
     @property
     def _device_assignment(self) -> tuple[Device, ...]:
-        return self.sharding.devices
+        return self.sharding.ordered_devices
 
     def _to_xla_hlo_sharding(self, ndim: int) -> HloSharding:
         return self._hlo_sharding
@@ -213,11 +389,12 @@ class Placement(_jax.GSPMDSharding):
     def is_like(self, other: "Placement") -> bool:
         """Says whether both lay an array out alike."""
         return self is other or (
-            self.sharding.devices == other.sharding.devices and self._hlo_sharding == other._hlo_sharding
+            self.sharding.ordered_devices == other.sharding.ordered_devices
+            and self._hlo_sharding == other._hlo_sharding
         )
 
 
-def sharding_of(held: _jax.Sharding) -> SingleDeviceSharding | TiledSharding:
+def sharding_of(held: _jax.Sharding) -> SingleDeviceSharding | NamedSharding:
     """Returns the sharding, as users see it, that jaxlib's C++ holds."""
     if isinstance(held, Placement):
         return held.sharding
@@ -225,19 +402,8 @@ def sharding_of(held: _jax.Sharding) -> SingleDeviceSharding | TiledSharding:
     return SingleDeviceSharding(held._device)
 
 
-def _hlo(sharding: TiledSharding, ndim: int) -> HloSharding:
-    grid, cuts = sharding.grid, sharding.cuts
-    rest = [a for a in range(len(grid)) if a not in cuts]
-    copies = math.prod([grid[a] for a in rest])
-    if sharding.is_fully_replicated:
-        return HloSharding.replicate()
-    dims = [*[grid[a] for a in cuts], *[1] * (ndim - len(cuts))]
-    subgroups = [] if copies == 1 else [OpSharding_Type.REPLICATED]
-    return HloSharding.iota_tile([*dims, *[copies] * len(subgroups)], grid, [*cuts, *rest], subgroups)
-
-
 @cache
-def placement(sharding: TiledSharding, ndim: int) -> Placement:
+def placement(sharding: NamedSharding, ndim: int) -> Placement:
     """Returns the one object with which buffers of arrays with this many axes are made."""
     return Placement(sharding, ndim)
 

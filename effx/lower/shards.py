@@ -11,10 +11,12 @@ from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
 from effx import dtypes
-from effx.errors import ShapeError
+from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import HostData
-from effx.lower.sharding import Placement, TiledSharding, placement, single
+from effx.lower.backends import is_local
+from effx.lower.resharding import rearranged
+from effx.lower.sharding import NamedSharding, Placement, placement, single
 
 T = TypeVar("T")
 
@@ -38,23 +40,24 @@ class Shard(Generic[T]):
 
 
 def parts_of(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]:
-    """Returns the parts of a buffer, in the order of the devices."""
+    """Returns the parts of a buffer on the devices of this process, in the order of the devices."""
     lies = buffer._sharding
     if type(lies) is not Placement:
         device = cast("_jax.SingleDeviceSharding", lies)._device
         return [Shard(buffer, device, (slice(None),) * t.ndim, 0)]
-    sharding = lies.sharding
+    sharding, tiling = lies.sharding, lies.tiling
     part = t.with_shape(sharding.shard_shape(t.shape))
     with _NoJax():
         buffers = buffer._arrays
+    here = [(k, d) for k, d in enumerate(sharding.ordered_devices) if is_local(d)]
     return [
         Shard(
             b._rewrap_with_aval_and_sharding(part, single(d)),
             d,
-            sharding.index(k, t.shape),
-            sharding.replica(k),
+            tiling.index(k, t.shape),
+            tiling.replica(k),
         )
-        for k, (b, d) in enumerate(zip(buffers, sharding.devices, strict=True))
+        for b, (k, d) in zip(buffers, here, strict=True)
     ]
 
 
@@ -110,30 +113,52 @@ def to_devices(
 
 
 def on_devices(
-    buffer: ArrayImpl, t: ArrayType, read: Callable[[], HostData], sharding: TiledSharding
+    buffer: ArrayImpl,
+    t: ArrayType,
+    read: Callable[[], HostData],
+    cut: Callable[[ArrayImpl, tuple[slice, ...]], ArrayImpl],
+    sharding: NamedSharding,
 ) -> ArrayImpl:
     """Returns a buffer on several devices, copying where it does not lie so already.
 
     Args:
         buffer, t: with its type.
         read: gives its elements on the host.
+        cut: gives a part of a buffer on one device.
         sharding: how the result lies.
 
     Raises:
-        ShapeError: an axis cannot be cut into equal parts.
+        ShardingError: an axis cannot be cut into equal parts.
     """
     wanted = placement(sharding, t.ndim)
     given = buffer._sharding
     if given is wanted:
         return buffer
-    for i, axis in enumerate(sharding.cuts):
-        if i >= t.ndim or t.shape[i] % sharding.grid[axis]:
-            raise ShapeError(
-                f"device_put: axis {i} of {t!r} cannot be cut into {sharding.grid[axis]} equal parts"
-            )
-    devices = list(sharding.devices)
-    if type(given) is Placement and given.is_like(wanted):
-        return buffer._rewrap_with_aval_and_sharding(t, wanted)
-    data = read()
-    parts = [data[sharding.index(k, t.shape)] for k in range(len(devices))]
-    return to_devices(t, wanted, parts, devices, True)
+    sharding.shard_shape(t.shape)  # raises
+    devices = sharding.ordered_devices
+    if type(given) is Placement:
+        if given.is_like(wanted):
+            return buffer._rewrap_with_aval_and_sharding(t, wanted)
+        if given.sharding.ordered_devices == devices:
+            return rearranged(buffer, t, wanted)
+    here = [(k, d) for k, d in enumerate(devices) if is_local(d)]
+    indices = [wanted.tiling.index(k, t.shape) for k, _ in here]
+    parts: list[HostData | np.generic | ArrayImpl]
+    if devices[0].platform == "cpu":  # the host's memory is the devices'
+        data = read()
+        parts = [data[index] for index in indices]
+    else:
+        whole = on_one_device(buffer, t)
+        parts = [whole if sharding.is_fully_replicated else cut(whole, index) for index in indices]
+    return to_devices(t, wanted, parts, [d for _, d in here], True)
+
+
+def on_one_device(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
+    """Returns a buffer that one device of this process holds whole, gathered there if need be."""
+    given = buffer._sharding
+    if type(given) is not Placement:
+        return buffer
+    if not given.is_fully_replicated:
+        everywhere = NamedSharding(given.sharding.mesh, PartitionSpec())
+        buffer = rearranged(buffer, t, placement(everywhere, t.ndim))
+    return parts_of(buffer, t)[0].data

@@ -14,6 +14,7 @@ from weakref import finalize
 
 import attrs
 from jaxlib import _jax
+from jaxlib._hlo import HloSharding
 from jaxlib._jax import ArrayImpl, Device
 
 from effx import caching, dtypes
@@ -23,6 +24,7 @@ from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
+from effx.lower.assignment import Assignment
 from effx.lower.backends import check_process, platform_of
 from effx.lower.callbacks import HostCalls, compile_calling
 from effx.lower.compile_cache import compiled_before, keep_compiled
@@ -32,9 +34,10 @@ from effx.lower.concrete import constants as constant_buffers
 from effx.lower.failures import failed, names, refused
 from effx.lower.memory_maps import make_room
 from effx.lower.module import module_of
-from effx.lower.parallel import devices_for, partitioning_of
+from effx.lower.parallel import Partitioning
 from effx.lower.phases import Phase
-from effx.lower.sharding import TiledSharding, placement, single
+from effx.lower.sharding import NamedSharding, odd_sharding, placement, single
+from effx.lower.tiling import Tiling, tiling_found
 from effx.monitoring import record_event
 
 _log = logging.getLogger("effx")
@@ -63,7 +66,7 @@ class Executable:
 
     loaded: _jax.LoadedExecutable
     devices: tuple[Device, ...]
-    locations: tuple[Device | TiledSharding, ...]
+    locations: tuple[Device | NamedSharding, ...]
     in_shardings: tuple[_jax.Sharding, ...]
     out_shardings: tuple[_jax.Sharding, ...]
     in_types: tuple[ArrayType, ...]
@@ -101,7 +104,7 @@ class Executable:
             return not any([is_spread(x) for x in arrays])
         return all(
             [
-                isinstance(location, TiledSharding) and x.buffer._sharding is placement(location, x.type.ndim)
+                isinstance(location, NamedSharding) and x.buffer._sharding is placement(location, x.type.ndim)
                 for x, location, keep in zip(arrays, self.locations, self.kept, strict=True)
                 if keep
             ]
@@ -190,22 +193,20 @@ def _needs(loaded: _jax.LoadedExecutable, out_types: Sequence[ArrayType]) -> int
 def compile_program(
     program: Program,
     constants: Sequence[ConcreteArray],
-    device: Device,
+    assignment: Assignment,
     *,
     donated: Sequence[bool] = (),
     keep_unused: bool = False,
-    committed: bool = False,
     options: CompilerOptions = (),
 ) -> Executable:
-    """Compiles a program for a device.
+    """Compiles a program for a device, or for several.
 
     Args:
         program: its first inputs are for the constants.
         constants: values of the first inputs.
-        device: where to run.
+        assignment: where to run, and how inputs and outputs lie there.
         donated: for each input behind the constants whether its memory may be reused.
         keep_unused: True to pass inputs that the program does not read.
-        committed: whether results are bound to the device.
         options: XLA's own, by name.
 
     Raises:
@@ -220,9 +221,13 @@ def compile_program(
     )
     flags = [False] * n + list(donated or [False] * (len(used) - n))
     taken_over = [f for f, keep in zip(flags, kept, strict=True) if keep]
+    lying = assignment.kept(kept)
+    partitioning = lying.partitioning(kept_program)
+    devices = assignment.devices
     with Phase("/effx/lower", program.name):
-        text, hosted, is_foreign = module_of(kept_program, platform_of(device), taken_over)
-    devices = devices_for(kept_program, device)
+        text, hosted, is_foreign = module_of(
+            kept_program, platform_of(devices[0]), taken_over, partitioning=partitioning
+        )
     calls = HostCalls(hosted) if hosted else None
     try:
         loaded = compile_text(text, devices, program.name, options, calls)
@@ -230,16 +235,15 @@ def compile_program(
         if not isinstance(error.__cause__, _jax.JaxRuntimeError):
             raise
         raise refused(
-            kept_program, error.error_message.strip(), partial(_refuses, device)
+            kept_program, error.error_message.strip(), partial(_refuses, devices)
         ) from error.__cause__
     out_types = program.out_types
-    partitioning = partitioning_of(kept_program)
-    bound = committed or devices != (device,)
-    locations: list[Device | TiledSharding] = [devices[0]] * len(used)
+    bound = assignment.committed
+    locations: list[Device | NamedSharding] = [devices[0]] * len(used)
     in_shardings: list[_jax.Sharding] = [single(devices[0])] * sum(kept)
     out_shardings: list[_jax.Sharding] = [single(devices[0])] * len(out_types)
-    if partitioning is not None:
-        inputs, outputs = partitioning.shardings(devices)
+    if len(devices) > 1 or assignment.mesh is not None:
+        inputs, outputs = _lying(lying, partitioning, loaded, kept_program)
         taken = iter(inputs)
         # An input that is not read is not moved either: `run` leaves it out.
         locations = [next(taken) if keep else devices[0] for keep in kept]
@@ -264,11 +268,51 @@ def compile_program(
     )
 
 
-def _refuses(device: Device, program: Program) -> bool:
+def _lying(
+    assignment: Assignment,
+    partitioning: Partitioning | None,
+    loaded: _jax.LoadedExecutable,
+    program: Program,
+) -> tuple[list[NamedSharding], list[NamedSharding]]:
+    """Returns how inputs and outputs of what was compiled lie."""
+    count = len(assignment.devices)
+    if partitioning is None:  # a mesh of one device
+        partitioning = Partitioning(count, (None,) * len(program.inputs), (None,) * len(program.outputs))
+    given = (
+        assignment.inputs or (None,) * len(program.inputs),
+        assignment.outputs or (None,) * len(program.outputs),
+    )
+    found: list[list[NamedSharding]] = [[], []]
+    said = loaded.get_output_shardings() if None in partitioning.outputs and count > 1 else None
+    sizes = (count,) if assignment.mesh is None else assignment.mesh.axis_sizes
+    for side, tilings, types in (
+        (0, partitioning.inputs, program.in_types),
+        (1, partitioning.outputs, program.out_types),
+    ):
+        for i, (tiling, t) in enumerate(zip(tilings, types, strict=True)):
+            sharding = given[side][i]
+            if sharding is None and tiling is None and said is not None:
+                seen = HloSharding.from_proto(said[i])
+                tiling = tiling_found(seen, sizes, t.ndim)
+                if tiling is None:  # in parts of mesh axes
+                    sharding = odd_sharding(seen, assignment.devices, t.ndim)
+            if sharding is None:
+                sharding = assignment.named(tiling or Tiling(sizes, ((),) * t.ndim))
+            found[side].append(sharding)
+    return found[0], found[1]
+
+
+def _refuses(devices: tuple[Device, ...], program: Program) -> bool:
     """Says whether XLA refuses a program, whose effx form is right."""
+    assignment = Assignment(devices, False)
     try:
-        text, hosted, _ = module_of(program, platform_of(device), debug_info=False)
-        _compiled(text, devices_for(program, device), program.name, (), HostCalls(hosted) if hosted else None)
+        text, hosted, _ = module_of(
+            program,
+            platform_of(devices[0]),
+            debug_info=False,
+            partitioning=assignment.partitioning(program),
+        )
+        _compiled(text, devices, program.name, (), HostCalls(hosted) if hosted else None)
     except EffxError as error:
         return isinstance(error.__cause__, _jax.JaxRuntimeError)
     return False

@@ -23,18 +23,18 @@ from effx.errors import (
     hide_internal_frames,
 )
 from effx.handlers.debugging import debugging, key_watcher, not_finite
-from effx.handlers.evaluate import device_for
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.ir.cells import RETURN
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
 from effx.ir.values.references import Reference, has_refs
+from effx.lower.assignment import Assignment, assignment_for, assignment_on
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, is_spread
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
 from effx.lower.guards import check_execution, guarding
-from effx.lower.sharding import Device, device_name
+from effx.lower.sharding import device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Statics, abstract, as_arrays, name_of, signature_of
 from effx.transforms.given import Given, adding
@@ -277,9 +277,10 @@ class Function(Generic[P, R]):
             return None
         from effx.transforms.kept.recall import Question  # most processes have no cache on disk
 
-        device, committed = self.place(None, concrete)
-        o = self.options
-        return Question(self.fun, self.name, key, given.static, o, device, committed, o.compiler_options)
+        place, o = self.place(None, concrete), self.options
+        return Question(
+            self.fun, self.name, key, given.static, o, place.device, place.committed, o.compiler_options
+        )
 
     def restored(self, question: "Question", given: Given) -> "Restored | None":
         """Returns the program that another process left on disk, which is read once."""
@@ -322,44 +323,48 @@ class Function(Generic[P, R]):
 
     def executable(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> Executable:
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
-        device, committed = self.place(trace.program, arrays)
-        key = (device, committed, debugging())
+        with isolated():
+            held = [as_concrete(x) for x in trace.captured]
+        assignment = self.place(trace.program, arrays, held)
+        key = (assignment, debugging())
         found = form.executables.get(key)
         if found is None:
             donated = (False,) * len(form.donated) if debugging() else form.donated
-            found = form.executables[key] = self.compile(trace, device, committed, donated)
+            found = form.executables[key] = self.compile(trace, assignment, donated, held=held)
         return found
 
-    def place(self, program: Program | None, arrays: list[ConcreteArray]) -> tuple[Device, bool]:
-        """Returns the device on which to run, and whether results are bound to it."""
-        device, committed = device_for(program, self.name, arrays)
-        if self.options.device is not None:
-            if committed and device != self.options.device:
-                raise BackendError(
-                    f"{self.what}: {self.name} is bound to {device_name(self.options.device)}, "
-                    f"but an argument is committed to {device_name(device)}"
-                )
-            return self.options.device, True
-        return device, committed
+    def place(
+        self, program: Program | None, arrays: list[ConcreteArray], held: Sequence[ConcreteArray] = ()
+    ) -> Assignment:
+        """Returns where to run."""
+        found, device = assignment_for(program, self.name, arrays, held=held), self.options.device
+        if device is None or (found.committed and found.devices == (device,)):
+            return found
+        if found.committed:
+            raise BackendError(
+                f"{self.what}: {self.name} is bound to {device_name(device)}, "
+                f"but an argument is committed to {', '.join(map(device_name, found.devices))}"
+            )
+        return Assignment((device,), True)
 
     def compile(
         self,
         trace: Trace,
-        device: Device,
-        committed: bool,
+        assignment: Assignment,
         donated: tuple[bool, ...],
         options: CompilerOptions = (),
+        held: Sequence[ConcreteArray] | None = None,
     ) -> Executable:
-        """Compiles a trace for a device, with options of XLA's beside those of the function."""
-        with isolated():
-            constants = [as_concrete(x) for x in trace.captured]
+        """Compiles a trace for some devices, with options of XLA's beside those of the function."""
+        if held is None:
+            with isolated():
+                held = [as_concrete(x) for x in trace.captured]
         return compile_program(
             in_order(trace.program),
-            constants,
-            device,
+            held,
+            assignment,
             donated=donated,
             keep_unused=self.options.keep_unused,
-            committed=committed,
             options=tuple(sorted({**dict(self.options.compiler_options), **dict(options)}.items())),
         )
 
@@ -473,7 +478,9 @@ class Function(Generic[P, R]):
             signature,
             trace.program,
             trace.captured,
-            lambda where, options: self.compile(trace, where, device is not None, form.donated, options),
+            lambda where, options: self.compile(
+                trace, assignment_on(trace.program, where, device is not None), form.donated, options
+            ),
             device,
         )
 

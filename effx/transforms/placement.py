@@ -8,7 +8,7 @@ from effx.array.promotion import as_operand
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.lower import concrete
 from effx.lower.concrete import joined
-from effx.lower.sharding import Device, TiledSharding, device_name
+from effx.lower.sharding import Device, NamedSharding, device_name, grid_sharding
 from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, flatten
 
@@ -61,7 +61,7 @@ def device_put(
     return tree_map(moved, x)
 
 
-def _grid(what: str, devices: Sequence[Device]) -> TiledSharding:
+def _grid(what: str, devices: Sequence[Device]) -> NamedSharding:
     """Returns the sharding of arrays whose leading axis has one entry on each device."""
     listed = tuple(devices)
     for d in listed:
@@ -71,7 +71,7 @@ def _grid(what: str, devices: Sequence[Device]) -> TiledSharding:
         raise BackendError(f"{what}: devices must name at least one device, got none")
     if len(set(listed)) != len(listed):
         raise BackendError(f"{what}: devices repeats a device: {', '.join(map(device_name, listed))}")
-    return TiledSharding(listed, (len(listed),), (0,))
+    return grid_sharding(listed, (len(listed),), (0,))
 
 
 def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> Any:
@@ -94,10 +94,10 @@ def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> A
     Array([2.], dtype=float32)
     """
     sharding = _grid("device_put_sharded", devices)
-    if len(shards) != len(sharding.devices):
+    if len(shards) != len(sharding.ordered_devices):
         raise ShapeError(
             f"device_put_sharded: needs one shard for each device, got {len(shards)} shards "
-            f"for {len(sharding.devices)} devices"
+            f"for {len(sharding.ordered_devices)} devices"
         )
     flat = [flatten(shard) for shard in shards]
     tree = flat[0][1]
@@ -108,7 +108,7 @@ def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> A
     return tree.unflatten(stacked)
 
 
-def _stacked(parts: list[PyTree], sharding: TiledSharding) -> Array:
+def _stacked(parts: list[PyTree], sharding: NamedSharding) -> Array:
     arrays = [as_operand(x, "device_put_sharded") for x in parts]
     t = arrays[0].type.strong()
     for i, x in enumerate(arrays):
@@ -137,7 +137,7 @@ def device_put_replicated(x: PyTree, devices: Sequence[Device]) -> Any:
     >>> effx.device_put_replicated(2.0, effx.devices()[:1])
     Array([2.], dtype=float32)
     """
-    n = len(_grid("device_put_replicated", devices).devices)
+    n = len(_grid("device_put_replicated", devices).ordered_devices)
     return tree_map(lambda leaf: device_put_sharded([leaf] * n, devices), x)
 
 

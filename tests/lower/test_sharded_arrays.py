@@ -13,9 +13,9 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx.errors import BackendError, DonatedArrayError, DTypeError, ShapeError, TreeError
+from effx.errors import BackendError, DonatedArrayError, DTypeError, ShapeError, ShardingError, TreeError
 from effx.lower.concrete import ConcreteArray
-from effx.lower.sharding import SingleDeviceSharding, TiledSharding, placement
+from effx.lower.sharding import NamedSharding, SingleDeviceSharding, grid_sharding, placement
 from effx.lower.xla import Executable
 
 D = tuple(effx.devices())
@@ -24,7 +24,7 @@ X = np.arange(24, dtype=np.float32).reshape(4, 6)
 
 def spread(grid: tuple[int, ...], cuts: tuple[int, ...], x: Any = X) -> ConcreteArray:
     """Puts an array on a grid of devices."""
-    y = effx.device_put(x, TiledSharding(D[: int(np.prod(grid))], grid, cuts))
+    y = effx.device_put(x, grid_sharding(D[: int(np.prod(grid))], grid, cuts))
     assert isinstance(y, ConcreteArray)
     return y
 
@@ -46,9 +46,9 @@ def test_parts(grid: tuple[int, ...], cuts: tuple[int, ...]) -> None:
     x = spread(grid, cuts)
     np.testing.assert_array_equal(np.asarray(x), X)
     sharding = x.sharding
-    assert isinstance(sharding, TiledSharding)
+    assert isinstance(sharding, NamedSharding)
     shards = x.addressable_shards
-    assert [s.device for s in shards] == list(sharding.devices)
+    assert [s.device for s in shards] == list(sharding.ordered_devices)
     seen: dict[str, list[int]] = {}
     for s in shards:
         np.testing.assert_array_equal(np.asarray(s.data), X[s.index])
@@ -65,12 +65,12 @@ def test_parts(grid: tuple[int, ...], cuts: tuple[int, ...]) -> None:
 
 def test_equivalent_shardings() -> None:
     """Two ways to say the same."""
-    a, b = TiledSharding(D, (8,), (0,)), TiledSharding(D, (8, 1), (0, 1))
+    a, b = grid_sharding(D, (8,), (0,)), grid_sharding(D, (8, 1), (0, 1))
     assert a != b
     assert a.is_equivalent_to(b, 2)
-    assert not a.is_equivalent_to(TiledSharding(D, (4, 2), (0,)), 2)
+    assert not a.is_equivalent_to(grid_sharding(D, (4, 2), (0,)), 2)
     assert not a.is_equivalent_to(SingleDeviceSharding(D[0]), 2)
-    assert placement(a, 2) is placement(TiledSharding(D, (8,), (0,)), 2)
+    assert placement(a, 2) is placement(grid_sharding(D, (8,), (0,)), 2)
 
 
 def test_one_device_has_one_part() -> None:
@@ -83,17 +83,20 @@ def test_one_device_has_one_part() -> None:
 
 
 @pytest.mark.parametrize(("grid", "cuts"), GRIDS, ids=str)
-def test_wherever_one_device_is_wanted(grid: tuple[int, ...], cuts: tuple[int, ...]) -> None:
-    """Operations, jit, NumPy, Python: the array is gathered."""
+def test_computations_stay_on_the_devices(grid: tuple[int, ...], cuts: tuple[int, ...]) -> None:
+    """Operations, jit and gradients run where the array lies; NumPy and Python see the whole."""
     x = spread(grid, cuts)
     np.testing.assert_allclose(np.asarray(x * 2 + enp.sin(x)), X * 2 + np.sin(X), rtol=1e-6)
-    assert (x + 1).devices() == {D[0]}
-    assert (x + effx.device_put(X, D[2])).devices() == {D[2]}
+    assert (x + 1).sharding == x.sharding
     double = effx.jit(lambda v: v * 2)
     for _ in range(2):
         np.testing.assert_array_equal(np.asarray(double(x)), 2 * X)
         np.testing.assert_array_equal(np.asarray(double(enp.asarray(X))), 2 * X)
-    assert effx.jit(lambda v: v * 2, device=D[3])(x).devices() == {D[3]}
+    assert double(x).sharding == x.sharding
+    with pytest.raises(BackendError, match=r"^add: arrays are committed to different devices, cpu:2 and the mesh"):
+        _ = x + effx.device_put(X, D[2])
+    with pytest.raises(BackendError, match=r"is bound to cpu:3, but an argument is committed to cpu:0, cpu:1"):
+        effx.jit(lambda v: v * 2, device=D[3])(x)
     assert str(x) == str(X)
     assert repr(x) == repr(enp.asarray(X))
     assert float(x[1, 2]) == 8.0
@@ -155,7 +158,7 @@ def test_put_sharded_and_replicated() -> None:
     y = effx.device_put_sharded(parts, D[:4])
     np.testing.assert_array_equal(np.asarray(y["a"]), X)
     assert y["b"].tolist() == [0.0, 1.0, 2.0, 3.0]
-    assert y["a"].sharding == TiledSharding(D[:4], (4,), (0,))
+    assert y["a"].sharding == grid_sharding(D[:4], (4,), (0,))
     z = effx.device_put_replicated((X[0], 2), D[2:5])
     np.testing.assert_array_equal(np.asarray(z[0]), np.stack([X[0]] * 3))
     assert z[1].tolist() == [2, 2, 2]
@@ -208,9 +211,9 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
         ),
     ),
     (
-        lambda: effx.device_put(X, TiledSharding(D[:3], (3,), (0,))),
-        ShapeError,
-        "device_put: axis 0 of f32[4,6] cannot be cut into 3 equal parts",
+        lambda: effx.device_put(X, grid_sharding(D[:3], (3,), (0,))),
+        ShardingError,
+        "NamedSharding: axis 0 of the shape (4, 6) is 4, which P('m0') cannot cut into 3 equal parts",
     ),
 ]
 

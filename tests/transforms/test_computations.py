@@ -20,7 +20,7 @@ from effx.errors import AxisNameError, EffxError, ShapeError, TransformError, Tr
 from effx.ir.types import array_type
 from effx.lower.concrete import as_concrete
 from effx.lower.hlo import XlaComputation
-from effx.lower.sharding import TiledSharding, placement
+from effx.lower.sharding import grid_sharding, placement
 
 Data = np.ndarray[Any, Any]
 
@@ -55,7 +55,7 @@ def execute(c: XlaComputation, arguments: list[Data], replicas: int = 1) -> list
     given = []
     for x in arguments:
         parts = [as_concrete(effx.device_put(part, d)).buffer for part, d in zip(x, devices, strict=True)]
-        whole = placement(TiledSharding(devices, (replicas,)), x.ndim - 1)
+        whole = placement(grid_sharding(devices, (replicas,), ()), x.ndim - 1)
         given.append(
             parts[0]
             if replicas == 1

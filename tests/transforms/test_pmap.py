@@ -17,7 +17,7 @@ from effx import lax, random
 from effx.handlers.reference import evaluate
 from effx.ir.checker import check
 from effx.ir.text import parse_program
-from effx.lower.sharding import TiledSharding
+from effx.lower.sharding import grid_sharding
 
 Data = np.ndarray[Any, Any]
 DEVICES = effx.devices()
@@ -66,7 +66,7 @@ def test_normalize() -> None:
     np.testing.assert_allclose(rows.sum(0), [1.0, 1.0], rtol=1e-6)
     np.testing.assert_allclose(columns.sum(1), [1.0, 1.0, 1.0, 1.0], rtol=1e-6)
     np.testing.assert_allclose(float(doubly.sum((0, 1))), 1.0, rtol=1e-6)
-    assert rows.sharding == TiledSharding(tuple(DEVICES), (4, 2), (0, 1))
+    assert rows.sharding == grid_sharding(DEVICES, (4, 2), (0, 1))
 
 
 def test_devices_can_be_chosen() -> None:

@@ -18,4 +18,5 @@ def marked(frame: Frame, op: Operation[object], operands: Sequence[Array]) -> Ar
     leaves, layouts = flatten_boxes(frame, operands)
     if op.multiple:
         return tuple(rebuild_boxes(frame, cast("tuple[Array, ...]", op(*leaves)), layouts))
-    return rebuild_boxes(frame, [cast("Array", op(x)) for x in leaves], layouts)[0]
+    fits = cast("Identity", op).marks
+    return rebuild_boxes(frame, [cast("Array", op(x)) if fits(x.type) else x for x in leaves], layouts)[0]

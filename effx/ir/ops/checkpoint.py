@@ -34,6 +34,10 @@ class Identity(Elementwise, Linear):
 
     kinds: ClassVar[str] = "biufc"
 
+    def marks(self, t: ArrayType) -> bool:
+        """Says whether it has a meaning for an array of this type."""
+        return True
+
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operand's type."""
         return elementwise_type(self, types)

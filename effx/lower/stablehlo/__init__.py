@@ -12,5 +12,6 @@ from effx.lower.stablehlo import (
     random,
     reduce,
     shape,
+    sharding,
     solve,
 )

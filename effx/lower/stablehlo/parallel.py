@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Program, Var
 from effx.ir.types import ArrayType
-from effx.lower.emit import Axis, Body, Module, emits, sharding_text
-from effx.lower.parallel import Cut, grid_of, nest
+from effx.lower.emit import Axis, Body, Module, emits, tiling_text
+from effx.lower.parallel import grid_of, nest
 from effx.lower.stablehlo.collective import gathered, replica_index
 from effx.lower.stablehlo.control import INDEX
+from effx.lower.tiling import Tiling, leading
 
 
 @contextmanager
@@ -55,30 +56,28 @@ def _outermost(
     grid = grid_of(op, module.devices)
     mesh = module.mesh(grid)
     in_types = op.in_types
-    cuts_in = [Cut(grid, axes) for axes in levels.cuts_in]
-    cuts_out = [Cut(grid, axes) for axes in levels.cuts_out]
+    cuts_in = [leading(grid, axes, t.ndim) for axes, t in zip(levels.cuts_in, in_types, strict=True)]
+    cuts_out = [leading(grid, axes, t.ndim) for axes, t in zip(levels.cuts_out, out_types, strict=True)]
     local_in = [_local(t, c) for t, c in zip(in_types, cuts_in, strict=True)]
     local_out = [_local(t, c) for t, c in zip(out_types, cuts_out, strict=True)]
     arguments = [f"%p{body.fresh()}" for _ in names]
 
     def write() -> list[str]:
         slices = [
-            _resized(body, x, t, t.shape[len(c.axes) :])
-            for x, t, c in zip(arguments, local_in, cuts_in, strict=True)
+            _resized(body, x, t, t.shape[len(axes) :])
+            for x, t, axes in zip(arguments, local_in, levels.cuts_in, strict=True)
         ]
         results = _call(body, levels.ops, [slices[i] for i in levels.operands])
         given = [results[i] for i in levels.results]
         return [
-            _resized(body, y, t.with_shape(t.shape[len(c.axes) :]), t.shape)
-            for y, t, c in zip(given, local_out, cuts_out, strict=True)
+            _resized(body, y, t.with_shape(t.shape[len(axes) :]), t.shape)
+            for y, t, axes in zip(given, local_out, levels.cuts_out, strict=True)
         ]
 
     lines = body.region(write, local_out, "sdy.return")
     axes = ", ".join([f'"m{i}"' for i in range(len(grid))])
-    shardings_in = ", ".join([sharding_text(mesh, t, c.axes) for t, c in zip(in_types, cuts_in, strict=True)])
-    shardings_out = ", ".join(
-        [sharding_text(mesh, t, c.axes) for t, c in zip(out_types, cuts_out, strict=True)]
-    )
+    shardings_in = ", ".join([tiling_text(mesh, c.dims) for c in cuts_in])
+    shardings_out = ", ".join([tiling_text(mesh, c.dims) for c in cuts_out])
     parameters = ", ".join([f"{a}: {t.mlir}" for a, t in zip(arguments, local_in, strict=True)])
     head = (
         f"sdy.manual_computation({', '.join(names)}) in_shardings=[{shardings_in}] "
@@ -90,8 +89,8 @@ def _outermost(
     return body.block(text, len(out_types))
 
 
-def _local(t: ArrayType, cut: Cut) -> ArrayType:
-    return t.with_shape((*[1] * len(cut.axes), *t.shape[len(cut.axes) :]))
+def _local(t: ArrayType, cut: Tiling) -> ArrayType:
+    return t.with_shape(tuple([n // parts for n, parts in zip(t.shape, cut.parts, strict=True)]))
 
 
 def _call(body: Body, ops: Sequence[ParallelMap], names: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,199 @@
+"""On which devices a program runs, and how what it takes and gives lies there.
+
+The devices follow from the arrays that are bound to some, from shardings that the user asked for, and from the parallel maps
+in the program. Inputs that lie on all of them stay as they are; what is bound to none is whole on each.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+import attrs
+import numpy as np
+
+from effx.errors import BackendError
+from effx.ir.meshes import PartitionSpec
+from effx.ir.ops.sharding import Constrain, constraints_in
+from effx.ir.program import Program
+from effx.lower.backends import default_device, devices
+from effx.lower.concrete import ConcreteArray, bound_device
+from effx.lower.meshes import Mesh
+from effx.lower.parallel import Partitioning, devices_for, partitioning_of, spans_devices
+from effx.lower.sharding import Device, NamedSharding, Placement, device_name, grid_sharding
+from effx.lower.tiling import Tiling
+
+__all__ = ["Assignment", "Wanted", "assignment_for", "assignment_on"]
+
+
+@final
+@attrs.frozen
+class Wanted:
+    """What a user asked for, for all inputs and outputs or for none.
+
+    Attributes:
+        inputs, outputs: shardings, and None where nothing was said; () for nothing at all.
+    """
+
+    inputs: tuple[NamedSharding | None, ...] = ()
+    outputs: tuple[NamedSharding | None, ...] = ()
+
+
+@final
+@attrs.frozen
+class Assignment:
+    """On which devices a program runs, and how what it takes and gives lies there.
+
+    Attributes:
+        devices: in the order in which the program counts them.
+        committed: whether results are bound to them.
+        mesh: what they are, where inputs or outputs lie on a mesh.
+        inputs, outputs: how each lies; None where the program decides. () for None everywhere.
+    """
+
+    devices: tuple[Device, ...]
+    committed: bool
+    mesh: Mesh | None = None
+    inputs: tuple[NamedSharding | None, ...] = ()
+    outputs: tuple[NamedSharding | None, ...] = ()
+
+    @property
+    def device(self) -> Device:
+        """The first device."""
+        return self.devices[0]
+
+    def kept(self, kept: Sequence[bool]) -> "Assignment":
+        """Returns the assignment of a program of which only some inputs are kept."""
+        if not self.inputs:
+            return self
+        return attrs.evolve(self, inputs=tuple([x for x, keep in zip(self.inputs, kept, strict=True) if keep]))
+
+    def partitioning(self, program: Program) -> Partitioning | None:
+        """Returns how the program lies on the devices; None where one is enough."""
+        maps = partitioning_of(program)
+        count = len(self.devices)
+        if count == 1:
+            return None
+        if maps is not None and self.mesh is None:
+            return maps
+        inputs: list[Tiling | None] = [Tiling((count,), ((),) * t.ndim) for t in program.in_types]
+        outputs: list[Tiling | None] = [None] * len(program.outputs)
+        if maps is not None:
+            inputs, outputs = list(maps.inputs), list(maps.outputs)
+        for found, given, types in (
+            (inputs, self.inputs, program.in_types),
+            (outputs, self.outputs, program.out_types),
+        ):
+            for i, (sharding, t) in enumerate(zip(given, types, strict=False)):
+                if sharding is not None:
+                    found[i] = sharding.tiling(t.ndim)
+        return Partitioning(count, tuple(inputs), tuple(outputs), tuple([d.id for d in self.devices]))
+
+    def named(self, tiling: Tiling) -> NamedSharding:
+        """Returns what users see of how an array lies on the devices."""
+        mesh = self.mesh
+        if mesh is not None and (mesh.axis_sizes == tiling.sizes or not any(tiling.dims)):
+            names = mesh.axis_names
+            entries = [tuple([names[a] for a in axes]) for axes in tiling.dims]
+            while entries and not entries[-1]:
+                entries.pop()
+            return NamedSharding(mesh, PartitionSpec(*entries))
+        mesh = grid_sharding(self.devices, tiling.sizes, ()).mesh
+        return NamedSharding(mesh, PartitionSpec(*[tuple([f"m{a}" for a in axes]) for axes in tiling.dims]))
+
+
+def assignment_on(program: Program, device: Device, committed: bool) -> Assignment:
+    """Returns the assignment of a program to one device, or to those of its platform that its parallel maps want."""
+    where = devices_for(program, device)
+    return Assignment(where, committed or where != (device,))
+
+
+def assignment_for(
+    program: Program | None,
+    name: str,
+    arrays: Sequence[ConcreteArray],
+    wanted: Wanted | None = None,
+    held: Sequence[ConcreteArray] = (),
+) -> Assignment:
+    """Returns on which devices a program runs with these arrays.
+
+    Args:
+        program: one with parallel maps chooses devices itself; None for one that is not known yet.
+        name: of the computation, for errors.
+        arrays: its arguments.
+        wanted: what the user asked for, of the arguments.
+        held: arrays that the computation closes over: they are moved where it runs, unless they lie on several devices.
+
+    Raises:
+        BackendError: arrays are committed to different devices.
+    """
+    spans = program is not None and spans_devices(program)
+    chosen: Device | None = None
+    lying: NamedSharding | None = None
+    asked: list[NamedSharding | None] = [] if wanted is None else [*wanted.inputs, *wanted.outputs]
+    if program is not None:
+        asked += [_of_constraint(c) for c in constraints_in(program) if c.devices is not None]
+    for sharding in asked:
+        lying = _agreed(name, lying, sharding)
+    inputs: list[NamedSharding | None] = []
+    for x in held:
+        held_so = x.buffer._sharding
+        mine = held_so.sharding if type(held_so) is Placement else None
+        lying = _agreed(name, lying, mine)
+        inputs.append(mine)
+    for i, x in enumerate(() if spans and lying is None else arrays):
+        lies = x.buffer._sharding
+        if type(lies) is Placement:
+            mine = lies.sharding
+            if wanted is None or not wanted.inputs or wanted.inputs[i] is None:
+                lying = _agreed(name, lying, mine)
+            inputs.append(mine)
+            continue
+        inputs.append(None)
+        device = bound_device(x)
+        if device is not None:
+            if chosen is not None and chosen != device:
+                raise _different(name, device_name(chosen), device_name(device))
+            chosen = device
+    if lying is None:
+        device = default_device() if chosen is None else chosen
+        committed = chosen is not None
+        return Assignment((device,), committed) if program is None else assignment_on(program, device, committed)
+    where = lying.ordered_devices
+    if chosen is not None and (chosen,) != where and not _is_asked(arrays, wanted):
+        raise _different(name, device_name(chosen), f"the mesh {lying.mesh!r}")
+    if wanted is not None and wanted.inputs:
+        asked_in = (*[None] * len(held), *wanted.inputs)
+        inputs = [w if w is not None else x for w, x in zip(asked_in, inputs, strict=True)]
+    # An array that lies on the same devices in another order, or on others where a sharding was asked for, is moved.
+    given = [x if x is None or x.ordered_devices == where else None for x in inputs]
+    return Assignment(where, True, lying.mesh, tuple(given), () if wanted is None else wanted.outputs)
+
+
+def _of_constraint(op: Constrain) -> NamedSharding:
+    """Returns nothing but a mesh that a constraint in a program names."""
+    by_id = {d.id: d for d in devices(op.platform)}
+    grid = np.array([by_id[i] for i in op.devices or ()], object).reshape(op.sizes)
+    return NamedSharding(Mesh(grid, [name for name, _ in op.mesh]), PartitionSpec())
+
+
+def _is_asked(arrays: Sequence[ConcreteArray], wanted: Wanted | None) -> bool:
+    """Says whether the user said of each array that is bound to one device how it shall lie."""
+    if wanted is None or not wanted.inputs:
+        return False
+    return all(
+        [w is not None or bound_device(x) is None for x, w in zip(arrays, wanted.inputs, strict=True)]
+    )
+
+
+def _agreed(name: str, a: NamedSharding | None, b: NamedSharding | None) -> NamedSharding | None:
+    """Returns the first of two shardings that lie on the same devices."""
+    if a is None or b is None:
+        return b if a is None else a
+    if a.device_set != b.device_set:
+        raise _different(name, f"the mesh {a.mesh!r}", f"the mesh {b.mesh!r}")
+    return a
+
+
+def _different(name: str, a: str, b: str) -> BackendError:
+    return BackendError(
+        f"{name}: arrays are committed to different devices, {a} and {b}; move them with device_put"
+    )

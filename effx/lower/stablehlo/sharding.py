@@ -1,0 +1,29 @@
+"""StableHLO text of what a user tells the partitioner."""
+
+from math import prod
+
+from effx.errors import BackendError
+from effx.ir.ops.sharding import Constrain
+from effx.ir.program import Atom, Var
+from effx.lower.emit import Body, emits, tiling_text
+
+
+@emits(Constrain)
+def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    x, module = body.name(inputs[0]), body.module
+    if module.devices == 1:
+        return x
+    if module.axes or module.replicated:
+        raise BackendError(
+            "with_sharding_constraint: inside pmap each device has its own part; take the constraint out of it"
+        )
+    if prod(op.sizes) != module.devices:
+        raise BackendError(
+            f"with_sharding_constraint: a mesh of {prod(op.sizes)} devices in a program that runs on {module.devices}"
+        )
+    lies = tiling_text(
+        module.mesh(op.sizes, op.devices),
+        [axes or () for axes in op.cuts],
+        [axes is None for axes in op.cuts],
+    )
+    return body.line(f"sdy.sharding_constraint {x} {lies} : {outputs[0].type.mlir}")

@@ -1,0 +1,112 @@
+"""How arrays are cut along the axes of a grid of devices, whatever these are called."""
+
+import math
+from typing import TypeAlias, final
+
+import attrs
+import numpy as np
+from jaxlib._hlo import HloSharding, OpSharding_Type
+
+from effx.ir.types import Shape
+
+__all__ = ["Index", "Tiling", "leading", "tiling_found"]
+
+# Which part of an array a device holds.
+Index: TypeAlias = tuple[slice, ...]
+
+
+@final
+@attrs.frozen
+class Tiling:
+    """How an array is cut along the axes of a grid of devices, whatever their names.
+
+    Attributes:
+        sizes: the grid's sizes, the last axis fastest.
+        dims: for each array axis the axes of the grid that cut it, the coarsest first.
+    """
+
+    sizes: tuple[int, ...]
+    dims: tuple[tuple[int, ...], ...]
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Into how many parts each array axis is cut."""
+        return tuple([math.prod([self.sizes[a] for a in axes]) for axes in self.dims])
+
+    def coordinates(self, k: int) -> tuple[int, ...]:
+        """Returns the k-th device's coordinates in the grid."""
+        return tuple(map(int, np.unravel_index(k, self.sizes))) if self.sizes else ()
+
+    def index(self, k: int, shape: Shape) -> Index:
+        """Returns which part of an array of this shape the k-th device holds."""
+        at = self.coordinates(k)
+        found: list[slice] = []
+        for n, axes, parts in zip(shape, self.dims, self.parts, strict=True):
+            if parts == 1:
+                found.append(slice(None))
+                continue
+            block = 0
+            for a in axes:
+                block = block * self.sizes[a] + at[a]
+            found.append(slice(block * (n // parts), (block + 1) * (n // parts)))
+        return tuple(found)
+
+    def replica(self, k: int) -> int:
+        """Counts the devices before the k-th that hold the same part."""
+        cutting = {a for axes in self.dims for a in axes}
+        count = 0
+        for a, i in enumerate(self.coordinates(k)):
+            if a not in cutting:
+                count = count * self.sizes[a] + i
+        return count
+
+    def hlo(self) -> HloSharding:
+        """Returns XLA's form."""
+        if all([n == 1 for n in self.parts]):
+            return HloSharding.replicate()
+        cutting = [a for axes in self.dims for a in axes]
+        rest = [a for a in range(len(self.sizes)) if a not in cutting]
+        copies = math.prod([self.sizes[a] for a in rest])
+        subgroups = [] if copies == 1 else [OpSharding_Type.REPLICATED]
+        dims = [*self.parts, *[copies] * len(subgroups)]
+        return HloSharding.iota_tile(dims, self.sizes, [*cutting, *rest], subgroups)
+
+    def is_like(self, other: "Tiling") -> bool:
+        """Says whether both cut alike."""
+        return self == other or bool(self.hlo() == other.hlo())
+
+
+def leading(grid: tuple[int, ...], cuts: tuple[int, ...], ndim: int) -> Tiling:
+    """Returns how an array lies whose first axes are each cut along one axis of a grid."""
+    return Tiling(grid, (*[(a,) for a in cuts], *[()] * (ndim - len(cuts))))
+
+
+def tiling_found(found: HloSharding, sizes: tuple[int, ...], ndim: int) -> Tiling | None:
+    """Returns how an array lies along the axes of a grid; None where they cannot say it.
+
+    Args:
+        found: what XLA says.
+        sizes: the grid's, whose devices count as they stand in it.
+        ndim: the number of the array's axes.
+    """
+    if found.is_replicated() or found.is_unknown() or math.prod(sizes) == 1:
+        return Tiling(sizes, ((),) * ndim)
+    # For each place in the grid its block along each array axis.
+    blocks = found.tile_assignment_dimensions()
+    order = np.asarray(found.tile_assignment_devices())
+    at = np.empty((order.size, len(blocks)), np.int64)
+    at[order] = np.stack(np.unravel_index(np.arange(order.size), blocks), axis=-1)
+    at = at.reshape(*sizes, len(blocks))
+    first = at[(0,) * len(sizes)]
+    dims: list[tuple[int, ...]] = []
+    for d in range(ndim):
+        steps: list[tuple[int, int]] = []
+        for a, n in enumerate(sizes):
+            if n > 1:
+                along = tuple([int(b == a) for b in range(len(sizes))])
+                step = int(at[along][d] - first[d])
+                if step:
+                    steps.append((-step, a))  # the coarsest first
+        dims.append(tuple([a for _, a in sorted(steps)]))
+    tiling = Tiling(sizes, tuple(dims))
+    return tiling if tiling.hlo() == found else None
