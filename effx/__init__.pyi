@@ -29,6 +29,7 @@ from . import (
     random,
     ref,
     scipy,
+    sharding,
     test_util,
     tree,
     tree_util,
@@ -78,6 +79,9 @@ from effx.transforms.gradients import *
 from effx.transforms.jacobians import *
 from effx.transforms.jit import *
 from effx.transforms.naming import *
+from effx.ir.meshes import PartitionSpec as P
+from effx.lower.sharding import NamedSharding as NamedSharding
+from effx.transforms.meshes import make_mesh as make_mesh, reshard as reshard, set_mesh as set_mesh
 from effx.transforms.placement import *
 from effx.transforms.pmap import *
 from effx.transforms.processes import *

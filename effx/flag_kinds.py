@@ -245,6 +245,11 @@ class UserContext(Flag[T]):
         self._global = default
         user_contexts.append(self)
 
+    @property
+    def outside(self) -> T:
+        """The value outside of all blocks."""
+        return self._global
+
 
 def _tell(_: object) -> None:
     for listener in user_context_listeners:

@@ -10,7 +10,7 @@ from typing import final
 import attrs
 import numpy as np
 
-from effx.errors import BackendError
+from effx.errors import BackendError, ShardingError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.ops.sharding import Constrain, constraints_in
 from effx.ir.program import Program
@@ -143,8 +143,13 @@ def assignment_for(
         lies = x.buffer._sharding
         if type(lies) is Placement:
             mine = lies.sharding
-            if wanted is None or not wanted.inputs or wanted.inputs[i] is None:
-                lying = _agreed(name, lying, mine)
+            want = wanted.inputs[i] if wanted is not None and wanted.inputs else None
+            if want is not None and not want.is_equivalent_to(mine, x.type.ndim):
+                raise ShardingError(
+                    f"{name}: argument {i} of type {x.type!r} lies as {mine.spec!r} on {mine.mesh!r}, but in_shardings asks "
+                    f"for {want.spec!r} on {want.mesh!r}; move it with device_put, or leave in_shardings out"
+                )
+            lying = _agreed(name, lying, mine)
             inputs.append(mine)
             continue
         inputs.append(None)
@@ -158,8 +163,10 @@ def assignment_for(
         committed = chosen is not None
         return Assignment((device,), committed) if program is None else assignment_on(program, device, committed)
     where = lying.ordered_devices
-    if chosen is not None and (chosen,) != where and not _is_asked(arrays, wanted):
+    if chosen is not None and (chosen,) != where:
         raise _different(name, device_name(chosen), f"the mesh {lying.mesh!r}")
+    if program is not None:  # the arguments may not be there yet
+        inputs += [None] * (len(program.inputs) - len(inputs))
     if wanted is not None and wanted.inputs:
         asked_in = (*[None] * len(held), *wanted.inputs)
         inputs = [w if w is not None else x for w, x in zip(asked_in, inputs, strict=True)]
@@ -173,15 +180,6 @@ def _of_constraint(op: Constrain) -> NamedSharding:
     by_id = {d.id: d for d in devices(op.platform)}
     grid = np.array([by_id[i] for i in op.devices or ()], object).reshape(op.sizes)
     return NamedSharding(Mesh(grid, [name for name, _ in op.mesh]), PartitionSpec())
-
-
-def _is_asked(arrays: Sequence[ConcreteArray], wanted: Wanted | None) -> bool:
-    """Says whether the user said of each array that is bound to one device how it shall lie."""
-    if wanted is None or not wanted.inputs:
-        return False
-    return all(
-        [w is not None or bound_device(x) is None for x, w in zip(arrays, wanted.inputs, strict=True)]
-    )
 
 
 def _agreed(name: str, a: NamedSharding | None, b: NamedSharding | None) -> NamedSharding | None:

@@ -24,10 +24,14 @@ def _shardings(module: Module, tilings: Sequence[Tiling | None]) -> list[list[st
 
 
 def module_text(
-    program: Program, platform: str, donated: Sequence[bool] = (), debug_info: bool = True
+    program: Program,
+    platform: str,
+    donated: Sequence[bool] = (),
+    debug_info: bool = True,
+    partitioning: Partitioning | None = None,
 ) -> str:
     """Returns the StableHLO text of a program as a module with a public `main`; see `module_of`."""
-    return module_of(program, platform, donated, debug_info)[0]
+    return module_of(program, platform, donated, debug_info, partitioning)[0]
 
 
 def module_of(

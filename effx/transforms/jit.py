@@ -27,18 +27,21 @@ from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.ir.cells import RETURN
 from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.sharding import constraints_in
 from effx.ir.program import Program
+from effx.ir.types import ArrayType
 from effx.ir.values.references import Reference, has_refs
-from effx.lower.assignment import Assignment, assignment_for, assignment_on
+from effx.lower.assignment import Assignment, Wanted, assignment_for, assignment_on
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, is_spread
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
 from effx.lower.guards import check_execution, guarding
-from effx.lower.sharding import device_name
+from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Statics, abstract, as_arrays, name_of, signature_of
 from effx.transforms.given import Given, adding
 from effx.transforms.jitted import Decorator, Jitted
+from effx.transforms.jit_shardings import lying
 from effx.transforms.jitted_pickles import reduced
 from effx.transforms.options import Options, Static, counted, exactly, options_for
 from effx.transforms.shared_keys import Form, SharedKey, shared_key
@@ -169,13 +172,16 @@ class Function(Generic[P, R]):
     def staged(self, given: Given) -> tuple[Trace, Form]:
         """Finds the trace for arguments, staging the function the first time."""
         trace = traced(self.what, self.fun, given.tree, given.types, *adding(given.static), self.traces)
-        return trace, self.form(trace, given.donated)
+        return trace, self.form(trace, given.donated, given.tree, given.types)
 
-    def form(self, trace: Trace, donated: tuple[bool, ...]) -> Form:
+    def form(
+        self, trace: Trace, donated: tuple[bool, ...], tree: PyTreeDef, types: tuple[ArrayType, ...]
+    ) -> Form:
         """Returns what is known of a trace under the options."""
-        found = trace.derived.get(self.key)
+        found, asked = trace.derived.get(self.key), self.options.shardings
         if found is None:
-            found = trace.derived[self.key] = Form(donated)
+            wanted = None if asked is None else asked.wanted(self.name, tree, types, trace.out_tree, trace.out_types)
+            found = trace.derived[self.key] = Form(donated, wanted)
         return cast("Form", found)
 
     def prepare(
@@ -222,7 +228,7 @@ class Function(Generic[P, R]):
         assert staged is not None
         trace, form = staged
         if current_frame() is not None or trace.foreign or not are_optional(trace.program.effects):
-            return self.perform(trace, given.arrays), None, False
+            return self.perform(trace, form, given.arrays), None, False
         concrete = given.concrete()
         self.check(trace.captured, form.donated, concrete)
         executable = self.executable(trace, form, concrete)
@@ -311,13 +317,18 @@ class Function(Generic[P, R]):
                     f"argument; donate a copy, or leave it out of donate_argnums"
                 )
 
-    def perform(self, trace: Trace, arrays: Sequence[Array]) -> R:
+    def perform(self, trace: Trace, form: Form, arrays: Sequence[Array]) -> R:
         """Performs the program as a call under the current handlers."""
+        asked, wanted = self.options.shardings, form.wanted
+        if asked is not None and wanted is not None:
+            arrays = asked.inside(wanted, arrays, outputs=False)
         inputs = [*trace.captured, *arrays]
         if self.options.inline:
             results: Sequence[Array] = run_program(trace.program, inputs)
         else:
             results = self.operation(trace.program)(*inputs)
+        if asked is not None and wanted is not None:
+            results = asked.inside(wanted, results, outputs=True)
         result: R = trace.out_tree.unflatten(results)
         return result
 
@@ -325,7 +336,7 @@ class Function(Generic[P, R]):
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
         with isolated():
             held = [as_concrete(x) for x in trace.captured]
-        assignment = self.place(trace.program, arrays, held)
+        assignment = self.place(trace.program, arrays, form.wanted, held)
         key = (assignment, debugging())
         found = form.executables.get(key)
         if found is None:
@@ -334,10 +345,14 @@ class Function(Generic[P, R]):
         return found
 
     def place(
-        self, program: Program | None, arrays: list[ConcreteArray], held: Sequence[ConcreteArray] = ()
+        self,
+        program: Program | None,
+        arrays: list[ConcreteArray],
+        wanted: Wanted | None = None,
+        held: Sequence[ConcreteArray] = (),
     ) -> Assignment:
         """Returns where to run."""
-        found, device = assignment_for(program, self.name, arrays, held=held), self.options.device
+        found, device = assignment_for(program, self.name, arrays, wanted, held), self.options.device
         if device is None or (found.committed and found.devices == (device,)):
             return found
         if found.committed:
@@ -471,18 +486,26 @@ class Function(Generic[P, R]):
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
             trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
-            form = self.form(trace, self.donations(dynamic, named, static, len(types)))
+            form = self.form(trace, self.donations(dynamic, named, static, len(types)), tree, types)
         device = self.options.device
+        wanted = lying(leaves, form.wanted)
         signature = Signature(self.name, tree, trace.out_tree, types, trace.out_types, form.donated)
         return Traced(
             signature,
             trace.program,
             trace.captured,
-            lambda where, options: self.compile(
-                trace, assignment_on(trace.program, where, device is not None), form.donated, options
-            ),
+            lambda where: self.planned(trace, wanted, where),
+            lambda assignment, options: self.compile(trace, assignment, form.donated, options),
             device,
         )
+
+    def planned(self, trace: Trace, wanted: Wanted | None, where: Device) -> Assignment:
+        """Returns where a staged function runs whose arguments are not there yet."""
+        with isolated():
+            held = [as_concrete(x) for x in trace.captured]
+        if wanted is None and not constraints_in(trace.program) and not any(map(is_spread, held)):
+            return assignment_on(trace.program, where, self.options.device is not None)
+        return assignment_for(trace.program, self.name, (), wanted, held)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Stages and lowers to StableHLO."""
@@ -502,6 +525,8 @@ copyreg.pickle(type(fast_function("f", counted, lambda: ((), None, False))), red
 def jit(
     fun: Callable[P, R],
     *,
+    in_shardings: PyTree = None,
+    out_shardings: PyTree = None,
     static_argnums: "int | Iterable[int] | None" = None,
     static_argnames: "str | Iterable[str] | None" = None,
     donate_argnums: "int | Iterable[int] | None" = None,
@@ -516,6 +541,8 @@ def jit(
 def jit(
     fun: None = None,
     *,
+    in_shardings: PyTree = None,
+    out_shardings: PyTree = None,
     static_argnums: "int | Iterable[int] | None" = None,
     static_argnames: "str | Iterable[str] | None" = None,
     donate_argnums: "int | Iterable[int] | None" = None,
@@ -529,6 +556,8 @@ def jit(
 def jit(
     fun: Callable[P, R] | None = None,
     *,
+    in_shardings: PyTree = None,
+    out_shardings: PyTree = None,
     static_argnums: "int | Iterable[int] | None" = None,
     static_argnames: "str | Iterable[str] | None" = None,
     donate_argnums: "int | Iterable[int] | None" = None,
@@ -543,6 +572,9 @@ def jit(
 
     Args:
         fun: takes and returns pytrees of arrays. Without it, `jit(...)` is a decorator.
+        in_shardings, out_shardings: how positional arguments and results lie on several devices: a NamedSharding, or a
+            PartitionSpec of the mesh in force, for all; or a pytree of them that is a prefix of the tuple of dynamic
+            arguments, or of the result. None leaves it to arguments and to the partitioner.
         static_argnums, static_argnames: arguments that are part of the program; hashable. A
             program is staged for each value.
         donate_argnums, donate_argnames: arguments whose memory results may reuse; using them
@@ -559,6 +591,7 @@ def jit(
     Raises:
         TransformError: static or donated arguments that do not exist or are not hashable.
         BackendError: at the first call, a compiler option that XLA does not know.
+        ShardingError: at the call, an array cannot be cut as asked, or lies otherwise already.
         DTypeError: an argument is no array and not static.
 
     >>> import effx, effx.numpy as enp
@@ -573,6 +606,8 @@ def jit(
             "Decorator",
             partial(
                 jit,
+                in_shardings=in_shardings,
+                out_shardings=out_shardings,
                 static_argnums=static_argnums,
                 static_argnames=static_argnames,
                 donate_argnums=donate_argnums,
@@ -596,5 +631,7 @@ def jit(
         device,
         backend,
         compiler_options,
+        in_shardings,
+        out_shardings,
     )
     return Function(fun, options).public()

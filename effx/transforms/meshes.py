@@ -80,7 +80,7 @@ class MeshInForce(ContextDecorator):
     __slots__ = ("_before", "_mesh", "_override")
 
     def __init__(self, mesh: Mesh | AbstractMesh | None) -> None:
-        self._mesh, self._before = mesh, ambient.value
+        self._mesh, self._before = mesh, ambient.outside
         ambient.assign(mesh)
 
     def __enter__(self) -> Mesh | AbstractMesh | None:

@@ -13,6 +13,8 @@ from effx.lower.backends import local_devices
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.sharding import Device, device_of
 from effx.transforms.arguments import name_of, signature_of
+from effx.transforms.jit_shardings import JitShardings, jit_shardings, one_device
+from effx.tree.registry import PyTree
 
 
 @final
@@ -28,6 +30,7 @@ class Options:
     inline: bool
     device: Device | None
     compiler_options: CompilerOptions = ()
+    shardings: "JitShardings | None" = None
 
     @property
     def needs_guard(self) -> bool:
@@ -98,6 +101,8 @@ def options_for(
     device: object,
     backend: str | None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
+    in_shardings: PyTree = None,
+    out_shardings: PyTree = None,
 ) -> Options:
     nums, names = (
         numbers_of("jit: static_argnums", static_argnums),
@@ -114,11 +119,15 @@ def options_for(
     both = set(nums) & set(donated) or set(names) & set(donated_names)
     if both:
         raise TransformError(f"jit: arguments cannot be both static and donated: {sorted(map(str, both))}")
-    where = device_of(device)
+    where, shardings = device_of(device), jit_shardings(in_shardings, out_shardings)
+    if shardings is not None and (where is not None or backend is not None):
+        raise TransformError("jit: give shardings or a device, not both")
+    if (alone := one_device(shardings)) is not None:
+        where, shardings = alone.device, None
     if where is None and backend is not None:
         where = local_devices(backend)[0]
     chosen = compiler_options_for("jit", compiler_options)
-    return Options(nums, names, donated, donated_names, keep_unused, inline, where, chosen)
+    return Options(nums, names, donated, donated_names, keep_unused, inline, where, chosen, shardings)
 
 
 def compiler_options_for(what: str, options: "Mapping[str, object] | None") -> CompilerOptions:

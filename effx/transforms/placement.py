@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from effx.array import Array
+from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
+from effx.ir.meshes import PartitionSpec
 from effx.lower import concrete
 from effx.lower.concrete import joined
 from effx.lower.sharding import Device, NamedSharding, device_name, grid_sharding
+from effx.transforms.meshes import constraint, in_force, shardings_for
 from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, flatten
 
@@ -26,19 +28,22 @@ T = TypeVar("T")
 
 
 def device_put(
-    x: PyTree, device: object = None, *, donate: bool = False, may_alias: bool | None = None
+    x: PyTree, device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
 ) -> Any:
-    """Moves the arrays of a pytree to a device.
+    """Moves the arrays of a pytree to a device, or lays them out on several.
 
     Args:
         x: arrays, numbers, or a pytree of them.
-        device: a device or sharding, of one or several devices; None for the default device, to which nothing is bound.
+        device: a device, a sharding, or a PartitionSpec of the mesh in force; or a pytree of them that is a prefix of `x`.
+            None for the default device, to which nothing is bound.
         donate: True to give the memory of the arrays away: they are gone where they were not on the device already.
         may_alias: False for arrays that share no memory with those given; True and None let them.
 
     Raises:
         DTypeError: a leaf is no array or number.
         TransformError: both `donate` and `may_alias` are true.
+        ShardingError: an array cannot be cut so, or a PartitionSpec is given and no mesh is in force.
+        TreeError: `device` is no prefix of `x`.
 
     >>> import effx
     >>> effx.device_put([1, 2.0])
@@ -47,8 +52,13 @@ def device_put(
     if donate and may_alias:
         raise TransformError("device_put: what is donated cannot be shared; leave out donate or may_alias")
 
-    def moved(leaf: PyTree) -> Array:
-        y = concrete.device_put(leaf, device)
+    def moved(leaf: PyTree, target: object) -> Array:
+        if isinstance(target, PartitionSpec):
+            target = in_force("device_put", target)
+        if isinstance(leaf, Box) and isinstance(target, NamedSharding):
+            op = constraint("device_put", target, leaf.type.ndim)
+            return leaf if op is None else op(leaf)
+        y = concrete.device_put(leaf, target)
         if type(leaf) is not concrete.ConcreteArray or type(y) is not concrete.ConcreteArray:
             return y
         shared = concrete.shares_memory(leaf, y)
@@ -58,7 +68,9 @@ def device_put(
             leaf.delete()
         return y
 
-    return tree_map(moved, x)
+    leaves, form = flatten(x)
+    targets = shardings_for("device_put", device, x)
+    return form.unflatten([moved(leaf, target) for leaf, target in zip(leaves, targets, strict=True)])
 
 
 def _grid(what: str, devices: Sequence[Device]) -> NamedSharding:

@@ -7,7 +7,7 @@ import attrs
 
 from effx import caching
 from effx.caching import WeakStore
-from effx.lower.sharding import Device
+from effx.lower.assignment import Assignment, Wanted
 from effx.lower.xla import Executable
 from effx.transforms.options import Options
 
@@ -22,11 +22,13 @@ class Form:
 
     Attributes:
         donated: for each dynamic leaf whether its memory may be reused.
-        executables: by device, commitment, and whether NaN and infinities are looked for.
+        wanted: how arguments and results shall lie on several devices; None where nothing was said.
+        executables: by where they run, and whether NaN and infinities are looked for.
     """
 
     donated: tuple[bool, ...]
-    executables: dict[tuple[Device, bool, bool], Executable] = attrs.field(factory=dict)
+    wanted: Wanted | None = None
+    executables: dict[tuple[Assignment, bool], Executable] = attrs.field(factory=dict)
 
 
 @final

@@ -11,13 +11,14 @@ from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.handlers.in_order import in_order
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, Shape, array_type
+from effx.lower.assignment import Assignment
 from effx.lower.backends import default_device, platform_of
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import as_concrete
 from effx.lower.emit import PLATFORMS
 from effx.lower.hlo import LoadedExecutable, XlaComputation, hlo_computation, mlir_module
 from effx.lower.module import module_text
-from effx.lower.sharding import Device, SingleDeviceSharding, sharding_of
+from effx.lower.sharding import Device, Sharding, SingleDeviceSharding, sharding_of
 from effx.lower.xla import Executable
 from effx.transforms.arguments import as_arrays
 from effx.transforms.options import compiler_options_for
@@ -44,6 +45,7 @@ class ShapeDtypeStruct:
 
     shape: Shape = attrs.field(converter=_as_shape)
     dtype: DType = attrs.field(converter=canonicalize)
+    sharding: Sharding | None = attrs.field(default=None, kw_only=True)
     weak_type: bool = attrs.field(default=False, kw_only=True)
 
     @property
@@ -62,7 +64,9 @@ class ShapeDtypeStruct:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{', weak_type=True' if self.weak_type else ''})"
+        weak = ", weak_type=True" if self.weak_type else ""
+        lies = "" if self.sharding is None else f", sharding={self.sharding!r}"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{lies}{weak})"
 
 
 def shape_of(t: ArrayType) -> ShapeDtypeStruct:
@@ -177,7 +181,8 @@ class Traced(OfFunction):
 
     program: Program
     captured: tuple[Array, ...]
-    _compile: Callable[[Device, CompilerOptions], Executable]
+    _assign: Callable[[Device], Assignment]
+    _compile: Callable[[Assignment, CompilerOptions], Executable]
     _device: Device | None
 
     @property
@@ -260,7 +265,8 @@ class Lowered(OfFunction):
     def _text(self, debug_info: bool) -> str:
         t = self.traced
         flags = [False] * len(t.captured) + list(self.signature.donated)
-        return module_text(in_order(t.program), self.platform, flags, debug_info)
+        partitioning = t._assign(self._device or default_device()).partitioning(t.program)
+        return module_text(in_order(t.program), self.platform, flags, debug_info, partitioning)
 
     def compile(self, compiler_options: "Mapping[str, str | bool | int | float] | None" = None) -> "Compiled":
         """Compiles with XLA.
@@ -276,7 +282,8 @@ class Lowered(OfFunction):
                 f"compile: the module is for {self.platform}, which is not the platform that runs here"
             )
         chosen = compiler_options_for("compile", compiler_options)
-        return Compiled(self.signature, self.traced._compile(self._device, chosen))
+        t = self.traced
+        return Compiled(self.signature, t._compile(t._assign(self._device), chosen))
 
     def cost_analysis(self) -> dict[str, float]:
         """Returns XLA's estimate of the compiled program's costs."""

@@ -18,6 +18,8 @@ from effx.laws.areas.subjects import SMALL, Function, Points, batch, loss
 from effx.laws.arrays import arrays
 from effx.laws.comparing import directions, pairing, same
 from effx.laws.registry import law
+from effx.lower.meshes import Mesh
+from effx.sharding import NamedSharding, PartitionSpec
 
 AREA = "parallel"
 Data = npt.NDArray[np.float64]
@@ -182,3 +184,34 @@ def parallel_maps_are_batches(f: Function, xs: Points) -> None:
         return
     bs = batch(xs)
     same(effx.pmap(meeting(f), axis_name="i")(*bs), effx.jit(over(meeting(f)))(*bs))
+
+
+def lying(x: Array, mesh: Mesh, turn: int) -> NamedSharding:
+    """Returns one of the ways to cut an array along the axes of a mesh of 2 x 2 devices."""
+    names = ["x", "y"] if turn % 2 else ["y", "x"]
+    entries: list[str | None] = []
+    for n in x.type.shape:
+        entries.append(names.pop() if names and n % 2 == 0 and turn % 3 else None)
+    return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+@law(
+    AREA,
+    "jit f on arrays that lie on a mesh = jit f, in value and gradient, wherever results shall lie",
+    SMALL,
+    compiles=True,
+    share=0.08,
+)
+def partitioned_programs_are_programs(f: Function, xs: Points) -> None:
+    if effx.local_device_count() < REPLICAS:
+        return
+    mesh = effx.make_mesh((2, 2), ("x", "y"))
+    places = [lying(x, mesh, i + x.type.ndim) for i, x in enumerate(xs)]
+    spread = [effx.device_put(x, place) for x, place in zip(xs, places, strict=True)]
+    want = effx.jit(lambda *ys: f(*ys))(*xs)
+    results = effx.jit(lambda *ys: f(*ys))(*spread)
+    same(results, want)
+    asked = tuple([lying(y, mesh, i + 1) for i, y in enumerate(results)])
+    same(effx.jit(lambda *ys: f(*ys), in_shardings=tuple(places), out_shardings=asked)(*xs), want)
+    indices = tuple(range(len(xs)))
+    same(effx.jit(effx.grad(loss(f), indices))(*spread), effx.jit(effx.grad(loss(f), indices))(*xs))

@@ -1,0 +1,14 @@
+from effx.ir.meshes import AbstractMesh as AbstractMesh, AxisType as AxisType, PartitionSpec as PartitionSpec
+from effx.lower.meshes import Mesh as Mesh
+from effx.lower.sharding import (
+    NamedSharding as NamedSharding,
+    Sharding as Sharding,
+    SingleDeviceSharding as SingleDeviceSharding,
+)
+from effx.transforms.meshes import (
+    get_abstract_mesh as get_abstract_mesh,
+    get_mesh as get_mesh,
+    reshard as reshard,
+    set_mesh as set_mesh,
+    use_abstract_mesh as use_abstract_mesh,
+)

@@ -1,0 +1,132 @@
+"""What `jit(in_shardings=, out_shardings=)` asks for: how arguments and results lie on several devices."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import attrs
+
+from effx.array import Array, Box
+from effx.errors import ShardingError, TransformError
+from effx.ir.meshes import PartitionSpec
+from effx.ir.types import ArrayType
+from effx.lower.assignment import Wanted
+from effx.lower.sharding import NamedSharding, SingleDeviceSharding
+from effx.transforms.meshes import constraint, in_force, is_sharding, shardings_for
+from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+__all__ = ["JitShardings", "jit_shardings", "lying", "one_device"]
+
+Leaf = object
+
+
+@final
+@attrs.frozen
+class JitShardings:
+    """What a user gave to `jit`: the leaves and the structure of both trees, so that it can be part of a key.
+
+    Attributes:
+        inputs, in_tree: of `in_shardings`; a single None where nothing was said.
+        outputs, out_tree: of `out_shardings`.
+    """
+
+    inputs: tuple[Leaf, ...]
+    in_tree: PyTreeDef
+    outputs: tuple[Leaf, ...]
+    out_tree: PyTreeDef
+
+    def wanted(
+        self,
+        name: str,
+        tree: PyTreeDef,
+        in_types: Sequence[ArrayType],
+        result: PyTreeDef,
+        out_types: Sequence[ArrayType],
+    ) -> Wanted:
+        """Returns the shardings of all arrays in arguments `(args, kwargs)` and in a result.
+
+        Raises:
+            TreeError: they do not fit these.
+            ShardingError: an array cannot be cut so.
+            TransformError: there are arguments by name.
+        """
+        args, kwargs = tree.unflatten(in_types)
+        given = self.in_tree.unflatten(self.inputs)
+        if flatten(kwargs)[0] and self.inputs != (None,):
+            raise TransformError(
+                f"jit: {name} has in_shardings, which speak of positional arguments; call it without arguments by name, "
+                f"got {', '.join(sorted(kwargs))}"
+            )
+        if isinstance(given, list):
+            given = tuple(given)
+        asked = [*shardings_for("jit: in_shardings", given, args), *[None] * len(flatten(kwargs)[0])]
+        returned = shardings_for(
+            "jit: out_shardings", self.out_tree.unflatten(self.outputs), result.unflatten(out_types)
+        )
+        return Wanted(
+            _settled("in_shardings", asked, in_types), _settled("out_shardings", returned, out_types)
+        )
+
+    def inside(self, wanted: Wanted, arrays: Sequence[Array], outputs: bool) -> list[Array]:
+        """Says the same of arrays in a program that is being staged, or under another handler."""
+        found: list[Array] = []
+        for x, sharding in zip(arrays, wanted.outputs if outputs else wanted.inputs, strict=True):
+            op = None if sharding is None else constraint("jit", sharding, x.type.ndim)
+            found.append(x if op is None else op(x))
+        return found
+
+
+def _settled(
+    what: str, shardings: Sequence[Any], types: Sequence[ArrayType]
+) -> tuple[NamedSharding | None, ...]:
+    found: list[NamedSharding | None] = []
+    for sharding, t in zip(shardings, types, strict=True):
+        if isinstance(sharding, PartitionSpec):
+            sharding = in_force(f"jit: {what}", sharding)
+        if sharding is not None and not isinstance(sharding, NamedSharding):
+            raise ShardingError(
+                f"jit: {what} must hold NamedShardings, PartitionSpecs and None, got {sharding!r} of type "
+                f"{type(sharding).__name__}; for one device use `device`"
+            )
+        if sharding is not None:
+            sharding.shard_shape(t.shape)
+        found.append(sharding)
+    return tuple(found)
+
+
+def jit_shardings(in_shardings: PyTree, out_shardings: PyTree) -> JitShardings | None:
+    """Returns what a user gave; None where nothing was said.
+
+    Raises:
+        ShardingError: something in it is no sharding.
+    """
+    if in_shardings is None and out_shardings is None:
+        return None
+    (inputs, in_tree), (outputs, out_tree) = (
+        flatten(in_shardings, is_sharding),
+        flatten(out_shardings, is_sharding),
+    )
+    for what, leaves in (("in_shardings", inputs), ("out_shardings", outputs)):
+        for x in leaves:
+            if not is_sharding(x):
+                raise ShardingError(
+                    f"jit: {what} must hold NamedShardings, PartitionSpecs and None, got {x!r} of type {type(x).__name__}"
+                )
+    return JitShardings(tuple(inputs), in_tree, tuple(outputs), out_tree)
+
+
+def one_device(given: JitShardings | None) -> SingleDeviceSharding | None:
+    """Returns the device where everything that was said names one and the same."""
+    if given is None:
+        return None
+    said = {x for x in (*given.inputs, *given.outputs) if x is not None}
+    found = said.pop() if len(said) == 1 else None
+    return found if isinstance(found, SingleDeviceSharding) else None
+
+
+def lying(leaves: Sequence[PyTree], wanted: Wanted | None) -> Wanted | None:
+    """Returns how arguments lie that are arrays, or descriptions with a sharding, where nothing else was asked for."""
+    found = [getattr(x, "sharding", None) if not isinstance(x, Box) else None for x in leaves]
+    own = [s if isinstance(s, NamedSharding) else None for s in found]
+    if wanted is not None:
+        return attrs.evolve(wanted, inputs=tuple([w or s for w, s in zip(wanted.inputs, own, strict=True)]))
+    return Wanted(tuple(own)) if any([s is not None for s in own]) else None
