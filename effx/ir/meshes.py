@@ -300,7 +300,7 @@ class AbstractMesh(Axes):
         axis_types: AxisTypes = None,
     ) -> None:
         names, sizes, types = check_axes("AbstractMesh", axis_names, axis_sizes, axis_types)
-        self.__attrs_init__(sizes, names, types)  # type: ignore[attr-defined]  # attrs makes it
+        self.__attrs_init__(sizes, names, types)
 
     @property
     def abstract_mesh(self) -> "AbstractMesh":

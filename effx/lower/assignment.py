@@ -64,7 +64,9 @@ class Assignment:
         """Returns the assignment of a program of which only some inputs are kept."""
         if not self.inputs:
             return self
-        return attrs.evolve(self, inputs=tuple([x for x, keep in zip(self.inputs, kept, strict=True) if keep]))
+        return attrs.evolve(
+            self, inputs=tuple([x for x, keep in zip(self.inputs, kept, strict=True) if keep])
+        )
 
     def partitioning(self, program: Program) -> Partitioning | None:
         """Returns how the program lies on the devices; None where one is enough."""
@@ -161,7 +163,9 @@ def assignment_for(
     if lying is None:
         device = default_device() if chosen is None else chosen
         committed = chosen is not None
-        return Assignment((device,), committed) if program is None else assignment_on(program, device, committed)
+        return (
+            Assignment((device,), committed) if program is None else assignment_on(program, device, committed)
+        )
     where = lying.ordered_devices
     if chosen is not None and (chosen,) != where:
         raise _different(name, device_name(chosen), f"the mesh {lying.mesh!r}")

@@ -546,7 +546,9 @@ def copied(x: ConcreteArray) -> ConcreteArray:
     if is_spread(x):
         sharding = cast("Placement", x.buffer._sharding)
         parts = [np.array(p.data.host("copy")) for p in x.addressable_shards]
-        return ConcreteArray(to_devices(x.type, sharding, parts, list(sharding.sharding.ordered_devices), True))
+        return ConcreteArray(
+            to_devices(x.type, sharding, parts, list(sharding.sharding.ordered_devices), True)
+        )
     return _copy_buffer(x)
 
 

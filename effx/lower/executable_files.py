@@ -47,7 +47,11 @@ def dump(executable: Executable) -> bytes:
         "committed": executable.committed,
         "locations": [_place_text(x, executable.devices) for x in executable.locations],
         "constants": [
-            {"type": _type_text(ConcreteArray(c).type), "place": _place_text(_place(s), executable.devices), "size": value.nbytes}
+            {
+                "type": _type_text(ConcreteArray(c).type),
+                "place": _place_text(_place(s), executable.devices),
+                "size": value.nbytes,
+            }
             for c, s, value in zip(executable.constants, inputs, constants, strict=True)
         ],
         "in_places": [_place_text(_place(s), executable.devices) for s in executable.in_shardings],

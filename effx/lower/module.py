@@ -69,9 +69,7 @@ def module_of(
         else Module(platform, partitioning.count, debug_info, ids=partitioning.ids)
     )
     attributes = (
-        [[] for _ in program.inputs]
-        if partitioning is None
-        else _shardings(module, partitioning.inputs)
+        [[] for _ in program.inputs] if partitioning is None else _shardings(module, partitioning.inputs)
     )
     results = [] if partitioning is None else _shardings(module, partitioning.outputs)
     cuts = None if partitioning is None else (partitioning.inputs, partitioning.outputs)

@@ -264,7 +264,10 @@ def _cuts(program: Program, count: int) -> tuple[Cuts, Cuts]:
         given: Sequence[Tiling | None] = [None] * len(e.outputs)
         if type(e.op) is ParallelMap:
             levels, grid = nest(e.op), grid_of(e.op, count)
-            operands, results = zip(e.inputs, levels.cuts_in, strict=True), zip(e.outputs, levels.cuts_out, strict=True)
+            operands, results = (
+                zip(e.inputs, levels.cuts_in, strict=True),
+                zip(e.outputs, levels.cuts_out, strict=True),
+            )
             taken = [leading(grid, axes, x.type.ndim) for x, axes in operands]
             given = [leading(grid, axes, x.type.ndim) for x, axes in results]
         elif type(e.op) is Call and device_count(e.op.program):

@@ -1,7 +1,7 @@
 """Moving the parts of an array between the devices on which they lie, by a program that does nothing else."""
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl
@@ -11,7 +11,8 @@ from effx.lower.compile_options import compile_options
 from effx.lower.emit import mesh_line, tiling_text
 
 if TYPE_CHECKING:
-    from effx.lower.sharding import Placement, Tiling
+    from effx.lower.sharding import Placement
+    from effx.lower.tiling import Tiling
 
 __all__ = ["rearranged"]
 
@@ -28,7 +29,7 @@ def rearranged(buffer: ArrayImpl, t: ArrayType, wanted: "Placement") -> ArrayImp
     results = move.execute_sharded([buffer])
     handler = _jax.array_result_handler(t, wanted, committed=True)
     (found,) = results.consume_with_handlers([handler])
-    return found
+    return cast("ArrayImpl", found)
 
 
 @lru_cache(maxsize=256)

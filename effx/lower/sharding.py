@@ -33,6 +33,7 @@ __all__ = [
     "single",
 ]
 
+
 class Sharding:
     """How an array lies on devices: the base of `NamedSharding` and `SingleDeviceSharding`."""
 
@@ -199,7 +200,9 @@ class NamedSharding(Sharding):
             raise ShardingError(f"NamedSharding: expected a PartitionSpec, got {spec!r}")
         check_spec("NamedSharding", self.mesh, spec)
         if PartitionSpec.UNCONSTRAINED in spec.partitions:
-            raise ShardingError(f"NamedSharding: only with_sharding_constraint leaves axes open, got {spec!r}")
+            raise ShardingError(
+                f"NamedSharding: only with_sharding_constraint leaves axes open, got {spec!r}"
+            )
         kind = memory_of("NamedSharding", self.mesh.ordered[0], self.memory_kind)
         object.__setattr__(self, "memory_kind", kind)
 

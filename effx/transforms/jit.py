@@ -41,7 +41,7 @@ from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Statics, abstract, as_arrays, name_of, signature_of
 from effx.transforms.given import Given, adding
 from effx.transforms.jitted import Decorator, Jitted
-from effx.transforms.jit_shardings import lying
+from effx.transforms.jit_shardings import constrained, lying
 from effx.transforms.jitted_pickles import reduced
 from effx.transforms.options import Options, Static, counted, exactly, options_for
 from effx.transforms.shared_keys import Form, SharedKey, shared_key
@@ -180,7 +180,11 @@ class Function(Generic[P, R]):
         """Returns what is known of a trace under the options."""
         found, asked = trace.derived.get(self.key), self.options.shardings
         if found is None:
-            wanted = None if asked is None else asked.wanted(self.name, tree, types, trace.out_tree, trace.out_types)
+            wanted = (
+                None
+                if asked is None
+                else asked.wanted(self.name, tree, types, trace.out_tree, trace.out_types)
+            )
             found = trace.derived[self.key] = Form(donated, wanted)
         return cast("Form", found)
 
@@ -228,7 +232,7 @@ class Function(Generic[P, R]):
         assert staged is not None
         trace, form = staged
         if current_frame() is not None or trace.foreign or not are_optional(trace.program.effects):
-            return self.perform(trace, form, given.arrays), None, False
+            return self.perform(trace, given.arrays, form.wanted), None, False
         concrete = given.concrete()
         self.check(trace.captured, form.donated, concrete)
         executable = self.executable(trace, form, concrete)
@@ -317,18 +321,17 @@ class Function(Generic[P, R]):
                     f"argument; donate a copy, or leave it out of donate_argnums"
                 )
 
-    def perform(self, trace: Trace, form: Form, arrays: Sequence[Array]) -> R:
+    def perform(self, trace: Trace, arrays: Sequence[Array], wanted: Wanted | None = None) -> R:
         """Performs the program as a call under the current handlers."""
-        asked, wanted = self.options.shardings, form.wanted
-        if asked is not None and wanted is not None:
-            arrays = asked.inside(wanted, arrays, outputs=False)
+        if wanted is not None:
+            arrays = constrained(arrays, wanted.inputs)
         inputs = [*trace.captured, *arrays]
         if self.options.inline:
             results: Sequence[Array] = run_program(trace.program, inputs)
         else:
             results = self.operation(trace.program)(*inputs)
-        if asked is not None and wanted is not None:
-            results = asked.inside(wanted, results, outputs=True)
+        if wanted is not None:
+            results = constrained(results, wanted.outputs)
         result: R = trace.out_tree.unflatten(results)
         return result
 

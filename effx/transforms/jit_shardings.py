@@ -14,7 +14,7 @@ from effx.lower.sharding import NamedSharding, SingleDeviceSharding
 from effx.transforms.meshes import constraint, in_force, is_sharding, shardings_for
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["JitShardings", "jit_shardings", "lying", "one_device"]
+__all__ = ["JitShardings", "constrained", "jit_shardings", "lying", "one_device"]
 
 Leaf = object
 
@@ -66,13 +66,14 @@ class JitShardings:
             _settled("in_shardings", asked, in_types), _settled("out_shardings", returned, out_types)
         )
 
-    def inside(self, wanted: Wanted, arrays: Sequence[Array], outputs: bool) -> list[Array]:
-        """Says the same of arrays in a program that is being staged, or under another handler."""
-        found: list[Array] = []
-        for x, sharding in zip(arrays, wanted.outputs if outputs else wanted.inputs, strict=True):
-            op = None if sharding is None else constraint("jit", sharding, x.type.ndim)
-            found.append(x if op is None else op(x))
-        return found
+
+def constrained(arrays: Sequence[Array], shardings: Sequence[NamedSharding | None]) -> list[Array]:
+    """Says how arrays lie in a program that is being staged, or under another handler."""
+    found: list[Array] = []
+    for x, sharding in zip(arrays, shardings, strict=True):
+        op = None if sharding is None else constraint("jit", sharding, x.type.ndim)
+        found.append(x if op is None else op(x))
+    return found
 
 
 def _settled(

@@ -196,7 +196,8 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
         raise ShardingError(f"{what}: {spec!r} speaks of {len(spec)} axes, but the array has {ndim}")
     at = {name: i for i, name in enumerate(mesh.axis_names)}
     cuts = [
-        None if entry is PartitionSpec.UNCONSTRAINED else tuple([at[n] for n in axes_of(entry)]) for entry in spec
+        None if entry is PartitionSpec.UNCONSTRAINED else tuple([at[n] for n in axes_of(entry)])
+        for entry in spec
     ]
     return Constrain(mesh.shape_tuple, (*cuts, *[()] * (ndim - len(cuts))), devices, platform)
 

@@ -93,9 +93,13 @@ def test_computations_stay_on_the_devices(grid: tuple[int, ...], cuts: tuple[int
         np.testing.assert_array_equal(np.asarray(double(x)), 2 * X)
         np.testing.assert_array_equal(np.asarray(double(enp.asarray(X))), 2 * X)
     assert double(x).sharding == x.sharding
-    with pytest.raises(BackendError, match=r"^add: arrays are committed to different devices, cpu:2 and the mesh"):
+    with pytest.raises(
+        BackendError, match=r"^add: arrays are committed to different devices, cpu:2 and the mesh"
+    ):
         _ = x + effx.device_put(X, D[2])
-    with pytest.raises(BackendError, match=r"is bound to cpu:3, but an argument is committed to cpu:0, cpu:1"):
+    with pytest.raises(
+        BackendError, match=r"is bound to cpu:3, but an argument is committed to cpu:0, cpu:1"
+    ):
         effx.jit(lambda v: v * 2, device=D[3])(x)
     assert str(x) == str(X)
     assert repr(x) == repr(enp.asarray(X))

@@ -145,7 +145,7 @@ def test_ahead_of_time() -> None:
     f = effx.jit(lambda w, x: x @ w, in_shardings=(None, on("x")))
     lowered = f.lower(
         effx.ShapeDtypeStruct((8, 4), np.float32, sharding=on(None, "y")),
-        effx.ShapeDtypeStruct((16, 8), np.float32)
+        effx.ShapeDtypeStruct((16, 8), np.float32),
     )
     assert '[{}, {"m1"}]' in lowered.as_text()
     assert '[{"m0"}, {}]' in lowered.as_text()

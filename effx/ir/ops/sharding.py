@@ -49,7 +49,10 @@ class Constrain(Identity):
         (t,) = types
         if not self.marks(t):
             cuts = ", ".join(
-                ["any" if c is None else "x".join([str(self.mesh[a][0]) for a in c]) or "-" for c in self.cuts]
+                [
+                    "any" if c is None else "x".join([str(self.mesh[a][0]) for a in c]) or "-"
+                    for c in self.cuts
+                ]
             )
             raise ShardingError(
                 f"with_sharding_constraint: {t!r} cannot be cut into equal parts by ({cuts}) of a mesh of {dict(self.mesh)}"
