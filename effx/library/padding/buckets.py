@@ -1,0 +1,266 @@
+"""`jit(abstracted_axes=...)`: arrays are padded to a few sizes, so that there is one compilation for all sizes of a bucket.
+
+The sizes of a bucket are those up to a power of two that are larger than the one before; the smallest bucket has all sizes
+up to 8. Arguments are padded and results cut on the host, where that needs no compilation. Sizes that are known anyway, as
+under handlers, are not padded.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, final
+
+import attrs
+import numpy as np
+
+import effx.numpy as enp
+from effx import flags, tree
+from effx.array import Array, HostArray
+from effx.effects import current_frame
+from effx.errors import (
+    ConcretizationError,
+    InconclusiveDimensionOperation,
+    NoRuleError,
+    ShapeError,
+    TransformError,
+    hide_internal_frames,
+)
+from effx.handlers.debugging import debugging
+from effx.ir.dimensions import SymbolicScope, is_symbolic
+from effx.ir.evaluating import substitute
+from effx.ir.types import Shape
+from effx.ir.values.references import has_refs
+from effx.library.padding.functions import padded_call
+from effx.library.padding.handler import Padding, padded_size
+from effx.lower.concrete import ConcreteArray, is_spread, put
+from effx.lower.guards import guarding
+from effx.transforms.abstracted_axes import AbstractedAxes, replaced
+from effx.transforms.arguments import as_arrays, name_of
+from effx.transforms.jit import Function, Jitted
+from effx.transforms.options import Options, counted
+from effx.transforms.stages import Lowered, Traced
+from effx.tree import PyTree
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SMALLEST: Final = 8
+# The keyword by which a padded function gets the lengths; no parameter of a user's can have this name.
+LENGTHS: Final = "lengths of abstracted_axes"
+
+
+def bucket(length: int) -> int:
+    """Returns the padded size for a length.
+
+    >>> [bucket(n) for n in (1, 8, 9, 100)]
+    [8, 8, 16, 128]
+    """
+    return max(SMALLEST, 1 << (length - 1).bit_length())
+
+
+def scope_of(sizes: Mapping[str, int]) -> SymbolicScope:
+    """Returns what is known of the lengths in buckets."""
+    largest = [f"{name} <= {size}" for name, size in sizes.items()]
+    return SymbolicScope(
+        (*largest, *[f"{name} >= {size // 2 + 1}" for name, size in sizes.items() if size > SMALLEST])
+    )
+
+
+@tree.register_record
+@final
+@attrs.frozen(eq=False)
+class Cut:
+    """A padded result.
+
+    Attributes:
+        result: what the function returned, its arrays padded.
+        shapes: what counts of them: as part of the structure they are there for calls that run without Python too.
+    """
+
+    result: PyTree
+    shapes: tuple[Shape, ...] = attrs.field(metadata={"static": True})
+
+
+@final
+class Bucketed(Generic[P, R]):
+    """The Python side of a jitted function with sizes that vary.
+
+    Attributes:
+        fun: the user's function. options: what the user chose beside the names.
+        axes: the names.
+        exact: the function compiled for known sizes. padded: for those of buckets.
+    """
+
+    def __init__(self, fun: Callable[P, R], options: Options, names: PyTree) -> None:
+        self.fun, self.options, self.names = fun, options, names
+        self.axes = AbstractedAxes("jit", name_of(fun), names)
+        self.function = Function(fun, options)
+        self.exact: Any = self.function.public()
+        self.padded: Any = Function(_padded(fun, options, self.axes), options).public()
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        """What has been compiled is left out."""
+        return Bucketed, (self.fun, self.options, self.names)
+
+    def public(self) -> Jitted[P, R]:
+        """Returns the function that users call; this object must not refer to it, since a cycle would keep it."""
+
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return self.call(args, kwargs)
+            except Exception as error:
+                hide_internal_frames(error)
+                raise
+
+        public: Any = update_wrapper(called, self.fun)
+        public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
+        public.clear_cache, public._cache_size = self.clear_cache, self.cache_size
+        return cast("Jitted[P, R]", public)
+
+    def fixed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> frozenset[int]:
+        """Returns the numbers of static arguments, after the checks that a call of `jit` makes.
+
+        Raises:
+            TransformError: there is a keyword argument that is not static, or static ones are wrong.
+        """
+        _, named, _ = self.function.split(args, dict(kwargs))
+        self.axes.refuse_named(named)
+        return frozenset(counted(self.options.static_argnums, len(args)))
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        """Runs the function on arrays that are padded where their sizes have names."""
+        fixed = self.fixed(args, kwargs)
+        if has_refs((args, kwargs)):
+            return cast("R", self.exact(*args, **kwargs))
+        dynamic = [x for i, x in enumerate(args) if i not in fixed]
+        leaves, form = tree.flatten(dynamic)
+        arrays = as_arrays("jit", leaves, (dynamic, {}))
+        given = self.axes.sizes(replaced(args, form.unflatten(arrays), fixed), fixed)
+        lengths = given.values(least=0)
+        if not all(lengths.values()) or not may_pad(arrays):
+            return cast("R", self.exact(*args, **kwargs))
+        sizes = {name: bucket(n) for name, n in lengths.items()}
+        pads = tuple(sizes.items())
+        filled = [
+            x
+            if t.shape == shape
+            else _filled(y, tuple([padded_size(n, pads) if is_symbolic(n) else n for n in shape]))
+            for x, y, t, shape in zip(leaves, arrays, given.types, given.shapes, strict=True)
+        ]
+        counts = {name: np.int32(n) for name, n in lengths.items()}
+        try:
+            cut = self.padded(*replaced(args, form.unflatten(filled), fixed), **kwargs, **{LENGTHS: counts})
+        except (NoRuleError, InconclusiveDimensionOperation, ConcretizationError, ShapeError) as error:
+            told = ", ".join([f"{name} = {size}" for name, size in pads])
+            error.add_note(
+                f"jit: abstracted_axes runs {self.axes.name} for many sizes at once, on arrays padded to {told}; a size "
+                f"without a name is known, and {self.axes.name} compiled for each of its values"
+            )
+            raise
+        results, out = tree.flatten(cut.result)
+        return cast(
+            "R",
+            out.unflatten([_cut(y, shape, lengths) for y, shape in zip(results, cut.shapes, strict=True)]),
+        )
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Stages the function for all sizes that have names."""
+        fixed = self.fixed(args, kwargs)
+        found: Traced = self.exact.trace(*self.axes.abstracted(args, fixed), **kwargs)
+        return found
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Stages and lowers to StableHLO."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns shapes and dtypes of the result without computing."""
+        self.axes.sizes(args, self.fixed(args, kwargs)).values(least=0)
+        return self.exact.eval_shape(*args, **kwargs)
+
+    def clear_cache(self) -> None:
+        """Forgets all programs of this function."""
+        self.exact.clear_cache()
+        self.padded.clear_cache()
+
+    def cache_size(self) -> int:
+        """Returns how many kinds of calls run without Python's help."""
+        count: int = self.exact._cache_size() + self.padded._cache_size()
+        return count
+
+
+def jitted(fun: Callable[P, R], options: Options, names: PyTree) -> Jitted[P, R]:
+    """Returns what `jit` gives for a function with sizes that vary.
+
+    Raises:
+        TransformError: arguments are donated.
+    """
+    if options.donate_argnums or options.donate_argnames:
+        raise TransformError(
+            f"jit: {name_of(fun)} has both donated arguments and abstracted_axes, for which arguments are copied "
+            f"to padded arrays, so that no result could have their memory; leave out one of them"
+        )
+    return Bucketed(fun, options, names).public()
+
+
+def _padded(fun: Callable[..., Any], options: Options, axes: AbstractedAxes) -> Callable[..., Cut]:
+    """Returns the function of padded arrays, which takes the lengths by keyword."""
+
+    def padded(*args: Any, **kwargs: Any) -> Cut:
+        lengths: Mapping[str, Array] = kwargs.pop(LENGTHS)
+        fixed = frozenset(counted(options.static_argnums, len(args)))
+        known = axes.sizes(args, fixed)
+        sizes = known.values()
+        shapes = axes.sizes(args, fixed, scope_of(sizes)).shapes
+        leaves, form = tree.flatten(known.args)
+        results, out = padded_call(
+            lambda xs: fun(*replaced(args, form.unflatten(xs), fixed), **kwargs),
+            [enp.asarray(x) for x in leaves],
+            shapes,
+            Padding(lengths, dict(sizes)),
+        )
+        return Cut(out.unflatten([y.value for y in results]), tuple([y.shape for y in results]))
+
+    update_wrapper(padded, fun)
+    padded.__name__ = name_of(fun)
+    return padded
+
+
+def may_pad(arrays: Sequence[Array]) -> bool:
+    """Says whether these arrays may be padded, here and now.
+
+    Under handlers sizes are known and stay what they are. Flags that look at values would find what lies beyond the lengths.
+    """
+    if current_frame() is not None or flags.disable_jit.value or debugging() or guarding():
+        return False
+    return all(
+        [
+            type(x) is HostArray or (type(x) is ConcreteArray and not x.is_deleted() and not is_spread(x))
+            for x in arrays
+        ]
+    )
+
+
+def _filled(x: Array, shape: Shape) -> Array:
+    """Returns an array with zeros behind its elements, on the device where it lies."""
+    if x.type.shape == shape:
+        return x
+    assert isinstance(x, ConcreteArray | HostArray)
+    found = np.zeros(shape, x.type.dtype)
+    found[tuple([slice(0, n) for n in x.type.shape])] = x.host("jit")
+    return _put(found, x, shape)
+
+
+def _cut(y: Array, shape: Shape, lengths: Mapping[str, int]) -> Array:
+    """Returns the elements of a padded array that count, on the device where it lies."""
+    sizes = tuple([substitute(n, lengths) for n in shape])
+    if sizes == y.type.shape:
+        return y
+    assert isinstance(y, ConcreteArray)
+    return _put(np.array(y.host("jit")[tuple([slice(0, n) for n in sizes])]), y, sizes)
+
+
+def _put(data: Any, like: Array, shape: Shape) -> Array:
+    data.flags.writeable = False  # nobody else has it, so that the device may take it as it is
+    if isinstance(like, ConcreteArray):
+        return put(data, like.type.with_shape(shape), like.device, like.committed)
+    return put(data, like.type.with_shape(shape))
