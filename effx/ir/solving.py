@@ -154,21 +154,30 @@ def solve(
         known = ", ".join([f"{v} = {n}" for v, n in values.items()])
         return f" with {known}" if known else ""
 
+    def wrong(place: Place, why: str) -> ShapeError:
+        given = shapes[place.array][place.axis]
+        return ShapeError(
+            f"{what}: {say(place.array)} axis {place.axis} has size {given}, which must be {why}"
+        )
+
     for step in solution.steps:
-        given = shapes[step.place.array][step.place.axis]
+        given, size = shapes[step.place.array][step.place.axis], step.place.size
         rest = substitute(step.rest, values)
-        where = f"{what}: {say(step.place.array)} axis {step.place.axis} has size {given}, which must be {step.place.size!r}"
         factor = substitute(step.coefficient, values)
         if factor == 0:
-            raise ShapeError(f"{where}{told()}: {step.coefficient} is 0, so {step.name} is not determined")
+            raise wrong(
+                step.place, f"{size!r}{told()}: {step.coefficient} is 0, so {step.name} is not determined"
+            )
         value, left = divmod(given - rest, factor)
         if left != 0:
-            raise ShapeError(
-                f"{where}{told()}: {given - rest} is not divisible by {factor}, so no {step.name} gives it"
+            raise wrong(
+                step.place,
+                f"{size!r}{told()}: {given - rest} is not divisible by {factor}, so no {step.name} gives it",
             )
         if bounds(value)[1] < least:
-            raise ShapeError(
-                f"{where}{told()}: {step.name} would be {value}, and dimension variables are at least {least}"
+            raise wrong(
+                step.place,
+                f"{size!r}{told()}: {step.name} would be {value}, and dimension variables are at least {least}",
             )
         values[step.name] = value
     for place in solution.places:
@@ -177,9 +186,7 @@ def solve(
             said = (
                 f"{place.size!r}, that is {wanted},{told()}" if type(place.size) is Dim else f"{place.size}"
             )
-            raise ShapeError(
-                f"{what}: {say(place.array)} axis {place.axis} has size {given}, which must be {said}"
-            )
+            raise wrong(place, said)
     for known in solution.scope.at_least:
         value = substitute(known, values)
         if bounds(value)[1] < 0:

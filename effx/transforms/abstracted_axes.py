@@ -1,6 +1,7 @@
 """`abstracted_axes`: which sizes of a function's arguments have names, so that one program is for all their values."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, final
 
 import attrs
@@ -15,6 +16,7 @@ from effx.transforms.stages import ShapeDtypeStruct
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten
 
+_size = lru_cache(parse_size)  # each call asks anew
 KINDS: Final = "a dict {axis: name}, a tuple of names and None, None"
 
 
@@ -33,13 +35,13 @@ class NamedSizes:
     what: str
     name: str
     args: tuple[PyTree, ...]
-    numbers: tuple[str, ...]
+    numbers: tuple[int, ...]
     types: tuple[ArrayType, ...]
     shapes: tuple[Shape, ...]
 
     def path(self, leaf: int) -> str:
         """Returns `argument 0['w'] of f` for a leaf."""
-        return f"{argument_path((self.args, {}), leaf, self.numbers)} of {self.name}"
+        return f"{argument_path((self.args, {}), leaf, list(map(str, self.numbers)))} of {self.name}"
 
     def values(self, least: int = 1) -> Mapping[str, int]:
         """Returns the values of the names, which must be at least `least`.
@@ -99,12 +101,10 @@ class AbstractedAxes:
         numbers = tuple([i for i in range(len(args)) if i not in static])
         dynamic = tuple([args[i] for i in numbers])
         types = tuple([abstract(self.what, x) for x in flatten(dynamic)[0]])
-        given = NamedSizes(
-            self.what, self.name, dynamic, tuple(map(str, numbers)), types, tuple([t.shape for t in types])
-        )
+        given = NamedSizes(self.what, self.name, dynamic, numbers, types, ())
         said = self._said(dynamic, static)
         shapes = [self._shape(names, given, i, scope) for i, names in enumerate(said)]
-        return attrs.evolve(given, shapes=tuple(shapes))
+        return NamedSizes(self.what, self.name, dynamic, numbers, types, tuple(shapes))
 
     def abstracted(self, args: tuple[PyTree, ...], fixed: Iterable[int] = ()) -> tuple[PyTree, ...]:
         """Returns positional arguments with a `ShapeDtypeStruct` of symbolic sizes for each array that has names.
@@ -176,22 +176,26 @@ class AbstractedAxes:
         for axis, text in said.items() if isinstance(said, dict) else enumerate(said):
             if text is None:
                 continue
-            at = f"axis {axis} of {given.path(leaf)}"
             if not isinstance(text, str):
                 raise TransformError(
                     f"{self.what}: abstracted_axes names sizes by strings, got {text!r} of type "
-                    f"{type(text).__name__} for {at}"
+                    f"{type(text).__name__} for axis {axis} of {given.path(leaf)}"
                 )
             if not -t.ndim <= axis < t.ndim:
                 raise ShapeError(
-                    f"{self.what}: abstracted_axes names {at}, which is {t!r} with {t.ndim} axes"
+                    f"{self.what}: abstracted_axes names axis {axis} of {given.path(leaf)}, which is {t!r} with "
+                    f"{t.ndim} axes"
                 )
             try:
-                size = parse_size(text, scope)
+                size = _size(text, scope)
             except ValueError as error:
-                raise TransformError(f"{self.what}: abstracted_axes has {text!r} for {at}: {error}") from None
+                raise TransformError(
+                    f"{self.what}: abstracted_axes has {text!r} for axis {axis} of {given.path(leaf)}: {error}"
+                ) from None
             if found.setdefault(axis % t.ndim, size) != size:
-                raise TransformError(f"{self.what}: abstracted_axes has two names for {at}: {said!r}")
+                raise TransformError(
+                    f"{self.what}: abstracted_axes has two names for axis {axis} of {given.path(leaf)}: {said!r}"
+                )
         return tuple([found.get(i, n) for i, n in enumerate(t.shape)])
 
 
@@ -207,7 +211,7 @@ def _is_said(x: object) -> bool:
         return True
     if type(x) is dict:
         return all([type(k) is int for k in x]) and not _holds_structures(list(x.values()))
-    return type(x) in (tuple, list) and not _holds_structures(x)
+    return (type(x) is tuple or type(x) is list) and not _holds_structures(list(x))
 
 
 def _holds_structures(parts: Iterable[object]) -> bool:
