@@ -16,7 +16,7 @@ from effx.transforms.stages import ShapeDtypeStruct
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten
 
-_size = lru_cache(parse_size)  # each call asks anew
+size_of = lru_cache(parse_size)  # each call asks anew
 KINDS: Final = "a dict {axis: name}, a tuple of names and None, None"
 
 
@@ -187,7 +187,7 @@ class AbstractedAxes:
                     f"{t.ndim} axes"
                 )
             try:
-                size = _size(text, scope)
+                size = size_of(text, scope)
             except ValueError as error:
                 raise TransformError(
                     f"{self.what}: abstracted_axes has {text!r} for axis {axis} of {given.path(leaf)}: {error}"

@@ -103,7 +103,7 @@ def make_jaxpr(
             lent = make_jaxpr(borrowing(fun), static_argnums, axis_env, return_shape, abstracted_axes)
             return lent(*inner, **named)
         numbers = argument_numbers("make_jaxpr", static_argnums, len(args))
-        given: tuple[Any, ...] = args
+        given: tuple[PyTree, ...] = args
         if abstracted_axes is not None:
             from effx.transforms.abstracted_axes import AbstractedAxes  # rare, and not loaded before
 

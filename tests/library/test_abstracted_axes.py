@@ -493,8 +493,8 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str, str]] = [
         axes({0: "n"}, ONES, donate_argnums=0),
         TransformError,
         (
-            "jit: f has both donated arguments and abstracted_axes, for which arguments are copied to padded arrays, so that "
-            "no result could have their memory; leave out one of them"
+            "jit: f has both donated arguments and abstracted_axes, for which arguments are copied to padded arrays, so "
+            "that no result could have their memory; leave out one of them"
         ),
         "",
     ),
@@ -523,8 +523,8 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str, str]] = [
         padded(lambda x: x[x.shape[0] - x.shape[0] % 4 :]),
         NoRuleError,
         (
-            "mask: the size -4*floordiv(n, 4) + n is 0 for the padded n = 8, and larger for smaller lengths; only sizes that "
-            "grow with the lengths fit padded arrays"
+            "mask: the size -4*floordiv(n, 4) + n is 0 for the padded n = 8, and larger for smaller lengths; only sizes "
+            "that grow with the lengths fit padded arrays"
         ),
         NOTE,
     ),

@@ -7,7 +7,7 @@ under handlers, are not padded.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
-from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, final
+from typing import Final, Generic, ParamSpec, TypeVar, cast, final
 
 import attrs
 import numpy as np
@@ -28,12 +28,13 @@ from effx.handlers.debugging import debugging
 from effx.ir.dimensions import SymbolicScope, is_symbolic
 from effx.ir.evaluating import substitute
 from effx.ir.types import Shape
+from effx.ir.values.array import HostData
 from effx.ir.values.references import has_refs
 from effx.library.padding.functions import padded_call
 from effx.library.padding.handler import Padding, padded_size
 from effx.lower.concrete import ConcreteArray, is_spread, put
 from effx.lower.guards import guarding
-from effx.transforms.abstracted_axes import AbstractedAxes, replaced
+from effx.transforms.abstracted_axes import AbstractedAxes, replaced, size_of
 from effx.transforms.arguments import as_arrays, name_of
 from effx.transforms.jit import Function, Jitted
 from effx.transforms.options import Options, counted
@@ -73,11 +74,12 @@ class Cut:
 
     Attributes:
         result: what the function returned, its arrays padded.
-        shapes: what counts of them: as part of the structure they are there for calls that run without Python too.
+        shapes: what counts of them, sizes as text where they are symbolic. As part of the structure they are there for calls
+            that run without Python too, and for programs that another process has left on disk.
     """
 
     result: PyTree
-    shapes: tuple[Shape, ...] = attrs.field(metadata={"static": True})
+    shapes: tuple[tuple[int | str, ...], ...] = attrs.field(metadata={"static": True})
 
 
 @final
@@ -94,8 +96,8 @@ class Bucketed(Generic[P, R]):
         self.fun, self.options, self.names = fun, options, names
         self.axes = AbstractedAxes("jit", name_of(fun), names)
         self.function = Function(fun, options)
-        self.exact: Any = self.function.public()
-        self.padded: Any = Function(_padded(fun, options, self.axes), options).public()
+        self.exact = self.function.public()
+        self.padded: Jitted[..., Cut] = Function(_padded(fun, options, self.axes), options).public()
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """What has been compiled is left out."""
@@ -106,38 +108,38 @@ class Bucketed(Generic[P, R]):
 
         def called(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                return self.call(args, kwargs)
+                return self.call(*args, **kwargs)
             except Exception as error:
                 hide_internal_frames(error)
                 raise
 
-        public: Any = update_wrapper(called, self.fun)
+        public: PyTree = update_wrapper(called, self.fun)
         public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
         public.clear_cache, public._cache_size = self.clear_cache, self.cache_size
         return cast("Jitted[P, R]", public)
 
-    def fixed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> frozenset[int]:
+    def fixed(self, args: tuple[object, ...], kwargs: dict[str, object]) -> frozenset[int]:
         """Returns the numbers of static arguments, after the checks that a call of `jit` makes.
 
         Raises:
             TransformError: there is a keyword argument that is not static, or static ones are wrong.
         """
-        _, named, _ = self.function.split(args, dict(kwargs))
+        _, named, _ = self.function.split(args, kwargs)
         self.axes.refuse_named(named)
         return frozenset(counted(self.options.static_argnums, len(args)))
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs the function on arrays that are padded where their sizes have names."""
         fixed = self.fixed(args, kwargs)
         if has_refs((args, kwargs)):
-            return cast("R", self.exact(*args, **kwargs))
+            return self.exact(*args, **kwargs)
         dynamic = [x for i, x in enumerate(args) if i not in fixed]
         leaves, form = tree.flatten(dynamic)
         arrays = as_arrays("jit", leaves, (dynamic, {}))
         given = self.axes.sizes(replaced(args, form.unflatten(arrays), fixed), fixed)
         lengths = given.values(least=0)
-        if not all(lengths.values()) or not may_pad(arrays):
-            return cast("R", self.exact(*args, **kwargs))
+        if not lengths or not all(lengths.values()) or not may_pad(arrays):
+            return self.exact(*args, **kwargs)
         sizes = {name: bucket(n) for name, n in lengths.items()}
         pads = tuple(sizes.items())
         filled = [
@@ -157,22 +159,20 @@ class Bucketed(Generic[P, R]):
             )
             raise
         results, out = tree.flatten(cut.result)
-        return cast(
-            "R",
-            out.unflatten([_cut(y, shape, lengths) for y, shape in zip(results, cut.shapes, strict=True)]),
+        found: R = out.unflatten(
+            [_cut(y, shape, lengths) for y, shape in zip(results, cut.shapes, strict=True)]
         )
-
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """Stages the function for all sizes that have names."""
-        fixed = self.fixed(args, kwargs)
-        found: Traced = self.exact.trace(*self.axes.abstracted(args, fixed), **kwargs)
         return found
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
+        """Stages the function for all sizes that have names."""
+        return self.function.trace(*self.axes.abstracted(args, self.fixed(args, kwargs)), **kwargs)
+
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stages and lowers to StableHLO."""
         return self.trace(*args, **kwargs).lower()
 
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+    def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> PyTree:
         """Returns shapes and dtypes of the result without computing."""
         self.axes.sizes(args, self.fixed(args, kwargs)).values(least=0)
         return self.exact.eval_shape(*args, **kwargs)
@@ -184,8 +184,8 @@ class Bucketed(Generic[P, R]):
 
     def cache_size(self) -> int:
         """Returns how many kinds of calls run without Python's help."""
-        count: int = self.exact._cache_size() + self.padded._cache_size()
-        return count
+        sizes: list[int] = [getattr(f, "_cache_size")() for f in (self.exact, self.padded)]  # noqa: B009  # JAX's name
+        return sum(sizes)
 
 
 def jitted(fun: Callable[P, R], options: Options, names: PyTree) -> Jitted[P, R]:
@@ -202,10 +202,10 @@ def jitted(fun: Callable[P, R], options: Options, names: PyTree) -> Jitted[P, R]
     return Bucketed(fun, options, names).public()
 
 
-def _padded(fun: Callable[..., Any], options: Options, axes: AbstractedAxes) -> Callable[..., Cut]:
+def _padded(fun: Callable[..., PyTree], options: Options, axes: AbstractedAxes) -> Callable[..., Cut]:
     """Returns the function of padded arrays, which takes the lengths by keyword."""
 
-    def padded(*args: Any, **kwargs: Any) -> Cut:
+    def padded(*args: PyTree, **kwargs: PyTree) -> Cut:
         lengths: Mapping[str, Array] = kwargs.pop(LENGTHS)
         fixed = frozenset(counted(options.static_argnums, len(args)))
         known = axes.sizes(args, fixed)
@@ -218,7 +218,8 @@ def _padded(fun: Callable[..., Any], options: Options, axes: AbstractedAxes) -> 
             shapes,
             Padding(lengths, dict(sizes)),
         )
-        return Cut(out.unflatten([y.value for y in results]), tuple([y.shape for y in results]))
+        shown = [tuple([str(n) if is_symbolic(n) else n for n in y.shape]) for y in results]
+        return Cut(out.unflatten([y.value for y in results]), tuple(shown))
 
     update_wrapper(padded, fun)
     padded.__name__ = name_of(fun)
@@ -250,16 +251,16 @@ def _filled(x: Array, shape: Shape) -> Array:
     return _put(found, x, shape)
 
 
-def _cut(y: Array, shape: Shape, lengths: Mapping[str, int]) -> Array:
+def _cut(y: Array, shape: tuple[int | str, ...], lengths: Mapping[str, int]) -> Array:
     """Returns the elements of a padded array that count, on the device where it lies."""
-    sizes = tuple([substitute(n, lengths) for n in shape])
+    sizes = tuple([substitute(size_of(n), lengths) if isinstance(n, str) else n for n in shape])
     if sizes == y.type.shape:
         return y
     assert isinstance(y, ConcreteArray)
     return _put(np.array(y.host("jit")[tuple([slice(0, n) for n in sizes])]), y, sizes)
 
 
-def _put(data: Any, like: Array, shape: Shape) -> Array:
+def _put(data: HostData, like: Array, shape: Shape) -> Array:
     data.flags.writeable = False  # nobody else has it, so that the device may take it as it is
     if isinstance(like, ConcreteArray):
         return put(data, like.type.with_shape(shape), like.device, like.committed)
