@@ -499,6 +499,12 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str, str]] = [
         "",
     ),
     (
+        padded(lambda x: "x"),
+        errors.DTypeError,
+        "jit: f must return arrays, numbers, or pytrees of them, got 'x' of type str",
+        "",
+    ),
+    (
         padded(lambda x: enp.fft.fft(x, axis=0)),
         NoRuleError,
         "mask: fft of a padded axis has no meaning that one compilation could have",

@@ -35,7 +35,7 @@ from effx.library.padding.handler import Padding, padded_size
 from effx.lower.concrete import ConcreteArray, is_spread, put
 from effx.lower.guards import guarding
 from effx.transforms.abstracted_axes import AbstractedAxes, replaced, size_of
-from effx.transforms.arguments import as_arrays, name_of
+from effx.transforms.arguments import as_arrays, flatten_output, name_of
 from effx.transforms.jit import Function, Jitted
 from effx.transforms.options import Options, counted
 from effx.transforms.stages import Lowered, Traced
@@ -212,12 +212,14 @@ def _padded(fun: Callable[..., PyTree], options: Options, axes: AbstractedAxes) 
         sizes = known.values()
         shapes = axes.sizes(args, fixed, scope_of(sizes)).shapes
         leaves, form = tree.flatten(known.args)
-        results, out = padded_call(
-            lambda xs: fun(*replaced(args, form.unflatten(xs), fixed), **kwargs),
-            [enp.asarray(x) for x in leaves],
-            shapes,
-            Padding(lengths, dict(sizes)),
-        )
+
+        def of_leaves(xs: list[Array]) -> PyTree:
+            result = fun(*replaced(args, form.unflatten(xs), fixed), **kwargs)
+            found, structure = flatten_output("jit", axes.name, result)
+            return structure.unflatten(found)
+
+        arrays = [enp.asarray(x) for x in leaves]
+        results, out = padded_call(of_leaves, arrays, shapes, Padding(lengths, dict(sizes)))
         shown = [tuple([str(n) if is_symbolic(n) else n for n in y.shape]) for y in results]
         return Cut(out.unflatten([y.value for y in results]), tuple(shown))
 
