@@ -218,6 +218,23 @@ def test_what_is_known_in_a_bucket() -> None:
     assert [float(f(np.arange(n, dtype=F32))) for n in (1, 8, 9, 40)] == [0, 0, 5, 5]
 
 
+def test_small_sizes_on_which_a_program_depends() -> None:
+    """Where the smallest bucket knows too little of its sizes, there are smaller ones."""
+    traced = []
+
+    @effx.jit(abstracted_axes={0: "n"})
+    def f(x: Any) -> Any:
+        traced.append(x.shape[0] * 1 >= 2)
+        return lax.top_k(x, 2)[0] if x.shape[0] > 1 else x
+
+    for n in (20, 8, 1, 2, 3, 4, 5, 7, 30):
+        x = np.arange(n, dtype=F32)
+        check(f(x), x[::-1][:2])
+    assert traced == [True, True, False, True, True]
+    with pytest.raises(errors.IndexingError):
+        effx.jit(lambda x: x[5], abstracted_axes={0: "n"})(np.ones(3, F32))
+
+
 @attrs.frozen
 class Layer:
     """A node of a tree."""
@@ -511,7 +528,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str, str]] = [
         NOTE,
     ),
     (
-        padded(lambda x: x[5]),
+        padded(lambda x: x[5], np.ones(6, F32)),
         errors.InconclusiveDimensionOperation,
         (
             "symbolic size: whether n > 5 depends on the values of n; a constraint may say it: symbolic_shape(..., "

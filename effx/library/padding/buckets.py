@@ -1,8 +1,8 @@
 """`jit(abstracted_axes=...)`: arrays are padded to a few sizes, so that there is one compilation for all sizes of a bucket.
 
-The sizes of a bucket are those up to a power of two that are larger than the one before; the smallest bucket has all sizes
-up to 8. Arguments are padded and results cut on the host, where that needs no compilation. Sizes that are known anyway, as
-under handlers, are not padded.
+The sizes of a bucket are those up to a power of two that are larger than the one before. The smallest bucket has all sizes
+up to 8; where a program needs to know more of them, there are also buckets of 1, 2 and 4. Arguments are padded and results
+cut on the host, where that needs no compilation. Sizes that are known anyway, as under handlers, are not padded.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +25,14 @@ from effx.errors import (
     hide_internal_frames,
 )
 from effx.handlers.debugging import debugging
-from effx.ir.dimensions import SymbolicScope, is_symbolic
+from effx.ir.dimensions import SymbolicScope, has_symbolic, is_symbolic
 from effx.ir.evaluating import substitute
 from effx.ir.types import Shape
 from effx.ir.values.array import HostData
 from effx.ir.values.references import has_refs
 from effx.library.padding.functions import padded_call
 from effx.library.padding.handler import Padding, padded_size
-from effx.lower.concrete import ConcreteArray, is_spread, put
+from effx.lower.concrete import ConcreteArray, as_concrete, is_spread, put
 from effx.lower.guards import guarding
 from effx.transforms.abstracted_axes import AbstractedAxes, replaced, size_of
 from effx.transforms.arguments import as_arrays, flatten_output, name_of
@@ -49,21 +49,29 @@ SMALLEST: Final = 8
 LENGTHS: Final = "lengths of abstracted_axes"
 
 
-def bucket(length: int) -> int:
+@tree.register_record
+@final
+@attrs.frozen(eq=False)
+class Lengths:
+    """How many elements of padded arrays count.
+
+    Attributes:
+        values: by the names of sizes.
+        smallest: the smallest bucket, where one of the names has a small one: all in larger buckets are larger than half of
+            their padded sizes. As part of the structure, since programs depend on it.
+    """
+
+    values: Mapping[str, PyTree]
+    smallest: int = attrs.field(metadata={"static": True})
+
+
+def bucket(length: int, smallest: int = SMALLEST) -> int:
     """Returns the padded size for a length.
 
     >>> [bucket(n) for n in (1, 8, 9, 100)]
     [8, 8, 16, 128]
     """
-    return max(SMALLEST, 1 << (length - 1).bit_length())
-
-
-def scope_of(sizes: Mapping[str, int]) -> SymbolicScope:
-    """Returns what is known of the lengths in buckets."""
-    largest = [f"{name} <= {size}" for name, size in sizes.items()]
-    return SymbolicScope(
-        (*largest, *[f"{name} >= {size // 2 + 1}" for name, size in sizes.items() if size > SMALLEST])
-    )
+    return max(smallest, 1 << (length - 1).bit_length())
 
 
 @tree.register_record
@@ -90,11 +98,13 @@ class Bucketed(Generic[P, R]):
         fun: the user's function. options: what the user chose beside the names.
         axes: the names.
         exact: the function compiled for known sizes. padded: for those of buckets.
+        smallest: the smallest bucket so far: 1 once a program needed to know more of its sizes.
     """
 
     def __init__(self, fun: Callable[P, R], options: Options, names: PyTree) -> None:
         self.fun, self.options, self.names = fun, options, names
         self.axes = AbstractedAxes("jit", name_of(fun), names)
+        self.smallest = SMALLEST
         self.function = Function(fun, options)
         self.exact = self.function.public()
         self.padded: Jitted[..., Cut] = Function(_padded(fun, options, self.axes), options).public()
@@ -140,24 +150,38 @@ class Bucketed(Generic[P, R]):
         lengths = given.values(least=0)
         if not lengths or not all(lengths.values()) or not may_pad(arrays):
             return self.exact(*args, **kwargs)
-        sizes = {name: bucket(n) for name, n in lengths.items()}
-        pads = tuple(sizes.items())
-        filled = [
-            x
-            if t.shape == shape
-            else _filled(y, tuple([padded_size(n, pads) if is_symbolic(n) else n for n in shape]))
-            for x, y, t, shape in zip(leaves, arrays, given.types, given.shapes, strict=True)
-        ]
-        counts = {name: np.int32(n) for name, n in lengths.items()}
+
+        def run(smallest: int) -> Cut:
+            sizes = tuple([(name, bucket(n, smallest)) for name, n in lengths.items()])
+            filled = [
+                _filled(y, tuple([padded_size(n, sizes) if is_symbolic(n) else n for n in shape]))
+                if has_symbolic(shape)
+                else x
+                for x, y, shape in zip(leaves, arrays, given.shapes, strict=True)
+            ]
+            small = smallest if min(lengths.values()) <= SMALLEST else SMALLEST
+            counts = Lengths({name: np.int32(n) for name, n in lengths.items()}, small)
+            try:
+                return self.padded(
+                    *replaced(args, form.unflatten(filled), fixed), **kwargs, **{LENGTHS: counts}
+                )
+            except (NoRuleError, InconclusiveDimensionOperation, ConcretizationError, ShapeError) as error:
+                told = ", ".join([f"{name} = {size}" for name, size in sizes])
+                error.add_note(
+                    f"jit: abstracted_axes runs {self.axes.name} for many sizes at once, on arrays padded to {told}; a "
+                    f"size without a name is known, and {self.axes.name} compiled for each of its values"
+                )
+                raise
+
+        cut: Cut | None = None
         try:
-            cut = self.padded(*replaced(args, form.unflatten(filled), fixed), **kwargs, **{LENGTHS: counts})
-        except (NoRuleError, InconclusiveDimensionOperation, ConcretizationError, ShapeError) as error:
-            told = ", ".join([f"{name} = {size}" for name, size in pads])
-            error.add_note(
-                f"jit: abstracted_axes runs {self.axes.name} for many sizes at once, on arrays padded to {told}; a size "
-                f"without a name is known, and {self.axes.name} compiled for each of its values"
-            )
-            raise
+            cut = run(self.smallest)
+        except InconclusiveDimensionOperation:
+            if min(lengths.values()) > self.smallest or self.smallest == 1:
+                raise
+        if cut is None:  # outside of the clause, so that its errors stand alone
+            cut = run(1)
+            self.smallest = 1
         results, out = tree.flatten(cut.result)
         found: R = out.unflatten(
             [_cut(y, shape, lengths) for y, shape in zip(results, cut.shapes, strict=True)]
@@ -206,11 +230,11 @@ def _padded(fun: Callable[..., PyTree], options: Options, axes: AbstractedAxes) 
     """Returns the function of padded arrays, which takes the lengths by keyword."""
 
     def padded(*args: PyTree, **kwargs: PyTree) -> Cut:
-        lengths: Mapping[str, Array] = kwargs.pop(LENGTHS)
+        lengths: Lengths = kwargs.pop(LENGTHS)
         fixed = frozenset(counted(options.static_argnums, len(args)))
         known = axes.sizes(args, fixed)
         sizes = known.values()
-        shapes = axes.sizes(args, fixed, scope_of(sizes)).shapes
+        shapes = axes.sizes(args, fixed, _known_of(sizes, lengths.smallest)).shapes
         leaves, form = tree.flatten(known.args)
 
         def of_leaves(xs: list[Array]) -> PyTree:
@@ -219,13 +243,20 @@ def _padded(fun: Callable[..., PyTree], options: Options, axes: AbstractedAxes) 
             return structure.unflatten(found)
 
         arrays = [enp.asarray(x) for x in leaves]
-        results, out = padded_call(of_leaves, arrays, shapes, Padding(lengths, dict(sizes)))
+        results, out = padded_call(of_leaves, arrays, shapes, Padding(lengths.values, dict(sizes)))
         shown = [tuple([str(n) if is_symbolic(n) else n for n in y.shape]) for y in results]
         return Cut(out.unflatten([y.value for y in results]), tuple(shown))
 
     update_wrapper(padded, fun)
     padded.__name__ = name_of(fun)
     return padded
+
+
+def _known_of(sizes: Mapping[str, int], smallest: int) -> SymbolicScope:
+    """Returns what is known of the lengths in buckets."""
+    known = [f"{name} <= {size}" for name, size in sizes.items()]
+    known += [f"{name} >= {size // 2 + 1}" for name, size in sizes.items() if size > smallest]
+    return SymbolicScope(known)
 
 
 def may_pad(arrays: Sequence[Array]) -> bool:
@@ -246,7 +277,7 @@ def may_pad(arrays: Sequence[Array]) -> bool:
 def _filled(x: Array, shape: Shape) -> Array:
     """Returns an array with zeros behind its elements, on the device where it lies."""
     if x.type.shape == shape:
-        return x
+        return as_concrete(x)  # C++ tells arrays on the host apart
     assert isinstance(x, ConcreteArray | HostArray)
     found = np.zeros(shape, x.type.dtype)
     found[tuple([slice(0, n) for n in x.type.shape])] = x.host("jit")
