@@ -595,6 +595,6 @@ def jit(
     )
     if abstracted_axes is None:
         return Function(fun, options).public()
-    # `effx.library` pads arrays, and stands above.
-    found: Jitted[P, R] = import_module("effx.library.padding.buckets").jitted(fun, options, abstracted_axes)
+    # It stands above this module, by which it compiles.
+    found: Jitted[P, R] = import_module("effx.transforms.buckets").jitted(fun, options, abstracted_axes)
     return found

@@ -68,7 +68,8 @@ def mask(
         ShapeError: the padded sizes do not fit the shapes, a length is larger than its padded size, or the result has
             another shape.
         TransformError: a length is missing, or one is given that no shape names.
-        NoRuleError: an operation has no meaning for padded arrays.
+        NoRuleError: an operation has no meaning for padded arrays, or a size is not largest for the padded ones, such as
+            `10 - n`.
 
     >>> import effx.numpy as enp
     >>> mean = mask(lambda x: enp.mean(x), ["n"], "")

@@ -5,10 +5,8 @@ within the lengths are what the function without padding would give; what lies b
 keep it so: what combines elements along an axis first replaces those beyond the length by what changes nothing.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import product
 from typing import Any, ClassVar, TypeVar, cast, final
 
 import attrs
@@ -17,9 +15,8 @@ import effx.numpy as enp
 from effx import Array, lax
 from effx.errors import NoRuleError
 from effx.handling import ArrayType, BoxHandler, Operation, array_type
-from effx.ir.bounds import bounds
-from effx.ir.dimensions import SymbolicScope, has_symbolic, is_symbolic, joint_scope, of_terms, terms_of
-from effx.ir.evaluating import evaluate, substitute, variables
+from effx.ir.dimensions import has_symbolic, is_symbolic
+from effx.ir.evaluating import evaluate, is_largest, substitute, variables
 from effx.tree import PyTree
 
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
@@ -151,10 +148,6 @@ def _operate(name: str, x: Array, y: Array) -> Array:
     return enp.minimum(x, y)
 
 
-# How many lengths are tried where algebra does not show that none gives a larger size than the padded ones.
-TRIED = 4096
-
-
 @lru_cache(4096)
 def padded_size(n: int, sizes: tuple[tuple[str, int], ...]) -> int:
     """Returns a size's value for padded sizes, which must be the largest for all lengths up to them.
@@ -162,28 +155,15 @@ def padded_size(n: int, sizes: tuple[tuple[str, int], ...]) -> int:
     Raises:
         NoRuleError: it is not, as that of `10 - n`: no array of the padded size could hold all elements that count.
     """
-    found = substitute(n, dict(sizes))
-    if all([c > 0 and all([isinstance(f, str) for f, _ in m]) for m, c in terms_of(n).items() if m]):
-        return found  # it grows with each length
-    named = [(v, dict(sizes)[v]) for v in variables(n)]
-    scope = joint_scope("in", n)
-    within = SymbolicScope((*scope.constraints, *[f"{v} <= {size}" for v, size in named]))
-    if bounds(of_terms(terms_of(n), within))[1] <= found:
-        return found
-    if math.prod([size for _, size in named]) <= TRIED:
-        every = product(*[[(v, k) for k in range(1, size + 1)] for v, size in named])
-        allowed = [dict(values) for values in every if _holds(scope, dict(values))]
-        if all([substitute(n, values) <= found for values in allowed]):
-            return found
-    given = ", ".join([f"{v} = {size}" for v, size in named])
-    raise NoRuleError(
-        f"mask: the size {n} is {found} for the padded {given}, and larger for smaller lengths; only sizes that grow with "
-        f"the lengths fit padded arrays"
-    )
-
-
-def _holds(scope: SymbolicScope, values: Mapping[str, int]) -> bool:
-    return all([substitute(n, values) >= 0 for n in scope.at_least if {*variables(n)} <= {*values}])
+    values = dict(sizes)
+    found = substitute(n, values)
+    if not is_largest(n, values):
+        given = ", ".join([f"{v} = {values[v]}" for v in variables(n)])
+        raise NoRuleError(
+            f"mask: the size {n} is {found} for the padded {given}, and larger for smaller lengths; only sizes that grow "
+            f"with the lengths fit padded arrays"
+        )
+    return found
 
 
 def refused(op: Operation[PyTree], why: str) -> NoRuleError:

@@ -132,6 +132,10 @@ def test_keys() -> None:
     for n in (3, 5):
         wanted = effx.random.normal(effx.random.key(0), (n,))
         np.testing.assert_array_equal(draw(effx.random.key(0), np.zeros(n, F32)), wanted)
+    permuted = effx.jit(lambda x: effx.random.permutation(effx.random.key(2), x), abstracted_axes=("n",))
+    for n in (5, 1625, 1626):  # which are sorted once, once and twice
+        x = np.arange(n)
+        np.testing.assert_array_equal(permuted(x), effx.random.permutation(effx.random.key(2), x))
 
 
 def test_one_compilation_for_each_bucket(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,13 +7,14 @@ cut on the host, where that needs no compilation. Sizes that are known anyway, a
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
+from importlib import import_module
+from types import ModuleType
 from typing import Final, Generic, ParamSpec, TypeVar, cast, final
 
 import attrs
 import numpy as np
 
-import effx.numpy as enp
-from effx import flags, tree
+from effx import flags
 from effx.array import Array, HostArray
 from effx.effects import current_frame
 from effx.errors import (
@@ -30,8 +31,6 @@ from effx.ir.evaluating import substitute
 from effx.ir.types import Shape
 from effx.ir.values.array import HostData
 from effx.ir.values.references import has_refs
-from effx.library.padding.functions import padded_call
-from effx.library.padding.handler import Padding, padded_size
 from effx.lower.concrete import ConcreteArray, as_concrete, is_spread, put
 from effx.lower.guards import guarding
 from effx.transforms.abstracted_axes import AbstractedAxes, replaced, size_of
@@ -39,7 +38,7 @@ from effx.transforms.arguments import as_arrays, flatten_output, name_of
 from effx.transforms.jit import Function, Jitted
 from effx.transforms.options import Options, counted
 from effx.transforms.stages import Lowered, Traced
-from effx.tree import PyTree
+from effx.tree.registry import PyTree, flatten, register_record
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,7 +48,7 @@ SMALLEST: Final = 8
 LENGTHS: Final = "lengths of abstracted_axes"
 
 
-@tree.register_record
+@register_record
 @final
 @attrs.frozen(eq=False)
 class Lengths:
@@ -74,7 +73,7 @@ def bucket(length: int, smallest: int = SMALLEST) -> int:
     return max(smallest, 1 << (length - 1).bit_length())
 
 
-@tree.register_record
+@register_record
 @final
 @attrs.frozen(eq=False)
 class Cut:
@@ -144,12 +143,14 @@ class Bucketed(Generic[P, R]):
         if has_refs((args, kwargs)):
             return self.exact(*args, **kwargs)
         dynamic = [x for i, x in enumerate(args) if i not in fixed]
-        leaves, form = tree.flatten(dynamic)
+        leaves, form = flatten(dynamic)
         arrays = as_arrays("jit", leaves, (dynamic, {}))
         given = self.axes.sizes(replaced(args, form.unflatten(arrays), fixed), fixed)
         lengths = given.values(least=0)
         if not lengths or not all(lengths.values()) or not may_pad(arrays):
             return self.exact(*args, **kwargs)
+
+        padded_size: Callable[[int, tuple[tuple[str, int], ...]], int] = _padding("handler").padded_size
 
         def run(smallest: int) -> Cut:
             sizes = tuple([(name, bucket(n, smallest)) for name, n in lengths.items()])
@@ -182,7 +183,7 @@ class Bucketed(Generic[P, R]):
         if cut is None:  # outside of the clause, so that its errors stand alone
             cut = run(1)
             self.smallest = 1
-        results, out = tree.flatten(cut.result)
+        results, out = flatten(cut.result)
         found: R = out.unflatten(
             [_cut(y, shape, lengths) for y, shape in zip(results, cut.shapes, strict=True)]
         )
@@ -235,21 +236,27 @@ def _padded(fun: Callable[..., PyTree], options: Options, axes: AbstractedAxes) 
         known = axes.sizes(args, fixed)
         sizes = known.values()
         shapes = axes.sizes(args, fixed, _known_of(sizes, lengths.smallest)).shapes
-        leaves, form = tree.flatten(known.args)
+        leaves, form = flatten(known.args)
 
         def of_leaves(xs: list[Array]) -> PyTree:
             result = fun(*replaced(args, form.unflatten(xs), fixed), **kwargs)
             found, structure = flatten_output("jit", axes.name, result)
             return structure.unflatten(found)
 
-        arrays = [enp.asarray(x) for x in leaves]
-        results, out = padded_call(of_leaves, arrays, shapes, Padding(lengths.values, dict(sizes)))
+        arrays = as_arrays("jit", leaves, (known.args, {}))
+        handler = _padding("handler").Padding(lengths.values, dict(sizes))
+        results, out = _padding("functions").padded_call(of_leaves, arrays, shapes, handler)
         shown = [tuple([str(n) if is_symbolic(n) else n for n in y.shape]) for y in results]
         return Cut(out.unflatten([y.value for y in results]), tuple(shown))
 
     update_wrapper(padded, fun)
     padded.__name__ = name_of(fun)
     return padded
+
+
+def _padding(name: str) -> ModuleType:
+    """Returns a module of the handler of padded arrays, which stands above, with those that are shipped."""
+    return import_module(f"effx.library.padding.{name}")
 
 
 def _known_of(sizes: Mapping[str, int], smallest: int) -> SymbolicScope:
