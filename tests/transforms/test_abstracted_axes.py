@@ -558,6 +558,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.unguarded  # no annotation allows some of these
 @pytest.mark.parametrize(("bad", "kind", "text", "note"), ERRORS)
 def test_errors(bad: Callable[[], object], kind: type[EffxError], text: str, note: str) -> None:
     """Each says what is wrong, and where."""
