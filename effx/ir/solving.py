@@ -130,9 +130,20 @@ def _linear(name: str, place: Place) -> Step | None:
 
 
 def solve(
-    what: str, solution: Solution, shapes: Sequence[Sequence[int]], say: Callable[[int], str]
+    what: str,
+    solution: Solution,
+    shapes: Sequence[Sequence[int]],
+    say: Callable[[int], str],
+    least: int = 1,
 ) -> Mapping[str, int]:
     """Returns the values of the variables for given shapes, which may be symbolic themselves.
+
+    Args:
+        what: who asks, for errors.
+        solution: the plan.
+        shapes: of the arrays.
+        say: names an array in errors.
+        least: the smallest value that a variable may have.
 
     Raises:
         ShapeError: the shapes do not fit; the error names the array, the axis and the variable.
@@ -143,21 +154,30 @@ def solve(
         known = ", ".join([f"{v} = {n}" for v, n in values.items()])
         return f" with {known}" if known else ""
 
+    def wrong(place: Place, why: str) -> ShapeError:
+        given = shapes[place.array][place.axis]
+        return ShapeError(
+            f"{what}: {say(place.array)} axis {place.axis} has size {given}, which must be {why}"
+        )
+
     for step in solution.steps:
-        given = shapes[step.place.array][step.place.axis]
+        given, size = shapes[step.place.array][step.place.axis], step.place.size
         rest = substitute(step.rest, values)
-        where = f"{what}: {say(step.place.array)} axis {step.place.axis} has size {given}, which must be {step.place.size!r}"
         factor = substitute(step.coefficient, values)
         if factor == 0:
-            raise ShapeError(f"{where}{told()}: {step.coefficient} is 0, so {step.name} is not determined")
+            raise wrong(
+                step.place, f"{size!r}{told()}: {step.coefficient} is 0, so {step.name} is not determined"
+            )
         value, left = divmod(given - rest, factor)
         if left != 0:
-            raise ShapeError(
-                f"{where}{told()}: {given - rest} is not divisible by {factor}, so no {step.name} gives it"
+            raise wrong(
+                step.place,
+                f"{size!r}{told()}: {given - rest} is not divisible by {factor}, so no {step.name} gives it",
             )
-        if bounds(value)[1] < 1:
-            raise ShapeError(
-                f"{where}{told()}: {step.name} would be {value}, and dimension variables are at least 1"
+        if bounds(value)[1] < least:
+            raise wrong(
+                step.place,
+                f"{size!r}{told()}: {step.name} would be {value}, and dimension variables are at least {least}",
             )
         values[step.name] = value
     for place in solution.places:
@@ -166,13 +186,11 @@ def solve(
             said = (
                 f"{place.size!r}, that is {wanted},{told()}" if type(place.size) is Dim else f"{place.size}"
             )
-            raise ShapeError(
-                f"{what}: {say(place.array)} axis {place.axis} has size {given}, which must be {said}"
-            )
-    for least in solution.scope.at_least:
-        value = substitute(least, values)
+            raise wrong(place, said)
+    for known in solution.scope.at_least:
+        value = substitute(known, values)
         if bounds(value)[1] < 0:
-            raise ShapeError(f"{what}: the constraint {least!r} >= 0 does not hold{told()}")
+            raise ShapeError(f"{what}: the constraint {known!r} >= 0 does not hold{told()}")
     for product, n in solution.scope.equal:
         left_side, right_side = substitute(of_terms({product: 1}), values), substitute(n, values)
         if left_side != right_side and type(left_side) is int and type(right_side) is int:

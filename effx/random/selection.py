@@ -12,8 +12,10 @@ from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import normalize_axis, reshape
 from effx.errors import DTypeError, ShapeError
 from effx.families.sort import Sort
+from effx.ir.bounds import bounds
 from effx.ir.dimensions import is_symbolic
 from effx.ir.ops.shape import Iota, Slice
+from effx.ir.ops.sizes import Size
 from effx.ir.types import Shape, array_type
 from effx.lax.operands import size_of
 from effx.lax.sorting import top_k
@@ -76,14 +78,26 @@ def _permuted_body(key: Array, x: Array, axis: int, independent: bool) -> Array:
 def _shuffle(key: Array, x: Array, axis: int) -> Array:
     # Sorting by random 32-bit words. Of many elements some get equal words and stay in order, which
     # is no uniform permutation; r rounds see about n^2 / 2^(32 r) collisions, so that n^3 < 2^(32 r) will do.
-    # A symbolic number of elements is taken to be below 2^32.
-    elements = 2**32 - 1 if is_symbolic(x.type.size) else max(1, x.type.size)
-    rounds = math.ceil(3 * math.log(elements) / math.log(2**32 - 1))
-    for _ in range(rounds):
+    # A symbolic number of elements is taken to be below 2^32, unless its scope says more: then each has its own rounds.
+    elements = x.type.size
+    least, most = [int(n) if n < 2**32 else 2**32 - 1 for n in bounds(elements)]
+    if is_symbolic(elements) and most == 2**32 - 1:
+        least = most
+    for done in range(_rounds(most)):
         keys = split_key(key, (2,))
         key, drawn = [one_of(keys, i) for i in range(2)]
-        x = Sort(axis)(random_bits(drawn, 32, x.type.shape), x)[1]
+        y = Sort(axis)(random_bits(drawn, 32, x.type.shape), x)[1]
+        x = y if done < _rounds(least) else where(Size(elements)() > _largest(done), y, x)
     return x
+
+
+def _rounds(elements: int) -> int:
+    return math.ceil(3 * math.log(max(1, elements)) / math.log(2**32 - 1))
+
+
+def _largest(rounds: int) -> int:
+    """Returns the largest number of elements for so many rounds."""
+    return next(n for n in range(int((2**32 - 1) ** (rounds / 3)) + 1, 0, -1) if _rounds(n) <= rounds)
 
 
 def choice(

@@ -9,6 +9,7 @@ import copyreg
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from effx import flags, presence
@@ -60,13 +61,6 @@ R = TypeVar("R")
 
 
 _NOTHING: tuple[object, ...] = ()
-
-
-def askable() -> bool:
-    """Says whether programs on disk are asked for, here and now: not under handlers, nor while something is looked for."""
-    if not flags.cache_programs.value or current_frame() is not None or debugging() or guarding():
-        return False
-    return not (flags.enable_checks.value or flags.check_tracer_leaks.value or flags.debug_key_reuse.value)
 
 
 class Function(Generic[P, R]):
@@ -277,7 +271,11 @@ class Function(Generic[P, R]):
 
     def question(self, given: Given) -> "Question | None":
         """Returns what to ask the cache on disk before staging; None where it is off or the program is here."""
-        if flags.cache_dir.value is None or self.what != "jit" or not askable():
+        if flags.cache_dir.value is None or self.what != "jit":
+            return None
+        from effx.transforms.kept.recall import Question, askable  # most processes have no cache on disk
+
+        if not askable():
             return None
         key = key_of(given.tree, given.types, adding(given.static)[0])
         if key in self.traces:
@@ -285,8 +283,6 @@ class Function(Generic[P, R]):
         concrete = given.concrete()
         if any([is_spread(x) for x in concrete]):
             return None
-        from effx.transforms.kept.recall import Question  # most processes have no cache on disk
-
         place, o = self.place(None, concrete), self.options
         return Question(
             self.fun, self.name, key, given.static, o, place.device, place.committed, o.compiler_options
@@ -539,6 +535,7 @@ def jit(
     device: object = None,
     backend: str | None = None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
+    abstracted_axes: PyTree = None,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -555,6 +552,7 @@ def jit(
     device: object = None,
     backend: str | None = None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
+    abstracted_axes: PyTree = None,
 ) -> "Decorator": ...
 def jit(
     fun: Callable[P, R] | None = None,
@@ -570,6 +568,7 @@ def jit(
     device: object = None,
     backend: str | None = None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
+    abstracted_axes: PyTree = None,
 ) -> "Jitted[P, R] | Decorator":
     """Compiles a function with XLA: staged once for each kind of arguments, then run in C++.
 
@@ -587,6 +586,8 @@ def jit(
         device: where to run; by default where the arguments are.
         backend: the platform to run on, if no device is given.
         compiler_options: options of XLA's compiler by name, such as `{"xla_cpu_enable_fast_min_max": True}`.
+        abstracted_axes: names of sizes that vary, as `make_jaxpr` takes them: arrays are padded to powers of two, and
+            compiled for these.
 
     Returns:
         The compiled function, with `.trace`, `.lower`, `.eval_shape` and `.clear_cache`.
@@ -596,6 +597,7 @@ def jit(
         BackendError: at the first call, a compiler option that XLA does not know.
         ShardingError: at the call, an array cannot be cut as asked, or lies otherwise already.
         DTypeError: an argument is no array and not static.
+        NoRuleError: at a call, with `abstracted_axes`, an operation has no meaning for padded arrays.
 
     >>> import effx, effx.numpy as enp
     >>> @effx.jit
@@ -620,6 +622,7 @@ def jit(
                 device=device,
                 backend=backend,
                 compiler_options=compiler_options,
+                abstracted_axes=abstracted_axes,
             ),
         )
     check_function("jit", fun)
@@ -637,4 +640,8 @@ def jit(
         in_shardings,
         out_shardings,
     )
-    return Function(fun, options).public()
+    if abstracted_axes is None:
+        return Function(fun, options).public()
+    # It stands above this module, by which it compiles.
+    found: Jitted[P, R] = import_module("effx.transforms.buckets").jitted(fun, options, abstracted_axes)
+    return found

@@ -50,6 +50,7 @@ def make_jaxpr(
     static_argnums: "int | Iterable[int]" = (),
     axis_env: AxisEnv | None = None,
     return_shape: bool = False,
+    abstracted_axes: PyTree = None,
 ) -> Callable[P, Any]:
     """Returns a function that stages `fun` and returns its program.
 
@@ -58,12 +59,19 @@ def make_jaxpr(
         static_argnums: positional arguments that are part of the program.
         axis_env: names and sizes of axes that collectives in `fun` may name; they stay in the program's effect row.
         return_shape: True to get a pair of the program and the result's shapes and dtypes.
+        abstracted_axes: names of sizes, which stand in the program in place of the arguments' own: for each positional
+            argument a dict `{axis: name}`, a tuple of names and None, or None, or a pytree of these for the arrays in
+            it; or one of these for all arguments. A name may be the text of a size, such as `"2*n"`.
 
     Returns:
         A function of arguments, or of things with their shapes and dtypes, giving an
         `effx.ir.Program`. Arrays that `fun` closes over are the program's first inputs; their
         values are its `constants`. For an argument that is a mutable reference the program takes what that
         holds, and gives what it holds afterwards behind the result.
+
+    Raises:
+        TransformError, TreeError: `abstracted_axes` does not fit the arguments.
+        ShapeError: two sizes with one name differ.
 
     >>> import effx, effx.numpy as enp
     >>> print(effx.make_jaxpr(lambda x: enp.sin(enp.cos(x)))(3.0))
@@ -77,6 +85,12 @@ def make_jaxpr(
       b: f32[]~ = psum[axis_name='i'] a
       return b
     }
+    >>> print(effx.make_jaxpr(lambda x: enp.append(x, 0.0), abstracted_axes={0: "n"})(enp.ones(3)))
+    <lambda>(a: f32[n]) {
+      b: f32[1]~ = reshape[shape=(1,)] 0.0:f32~
+      c: f32[n + 1] = concatenate[axis=0] a b
+      return c
+    }
     """
     axes = axes_of("make_jaxpr", axis_env)
 
@@ -86,10 +100,18 @@ def make_jaxpr(
             from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
 
             inner, named = Lending("make_jaxpr", name_of(fun), args, kwargs).arguments
-            return make_jaxpr(borrowing(fun), static_argnums, axis_env, return_shape)(*inner, **named)
+            lent = make_jaxpr(borrowing(fun), static_argnums, axis_env, return_shape, abstracted_axes)
+            return lent(*inner, **named)
         numbers = argument_numbers("make_jaxpr", static_argnums, len(args))
+        given: tuple[PyTree, ...] = args
+        if abstracted_axes is not None:
+            from effx.transforms.abstracted_axes import AbstractedAxes  # rare, and not loaded before
+
+            named_axes = AbstractedAxes("make_jaxpr", name_of(fun), abstracted_axes)
+            named_axes.refuse_named(kwargs)
+            given = named_axes.abstracted(args, numbers)
         with bound(axes):
-            found = trace(*flat("make_jaxpr", fun, args, kwargs, tuple(sorted(numbers))))
+            found = trace(*flat("make_jaxpr", fun, given, kwargs, tuple(sorted(numbers))))
         program = attrs.evolve(found.program, constants=found.captured, derived={})
         return (program, shapes(found)) if return_shape else program
 

@@ -87,6 +87,8 @@ CALLS: dict[str, tuple[str, Callable[[], contextlib.AbstractContextManager[objec
         "effx.jit(f, compiler_options={'xla_embed_ir_in_executable': True})(3.0)",
         contextlib.nullcontext,
     ),
+    "sizes": ("effx.jit(f, abstracted_axes={0: 'n'})(enp.ones(8))", contextlib.nullcontext),
+    "other sizes": ("effx.jit(f, abstracted_axes={0: '2*n'})(enp.ones(8))", contextlib.nullcontext),
     "x64": ("effx.jit(f)(3.0)", lambda: flags.enable_x64(True)),
     "precision": ("effx.jit(f)(3.0)", lambda: flags.default_matmul_precision("highest")),
     "promotion": ("effx.jit(f)(3.0)", lambda: flags.numpy_rank_promotion("raise")),

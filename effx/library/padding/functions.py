@@ -68,7 +68,8 @@ def mask(
         ShapeError: the padded sizes do not fit the shapes, a length is larger than its padded size, or the result has
             another shape.
         TransformError: a length is missing, or one is given that no shape names.
-        NoRuleError: an operation has no meaning for padded arrays.
+        NoRuleError: an operation has no meaning for padded arrays, or a size is not largest for the padded ones, such as
+            `10 - n`.
 
     >>> import effx.numpy as enp
     >>> mean = mask(lambda x: enp.mean(x), ["n"], "")
@@ -88,24 +89,42 @@ def mask(
         plan = solution_of(what, shapes, lambda i: f"argument {i}")
         sizes = solve(what, plan, [x.shape for x in arrays], lambda i: f"argument {i}")
         lengths = _lengths(logical_env, plan.names, sizes)
-        handler = Padding(lengths, dict(sizes))
-        payloads = [
-            Padded(handler.repeated(x, shape), shape) for x, shape in zip(arrays, shapes, strict=True)
-        ]
-        structure: list[Any] = []
-
-        def flat(*xs: Array) -> list[Array]:
-            found, out = tree.flatten(fun(*form.unflatten(list(xs))))
-            structure.append(out)
-            return found
-
-        results = handler.run(flat, *payloads)
+        results, out = padded_call(
+            lambda xs: fun(*form.unflatten(xs)), arrays, shapes, Padding(lengths, dict(sizes))
+        )
         if out_shape is not None:
-            _check_result(what, fun, out_shape, structure[0], [p.shape for p in results], scope)
-        return structure[0].unflatten([p.value for p in results])
+            _check_result(what, fun, out_shape, out, [p.shape for p in results], scope)
+        return out.unflatten([p.value for p in results])
 
     masked.__name__, masked.__doc__ = f"masked_{getattr(fun, '__name__', 'f')}", fun.__doc__
     return masked
+
+
+def padded_call(
+    fun: Callable[[list[Array]], PyTree],
+    arrays: Sequence[Array],
+    shapes: Sequence[tuple[int, ...]],
+    handler: Padding,
+) -> tuple[list[Padded], tree.PyTreeDef]:
+    """Calls a function of a list of arrays on padded ones.
+
+    Args:
+        fun: the function.
+        arrays: of padded sizes. shapes: what the function sees.
+        handler: of the lengths and the padded sizes.
+
+    Returns:
+        The arrays of the result, and its structure.
+    """
+    payloads = [Padded(handler.repeated(x, shape), shape) for x, shape in zip(arrays, shapes, strict=True)]
+    structure: list[tree.PyTreeDef] = []
+
+    def flat(*xs: Array) -> list[Array]:
+        found, out = tree.flatten(fun(list(xs)))
+        structure.append(out)
+        return found
+
+    return list(handler.run(flat, *payloads)), structure[0]
 
 
 def _lengths(given: Mapping[str, Any], names: Sequence[str], sizes: Mapping[str, int]) -> dict[str, Array]:

@@ -6,6 +6,7 @@ keep it so: what combines elements along an axis first replaces those beyond the
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar, cast, final
 
 import attrs
@@ -15,7 +16,7 @@ from effx import Array, lax
 from effx.errors import NoRuleError
 from effx.handling import ArrayType, BoxHandler, Operation, array_type
 from effx.ir.dimensions import has_symbolic, is_symbolic
-from effx.ir.evaluating import evaluate, substitute
+from effx.ir.evaluating import evaluate, is_largest, substitute, variables
 from effx.tree import PyTree
 
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
@@ -69,8 +70,12 @@ class Padding(BoxHandler[Padded]):
         return evaluate(n, self.lengths, lambda c: enp.asarray(c, enp.int32), _operate)
 
     def size(self, n: int) -> int:
-        """Returns a size's value for the padded arrays."""
-        return substitute(n, self.sizes)
+        """Returns a size's value for the padded arrays.
+
+        Raises:
+            NoRuleError: for some lengths it is larger than for the padded sizes.
+        """
+        return padded_size(n, tuple(self.sizes.items())) if is_symbolic(n) else n
 
     def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Returns the padded sizes of a shape."""
@@ -141,6 +146,24 @@ def _operate(name: str, x: Array, y: Array) -> Array:
         case "max":
             return enp.maximum(x, y)
     return enp.minimum(x, y)
+
+
+@lru_cache(4096)
+def padded_size(n: int, sizes: tuple[tuple[str, int], ...]) -> int:
+    """Returns a size's value for padded sizes, which must be the largest for all lengths up to them.
+
+    Raises:
+        NoRuleError: it is not, as that of `10 - n`: no array of the padded size could hold all elements that count.
+    """
+    values = dict(sizes)
+    found = substitute(n, values)
+    if not is_largest(n, values):
+        given = ", ".join([f"{v} = {values[v]}" for v in variables(n)])
+        raise NoRuleError(
+            f"mask: the size {n} is {found} for the padded {given}, and larger for smaller lengths; only sizes that grow "
+            f"with the lengths fit padded arrays"
+        )
+    return found
 
 
 def refused(op: Operation[PyTree], why: str) -> NoRuleError:

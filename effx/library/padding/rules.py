@@ -73,7 +73,8 @@ def _(site: Here, op: c.Bitcast, x: Padded) -> PyTree:
 
 @Padding.site_rule(Size)
 def _(site: Here, op: Size, *xs: Padded) -> Padded:
-    return Padded(enp.asarray(site.handler.length(op.size)).astype(site.result_types[0].dtype), ())
+    t = site.result_types[0]
+    return Padded(c.Convert(t.dtype, t.weak)(enp.asarray(site.handler.length(op.size))), ())
 
 
 def _lowest(dtype: Any) -> Any:

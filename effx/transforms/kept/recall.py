@@ -15,8 +15,9 @@ import attrs
 
 from effx import flags
 from effx.array import Array
-from effx.effects import are_optional
+from effx.effects import are_optional, current_frame
 from effx.errors import BackendError
+from effx.handlers.debugging import debugging
 from effx.ir.types import ArrayType
 from effx.ir.values.array import HostData
 from effx.lazy import started
@@ -25,6 +26,7 @@ from effx.lower.cache_files import CacheFiles, say
 from effx.lower.compile_cache import files_in_force, key_of
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.executable_bytes import surroundings
+from effx.lower.guards import guarding
 from effx.lower.sharding import Device
 from effx.lower.xla import Executable
 from effx.monitoring import record_event
@@ -47,6 +49,13 @@ _IDLE = words(
     traceback_filtering no_tracing no_execution transfer_guard transfer_guard_host_to_device
     transfer_guard_device_to_device transfer_guard_device_to_host"""
 )
+
+
+def askable() -> bool:
+    """Says whether programs on disk are asked for, here and now: not under handlers, nor while something is looked for."""
+    if not flags.cache_programs.value or current_frame() is not None or debugging() or guarding():
+        return False
+    return not (flags.enable_checks.value or flags.check_tracer_leaks.value or flags.debug_key_reuse.value)
 
 
 @final

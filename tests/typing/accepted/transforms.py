@@ -99,6 +99,8 @@ def jit_keeps_signatures() -> None:
     assert_type(effx.jit(LAYER)(UNKNOWN), Array)
     assert_type(effx.jit(functools.partial(plain, scale=3.0))(UNKNOWN), Array)
     assert_type(effx.jit(enp.sin)(VECTOR), Array[enp.float32, N])
+    assert_type(effx.jit(plain, abstracted_axes={0: "n"})(UNKNOWN), Array)
+    assert_type(effx.jit(abstracted_axes=({0: "n"},))(loss)(VECTOR), Scalar[enp.float32])
     effx.jit(loss).lower(VECTOR).as_text()
 
     @effx.jit(static_argnames="n")
