@@ -175,7 +175,7 @@ def check_axes(
     if twice:
         raise ShardingError(f"{what}: the axis name {twice[0]!r} is given twice")
     for n in lengths:
-        if not isinstance(n, int) or n < 1:
+        if type(n) is not int or n < 1:
             raise ShardingError(f"{what}: axis sizes must be positive ints, got {lengths}")
     if types is None:
         kinds: tuple[AxisType, ...] = (AxisType.Auto,) * len(listed)

@@ -23,6 +23,7 @@ from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.index import COMBINERS, Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
+from effx.ir.ops.sharding import Constrain
 from effx.ir.ops.sizes import Size
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.text import parse_program
@@ -103,6 +104,11 @@ def _all_parametric() -> None:
     )
     _parametric(CheckpointName, "fiubc", lambda draw, t: CheckpointName("kept"))
     _parametric(Offload, "fi", lambda draw, t: Offload())
+    _parametric(
+        Constrain,
+        "fiubc",
+        lambda draw, t: Constrain((("i", 2), ("j", 3)), (draw(st.sampled_from(((), (0,), None))), (1,))),
+    )
     _parametric(s.Reshape, "fiubc", lambda draw, t: s.Reshape(draw(st.sampled_from(((3, 2), (6,), (1, 6))))))
     _parametric(
         s.Transpose,

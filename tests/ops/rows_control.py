@@ -8,15 +8,16 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.effects import Operation
-from effx.errors import DTypeError, ProgramError, ShapeError
+from effx.errors import DTypeError, ProgramError, ShapeError, ShardingError
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.control import Cond, Scan, While
 from effx.ir.ops.custom import CustomCall
+from effx.ir.ops.sharding import Constrain
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
 from effx.ir.text import parse_program
-from tests.ops.rows import FEW, Row, Sample, bf16, f32, f64, i32, of_kinds, over, refuses, t
+from tests.ops.rows import ALL, FEW, Row, Sample, bf16, f32, f64, i32, of_kinds, over, refuses, t
 
 PAIRS = (("f32", f32), ("f64", f64), ("bf16", bf16))
 
@@ -29,6 +30,7 @@ SINE = "sine(a: {0}[3], b: {0}[]) {{\n  c: {0}[3] = sin a\n  d: {0}[3] = mul c b
 SQUARE = "square(a: {0}[3], b: {0}[]) {{\n  c: {0}[3] = mul a a\n  d: {0}[] = mul b b\n  return c, d\n}}"
 CONDS = {n: Cond((program(SINE, n), program(SQUARE, n))) for n, _ in PAIRS}
 INDEX = (-1, 3)
+MESH = (("i", 2), ("j", 3))
 
 SMALL = "small(a: {0}[], b: {0}[]) {{\n  c: bool[] = lt b a\n  return c\n}}"
 DOUBLE = (
@@ -199,6 +201,28 @@ ROWS = [
         )
         for op in (CheckpointName("hidden"), Offload())
     ],
+    Row(
+        Constrain,
+        (
+            *over(Constrain(MESH, ((0,), None)), (2, 3), of=ALL),
+            *over(Constrain(MESH, ()), (), of=[f32]),
+            *over(Constrain(MESH, ((1, 0),)), (0,), of=[f32]),
+        ),
+        invalid=(
+            refuses(
+                Constrain(MESH, ((1, 0), ())),
+                t(f32, 4, 2),
+                error=ShardingError,
+                text="with_sharding_constraint: f32[4,2] cannot be cut into equal parts by (jxi, -) of a mesh of {'i': 2, 'j': 3}",
+            ),
+            refuses(
+                Constrain(MESH, ((0,), None)),
+                t(f32, 4),
+                error=ShardingError,
+                text="with_sharding_constraint: f32[4] cannot be cut into equal parts by (i, any) of a mesh of {'i': 2, 'j': 3}",
+            ),
+        ),
+    ),
     Row(
         CustomCall,
         (Sample(first_op(doubled, enp.ones(2), enp.ones(2)), (t(f32, 2), t(f32, 2))),),
