@@ -16,7 +16,6 @@ from effx.array import Array
 from effx.effects import are_optional, current_frame, isolated
 from effx.errors import (
     BackendError,
-    DonatedArrayError,
     RefGivenError,
     TransformError,
     check_function,
@@ -37,6 +36,7 @@ from effx.lower.guards import check_execution, guarding
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Statics, abstract, as_arrays, name_of, signature_of
+from effx.transforms.donation import check_held, check_once, donated_leaves, warn_unused
 from effx.transforms.given import Given, adding
 from effx.transforms.jitted import Decorator, Jitted
 from effx.transforms.jitted_pickles import reduced
@@ -86,6 +86,7 @@ class Function(Generic[P, R]):
         self.what = what
         self.operation = operation
         self.name = name_of(fun)
+        self.where = what, self.name
         # Only what `jit` itself is given is found again: others stage functions that they make.
         self.traces = traces_of(fun) if what == "jit" else {}
         self.lender: Any = None
@@ -136,46 +137,24 @@ class Function(Generic[P, R]):
         named = {k: v for k, v in kwargs.items() if k not in o.static_argnames}
         return dynamic, named, tuple(static)
 
-    def donations(
-        self, dynamic: tuple[object, ...], named: dict[str, object], static: Statics, leaves: int
-    ) -> tuple[bool, ...]:
-        """Says for each dynamic leaf whether the user donated it."""
-        o = self.options
-        if not o.donate_argnums and not o.donate_argnames:
-            return (False,) * leaves
-        fixed = {where for where, _ in static if isinstance(where, int)}
-        count = len(dynamic) + len(fixed)
-        donated = counted(o.donate_argnums, count)
-        if donated & fixed:
-            raise TransformError(
-                f"{self.what}: arguments cannot be both static and donated: {sorted(donated & fixed)} of the "
-                f"{count} positional arguments of {self.name}"
-            )
-        flags: list[bool] = []
-        for i, a in zip([i for i in range(count) if i not in fixed], dynamic, strict=True):
-            flags += [i in donated] * len(flatten(a)[0])
-        for key in sorted(named):
-            flags += [key in o.donate_argnames] * len(flatten(named[key])[0])
-        return tuple(flags)
-
     def given(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Given:
         """Takes the arguments of a call apart."""
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
         arrays = as_arrays(self.what, leaves, (dynamic, named))
-        donated = self.donations(dynamic, named, static, len(leaves))
+        donated = donated_leaves(self.where, self.options, dynamic, named, static, len(leaves))
         return Given(tree, tuple([x.type for x in arrays]), static, donated, leaves, arrays)
 
     def staged(self, given: Given) -> tuple[Trace, Form]:
         """Finds the trace for arguments, staging the function the first time."""
         trace = traced(self.what, self.fun, given.tree, given.types, *adding(given.static), self.traces)
-        return trace, self.form(trace, given.donated)
+        return trace, self.form(trace, given.donated, given.tree)
 
-    def form(self, trace: Trace, donated: tuple[bool, ...]) -> Form:
+    def form(self, trace: Trace, donated: tuple[bool, ...], tree: PyTreeDef) -> Form:
         """Returns what is known of a trace under the options."""
         found = trace.derived.get(self.key)
         if found is None:
-            found = trace.derived[self.key] = Form(donated)
+            found = trace.derived[self.key] = Form(donated, tree)
         return cast("Form", found)
 
     def prepare(
@@ -217,14 +196,14 @@ class Function(Generic[P, R]):
             return self.lend(args, kwargs), None, False
         given, question, restored, staged = found
         if restored is not None:
-            self.check(restored.captured, given.donated, given.concrete())
+            check_held(self.where, restored.captured, given.donated, given.concrete())
             return self.compute(restored.executable, restored.out_tree, given, None)
         assert staged is not None
         trace, form = staged
         if current_frame() is not None or trace.foreign or not are_optional(trace.program.effects):
             return self.perform(trace, given.arrays), None, False
         concrete = given.concrete()
-        self.check(trace.captured, form.donated, concrete)
+        check_held(self.where, trace.captured, form.donated, concrete)
         executable = self.executable(trace, form, concrete)
         if question is not None:
             question.keep(trace, executable)
@@ -288,28 +267,6 @@ class Function(Generic[P, R]):
             self.key.restored[question.here()] = found
         return found
 
-    def check(self, held: Sequence[Array], donated: Sequence[bool], arrays: list[ConcreteArray]) -> None:
-        """Checks that no array is gone, and that none is donated that the function holds and needs itself.
-
-        Raises:
-            DonatedArrayError: with the array's type.
-        """
-        for x in arrays:
-            x._check_alive(self.name)
-        captured = [c for c in held if type(c) is ConcreteArray]
-        for c in captured:
-            if c.is_deleted():
-                raise DonatedArrayError(
-                    f"{self.what}: {self.name} closes over the array {c.type!r}, which is gone: it was donated to a "
-                    f"computation or deleted; keep a copy, or pass it as an argument"
-                )
-        for x, gone in zip(arrays, donated, strict=True):
-            if gone and any([x.buffer is c.buffer for c in captured]):
-                raise DonatedArrayError(
-                    f"{self.what}: {self.name} closes over the array {x.type!r} that it is given as a donated "
-                    f"argument; donate a copy, or leave it out of donate_argnums"
-                )
-
     def perform(self, trace: Trace, arrays: Sequence[Array]) -> R:
         """Performs the program as a call under the current handlers."""
         inputs = [*trace.captured, *arrays]
@@ -327,7 +284,7 @@ class Function(Generic[P, R]):
         found = form.executables.get(key)
         if found is None:
             donated = (False,) * len(form.donated) if debugging() else form.donated
-            found = form.executables[key] = self.compile(trace, device, committed, donated)
+            found = form.executables[key] = self.compile(trace, form.tree, device, committed, donated)
         return found
 
     def place(self, program: Program | None, arrays: list[ConcreteArray]) -> tuple[Device, bool]:
@@ -345,6 +302,7 @@ class Function(Generic[P, R]):
     def compile(
         self,
         trace: Trace,
+        tree: PyTreeDef,
         device: Device,
         committed: bool,
         donated: tuple[bool, ...],
@@ -353,7 +311,7 @@ class Function(Generic[P, R]):
         """Compiles a trace for a device, with options of XLA's beside those of the function."""
         with isolated():
             constants = [as_concrete(x) for x in trace.captured]
-        return compile_program(
+        found = compile_program(
             in_order(trace.program),
             constants,
             device,
@@ -362,6 +320,9 @@ class Function(Generic[P, R]):
             committed=committed,
             options=tuple(sorted({**dict(self.options.compiler_options), **dict(options)}.items())),
         )
+        if any(donated):
+            warn_unused(self.where, self.fun, self.options, tree, found, donated)
+        return found
 
     def fast(
         self, miss: Callable[..., tuple[R, FastPath | None, bool]], settings: tuple[object, ...] = ()
@@ -418,7 +379,8 @@ class Function(Generic[P, R]):
         """Raises an error that says what C++ does not: which array is gone or donated twice."""
         trace, form, arrays, _ = self.prepare(args, kwargs)
         concrete = [as_concrete(x) for x in arrays]
-        self.check(trace.captured, form.donated, concrete)
+        check_held(self.where, trace.captured, form.donated, concrete)
+        check_once(self.where, self.executable(trace, form, concrete).kept, form.donated, concrete)
 
     def guard(self, call: Callable[..., R]) -> Callable[P, R]:
         """Wraps the function where C++ alone would leave users with puzzles."""
@@ -442,7 +404,7 @@ class Function(Generic[P, R]):
             try:
                 result = call(*given, **named)
             except Exception as error:
-                if isinstance(error, ValueError) and str(error).startswith("INVALID_ARGUMENT"):
+                if isinstance(error, ValueError | BackendError) and "INVALID_ARGUMENT" in str(error):
                     self.explain(args, kwargs)
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
@@ -466,14 +428,17 @@ class Function(Generic[P, R]):
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
             trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
-            form = self.form(trace, self.donations(dynamic, named, static, len(types)))
+            donated = donated_leaves(self.where, self.options, dynamic, named, static, len(types))
+            form = self.form(trace, donated, tree)
         device = self.options.device
         signature = Signature(self.name, tree, trace.out_tree, types, trace.out_types, form.donated)
         return Traced(
             signature,
             trace.program,
             trace.captured,
-            lambda where, options: self.compile(trace, where, device is not None, form.donated, options),
+            lambda where, options: self.compile(
+                trace, tree, where, device is not None, form.donated, options
+            ),
             device,
         )
 
