@@ -17,10 +17,10 @@ def unused(executable: Executable, donated: Sequence[bool]) -> list[int]:
 
     Args:
         executable: compiled with `donated`.
-        donated: for each input behind the constants.
+        donated: for each input behind the constants; False where it ends.
     """
     passed = [i for i, keep in enumerate(executable.kept) if keep]
-    given = [i for i in passed if donated[i] and executable.in_types[i].size]
+    given = [i for i in passed if i < len(donated) and donated[i] and executable.in_types[i].size]
     sizes = [executable.in_types[i].size * executable.in_types[i].dtype.itemsize for i in given]
     stats = executable.loaded.get_compiled_memory_stats()
     if len(executable.devices) == 1 and stats.alias_size_in_bytes == sum(sizes):

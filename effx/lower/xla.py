@@ -203,7 +203,7 @@ def compile_program(
         program: its first inputs are for the constants.
         constants: values of the first inputs.
         device: where to run.
-        donated: for each input behind the constants whether its memory may be reused.
+        donated: for each input behind the constants whether its memory may be reused; False where it ends.
         keep_unused: True to pass inputs that the program does not read.
         committed: whether results are bound to the device.
         options: XLA's own, by name.
@@ -218,7 +218,8 @@ def compile_program(
     kept_program = attrs.evolve(
         program, inputs=tuple([x for x, keep in zip(program.inputs, kept, strict=True) if keep]), derived={}
     )
-    flags = [False] * n + list(donated or [False] * (len(used) - n))
+    flags = [False] * n + list(donated)
+    flags += [False] * (len(used) - len(flags))
     taken_over = [f for f, keep in zip(flags, kept, strict=True) if keep]
     with Phase("/effx/lower", program.name):
         text, hosted, is_foreign = module_of(kept_program, platform_of(device), taken_over)

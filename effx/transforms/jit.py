@@ -9,7 +9,7 @@ import copyreg
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from effx import flags, presence
 from effx.array import Array
@@ -25,10 +25,9 @@ from effx.handlers.debugging import debugging, key_watcher, not_finite
 from effx.handlers.evaluate import device_for
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
-from effx.ir.cells import RETURN
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
-from effx.ir.values.references import Reference, has_refs
+from effx.ir.values.references import has_refs
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, is_spread
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
@@ -56,6 +55,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+Way: TypeAlias = Literal["call", "shapes", "trace"]
 _NOTHING: tuple[object, ...] = ()
 
 
@@ -234,15 +234,19 @@ class Function(Generic[P, R]):
         result: R = out_tree.unflatten(results)
         return result, fast_path(executable, result) if settled else None, False
 
-    def lend(self, args: tuple[object, ...], kwargs: dict[str, object], shapes: bool = False) -> Any:
-        """Calls the function as one of its mutable references' contents; `shapes`: or says what it would return."""
+    def lend(self, args: tuple[object, ...], kwargs: dict[str, object], way: Way = "call") -> Any:
+        """Calls the function as one of its mutable references' contents, or says what it would return, or stages it."""
         from effx.transforms.lending import Lending, borrowing  # not loaded before it is needed
 
         if self.lender is None:
             borrowed = borrowing(self.fun, bool(self.options.donate_argnums or self.options.donate_argnames))
             self.lender = Function(borrowed, self.options, self.what, self.operation).public()
-        called = self.lender.eval_shape if shapes else self.lender
-        return Lending(self.what, self.name, args, kwargs).to(called, writes=not shapes)
+        lending = Lending(self.what, self.name, args, kwargs)
+        if way == "trace":
+            from effx.transforms.lent_stages import traced_lent
+
+            return traced_lent(lending, self.lender.trace, flatten(self.split(args, kwargs)[:2])[1])
+        return lending.to(self.lender if way == "call" else self.lender.eval_shape, writes=way == "call")
 
     def question(self, given: Given) -> "Question | None":
         """Returns what to ask the cache on disk before staging; None where it is off or the program is here."""
@@ -284,7 +288,9 @@ class Function(Generic[P, R]):
         found = form.executables.get(key)
         if found is None:
             donated = (False,) * len(form.donated) if debugging() else form.donated
-            found = form.executables[key] = self.compile(trace, form.tree, device, committed, donated)
+            found = form.executables[key] = self.compile(
+                trace.program, trace.captured, form.tree, device, committed, donated
+            )
         return found
 
     def place(self, program: Program | None, arrays: list[ConcreteArray]) -> tuple[Device, bool]:
@@ -301,18 +307,19 @@ class Function(Generic[P, R]):
 
     def compile(
         self,
-        trace: Trace,
+        program: Program,
+        captured: Sequence[Array],
         tree: PyTreeDef,
         device: Device,
         committed: bool,
         donated: tuple[bool, ...],
         options: CompilerOptions = (),
     ) -> Executable:
-        """Compiles a trace for a device, with options of XLA's beside those of the function."""
+        """Compiles a program for a device, with options of XLA's beside those of the function."""
         with isolated():
-            constants = [as_concrete(x) for x in trace.captured]
+            constants = [as_concrete(x) for x in captured]
         found = compile_program(
-            in_order(trace.program),
+            in_order(program),
             constants,
             device,
             donated=donated,
@@ -421,10 +428,10 @@ class Function(Generic[P, R]):
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Stages the function for arguments, or for things with their shapes and dtypes."""
+        if has_refs((args, kwargs)):
+            return cast("Traced", self.lend(args, kwargs, "trace"))
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
-        if any([isinstance(x, Reference) for x in leaves]):
-            raise RefGivenError(f"{self.what}: a kept program of {self.name} cannot take a Ref; {RETURN}")
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
             trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
@@ -436,8 +443,8 @@ class Function(Generic[P, R]):
             signature,
             trace.program,
             trace.captured,
-            lambda where, options: self.compile(
-                trace, tree, where, device is not None, form.donated, options
+            lambda program, captured, where, options: self.compile(
+                program, captured, tree, where, device is not None, form.donated, options
             ),
             device,
         )
@@ -449,7 +456,7 @@ class Function(Generic[P, R]):
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Returns shapes and dtypes of the result without computing."""
         if has_refs((args, kwargs)):
-            return self.lend(args, kwargs, shapes=True)
+            return self.lend(args, kwargs, "shapes")
         return self.trace(*args, **kwargs).out_info
 
 

@@ -117,7 +117,7 @@ CASES = {
     ),
     "gradient": Case(effx.grad(total), lambda: (vector(),), {"donate_argnums": 0}, {"": 0}, 4000),
     "batch": Case(
-        effx.vmap(lambda x: x + 1),
+        effx.vmap(successor),
         lambda: (computed(enp.ones((10, 100))),),
         {"donate_argnums": 0},
         {"": 0},
