@@ -224,7 +224,7 @@ def compile_program(
     with Phase("/effx/lower", program.name):
         text, hosted, is_foreign = module_of(kept_program, platform_of(device), taken_over)
     devices = devices_for(kept_program, device)
-    calls = HostCalls(hosted) if hosted else None
+    calls = HostCalls(hosted, len(devices) > 1) if hosted else None
     try:
         loaded = compile_text(text, devices, program.name, options, calls)
     except BackendError as error:
@@ -269,7 +269,8 @@ def _refuses(device: Device, program: Program) -> bool:
     """Says whether XLA refuses a program, whose effx form is right."""
     try:
         text, hosted, _ = module_of(program, platform_of(device), debug_info=False)
-        _compiled(text, devices_for(program, device), program.name, (), HostCalls(hosted) if hosted else None)
+        devices = devices_for(program, device)
+        _compiled(text, devices, program.name, (), HostCalls(hosted, len(devices) > 1) if hosted else None)
     except EffxError as error:
         return isinstance(error.__cause__, _jax.JaxRuntimeError)
     return False
