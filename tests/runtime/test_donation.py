@@ -365,3 +365,18 @@ def test_compiled_takes_memory() -> None:
     assert x.is_deleted()
     with pytest.raises(errors.DonatedArrayError, match=r"the array f32\[1000\] is gone: it was donated"):
         compiled(x)
+
+
+def test_on_several_devices() -> None:
+    """Each device's part takes the memory of its own; what fits nowhere is named."""
+    f = effx.pmap(lambda x, y: (x + 1, y.sum()), donate_argnums=(0, 1))
+    start = effx.pmap(lambda x: x)
+    x, y = start(np.ones((4, 100), np.float32)), start(np.ones((4, 50), np.float32))
+    before = [s.data.unsafe_buffer_pointer() for s in x.addressable_shards]
+    with pytest.warns(UserWarning, match="cannot reuse") as caught:
+        result, _ = f(x, y)
+    assert [str(w.message) for w in caught] == [words("argument y f32[4,50]").replace("jit", "pmap")]
+    assert [s.data.unsafe_buffer_pointer() for s in result.addressable_shards] == before
+    assert x.is_deleted()
+    assert not y.is_deleted()
+    np.testing.assert_array_equal(result, np.full((4, 100), 2.0))
