@@ -21,6 +21,7 @@ from effx.lower.module import module_text
 from effx.lower.sharding import Device, SingleDeviceSharding, sharding_of
 from effx.lower.xla import Executable
 from effx.transforms.arguments import as_arrays
+from effx.transforms.donation import check_once
 from effx.transforms.options import compiler_options_for
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_leaf
 
@@ -327,6 +328,7 @@ class Compiled(OfFunction):
 
         Raises:
             TreeError, ShapeError: the arguments are not of the types it was compiled for.
+            DonatedArrayError: an array is gone, or is donated and read as another argument too.
         """
         if self.lent is None:
             return self._run(self.signature, args, kwargs)
@@ -352,7 +354,13 @@ class Compiled(OfFunction):
                 raise ShapeError(f"{self.signature.name}: compiled for {t!r} as argument {i}, got {x.type!r}")
         for x in arrays:
             x._check_alive(self.signature.name)
-        results = self.executable.run(arrays)
+        try:
+            results = self.executable.run(arrays)
+        except BackendError as error:
+            if "INVALID_ARGUMENT" in str(error):  # XLA does not say which array it is
+                donated = [*signature.donated, *[False] * (len(arrays) - len(signature.donated))]
+                check_once(("jit", signature.name), self.executable.kept, donated, arrays)
+            raise
         if self.contents is not None:
             count = len(signature.out_types)
             self.contents.write(results[count:])

@@ -349,6 +349,23 @@ def test_given_twice(options: dict[str, Any], again: bool, capfd: pytest.Capture
     capfd.readouterr()  # XLA's log
 
 
+@pytest.mark.parametrize("options", GIVEN_TWICE.values(), ids=GIVEN_TWICE)
+def test_compiled_given_twice(options: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:
+    """Nor in a call of what was compiled ahead of time."""
+    x = vector(4)
+    given = {"x": x, "y": x} if "donate_argnames" in options else {}
+    args = () if given else (x, x)
+    compiled = effx.jit(lambda x, y: (x + 1, y + 2), **options).lower(*args, **given).compile()
+    with pytest.raises(errors.DonatedArrayError) as caught:
+        compiled(*args, **given)
+    assert caught.value.message == (
+        "jit: <lambda> is given the array f32[4] twice, once as a donated argument; "
+        "donate a copy, or leave it out of donate_argnums"
+    )
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    capfd.readouterr()  # XLA's log
+
+
 def test_given_twice_and_not_read() -> None:
     """What is not passed a second time is no harm."""
     x = vector(4)
