@@ -203,7 +203,7 @@ def compile_program(
         program: its first inputs are for the constants.
         constants: values of the first inputs.
         device: where to run.
-        donated: for each input behind the constants whether its memory may be reused.
+        donated: for each input behind the constants whether its memory may be reused; False where it ends.
         keep_unused: True to pass inputs that the program does not read.
         committed: whether results are bound to the device.
         options: XLA's own, by name.
@@ -218,12 +218,13 @@ def compile_program(
     kept_program = attrs.evolve(
         program, inputs=tuple([x for x, keep in zip(program.inputs, kept, strict=True) if keep]), derived={}
     )
-    flags = [False] * n + list(donated or [False] * (len(used) - n))
+    flags = [False] * n + list(donated)
+    flags += [False] * (len(used) - len(flags))
     taken_over = [f for f, keep in zip(flags, kept, strict=True) if keep]
     with Phase("/effx/lower", program.name):
         text, hosted, is_foreign = module_of(kept_program, platform_of(device), taken_over)
     devices = devices_for(kept_program, device)
-    calls = HostCalls(hosted) if hosted else None
+    calls = HostCalls(hosted, len(devices) > 1) if hosted else None
     try:
         loaded = compile_text(text, devices, program.name, options, calls)
     except BackendError as error:
@@ -268,7 +269,8 @@ def _refuses(device: Device, program: Program) -> bool:
     """Says whether XLA refuses a program, whose effx form is right."""
     try:
         text, hosted, _ = module_of(program, platform_of(device), debug_info=False)
-        _compiled(text, devices_for(program, device), program.name, (), HostCalls(hosted) if hosted else None)
+        devices = devices_for(program, device)
+        _compiled(text, devices, program.name, (), HostCalls(hosted, len(devices) > 1) if hosted else None)
     except EffxError as error:
         return isinstance(error.__cause__, _jax.JaxRuntimeError)
     return False

@@ -10,6 +10,7 @@ from effx.caching import WeakStore
 from effx.lower.sharding import Device
 from effx.lower.xla import Executable
 from effx.transforms.options import Options
+from effx.tree.registry import PyTreeDef
 
 if TYPE_CHECKING:
     from effx.transforms.kept.entries import Restored
@@ -22,10 +23,12 @@ class Form:
 
     Attributes:
         donated: for each dynamic leaf whether its memory may be reused.
+        tree: the structure of the dynamic arguments.
         executables: by device, commitment, and whether NaN and infinities are looked for.
     """
 
     donated: tuple[bool, ...]
+    tree: PyTreeDef
     executables: dict[tuple[Device, bool, bool], Executable] = attrs.field(factory=dict)
 
 
