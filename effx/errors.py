@@ -85,14 +85,14 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return frame
 
 
-def warn_user(text: str) -> None:
+def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
     """Warns at the user's line, once for each line unless Python's filters say otherwise."""
     frame = user_frame(2)
     if frame is None:
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warnings.warn(text, category, stacklevel=2)
         return
     registry = frame.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
 # A line of source is kept as (code, offset) and resolved only when printed: two attribute

@@ -71,6 +71,31 @@ class AnyFlag(ABC):
         """Check `value` and make it the global value."""
 
 
+@final
+class Subscribers(Generic[T]):
+    """Functions that hear of a flag's values.
+
+    Attributes:
+        all: in the order in which they came; replaced, so that those who go through it are not disturbed.
+    """
+
+    __slots__ = ("all",)
+
+    def __init__(self, first: tuple[Callable[[T], None], ...] = ()) -> None:
+        self.all = first
+
+    def add(self, callback: Callable[[T], None]) -> Callable[[], None]:
+        """Adds one; returns a function that takes it away."""
+        with _LOCK:
+            self.all = (*self.all, callback)
+
+        def unsubscribe() -> None:
+            with _LOCK:
+                self.all = tuple(c for c in self.all if c is not callback)
+
+        return unsubscribe
+
+
 class Flag(AnyFlag, Generic[T]):
     """A named setting: `.value` reads it, `.set` changes it globally, calling it overrides it in a context.
 
@@ -105,8 +130,8 @@ class Flag(AnyFlag, Generic[T]):
         self.name = name
         self.env = f"EFFX_{name.upper()}"
         self._check = check
-        self._callbacks: tuple[Callable[[T], None], ...] = ()
-        self._global_callbacks: tuple[Callable[[T], None], ...] = ()
+        self._callbacks: Subscribers[T] = Subscribers()
+        self._global_callbacks: Subscribers[T] = Subscribers()
         text = os.environ.get(self.env)
         self._global: T = check(name, default) if text is None else check(self.env, parse(self.env, text))
 
@@ -129,7 +154,7 @@ class Flag(AnyFlag, Generic[T]):
         checked = self._check(self.name, value)
         before, self._global = self._global, checked
         try:
-            for callback in self._global_callbacks:
+            for callback in self._global_callbacks.all:
                 callback(checked)
         except BaseException:  # a callback may refuse the value
             self._global = before
@@ -152,14 +177,7 @@ class Flag(AnyFlag, Generic[T]):
         Returns:
             A function that ends the subscription.
         """
-        with _LOCK:
-            self._callbacks = (*self._callbacks, callback)
-
-        def unsubscribe() -> None:
-            with _LOCK:
-                self._callbacks = tuple(c for c in self._callbacks if c is not callback)
-
-        return unsubscribe
+        return self._callbacks.add(callback)
 
     def subscribe_global(self, callback: Callable[[T], None]) -> Callable[[], None]:
         """Call `callback` with the new global value after every set, whatever overrides are in force.
@@ -167,14 +185,7 @@ class Flag(AnyFlag, Generic[T]):
         Returns:
             A function that ends the subscription.
         """
-        with _LOCK:
-            self._global_callbacks = (*self._global_callbacks, callback)
-
-        def unsubscribe() -> None:
-            with _LOCK:
-                self._global_callbacks = tuple(c for c in self._global_callbacks if c is not callback)
-
-        return unsubscribe
+        return self._global_callbacks.add(callback)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}={self.value!r}>"
@@ -184,9 +195,9 @@ class Flag(AnyFlag, Generic[T]):
         raise TypeError(f"{self.name}: a flag has no truth value, read {self.name}.value")
 
     def _notify(self) -> None:
-        if self._callbacks:
+        if self._callbacks.all:
             value = self.value
-            for callback in self._callbacks:
+            for callback in self._callbacks.all:
                 callback(value)
 
     def _enter(self, value: T, owner: int) -> None:
@@ -241,7 +252,7 @@ class UserContext(Flag[T]):
     def __init__(self, default: T) -> None:
         self.name, self.env = f"user_context_{len(user_contexts)}", ""
         self._check = _unchecked
-        self._callbacks, self._global_callbacks = (), (_tell,)
+        self._callbacks, self._global_callbacks = Subscribers(), Subscribers((_tell,))
         self._global = default
         user_contexts.append(self)
 

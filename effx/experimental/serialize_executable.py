@@ -6,6 +6,7 @@ Loading such bytes runs code: load only what you trust as you trust the program 
 from collections.abc import Sequence
 
 from effx.errors import BackendError
+from effx.ir.cells import RETURN
 from effx.lower.backends import local_devices
 from effx.lower.executable_files import devices_needed, dump, load
 from effx.lower.sharding import Device
@@ -22,7 +23,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, PyTreeDef, PyTreeDef]:
         compiled: as `jit(f).lower(x).compile()` gives it.
 
     Raises:
-        BackendError: it calls Python functions, or its platform's executables cannot be written.
+        BackendError: it calls Python functions, it has references, or its platform's executables cannot be written.
 
     >>> import effx, effx.numpy as enp
     >>> compiled = effx.jit(lambda x: enp.sin(x) * 2).lower(1.0).compile()
@@ -30,6 +31,8 @@ def serialize(compiled: Compiled) -> tuple[bytes, PyTreeDef, PyTreeDef]:
     >>> deserialize_and_load(data, in_tree, out_tree)(1.0)
     Array(1.6829419, dtype=float32, weak_type=True)
     """
+    if compiled.lent is not None or compiled.contents is not None:
+        raise BackendError(f"serialize: {compiled.signature.name} takes or closes over a Ref; {RETURN}")
     return dump(compiled.executable), compiled.in_tree, compiled.out_tree
 
 

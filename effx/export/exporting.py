@@ -14,6 +14,7 @@ from effx.export.exported import (
 )
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
+from effx.ir.cells import RETURN
 from effx.ir.solving import solution_of
 from effx.ir.types import ArrayType
 from effx.lower.artifacts import custom_calls, to_artifact
@@ -64,7 +65,8 @@ def export(
 
     Raises:
         TransformError: the function is not what `jit` gives.
-        BackendError: an unknown platform, a foreign function that is none of jaxlib's, callbacks, or several devices.
+        BackendError: an unknown platform, a foreign function that is none of jaxlib's, callbacks, references, several
+            devices.
         ShapeError: a dimension variable stands in no size that gives its value.
 
     >>> import effx, effx.numpy as enp
@@ -99,6 +101,8 @@ def _exported(
     traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]
 ) -> Exported:
     signature = traced.signature
+    if traced.lent is not None or traced.of_contents is not None:
+        raise BackendError(f"export: {signature.name} takes or closes over a Ref; {RETURN}")
     types = tuple([t.strong() for t in signature.in_types])
     names = argument_names(signature.in_tree, len(types))
     found = solution_of("export", [t.shape for t in types], lambda i: names[i])

@@ -27,6 +27,7 @@ from effx.effects import (
     current_frame,
     handle,
     is_in_scope,
+    isolated,
     resumed,
     stack_of,
 )
@@ -34,7 +35,7 @@ from effx.errors import EffxError, RefError, Source, source_of
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.site import Site
 from effx.handlers.recursion.payloads import PayloadHandler, recur
-from effx.handlers.stage import stage
+from effx.handlers.stage import run_program, stage
 from effx.ir.cells import (
     Cell,
     Cut,
@@ -52,6 +53,7 @@ from effx.ir.cells import (
 )
 from effx.ir.ops.control import Call, HigherOrder, Scan
 from effx.ir.ops.custom import CustomCall
+from effx.ir.program import Program, Staged
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Index
 from effx.tree.registry import PyTree
@@ -191,6 +193,54 @@ def discharged(op: Operation[R], operands: tuple[Array, ...], cells: dict[Cell, 
                 error.at = source_of(place)
             raise
     return results
+
+
+@final
+@attrs.frozen
+class OfContents:
+    """A program on cells as one of what they hold.
+
+    Attributes:
+        staged: without effects on cells. Its inputs are those of the program and, behind them, the contents of the
+            cells; behind the program's results it gives what those that are written hold afterwards.
+        cells: in the order of their contents.
+        written: those of them that are written.
+    """
+
+    staged: Staged
+    cells: tuple[Cell, ...]
+    written: tuple[Cell, ...]
+
+    def read(self) -> list[Array]:
+        """Returns what the cells hold."""
+        return [read(cell) for cell in self.cells]
+
+    def write(self, contents: Sequence[Array]) -> None:
+        """Writes to those cells that the program writes."""
+        for cell, x in zip(self.written, contents, strict=True):
+            RefSet(cell, (), cell.type)(x)
+
+
+def of_contents(program: Program) -> OfContents:
+    """Returns a program that reads and writes cells as one of their contents, staged the first time."""
+    found = program.derived.get("of contents")
+    if found is not None:
+        return cast("OfContents", found)
+    cells = cells_of(program.effects)
+    named = tuple(sorted(cells, key=attrgetter("number")))
+    count = len(program.inputs)
+
+    def run(arrays: Sequence[Array]) -> list[Array]:
+        with handle(Discharge(named, tuple([cells[cell] for cell in named]), True)) as frame:
+            frame.state = list(arrays[count:])
+            results = run_program(program, arrays[:count])
+        return [*results, *[x for cell, x in zip(named, frame.state, strict=True) if cells[cell]]]
+
+    with isolated():
+        staged = stage(run, (*program.in_types, *[cell.type for cell in named]), program.name, "lower")
+    written = tuple([cell for cell in named if cells[cell]])
+    result = program.derived["of contents"] = OfContents(staged, named, written)
+    return result
 
 
 def _writer(op: Operation[R], cell: Cell) -> Source:

@@ -10,6 +10,7 @@ from typing import final
 import attrs
 import numpy as np
 
+from effx.array import Array
 from effx.errors import BackendError, ShardingError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.ops.sharding import Constrain, constraints_in
@@ -113,7 +114,7 @@ def assignment_for(
     name: str,
     arrays: Sequence[ConcreteArray],
     wanted: Wanted | None = None,
-    held: Sequence[ConcreteArray] = (),
+    held: Sequence[Array] = (),
 ) -> Assignment:
     """Returns on which devices a program runs with these arrays.
 
@@ -137,8 +138,8 @@ def assignment_for(
         lying = _agreed(name, lying, sharding)
     inputs: list[NamedSharding | None] = []
     for x in held:
-        held_so = x.buffer._sharding
-        mine = held_so.sharding if type(held_so) is Placement else None
+        own = x.buffer._sharding if type(x) is ConcreteArray else None
+        mine = own.sharding if type(own) is Placement else None
         lying = _agreed(name, lying, mine)
         inputs.append(mine)
     for i, x in enumerate(() if spans and lying is None else arrays):

@@ -16,7 +16,7 @@ import attrs
 from jaxlib import _jax, version
 
 from effx import flags
-from effx.errors import BackendError
+from effx.errors import BackendError, warn_user
 from effx.flags import num_cpu_devices, platforms
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ALIASES = {"gpu": ("cuda", "rocm"), "cuda": ("cuda",), "rocm": ("rocm",), "tpu": ("tpu",), "cpu": ("cpu",)}
 ORDER = ("tpu", "cuda", "rocm", "cpu")
+# Where `find_plugins` looks.
+PACKAGES = {"tpu": "libtpu", "cuda": "jax_plugins.xla_cuda*", "rocm": "jax_plugins.xla_rocm*"}
 
 
 @final
@@ -143,8 +145,30 @@ def _start(platform: str) -> _jax.Client:
     for plugin in find_plugins():
         if plugin.platform == platform:
             return _start_plugin(plugin)
+    raise _missing(platform)
+
+
+def _missing(asked: str) -> BackendError:
+    """Returns the error for a platform, or a name for several, of which there is no plugin."""
     known = ", ".join(["cpu", *[p.platform for p in find_plugins()]])
-    raise BackendError(f"devices: there is no platform {platform!r} on this machine; found: {known}")
+    names = [name for part in asked.split(",") for name in ALIASES.get(part, ())]
+    packages = " or ".join([PACKAGES[name] for name in names if name in PACKAGES])
+    where = f"; its plugin would be in {packages}, or be named in EFFX_PJRT_PLUGINS" if packages else ""
+    return BackendError(f"devices: there is no platform {asked!r} on this machine; found: {known}{where}")
+
+
+def _memory_fraction() -> float | None:
+    """Returns which part of a GPU's memory is taken at the start; None for the plugin's own choice.
+
+    Raises:
+        BackendError: the environment variable holds no number.
+    """
+    variable = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+    given = os.environ.get(variable)
+    try:
+        return float(given) if given else None
+    except ValueError:
+        raise BackendError(f"{variable}: expected a number, got {given!r}") from None
 
 
 def _start_plugin(plugin: Plugin) -> _jax.Client:
@@ -158,9 +182,9 @@ def _start_plugin(plugin: Plugin) -> _jax.Client:
         options: dict[str, str | bool | int | float] = {}
         if plugin.platform in ("cuda", "rocm"):
             options = {"platform_name": plugin.platform}
-            fraction = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
-            if fraction:
-                options["memory_fraction"] = float(fraction)
+            fraction = _memory_fraction()
+            if fraction is not None:
+                options["memory_fraction"] = fraction
             if os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() in ("false", "0"):
                 options["preallocate"] = False
         return _jax.get_c_api_client(plugin.platform, options)
@@ -195,7 +219,10 @@ def client(backend: str | None = None) -> _jax.Client:
             if name in _clients:
                 return _clients[name]
         failure: BackendError | None = None
-        for name in names:
+        there = {"cpu"} | {p.platform for p in find_plugins()}
+        if there.isdisjoint(names):
+            raise _missing(backend or str(platforms.value))
+        for name in [n for n in names if n in there]:
             try:
                 _clients[name] = _start(name)
                 return _clients[name]
@@ -203,7 +230,7 @@ def client(backend: str | None = None) -> _jax.Client:
                 # With no platform asked for, a plugin that fails gives way to the next, aloud.
                 failure = failure or error
                 if backend is None and not platforms.value and name != "cpu":
-                    warnings.warn(f"{error.message}; trying the next platform", RuntimeWarning, stacklevel=3)
+                    warn_user(f"{error.message}; trying the next platform", RuntimeWarning)
         assert failure is not None
         raise failure
 

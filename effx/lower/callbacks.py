@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from effx.lower.emit import Body
 
 TARGET = "xla_ffi_python_cpu_callback"
+# How many calls after one that raised are answered, where several devices run a program.
+PATIENCE = 100_000
 _FAILURE = re.compile(r"<effx callback failure (\d+)>")
 
 
@@ -71,7 +73,7 @@ def host_call(
     names, types = zip(*[body.widened(x) for x in inputs], strict=True) if inputs else ((), ())
     wide = [_whole(t) for t in out_types]
     index = np.uint64(len(module.hosted))
-    module.hosted.append(op)
+    module.hosted.append((op, tuple(wide)))
     call = custom_call_text(TARGET, names, types, wide, {"index": index}, has_side_effect=counts)
     if counts and module.devices > 1 and not module.axes:
         if everywhere:
@@ -86,18 +88,42 @@ def host_call(
     return tuple([body.convert(y, w, t) for y, w, t in zip(found, wide, out_types, strict=True)])
 
 
+_raising = threading.Lock()
+
+
 @final
 class HostCalls:
     """The operations that a compiled program runs on the host, and what they raised.
 
     XLA holds functions that refer to this object weakly, so that an operation that refers to the compiled program can
     be freed with it.
+
+    A device whose run has failed does not come to where devices wait for one another, and XLA ends the process when they
+    have waited for long. So where several devices run the program, it goes on: what raised gives zeros, and so does
+    what would be called after it, without being called. What was raised comes out at the end.
     """
 
-    __slots__ = ("__weakref__", "active", "context", "count", "failures", "operations")
+    __slots__ = (
+        "__weakref__",
+        "active",
+        "context",
+        "count",
+        "failures",
+        "first",
+        "operations",
+        "together",
+        "zeros",
+    )
 
-    def __init__(self, operations: Sequence[Hosted]) -> None:
+    def __init__(
+        self, operations: Sequence[tuple[Hosted, tuple[ArrayType, ...]]], together: bool = False
+    ) -> None:
+        """Takes the operations, with the types of their results; `together` where several devices run them."""
         self.operations = tuple(operations)
+        self.together = together
+        # Where devices run together, what was raised first, and how often zeros were given since.
+        self.first: BaseException | None = None
+        self.zeros = 0
         # What was raised, by numbers that XLA's error repeats: several threads may run one program.
         self.failures: dict[int, BaseException] = {}
         self.count = itertools.count()
@@ -110,15 +136,37 @@ class HostCalls:
 
     def call(self, index: int, values: tuple[HostData, ...]) -> tuple[HostData, ...]:
         """Runs an operation, in the context of the program's caller; keeps what it raises."""
-        op = self.operations[index]
+        op, types = self.operations[index]
+        if self.first is not None:
+            return self.nothing(types)
         context = contextvars.Context() if self.context is None else self.context.copy()
         try:
             results = context.run(inside, op, values)
             return tuple([np.asarray(y, _whole(array_type(y.dtype)).dtype) for y in results])
         except BaseException as error:  # noqa: BLE001 - raised again where the program was called
+            if self.together:
+                self.stop(error)
+                return self.nothing(types)
             number = next(self.count)
             self.failures[number] = error
             raise RuntimeError(f"<effx callback failure {number}>") from None
+
+    def stop(self, error: BaseException) -> None:
+        """Keeps what was raised first; nothing is called after it."""
+        with _raising:
+            if self.first is None:
+                self.first = error
+
+    def nothing(self, types: Sequence[ArrayType]) -> tuple[HostData, ...]:
+        """Returns zeros in place of results.
+
+        Raises:
+            RuntimeError: so often that a loop may wait for another result. Then XLA ends the run, or the process.
+        """
+        self.zeros += 1
+        if self.zeros > PATIENCE:
+            raise RuntimeError("<effx callback failure>")
+        return tuple([np.zeros(t.shape, t.dtype) for t in types])
 
     def execute(self, loaded: _jax.LoadedExecutable, arguments: Sequence[ArrayImpl]) -> _jax.ExecuteResults:
         """Runs the program to its end.
@@ -133,14 +181,19 @@ class HostCalls:
             with running():
                 results = loaded.execute_sharded(arguments, with_tokens=True)
                 results.consume_token().block_until_ready()
-            return results
+            if self.first is None:
+                return results
+            raised = self.first
         except _jax.JaxRuntimeError as error:
             found = _FAILURE.search(str(error))
             raised = error if found is None else self.failures.pop(int(found[1]), error)
+            if self.first is not None:
+                raised = self.first
         finally:
             self.active -= 1
             if not self.active:
                 self.failures.clear()
+                self.first, self.zeros = None, 0
         # Outside of the except clause, so that XLA's own words are no part of what the user sees.
         raise raised
 

@@ -150,7 +150,8 @@ class Module:
         variables: the dimension variables, whose values each function takes first.
         on_first: whether the first device does something for all.
         is_foreign: whether a function of the user's own is called, which may fail.
-        hosted: the operations that run on the host, in the order of their numbers in the text.
+        hosted: the operations that run on the host, in the order of their numbers in the text, and the types of their
+            results as XLA has them.
     """
 
     __slots__ = (
@@ -190,7 +191,7 @@ class Module:
         self.meshes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.ids = ids
         self.functions: list[str] = []
-        self.hosted: list[Hosted] = []
+        self.hosted: list[tuple[Hosted, tuple[ArrayType, ...]]] = []
         self.is_foreign = False
         self.on_first = False
         self._programs: dict[object, str] = {}

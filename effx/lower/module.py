@@ -40,8 +40,9 @@ def module_of(
     donated: Sequence[bool] = (),
     debug_info: bool = True,
     partitioning: Partitioning | None = None,
-) -> tuple[str, tuple[Hosted, ...], bool]:
-    """Returns the text, the operations in it that run on the host, and whether it calls foreign functions.
+) -> tuple[str, tuple[tuple[Hosted, tuple[ArrayType, ...]], ...], bool]:
+    """Returns the text, the operations in it that run on the host, each with the types of its results, and whether it
+    calls foreign functions.
 
     Args:
         program: closed: its effect row is empty.

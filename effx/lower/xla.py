@@ -205,7 +205,7 @@ def compile_program(
         program: its first inputs are for the constants.
         constants: values of the first inputs.
         assignment: where to run, and how inputs and outputs lie there.
-        donated: for each input behind the constants whether its memory may be reused.
+        donated: for each input behind the constants whether its memory may be reused; False where it ends.
         keep_unused: True to pass inputs that the program does not read.
         options: XLA's own, by name.
 
@@ -219,7 +219,8 @@ def compile_program(
     kept_program = attrs.evolve(
         program, inputs=tuple([x for x, keep in zip(program.inputs, kept, strict=True) if keep]), derived={}
     )
-    flags = [False] * n + list(donated or [False] * (len(used) - n))
+    flags = [False] * n + list(donated)
+    flags += [False] * (len(used) - len(flags))
     taken_over = [f for f, keep in zip(flags, kept, strict=True) if keep]
     lying = assignment.kept(kept)
     partitioning = lying.partitioning(kept_program)
@@ -228,7 +229,7 @@ def compile_program(
         text, hosted, is_foreign = module_of(
             kept_program, platform_of(devices[0]), taken_over, partitioning=partitioning
         )
-    calls = HostCalls(hosted) if hosted else None
+    calls = HostCalls(hosted, len(devices) > 1) if hosted else None
     try:
         loaded = compile_text(text, devices, program.name, options, calls)
     except BackendError as error:
@@ -312,7 +313,7 @@ def _refuses(devices: tuple[Device, ...], program: Program) -> bool:
             debug_info=False,
             partitioning=assignment.partitioning(program),
         )
-        _compiled(text, devices, program.name, (), HostCalls(hosted) if hosted else None)
+        _compiled(text, devices, program.name, (), HostCalls(hosted, len(devices) > 1) if hosted else None)
     except EffxError as error:
         return isinstance(error.__cause__, _jax.JaxRuntimeError)
     return False

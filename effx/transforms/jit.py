@@ -10,14 +10,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from effx import flags, presence
 from effx.array import Array
 from effx.effects import are_optional, current_frame, isolated
 from effx.errors import (
     BackendError,
-    DonatedArrayError,
     RefGivenError,
     TransformError,
     check_function,
@@ -26,12 +25,10 @@ from effx.errors import (
 from effx.handlers.debugging import debugging, key_watcher, not_finite
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
-from effx.ir.cells import RETURN
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.sharding import constraints_in
 from effx.ir.program import Program
-from effx.ir.types import ArrayType
-from effx.ir.values.references import Reference, has_refs
+from effx.ir.values.references import has_refs
 from effx.lower.assignment import Assignment, Wanted, assignment_for, assignment_on
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, is_spread
@@ -40,6 +37,7 @@ from effx.lower.guards import check_execution, guarding
 from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Statics, abstract, as_arrays, name_of, signature_of
+from effx.transforms.donation import check_held, check_once, donated_leaves, warn_unused
 from effx.transforms.given import Given, adding
 from effx.transforms.jitted import Decorator, Jitted
 from effx.transforms.jit_shardings import constrained, lying
@@ -60,6 +58,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+Way: TypeAlias = Literal["call", "shapes", "trace"]
 _NOTHING: tuple[object, ...] = ()
 
 
@@ -83,6 +82,7 @@ class Function(Generic[P, R]):
         self.what = what
         self.operation = operation
         self.name = name_of(fun)
+        self.where = what, self.name
         # Only what `jit` itself is given is found again: others stage functions that they make.
         self.traces = traces_of(fun) if what == "jit" else {}
         self.lender: Any = None
@@ -133,53 +133,30 @@ class Function(Generic[P, R]):
         named = {k: v for k, v in kwargs.items() if k not in o.static_argnames}
         return dynamic, named, tuple(static)
 
-    def donations(
-        self, dynamic: tuple[object, ...], named: dict[str, object], static: Statics, leaves: int
-    ) -> tuple[bool, ...]:
-        """Says for each dynamic leaf whether the user donated it."""
-        o = self.options
-        if not o.donate_argnums and not o.donate_argnames:
-            return (False,) * leaves
-        fixed = {where for where, _ in static if isinstance(where, int)}
-        count = len(dynamic) + len(fixed)
-        donated = counted(o.donate_argnums, count)
-        if donated & fixed:
-            raise TransformError(
-                f"{self.what}: arguments cannot be both static and donated: {sorted(donated & fixed)} of the "
-                f"{count} positional arguments of {self.name}"
-            )
-        flags: list[bool] = []
-        for i, a in zip([i for i in range(count) if i not in fixed], dynamic, strict=True):
-            flags += [i in donated] * len(flatten(a)[0])
-        for key in sorted(named):
-            flags += [key in o.donate_argnames] * len(flatten(named[key])[0])
-        return tuple(flags)
-
     def given(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Given:
         """Takes the arguments of a call apart."""
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
         arrays = as_arrays(self.what, leaves, (dynamic, named))
-        donated = self.donations(dynamic, named, static, len(leaves))
+        donated = donated_leaves(self.where, self.options, dynamic, named, static, len(leaves))
         return Given(tree, tuple([x.type for x in arrays]), static, donated, leaves, arrays)
 
     def staged(self, given: Given) -> tuple[Trace, Form]:
         """Finds the trace for arguments, staging the function the first time."""
         trace = traced(self.what, self.fun, given.tree, given.types, *adding(given.static), self.traces)
-        return trace, self.form(trace, given.donated, given.tree, given.types)
+        return trace, self.form(trace, given.donated, given.tree)
 
-    def form(
-        self, trace: Trace, donated: tuple[bool, ...], tree: PyTreeDef, types: tuple[ArrayType, ...]
-    ) -> Form:
+    def form(self, trace: Trace, donated: tuple[bool, ...], tree: PyTreeDef) -> Form:
         """Returns what is known of a trace under the options."""
         found, asked = trace.derived.get(self.key), self.options.shardings
         if found is None:
+            types = trace.program.in_types[len(trace.captured) :]
             wanted = (
                 None
                 if asked is None
                 else asked.wanted(self.name, tree, types, trace.out_tree, trace.out_types)
             )
-            found = trace.derived[self.key] = Form(donated, wanted)
+            found = trace.derived[self.key] = Form(donated, tree, wanted)
         return cast("Form", found)
 
     def prepare(
@@ -221,14 +198,14 @@ class Function(Generic[P, R]):
             return self.lend(args, kwargs), None, False
         given, question, restored, staged = found
         if restored is not None:
-            self.check(restored.captured, given.donated, given.concrete())
+            check_held(self.where, restored.captured, given.donated, given.concrete())
             return self.compute(restored.executable, restored.out_tree, given, None)
         assert staged is not None
         trace, form = staged
         if current_frame() is not None or trace.foreign or not are_optional(trace.program.effects):
             return self.perform(trace, given.arrays, form.wanted), None, False
         concrete = given.concrete()
-        self.check(trace.captured, form.donated, concrete)
+        check_held(self.where, trace.captured, form.donated, concrete)
         executable = self.executable(trace, form, concrete)
         if question is not None:
             question.keep(trace, executable)
@@ -259,15 +236,19 @@ class Function(Generic[P, R]):
         result: R = out_tree.unflatten(results)
         return result, fast_path(executable, result) if settled else None, False
 
-    def lend(self, args: tuple[object, ...], kwargs: dict[str, object], shapes: bool = False) -> Any:
-        """Calls the function as one of its mutable references' contents; `shapes`: or says what it would return."""
+    def lend(self, args: tuple[object, ...], kwargs: dict[str, object], way: Way = "call") -> Any:
+        """Calls the function as one of its mutable references' contents, or says what it would return, or stages it."""
         from effx.transforms.lending import Lending, borrowing  # not loaded before it is needed
 
         if self.lender is None:
             borrowed = borrowing(self.fun, bool(self.options.donate_argnums or self.options.donate_argnames))
             self.lender = Function(borrowed, self.options, self.what, self.operation).public()
-        called = self.lender.eval_shape if shapes else self.lender
-        return Lending(self.what, self.name, args, kwargs).to(called, writes=not shapes)
+        lending = Lending(self.what, self.name, args, kwargs)
+        if way == "trace":
+            from effx.transforms.lent_stages import traced_lent
+
+            return traced_lent(lending, self.lender.trace, flatten(self.split(args, kwargs)[:2])[1])
+        return lending.to(self.lender if way == "call" else self.lender.eval_shape, writes=way == "call")
 
     def question(self, given: Given) -> "Question | None":
         """Returns what to ask the cache on disk before staging; None where it is off or the program is here."""
@@ -295,28 +276,6 @@ class Function(Generic[P, R]):
             self.key.restored[question.here()] = found
         return found
 
-    def check(self, held: Sequence[Array], donated: Sequence[bool], arrays: list[ConcreteArray]) -> None:
-        """Checks that no array is gone, and that none is donated that the function holds and needs itself.
-
-        Raises:
-            DonatedArrayError: with the array's type.
-        """
-        for x in arrays:
-            x._check_alive(self.name)
-        captured = [c for c in held if type(c) is ConcreteArray]
-        for c in captured:
-            if c.is_deleted():
-                raise DonatedArrayError(
-                    f"{self.what}: {self.name} closes over the array {c.type!r}, which is gone: it was donated to a "
-                    f"computation or deleted; keep a copy, or pass it as an argument"
-                )
-        for x, gone in zip(arrays, donated, strict=True):
-            if gone and any([x.buffer is c.buffer for c in captured]):
-                raise DonatedArrayError(
-                    f"{self.what}: {self.name} closes over the array {x.type!r} that it is given as a donated "
-                    f"argument; donate a copy, or leave it out of donate_argnums"
-                )
-
     def perform(self, trace: Trace, arrays: Sequence[Array], wanted: Wanted | None = None) -> R:
         """Performs the program as a call under the current handlers."""
         if wanted is not None:
@@ -333,14 +292,14 @@ class Function(Generic[P, R]):
 
     def executable(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> Executable:
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
-        with isolated():
-            held = [as_concrete(x) for x in trace.captured]
-        assignment = self.place(trace.program, arrays, form.wanted, held)
+        assignment = self.place(trace.program, arrays, form.wanted, trace.captured)
         key = (assignment, debugging())
         found = form.executables.get(key)
         if found is None:
             donated = (False,) * len(form.donated) if debugging() else form.donated
-            found = form.executables[key] = self.compile(trace, assignment, donated, held=held)
+            found = form.executables[key] = self.compile(
+                trace.program, trace.captured, form.tree, assignment, donated
+            )
         return found
 
     def place(
@@ -348,7 +307,7 @@ class Function(Generic[P, R]):
         program: Program | None,
         arrays: list[ConcreteArray],
         wanted: Wanted | None = None,
-        held: Sequence[ConcreteArray] = (),
+        held: Sequence[Array] = (),
     ) -> Assignment:
         """Returns where to run."""
         found, device = assignment_for(program, self.name, arrays, wanted, held), self.options.device
@@ -363,24 +322,27 @@ class Function(Generic[P, R]):
 
     def compile(
         self,
-        trace: Trace,
+        program: Program,
+        captured: Sequence[Array],
+        tree: PyTreeDef,
         assignment: Assignment,
         donated: tuple[bool, ...],
         options: CompilerOptions = (),
-        held: Sequence[ConcreteArray] | None = None,
     ) -> Executable:
-        """Compiles a trace for some devices, with options of XLA's beside those of the function."""
-        if held is None:
-            with isolated():
-                held = [as_concrete(x) for x in trace.captured]
-        return compile_program(
-            in_order(trace.program),
-            held,
+        """Compiles a program for some devices, with options of XLA's beside those of the function."""
+        with isolated():
+            constants = [as_concrete(x) for x in captured]
+        found = compile_program(
+            in_order(program),
+            constants,
             assignment,
             donated=donated,
             keep_unused=self.options.keep_unused,
             options=tuple(sorted({**dict(self.options.compiler_options), **dict(options)}.items())),
         )
+        if any(donated):
+            warn_unused(self.where, self.fun, self.options, tree, found, donated)
+        return found
 
     def fast(
         self, miss: Callable[..., tuple[R, FastPath | None, bool]], settings: tuple[object, ...] = ()
@@ -437,7 +399,8 @@ class Function(Generic[P, R]):
         """Raises an error that says what C++ does not: which array is gone or donated twice."""
         trace, form, arrays, _ = self.prepare(args, kwargs)
         concrete = [as_concrete(x) for x in arrays]
-        self.check(trace.captured, form.donated, concrete)
+        check_held(self.where, trace.captured, form.donated, concrete)
+        check_once(self.where, self.executable(trace, form, concrete).kept, form.donated, concrete)
 
     def guard(self, call: Callable[..., R]) -> Callable[P, R]:
         """Wraps the function where C++ alone would leave users with puzzles."""
@@ -461,7 +424,7 @@ class Function(Generic[P, R]):
             try:
                 result = call(*given, **named)
             except Exception as error:
-                if isinstance(error, ValueError) and str(error).startswith("INVALID_ARGUMENT"):
+                if isinstance(error, ValueError | BackendError) and "INVALID_ARGUMENT" in str(error):
                     self.explain(args, kwargs)
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
@@ -478,14 +441,15 @@ class Function(Generic[P, R]):
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Stages the function for arguments, or for things with their shapes and dtypes."""
+        if has_refs((args, kwargs)):
+            return cast("Traced", self.lend(args, kwargs, "trace"))
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
-        if any([isinstance(x, Reference) for x in leaves]):
-            raise RefGivenError(f"{self.what}: a kept program of {self.name} cannot take a Ref; {RETURN}")
         types = tuple([abstract(self.what, x) for x in leaves])
         with isolated():
             trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
-            form = self.form(trace, self.donations(dynamic, named, static, len(types)), tree, types)
+            donated = donated_leaves(self.where, self.options, dynamic, named, static, len(types))
+            form = self.form(trace, donated, tree)
         device = self.options.device
         wanted = lying(leaves, form.wanted)
         signature = Signature(self.name, tree, trace.out_tree, types, trace.out_types, form.donated)
@@ -493,18 +457,21 @@ class Function(Generic[P, R]):
             signature,
             trace.program,
             trace.captured,
-            lambda where: self.planned(trace, wanted, where),
-            lambda assignment, options: self.compile(trace, assignment, form.donated, options),
+            lambda program, captured, where: self.planned(program, captured, wanted, where),
+            lambda program, captured, assignment, options: self.compile(
+                program, captured, tree, assignment, form.donated, options
+            ),
             device,
         )
 
-    def planned(self, trace: Trace, wanted: Wanted | None, where: Device) -> Assignment:
+    def planned(
+        self, program: Program, captured: Sequence[Array], wanted: Wanted | None, where: Device
+    ) -> Assignment:
         """Returns where a staged function runs whose arguments are not there yet."""
-        with isolated():
-            held = [as_concrete(x) for x in trace.captured]
-        if wanted is None and not constraints_in(trace.program) and not any(map(is_spread, held)):
-            return assignment_on(trace.program, where, self.options.device is not None)
-        return assignment_for(trace.program, self.name, (), wanted, held)
+        spread = any([type(x) is ConcreteArray and is_spread(x) for x in captured])
+        if wanted is None and not constraints_in(program) and not spread:
+            return assignment_on(program, where, self.options.device is not None)
+        return assignment_for(program, self.name, (), wanted, captured)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Stages and lowers to StableHLO."""
@@ -513,7 +480,7 @@ class Function(Generic[P, R]):
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Returns shapes and dtypes of the result without computing."""
         if has_refs((args, kwargs)):
-            return self.lend(args, kwargs, shapes=True)
+            return self.lend(args, kwargs, "shapes")
         return self.trace(*args, **kwargs).out_info
 
 

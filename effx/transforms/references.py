@@ -99,26 +99,6 @@ class _Mutable(Reference):
         return AbstractRef(self.type, None, "no_grad_no_remat" if self._cell.stops else None)
 
     @property
-    def shape(self) -> Shape:
-        """The sizes, outermost first."""
-        return self.type.shape
-
-    @property
-    def dtype(self) -> dtypes.DType:
-        """The dtype of the elements."""
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.type.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.type.size
-
-    @property
     def at(self) -> At:
         """Views of parts: what is written to `ref.at[2:5]` is written to the ref."""
         return At(self)

@@ -10,6 +10,7 @@ from effx.caching import WeakStore
 from effx.lower.assignment import Assignment, Wanted
 from effx.lower.xla import Executable
 from effx.transforms.options import Options
+from effx.tree.registry import PyTreeDef
 
 if TYPE_CHECKING:
     from effx.transforms.kept.entries import Restored
@@ -22,11 +23,13 @@ class Form:
 
     Attributes:
         donated: for each dynamic leaf whether its memory may be reused.
+        tree: the structure of the dynamic arguments.
         wanted: how arguments and results shall lie on several devices; None where nothing was said.
         executables: by where they run, and whether NaN and infinities are looked for.
     """
 
     donated: tuple[bool, ...]
+    tree: PyTreeDef
     wanted: Wanted | None = None
     executables: dict[tuple[Assignment, bool], Executable] = attrs.field(factory=dict)
 

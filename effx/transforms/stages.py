@@ -9,6 +9,7 @@ from effx.array import Array
 from effx.dtypes import DType, canonicalize
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.handlers.in_order import in_order
+from effx.ir.cells import OnCell
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.assignment import Assignment
@@ -21,10 +22,12 @@ from effx.lower.module import module_text
 from effx.lower.sharding import Device, Sharding, SingleDeviceSharding, sharding_of
 from effx.lower.xla import Executable
 from effx.transforms.arguments import as_arrays
+from effx.transforms.donation import check_once
 from effx.transforms.options import compiler_options_for
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_leaf
 
 if TYPE_CHECKING:
+    from effx.handlers.references import OfContents
     from effx.lower.hlo import Module
 
 
@@ -177,13 +180,16 @@ class Traced(OfFunction):
     Attributes:
         program: its first inputs are for the values that the function closed over.
         captured: these values.
+        lent: where arguments are references, the signature of the function of their contents, which was staged: it
+            gives a result, and contents.
     """
 
     program: Program
     captured: tuple[Array, ...]
-    _assign: Callable[[Device], Assignment]
-    _compile: Callable[[Assignment, CompilerOptions], Executable]
+    _assign: Callable[[Program, Sequence[Array], Device], Assignment]
+    _compile: Callable[[Program, Sequence[Array], Assignment, CompilerOptions], Executable]
     _device: Device | None
+    lent: Signature | None = None
 
     @property
     def jaxpr(self) -> Program:
@@ -194,6 +200,23 @@ class Traced(OfFunction):
     def fun_name(self) -> str:
         """The function's name."""
         return self.signature.name
+
+    @property
+    def of_contents(self) -> "OfContents | None":
+        """The program as one of what the references hold that the function closes over; None where there are none."""
+        if not any([isinstance(effect, OnCell) for effect in self.program.effects]):
+            return None
+        from effx.handlers.references import of_contents  # not loaded before it is needed
+
+        return of_contents(self.program)
+
+    @property
+    def pure(self) -> tuple[Program, tuple[Array, ...]]:
+        """The program as it is compiled, and the values of its first inputs."""
+        found = self.of_contents
+        if found is None:
+            return self.program, self.captured
+        return found.staged.program, (*found.staged.captured, *self.captured)
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> "Lowered":
         """Lowers to StableHLO.
@@ -263,10 +286,12 @@ class Lowered(OfFunction):
         raise BackendError(f"compiler_ir: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
 
     def _text(self, debug_info: bool) -> str:
-        t = self.traced
-        flags = [False] * len(t.captured) + list(self.signature.donated)
-        partitioning = t._assign(self._device or default_device()).partitioning(t.program)
-        return module_text(in_order(t.program), self.platform, flags, debug_info, partitioning)
+        program, captured = self.traced.pure
+        flags = [False] * len(captured) + list(self.signature.donated)
+        assignment = self.traced._assign(program, captured, self._device or default_device())
+        return module_text(
+            in_order(program), self.platform, flags, debug_info, assignment.partitioning(program)
+        )
 
     def compile(self, compiler_options: "Mapping[str, str | bool | int | float] | None" = None) -> "Compiled":
         """Compiles with XLA.
@@ -282,8 +307,10 @@ class Lowered(OfFunction):
                 f"compile: the module is for {self.platform}, which is not the platform that runs here"
             )
         chosen = compiler_options_for("compile", compiler_options)
-        t = self.traced
-        return Compiled(self.signature, t._compile(t._assign(self._device), chosen))
+        traced = self.traced
+        assignment = traced._assign(*traced.pure, self._device)
+        executable = traced._compile(*traced.pure, assignment, chosen)
+        return Compiled(self.signature, executable, traced.lent, traced.of_contents)
 
     def cost_analysis(self) -> dict[str, float]:
         """Returns XLA's estimate of the compiled program's costs."""
@@ -293,29 +320,61 @@ class Lowered(OfFunction):
 @final
 @attrs.frozen(eq=False)
 class Compiled(OfFunction):
-    """A compiled function, callable with arguments of exactly the types it was compiled for."""
+    """A compiled function, callable with arguments of exactly the types it was compiled for.
+
+    Attributes:
+        executable: what XLA made of it.
+        lent: as `Traced` has it.
+        contents: what the function closes over that can be written.
+    """
 
     executable: Executable
+    lent: Signature | None = None
+    contents: "OfContents | None" = None
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> Any:
-        """Runs the program on the dynamic arguments.
+        """Runs the program on the dynamic arguments. References are read and written as in a call of the function.
 
         Raises:
             TreeError, ShapeError: the arguments are not of the types it was compiled for.
+            DonatedArrayError: an array is gone, or is donated and read as another argument too.
         """
+        if self.lent is None:
+            return self._run(self.signature, args, kwargs)
+        from effx.transforms.kept_refs import call_lent  # not loaded before it is needed
+
+        run, lent = self._run, self.lent
+        trees = self.in_tree, lent.in_tree
+        return call_lent(self.signature.name, trees, lambda *a, **named: run(lent, a, named), args, kwargs)
+
+    def _run(self, signature: Signature, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Any:
         leaves, tree = flatten((args, kwargs))
-        if tree != self.in_tree:
+        if tree != signature.in_tree:
             raise TreeError(
                 f"{self.signature.name}: compiled for arguments of structure {self.in_tree}, got {tree}"
             )
-        arrays = [as_concrete(x) for x in as_arrays("jit", leaves, (args, kwargs))]
+        given = as_arrays("jit", leaves, (args, kwargs))
+        if self.contents is not None:
+            given += self.contents.read()
+        arrays = [as_concrete(x) for x in given]
         expected = self.executable.in_types
         for i, (x, t) in enumerate(zip(arrays, expected, strict=True)):
             if not x.type.matches(t):
                 raise ShapeError(f"{self.signature.name}: compiled for {t!r} as argument {i}, got {x.type!r}")
         for x in arrays:
             x._check_alive(self.signature.name)
-        return self.out_tree.unflatten(self.executable.run(arrays))
+        try:
+            results = self.executable.run(arrays)
+        except BackendError as error:
+            if "INVALID_ARGUMENT" in str(error):  # XLA does not say which array it is
+                donated = [*signature.donated, *[False] * (len(arrays) - len(signature.donated))]
+                check_once(("jit", signature.name), self.executable.kept, donated, arrays)
+            raise
+        if self.contents is not None:
+            count = len(signature.out_types)
+            self.contents.write(results[count:])
+            results = results[:count]
+        return signature.out_tree.unflatten(results)
 
     @property
     def out_avals(self) -> PyTree:
@@ -326,12 +385,13 @@ class Compiled(OfFunction):
     def input_shardings(self) -> PyTree:
         """Where the arrays must lie, in the structure of the arguments `(args, kwargs)`."""
         places = [SingleDeviceSharding(x) if isinstance(x, Device) else x for x in self.executable.locations]
-        return self.in_tree.unflatten(places)
+        return self.in_tree.unflatten(places[: len(self.signature.in_types)])
 
     @property
     def output_shardings(self) -> PyTree:
         """Where the arrays of the result lie, in its structure."""
-        return self.out_tree.unflatten(list(map(sharding_of, self.executable.out_shardings)))
+        places = list(map(sharding_of, self.executable.out_shardings))
+        return self.out_tree.unflatten(places[: len(self.signature.out_types)])
 
     def as_text(self) -> str:
         """Returns the HLO text that XLA has optimised."""

@@ -15,6 +15,7 @@ import effx
 import effx.numpy as enp
 from effx import lax, ref
 from effx.errors import BackendError, RefError, RefGivenError
+from effx.experimental.serialize_executable import serialize
 from effx.handling import InterceptHandler, Reference, RefGet, RefOperation, Site, handle
 from effx.ir.cells import Cell
 from effx.library.intervals import Interval, Intervals
@@ -499,20 +500,28 @@ REFUSED: dict[str, tuple[Callable[[], object], type[RefError | BackendError], st
             "to derivatives; pass what the ref holds as an argument"
         ),
     ),
-    "lowered": (
-        lambda: effx.jit(lambda: R.addupdate(1.0)).lower().as_text(),
+    "exported": (
+        lambda: effx.export.export(effx.jit(lambda: R.addupdate(1.0)))(),
         BackendError,
         (
-            "lower: <lambda> leaves effects open: ['writes Ref{f32[3]}']; it closes over a Ref; make what it holds an "
-            "argument, and what it holds afterwards a result"
+            "export: <lambda> takes or closes over a Ref; make what it holds an argument, and what it holds afterwards a "
+            "result"
         ),
     ),
-    "lowered with an argument": (
-        lambda: effx.jit(lambda r: r[0]).lower(R),
-        RefGivenError,
+    "exported with an argument": (
+        lambda: effx.export.export(effx.jit(lambda r: r[0]))(R),
+        BackendError,
         (
-            "jit: a kept program of <lambda> cannot take a Ref; make what it holds an argument, and what it holds "
-            "afterwards a result"
+            "export: <lambda> takes or closes over a Ref; make what it holds an argument, and what it holds afterwards a "
+            "result"
+        ),
+    ),
+    "serialized": (
+        lambda: serialize(effx.jit(lambda r: r[0]).lower(R).compile()),
+        BackendError,
+        (
+            "serialize: <lambda> takes or closes over a Ref; make what it holds an argument, and what it holds afterwards a "
+            "result"
         ),
     ),
 }

@@ -7,9 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any, Self, cast
 
+import numpy as np
+
+import effx.numpy as enp
 from effx.array import Array, Operand
-from effx.dtypes import DType
-from effx.errors import ShapeError
+from effx.dtypes import DType, DTypeLike
+from effx.errors import DTypeError, ShapeError
 from effx.ir.values.array import Index
 
 __all__ = ["CuSparseEfficiencyWarning", "JAXSparse", "SparseEfficiencyError", "SparseEfficiencyWarning"]
@@ -161,3 +164,30 @@ class JAXSparse(ABC):
 
 def _coordinates(x: JAXSparse | Operand) -> Any:
     return x._coordinates() if isinstance(x, JAXSparse) else x
+
+
+def scipy_matrix(
+    name: str, mat: object, form: str, index_dtype: DTypeLike | None, extra: tuple[int, int]
+) -> tuple[Any, np.dtype[Any]]:
+    """Returns SciPy's sparse matrix in one of SciPy's forms, and the dtype of indices.
+
+    Args:
+        name: of the class that takes it, for errors.
+        mat: the matrix. form: "coo" or "csr".
+        index_dtype: None for int32.
+        extra: how many batch axes and dense axes are asked for.
+
+    Raises:
+        ShapeError: any are.
+        DTypeError: `mat` is no sparse matrix of SciPy.
+    """
+    what = f"{name}.from_scipy_sparse"
+    if any(extra):
+        n_batch, n_dense = extra
+        raise ShapeError(
+            f"{what}: a matrix of SciPy has no batch or dense axes, got n_batch={n_batch}, n_dense={n_dense}"
+        )
+    convert = getattr(mat, f"to{form}", None)
+    if convert is None:
+        raise DTypeError(f"{what}: takes a sparse matrix of SciPy, got {type(mat).__name__}")
+    return convert(), np.dtype(np.int32 if index_dtype is None else enp.dtype(index_dtype))

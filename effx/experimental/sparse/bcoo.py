@@ -12,8 +12,8 @@ import numpy as np
 import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
-from effx.errors import DTypeError, ShapeError
-from effx.experimental.sparse.base import JAXSparse
+from effx.errors import ShapeError
+from effx.experimental.sparse.base import JAXSparse, scipy_matrix
 from effx.experimental.sparse.coordinates import Coordinates, M
 from effx.experimental.sparse.entries import bcoo_sort_indices, bcoo_todense, capped, stored, summed
 from effx.experimental.sparse.layout import (
@@ -80,20 +80,8 @@ class BCOO(Coordinates):
             ShapeError: batch or dense axes are asked for.
             DTypeError: `mat` is no sparse matrix of SciPy.
         """
-        if n_dense or n_batch:
-            raise ShapeError(
-                f"BCOO.from_scipy_sparse: a matrix of SciPy has no batch or dense axes, got n_batch={n_batch}, "
-                f"n_dense={n_dense}"
-            )
-        convert = getattr(mat, "tocoo", None)
-        if convert is None:
-            raise DTypeError(
-                f"BCOO.from_scipy_sparse: takes a sparse matrix of SciPy, got {type(mat).__name__}"
-            )
-        coo = convert()
-        indices = np.stack([coo.row, coo.col], -1).astype(
-            np.int32 if index_dtype is None else np.dtype(enp.dtype(index_dtype))
-        )
+        coo, dtype = scipy_matrix(cls.__name__, mat, "coo", index_dtype, (n_batch, n_dense))
+        indices = np.stack([coo.row, coo.col], -1).astype(dtype)
         return cls((enp.asarray(coo.data), enp.asarray(indices)), shape=coo.shape)
 
     def transpose(self, axes: Sequence[int] | None = None) -> Self:

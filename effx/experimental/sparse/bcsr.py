@@ -11,7 +11,7 @@ import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
-from effx.experimental.sparse.base import JAXSparse
+from effx.experimental.sparse.base import JAXSparse, scipy_matrix
 from effx.experimental.sparse.bcoo import BCOO
 from effx.experimental.sparse.compressed import numbers_of, starts_of
 from effx.experimental.sparse.entries import bcoo_extract
@@ -119,18 +119,7 @@ class BCSR(JAXSparse):
             ShapeError: batch or dense axes are asked for.
             DTypeError: `mat` is no sparse matrix of SciPy.
         """
-        if n_dense or n_batch:
-            raise ShapeError(
-                f"BCSR.from_scipy_sparse: a matrix of SciPy has no batch or dense axes, got n_batch={n_batch}, "
-                f"n_dense={n_dense}"
-            )
-        convert = getattr(mat, "tocsr", None)
-        if convert is None:
-            raise DTypeError(
-                f"BCSR.from_scipy_sparse: takes a sparse matrix of SciPy, got {type(mat).__name__}"
-            )
-        csr = convert()
-        dtype = np.int32 if index_dtype is None else np.dtype(enp.dtype(index_dtype))
+        csr, dtype = scipy_matrix(cls.__name__, mat, "csr", index_dtype, (n_batch, n_dense))
         return cls((csr.data, csr.indices.astype(dtype), csr.indptr.astype(dtype)), shape=csr.shape)
 
     @classmethod

@@ -8,7 +8,7 @@ import numpy as np
 
 from effx.effects import Value
 from effx.errors import ConcretizationError, ConversionError, ShapeError
-from effx.ir.types import ArrayType, Shape
+from effx.ir.values.typed import Typed
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
@@ -26,35 +26,10 @@ class SupportsArray(Protocol):
         ...
 
 
-class Described(Value):
-    """The part of `Array` that performs no operations: type, memory, conversions to Python.
-
-    Attributes:
-        type: dtype, shape and weakness.
-    """
+class Described(Typed, Value):
+    """The part of `Array` that performs no operations: type, memory, conversions to Python."""
 
     __slots__ = ()
-    type: ArrayType
-
-    @property
-    def shape(self) -> Shape:
-        """The sizes, outermost first."""
-        return self.type.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype of the elements."""
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.type.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.type.size
 
     @property
     def weak_type(self) -> bool:

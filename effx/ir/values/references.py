@@ -1,19 +1,14 @@
 """What all mutable references are, for those who take arrays and must tell the two apart."""
 
 from effx.errors import RefGivenError
-from effx.ir.types import ArrayType
+from effx.ir.values.typed import Typed
 from effx.tree.registry import PyTree, flatten
 
 
-class Reference:
-    """Base of mutable references, and of views of their parts.
-
-    Attributes:
-        type: of what is there.
-    """
+class Reference(Typed):
+    """Base of mutable references, and of views of their parts."""
 
     __slots__ = ()
-    type: ArrayType
 
     def __effx_array__(self) -> object:
         """Refuses: a program that took what is there now for the reference would miss later writes.

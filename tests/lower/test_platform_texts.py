@@ -1,0 +1,186 @@
+"""What is written for each platform, which need not be there: whose kernels are called, and what has no form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import lax
+from effx.errors import BackendError, EffxError, NoRuleError
+from effx.lax import linalg
+from effx.lower.emit import PLATFORMS
+from effx.lower.hlo import mlir_module
+
+
+def struct(*shape: int, dtype: Any = np.float32) -> effx.ShapeDtypeStruct:
+    """Returns a shape with a dtype."""
+    return effx.ShapeDtypeStruct(shape, dtype)
+
+
+def scanned(x: Any) -> Any:
+    """A loop whose body is computed again."""
+    return lax.scan(effx.checkpoint(lambda c, _: (enp.sin(c), None)), x, None, length=3)[0]
+
+
+def lowered(fun: Callable[..., Any], arguments: tuple[Any, ...], platform: str) -> str:
+    """Returns the text for a platform, which MLIR must know how to read."""
+    text = effx.jit(fun).trace(*arguments).lower(lowering_platforms=(platform,)).as_text()
+    mlir_module(text)
+    return text
+
+
+M, V, X = struct(3, 3), struct(3), struct()
+
+# The words for cpu, cuda, rocm and tpu; None where nothing calls this operation's kernel there, which is an error.
+Words = tuple[str | None, str | None, str | None, str | None]
+SOLVE, FACTOR = "stablehlo.triangular_solve", "stablehlo.cholesky"
+DIFFERENT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Words]] = {
+    "triangular_solve": (
+        lambda a, b: linalg.triangular_solve(a, b, left_side=True),
+        (M, M),
+        ("@lapack_strsm_ffi", SOLVE, SOLVE, SOLVE),
+    ),
+    "cholesky": (linalg.cholesky, (M,), ("@lapack_spotrf_ffi", FACTOR, FACTOR, FACTOR)),
+    "lu": (linalg.lu, (M,), ("@lapack_sgetrf_ffi", "@cusolver_getrf_ffi", "@hipsolver_getrf_ffi", None)),
+    "geqrf": (linalg.qr, (M,), ("@lapack_sgeqrf_ffi", "@cusolver_geqrf_ffi", "@hipsolver_geqrf_ffi", None)),
+    "geqp3": (lambda a: linalg.qr(a, pivoting=True), (M,), ("@lapack_sgeqp3_ffi", None, None, None)),
+    "svd": (linalg.svd, (M,), ("@lapack_sgesdd_ffi", "@cusolver_gesvd_ffi", "@hipsolver_gesvd_ffi", None)),
+    "eigh": (linalg.eigh, (M,), ("@lapack_ssyevd_ffi", "@cusolver_syevd_ffi", "@hipsolver_syevd_ffi", None)),
+    "eig": (linalg.eig, (M,), ("@lapack_sgeev_ffi", None, None, None)),
+    "schur": (linalg.schur, (M,), ("@lapack_sgees_ffi", None, None, None)),
+    "hessenberg": (linalg.hessenberg, (M,), ("@lapack_sgehrd_ffi", None, None, None)),
+    "tridiagonal": (
+        linalg.tridiagonal,
+        (M,),
+        ("@lapack_ssytrd_ffi", "@cusolver_sytrd_ffi", "@hipsolver_sytrd_ffi", None),
+    ),
+    "tridiagonal_solve": (
+        linalg.tridiagonal_solve,
+        (V, V, V, M),
+        ("@lapack_sgtsv_ffi", "@cusparse_gtsv2_ffi", None, None),
+    ),
+}
+
+
+@pytest.mark.parametrize("place", range(4), ids=PLATFORMS)
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_forms_of_platforms(name: str, place: int) -> None:
+    """Each platform has its own form and no other's, or a whole error."""
+    fun, arguments, words = DIFFERENT[name]
+    platform, word = PLATFORMS[place], words[place]
+    if word is None:
+        with pytest.raises(NoRuleError) as caught:
+            lowered(fun, arguments, platform)
+        assert caught.value.message == f"{name}: has no StableHLO form for {platform}"
+        return
+    text = lowered(fun, arguments, platform)
+    assert f"{word}(" in text or f'"{word}"(' in text
+    assert not [w for w in words if w not in (word, None) and str(w) in text]
+
+
+# What is the same text everywhere.
+SAME: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
+    "arithmetic": (lambda x, y: enp.maximum(x @ y, 0.0) * 2.0, (M, V), "dot_general"),
+    "fft": (enp.fft.fft, (struct(8, dtype=np.complex64),), "fft"),
+    "sort": (enp.sort, (struct(8),), "sort"),
+    "branch": (lambda x: lax.cond(x > 0, enp.sin, enp.cos, x), (X,), "case"),
+    "loop": (lambda x: lax.while_loop(lambda x: x < 1, lambda x: x * 2, x), (X,), "while"),
+    "bits": (
+        lambda k: lax.rng_bit_generator(k, (4,))[1],
+        (struct(4, dtype=np.uint32),),
+        "rng_bit_generator",
+    ),
+    "cumulative, short": (enp.cumsum, (struct(100),), "reduce_window"),
+    "scatter": (lambda x, i: x.at[i].add(1.0), (V, struct(2, dtype=np.int32)), "scatter"),
+    "convolution": (
+        lambda x, y: lax.conv(x, y, (1, 1), "SAME"),
+        (struct(1, 2, 8, 8), struct(3, 2, 3, 3)),
+        "convolution",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_one_text_for_all(name: str) -> None:
+    """Programs without kernels of a platform have one text."""
+    fun, arguments, word = SAME[name]
+    texts = {lowered(fun, arguments, platform) for platform in PLATFORMS}
+    assert len(texts) == 1
+    assert f"stablehlo.{word}" in texts.pop()
+
+
+GOLDEN = """\
+module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>) -> (tensor<3xf32>) {
+    %0 = stablehlo.tanh %arg0 : tensor<3xf32>
+    %1 = stablehlo.multiply %0, %arg1 : tensor<3xf32>
+    %c0 = stablehlo.constant dense<1.0> : tensor<3xf32>
+    %2 = stablehlo.add %1, %c0 : tensor<3xf32>
+    return %2 : tensor<3xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_whole_text(platform: str) -> None:
+    """A small program, letter by letter."""
+
+    def f(x: Any, y: Any) -> Any:
+        return enp.tanh(x) * y + 1.0
+
+    assert lowered(f, (V, V), platform) == GOLDEN
+
+
+def test_forms_that_are_faster_on_a_cpu() -> None:
+    """Cumulative reductions loop over blocks on CPUs only."""
+    looped = [
+        bool(re.search(r"stablehlo\.while", lowered(enp.cumsum, (struct(1000),), p))) for p in PLATFORMS
+    ]
+    assert looped == [True, False, False, False]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("fun", [enp.sin, scanned])
+def test_barriers(fun: Callable[[Any], Any], platform: str) -> None:
+    """What is computed again stays apart from what it repeats, on each platform."""
+
+    @effx.checkpoint
+    def twice(x: Any) -> Any:
+        return fun(enp.sin(x))
+
+    text = lowered(effx.grad(twice), (X,), platform)
+    assert "stablehlo.optimization_barrier" in text
+
+
+@pytest.mark.parametrize("platform", ["cuda", "rocm", "tpu"])
+@pytest.mark.parametrize(
+    "fun",
+    [lambda x: effx.pure_callback(np.sin, X, x), lambda x: effx.debug.print("{}", x)],
+    ids=["pure_callback", "debug.print"],
+)
+def test_python_is_called_on_cpus(fun: Callable[[Any], Any], platform: str) -> None:
+    """Elsewhere it is refused, with what to do."""
+    with pytest.raises(BackendError) as caught:
+        lowered(fun, (X,), platform)
+    assert caught.value.message == (
+        f"python_callback: programs for {platform} cannot call Python; run this one on a CPU"
+    )
+
+
+def test_algorithms_of_products() -> None:
+    """An algorithm that CPUs lack is written for the others."""
+
+    def f(x: Any, y: Any) -> Any:
+        return lax.dot(x, y, precision=lax.DotAlgorithmPreset.TF32_TF32_F32_X3)
+
+    for platform in PLATFORMS[1:]:
+        assert "lhs_precision_type = tf32" in lowered(f, (M, M), platform)
+    with pytest.raises(EffxError, match="XLA has no algorithm TF32_TF32_F32_X3 on CPUs, only F16_F16_F16"):
+        lowered(f, (M, M), "cpu")
