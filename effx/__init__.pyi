@@ -82,6 +82,7 @@ from effx.transforms.naming import *
 from effx.ir.meshes import PartitionSpec as P
 from effx.lower.sharding import NamedSharding as NamedSharding
 from effx.transforms.meshes import make_mesh as make_mesh, reshard as reshard, set_mesh as set_mesh
+from effx.transforms.global_arrays import *
 from effx.transforms.placement import *
 from effx.transforms.pmap import *
 from effx.transforms.processes import *

@@ -29,7 +29,7 @@ INTERNAL = "internal to JAX"
 RAISED = "errors are raised by the library, with its own words"
 TOKENS = "experimental there; in effx effects have the order of the program, and no value stands for it"
 UNCOMPILED = "XLA for CPUs compiles no program with its numbers, there as here"
-SHARDED = "places parts of an array on several devices; effx has no shardings yet"
+SHARDED = "for types that say how arrays lie on several devices, which effx does not have yet"
 SETTING = "a setting's value, which has the same name for all here; a switch without one is on"
 EXPERIMENTAL = "experimental there, and not planned here"
 
@@ -72,13 +72,17 @@ REASONS: dict[str, str] = {
     "jax.numpy.set_printoptions(*kwargs)": "the parameters of NumPy's function have names here",
     "jax.numpy.lexsort(batch_size)": "all keys are sorted at once, so that there are no batches of them",
     "jax.numpy.vectorize(pyfunc)": "without a function it is a decorator, as NumPy's",
+    "jax.P(*reduced*)": SHARDED,
+    "jax.P.": SHARDED,
+    "jax.P.update(*reduced)": SHARDED,
+    "jax.jit(*_shardings)": "None says nothing, there as here",
+    "jax.set_mesh.": "a class there; here what it gives is the context manager",
     "jax.lax.*(out_sharding)": SHARDED,
     "jax.lax.full*(sharding)": SHARDED,
     "jax.lax.all_gather(to)": SHARDED,
     "jax.lax.p*cast": SHARDED,
     "jax.lax.psum_scatter_start": SHARDED,
     "jax.lax.ragged_all_to_all": SHARDED,
-    "jax.lax.with_sharding_constraint": SHARDED,
     "jax.nn.*(out_sharding)": SHARDED,
     "jax.numpy.*(out_sharding)": SHARDED,
     "jax.ops.*(out_sharding)": SHARDED,

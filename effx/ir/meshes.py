@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias, cast, final
 import attrs
 
 from effx.errors import ShardingError
+from effx.tree.registry import register_leaf
 
 __all__ = ["AbstractMesh", "AxisType", "MeshAxisName", "PartitionSpec", "trimmed"]
 
@@ -38,6 +39,9 @@ class AxisType(enum.Enum):
         return self.value
 
 
+AxisTypes: TypeAlias = AxisType | Sequence[AxisType] | None
+
+
 @final
 class _Unconstrained:
     """What a PartitionSpec says of an axis that is left to the partitioner."""
@@ -52,7 +56,7 @@ class _Unconstrained:
 _UNCONSTRAINED = _Unconstrained()
 
 # What a PartitionSpec says of one array axis.
-Entry: TypeAlias = "None | MeshAxisName | tuple[MeshAxisName, ...]"
+Entry: TypeAlias = MeshAxisName | tuple[MeshAxisName, ...] | None
 
 
 def _entry(given: object) -> Entry:
@@ -136,9 +140,9 @@ class PartitionSpec:
         """Counts the array axes with this entry."""
         return self.partitions.count(_entry(value))
 
-    def update(self, *, partitions: Sequence[Entry]) -> "PartitionSpec":
+    def update(self, partitions: Sequence[Entry] | None = None) -> "PartitionSpec":
         """Returns a PartitionSpec with other entries."""
-        return PartitionSpec(*partitions)
+        return self if partitions is None else PartitionSpec(*partitions)
 
 
 def axes_of(entry: Entry) -> tuple[MeshAxisName, ...]:
@@ -158,7 +162,7 @@ def trimmed(spec: PartitionSpec) -> tuple[Entry, ...]:
 
 
 def check_axes(
-    what: str, names: Sequence[MeshAxisName], sizes: Sequence[int], types: "AxisTypes"
+    what: str, names: Sequence[MeshAxisName], sizes: Sequence[int], types: AxisTypes
 ) -> tuple[tuple[MeshAxisName, ...], tuple[int, ...], tuple[AxisType, ...]]:
     """Returns a mesh's names, sizes and types as tuples.
 
@@ -188,9 +192,6 @@ def check_axes(
             f"{what}: axis_types must hold an AxisType for each of {len(listed)} axes, got {types!r}"
         )
     return listed, lengths, kinds
-
-
-AxisTypes: TypeAlias = "AxisType | Sequence[AxisType] | None"
 
 
 class Axes:
@@ -271,6 +272,7 @@ def with_types(mesh: Axes, types: Mapping[MeshAxisName, AxisType]) -> tuple[Axis
     return tuple([types.get(n, t) for n, t in zip(mesh.axis_names, mesh.axis_types, strict=True)])
 
 
+@register_leaf
 @final
 @attrs.frozen(init=False, repr=False)
 class AbstractMesh(Axes):

@@ -18,7 +18,6 @@ from effx.array import Array, Box, HostArray, Operand
 from effx.array.promotion import as_operand
 from effx.effects import isolated, perform
 from effx.errors import BackendError, DonatedArrayError, DTypeError, ExchangeError
-from effx.flags import transfer_guard
 from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.ops.shape import Slice
 from effx.ir.types import ArrayType, array_type

@@ -17,6 +17,7 @@ from effx.ir.types import Shape
 from effx.lower.backends import is_local
 from effx.lower.meshes import Mesh
 from effx.lower.tiling import Index, Tiling
+from effx.tree.registry import register_leaf
 
 __all__ = [
     "Device",
@@ -106,18 +107,23 @@ def memory_of(what: str, device: Device, kind: str | None) -> str:
     """Returns the name of one of a device's memories; that of the default one for None.
 
     Raises:
-        ShardingError: the device has no such memory.
+        ShardingError: the device has no such memory, or it is not the default one, in which all arrays lie.
     """
-    if kind is None:
-        return device.default_memory().kind
+    default = device.default_memory().kind
+    if kind is None or kind == default:
+        return default
     kinds = [m.kind for m in device.addressable_memories()]
     if kind not in kinds:
         raise ShardingError(
             f"{what}: {device_name(device)} has no memory of the kind {kind!r}; it has {', '.join(map(repr, kinds))}"
         )
-    return kind
+    raise ShardingError(
+        f"{what}: arrays lie in the default memory {default!r} of {device_name(device)}, not in {kind!r}; inside programs "
+        f"checkpoint policies offload what they save"
+    )
 
 
+@register_leaf
 @final
 @attrs.frozen(repr=False)
 class SingleDeviceSharding(Sharding):
@@ -125,7 +131,7 @@ class SingleDeviceSharding(Sharding):
 
     Args:
         device: where the array is.
-        memory_kind: in which of its memories; None for the default one.
+        memory_kind: in which of its memories: the default one, which None means too.
 
     Raises:
         ShardingError: the device has no such memory.
@@ -164,6 +170,7 @@ class SingleDeviceSharding(Sharding):
         return SingleDeviceSharding(self.device, memory_kind=kind)
 
 
+@register_leaf
 @final
 @attrs.frozen(eq=False, repr=False)
 class NamedSharding(Sharding):
@@ -175,7 +182,7 @@ class NamedSharding(Sharding):
     Args:
         mesh: the devices.
         spec: for each array axis the mesh axes that cut it.
-        memory_kind: in which memory of the devices; None for the default one.
+        memory_kind: in which memory of the devices: the default one, which None means too.
 
     Raises:
         ShardingError: the mesh has no axis that `spec` names, or `spec` names one twice, or the devices have no such memory.
@@ -260,8 +267,8 @@ class NamedSharding(Sharding):
         for i, (n, parts) in enumerate(zip(global_shape, tiling.parts, strict=True)):
             if n % parts:
                 raise ShardingError(
-                    f"NamedSharding: axis {i} of the shape {tuple(global_shape)} is {n}, which {self.spec!r} cannot cut into "
-                    f"{parts} equal parts"
+                    f"NamedSharding: axis {i} of the shape {tuple(global_shape)} is {n}, which {self.spec!r} cannot cut "
+                    f"into {parts} equal parts"
                 )
         return tuple([n // parts for n, parts in zip(global_shape, tiling.parts, strict=True)])
 

@@ -39,8 +39,8 @@ from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Statics, abstract, as_arrays, name_of, signature_of
 from effx.transforms.donation import check_held, check_once, donated_leaves, warn_unused
 from effx.transforms.given import Given, adding
-from effx.transforms.jitted import Decorator, Jitted
 from effx.transforms.jit_shardings import constrained, lying
+from effx.transforms.jitted import Decorator, Jitted
 from effx.transforms.jitted_pickles import reduced
 from effx.transforms.options import Options, Static, counted, exactly, options_for
 from effx.transforms.shared_keys import Form, SharedKey, shared_key

@@ -16,7 +16,6 @@ from effx.ir.ops.sharding import Constrain
 from effx.lower.backends import devices as all_devices
 from effx.lower.meshes import Mesh
 from effx.lower.sharding import Device, NamedSharding, Sharding, SingleDeviceSharding
-from effx.tree.mapping import map as tree_map
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten
 
@@ -38,7 +37,7 @@ _EMPTY, _ABSTRACT = Mesh(np.empty((), object), ()), AbstractMesh((), ())
 
 
 def make_mesh(
-    axis_shapes: Sequence[int],
+    axis_sizes: Sequence[int],
     axis_names: "str | Sequence[MeshAxisName]",
     axis_types: "AxisType | Sequence[AxisType] | None" = None,
     *,
@@ -47,10 +46,10 @@ def make_mesh(
     """Makes a mesh of the first devices.
 
     Args:
-        axis_shapes: the number of devices along each axis.
+        axis_sizes: the number of devices along each axis.
         axis_names: the axes' names, all different.
         axis_types: an AxisType for all axes or for each; by default Auto.
-        devices: which ones, as many as `axis_shapes` says or more; all devices by default.
+        devices: which ones, as many as `axis_sizes` says or more; all devices by default.
 
     Raises:
         DeviceCountError: there are fewer devices.
@@ -60,7 +59,7 @@ def make_mesh(
     >>> effx.make_mesh((1, 1), ("data", "model")).shape["data"]
     1
     """
-    sizes = tuple(axis_shapes)
+    sizes = tuple(axis_sizes)
     AbstractMesh(sizes, axis_names, axis_types)  # checks them
     there = list(all_devices()) if devices is None else list(devices)
     if prod(sizes) > len(there):
@@ -89,7 +88,7 @@ class MeshInForce(ContextDecorator):
         self._override.__enter__()
         return self._mesh
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._override.__exit__(*error)
 
 

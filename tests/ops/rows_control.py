@@ -213,13 +213,19 @@ ROWS = [
                 Constrain(MESH, ((1, 0), ())),
                 t(f32, 4, 2),
                 error=ShardingError,
-                text="with_sharding_constraint: f32[4,2] cannot be cut into equal parts by (jxi, -) of a mesh of {'i': 2, 'j': 3}",
+                text=(
+                    "with_sharding_constraint: f32[4,2] cannot be cut into equal parts by (jxi, -) of a mesh of "
+                    "{'i': 2, 'j': 3}"
+                ),
             ),
             refuses(
                 Constrain(MESH, ((0,), None)),
                 t(f32, 4),
                 error=ShardingError,
-                text="with_sharding_constraint: f32[4] cannot be cut into equal parts by (i, any) of a mesh of {'i': 2, 'j': 3}",
+                text=(
+                    "with_sharding_constraint: f32[4] cannot be cut into equal parts by (i, any) of a mesh of "
+                    "{'i': 2, 'j': 3}"
+                ),
             ),
         ),
     ),

@@ -202,9 +202,12 @@ def test_errors() -> None:
         (
             lambda: f(spread(X, "x")),
             ShardingError,
-            "<lambda>: argument 0 of type f32[16,8] lies as P('x') on Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto)), but "
-            "in_shardings asks for P('y') on Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto)); move it with device_put, or "
-            "leave in_shardings out",
+            (
+                "<lambda>: argument 0 of type f32[16,8] lies as P('x') on Mesh('x': 4, 'y': 2, axis_types=(Auto, "
+                "Auto)), but "
+                "in_shardings asks for P('y') on Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto)); move it with device_put, or "
+                "leave in_shardings out"
+            ),
         ),
         (
             lambda: f(X[:3]),
@@ -214,8 +217,11 @@ def test_errors() -> None:
         (
             lambda: effx.jit(lambda x: x, in_shardings=(on("y"), on("y")))(X),
             TreeError,
-            "jit: in_shardings: the shardings are no prefix of the arrays: the prefix is a tuple of length 2, the full tree "
-            "a tuple of length 1",
+            (
+                "jit: in_shardings: the shardings are no prefix of the arrays: the prefix is a tuple of length 2, "
+                "the full tree "
+                "a tuple of length 1"
+            ),
         ),
         (
             lambda: effx.jit(lambda x: x, in_shardings="x"),
@@ -235,14 +241,19 @@ def test_errors() -> None:
         (
             lambda: spread(X, "x") + effx.device_put(X, D[1]),
             BackendError,
-            "add: arrays are committed to different devices, cpu:1 and the mesh Mesh('x': 4, 'y': 2, axis_types=(Auto, "
-            "Auto)); move them with device_put",
+            (
+                "add: arrays are committed to different devices, cpu:1 and the mesh Mesh('x': 4, 'y': 2, axis_types=(Auto, "
+                "Auto)); move them with device_put"
+            ),
         ),
         (
             lambda: spread(X, "x") + effx.device_put(X, NamedSharding(Mesh(D[:4], "x"), P("x"))),
             BackendError,
-            "add: arrays are committed to different devices, the mesh Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto)) and the "
-            "mesh Mesh('x': 4, axis_types=(Auto)); move them with device_put",
+            (
+                "add: arrays are committed to different devices, the mesh Mesh('x': 4, 'y': 2, axis_types=(Auto, "
+                "Auto)) and the "
+                "mesh Mesh('x': 4, axis_types=(Auto)); move them with device_put"
+            ),
         ),
     ]
     for call, kind, text in calls:

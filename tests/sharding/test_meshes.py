@@ -157,7 +157,7 @@ def test_partition_specs() -> None:
     assert P(("x",)) == P("x")
     assert P("x") != P("x", None)
     assert hash(P("x", None)) == hash(P("x", ()))
-    assert (len(spec), spec[1], list(spec)[0], spec.index("x"), spec.count(None)) == (
+    assert (len(spec), spec[1], next(iter(spec)), spec.index("x"), spec.count(None)) == (
         4,
         ("y", "z"),
         "x",
@@ -246,14 +246,19 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: effx.device_put(np.ones(8), P("x")),
         ShardingError,
-        "device_put: P('x') alone means a sharding on the mesh in force, and there is none; use effx.set_mesh, or give a "
-        "NamedSharding",
+        (
+            "device_put: P('x') alone means a sharding on the mesh in force, and there is none; use "
+            "effx.set_mesh, or give a "
+            "NamedSharding"
+        ),
     ),
     (
         lambda: effx.lax.with_sharding_constraint(enp.ones(8), P("x")),
         ShardingError,
-        "with_sharding_constraint: P('x') alone means a sharding on the mesh in force, and there is none; use "
-        "effx.set_mesh, or give a NamedSharding",
+        (
+            "with_sharding_constraint: P('x') alone means a sharding on the mesh in force, and there is none; use "
+            "effx.set_mesh, or give a NamedSharding"
+        ),
     ),
     (
         lambda: effx.lax.with_sharding_constraint(enp.ones(6), NamedSharding(MESH, P("x"))),
@@ -268,8 +273,11 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: effx.lax.with_sharding_constraint([enp.ones(6)], [NamedSharding(MESH, P("y"))] * 2),
         TreeError,
-        "with_sharding_constraint: the shardings are no prefix of the arrays: the prefix is a list of length 2, the full tree "
-        "a list of length 1",
+        (
+            "with_sharding_constraint: the shardings are no prefix of the arrays: the prefix is a list of length "
+            "2, the full "
+            "tree a list of length 1"
+        ),
     ),
     (lambda: Mesh(D, ("x", "y")), ShardingError, "Mesh: 1 axes have 2 names: sizes (8,), names ('x', 'y')"),
     (lambda: Mesh([D[0], D[0]], "x"), ShardingError, "Mesh: the device cpu:0 stands in the mesh twice"),
@@ -287,8 +295,10 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: effx.make_mesh((16,), ("x",)),
         DeviceCountError,
-        "make_mesh: a mesh of 16 needs 16 devices, but there are 8; set EFFX_NUM_CPU_DEVICES before the start for more "
-        "CPU devices",
+        (
+            "make_mesh: a mesh of 16 needs 16 devices, but there are 8; set EFFX_NUM_CPU_DEVICES before the start for more "
+            "CPU devices"
+        ),
     ),
     (lambda: effx.set_mesh(3), ShardingError, "set_mesh: expected a Mesh, got 3 of type int"),  # type: ignore[arg-type]  # wrong on purpose
     (

@@ -189,9 +189,7 @@ def parallel_maps_are_batches(f: Function, xs: Points) -> None:
 def lying(x: Array, mesh: Mesh, turn: int) -> NamedSharding:
     """Returns one of the ways to cut an array along the axes of a mesh of 2 x 2 devices."""
     names = ["x", "y"] if turn % 2 else ["y", "x"]
-    entries: list[str | None] = []
-    for n in x.type.shape:
-        entries.append(names.pop() if names and n % 2 == 0 and turn % 3 else None)
+    entries = [names.pop() if names and n % 2 == 0 and turn % 3 else None for n in x.type.shape]
     return NamedSharding(mesh, PartitionSpec(*entries))
 
 
