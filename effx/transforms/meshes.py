@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ContextDecorator
 from math import prod
+from types import TracebackType
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -88,8 +89,13 @@ class MeshInForce(ContextDecorator):
         self._override.__enter__()
         return self._mesh
 
-    def __exit__(self, *error: object) -> None:
-        self._override.__exit__(*error)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._override.__exit__(kind, error, traceback)
 
 
 def set_mesh(mesh: Mesh | None) -> MeshInForce:

@@ -56,7 +56,8 @@ def test_other_kinds() -> None:
     spread = effx.make_array_from_callback((8,), rows, lambda i: keys[i])
     assert effx.random.key_data(spread).tolist() == effx.random.key_data(keys).tolist()
     empty = effx.make_array_from_callback((0, 2), rows, lambda i: np.zeros((0, 2), np.int8), dtype="int8")
-    assert (empty.shape, empty.dtype) == ((0, 2), np.int8)
+    assert empty.shape == (0, 2)
+    assert empty.dtype == np.dtype("int8")
 
 
 ROWS = NamedSharding(MESH, P("x"))
