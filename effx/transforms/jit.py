@@ -26,15 +26,13 @@ from effx.handlers.debugging import debugging, key_watcher, not_finite
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
-from effx.ir.ops.sharding import constraints_in
 from effx.ir.program import Program
 from effx.ir.values.references import has_refs
-from effx.lower.assignment import Assignment, Wanted, assignment_for, assignment_on
+from effx.lower.assignment import Assignment, Wanted
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, is_spread
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
 from effx.lower.guards import check_execution, guarding
-from effx.lower.sharding import Device, device_name
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Statics, abstract, as_arrays, name_of, signature_of
 from effx.transforms.donation import check_held, check_once, donated_leaves, warn_unused
@@ -43,6 +41,7 @@ from effx.transforms.jit_shardings import constrained, lying
 from effx.transforms.jitted import Decorator, Jitted
 from effx.transforms.jitted_pickles import reduced
 from effx.transforms.options import Options, Static, counted, exactly, options_for
+from effx.transforms.placed import placed, planned
 from effx.transforms.shared_keys import Form, SharedKey, shared_key
 from effx.transforms.stages import Lowered, Signature, Traced
 from effx.transforms.tracing import Trace, key_of, traced, traces_of
@@ -264,7 +263,8 @@ class Function(Generic[P, R]):
         concrete = given.concrete()
         if any([is_spread(x) for x in concrete]):
             return None
-        place, o = self.place(None, concrete), self.options
+        o = self.options
+        place = placed(self.where, o.device, None, concrete)
         return Question(
             self.fun, self.name, key, given.static, o, place.device, place.committed, o.compiler_options
         )
@@ -292,7 +292,9 @@ class Function(Generic[P, R]):
 
     def executable(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> Executable:
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
-        assignment = self.place(trace.program, arrays, form.wanted, trace.captured)
+        assignment = placed(
+            self.where, self.options.device, trace.program, arrays, form.wanted, trace.captured
+        )
         key = (assignment, debugging())
         found = form.executables.get(key)
         if found is None:
@@ -301,24 +303,6 @@ class Function(Generic[P, R]):
                 trace.program, trace.captured, form.tree, assignment, donated
             )
         return found
-
-    def place(
-        self,
-        program: Program | None,
-        arrays: list[ConcreteArray],
-        wanted: Wanted | None = None,
-        held: Sequence[Array] = (),
-    ) -> Assignment:
-        """Returns where to run."""
-        found, device = assignment_for(program, self.name, arrays, wanted, held), self.options.device
-        if device is None or (found.committed and found.devices == (device,)):
-            return found
-        if found.committed:
-            raise BackendError(
-                f"{self.what}: {self.name} is bound to {device_name(device)}, "
-                f"but an argument is committed to {', '.join(map(device_name, found.devices))}"
-            )
-        return Assignment((device,), True)
 
     def compile(
         self,
@@ -457,21 +441,14 @@ class Function(Generic[P, R]):
             signature,
             trace.program,
             trace.captured,
-            lambda program, captured, where: self.planned(program, captured, wanted, where),
+            lambda program, captured, where: planned(
+                self.name, program, captured, wanted, where, device is not None
+            ),
             lambda program, captured, assignment, options: self.compile(
                 program, captured, tree, assignment, form.donated, options
             ),
             device,
         )
-
-    def planned(
-        self, program: Program, captured: Sequence[Array], wanted: Wanted | None, where: Device
-    ) -> Assignment:
-        """Returns where a staged function runs whose arguments are not there yet."""
-        spread = any([type(x) is ConcreteArray and is_spread(x) for x in captured])
-        if wanted is None and not constraints_in(program) and not spread:
-            return assignment_on(program, where, self.options.device is not None)
-        return assignment_for(program, self.name, (), wanted, captured)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Stages and lowers to StableHLO."""

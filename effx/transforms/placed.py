@@ -1,0 +1,60 @@
+"""Where a jitted function runs: what its arguments, its options and its program say of devices, together."""
+
+from collections.abc import Sequence
+
+from effx.array import Array
+from effx.errors import BackendError
+from effx.ir.ops.sharding import constraints_in
+from effx.ir.program import Program
+from effx.lower.assignment import Assignment, Wanted, assignment_for, assignment_on
+from effx.lower.concrete import ConcreteArray, is_spread
+from effx.lower.sharding import Device, device_name
+
+
+def placed(
+    where: tuple[str, str],
+    device: Device | None,
+    program: Program | None,
+    arrays: Sequence[ConcreteArray],
+    wanted: Wanted | None = None,
+    held: Sequence[Array] = (),
+) -> Assignment:
+    """Returns where a call runs.
+
+    Args:
+        where: the transformation and the function's name, for errors.
+        device: to which the function is bound.
+        program: None for one that is not known yet.
+        arrays: the arguments. wanted: how they shall lie, and the results.
+        held: what the function closes over.
+
+    Raises:
+        BackendError: arguments are bound to other devices.
+    """
+    what, name = where
+    found = assignment_for(program, name, arrays, wanted, held)
+    if device is None or (found.committed and found.devices == (device,)):
+        return found
+    if found.committed:
+        raise BackendError(
+            f"{what}: {name} is bound to {device_name(device)}, "
+            f"but an argument is committed to {', '.join(map(device_name, found.devices))}"
+        )
+    return Assignment((device,), True)
+
+
+def planned(
+    name: str, program: Program, held: Sequence[Array], wanted: Wanted | None, device: Device, bound: bool
+) -> Assignment:
+    """Returns where a staged function runs whose arguments are not there yet.
+
+    Args:
+        name: of the function, for errors.
+        program: what was staged. held: what the function closes over.
+        wanted: how arguments and results shall lie.
+        device: where it runs if nothing else is said. bound: whether it is bound to that.
+    """
+    spread = any([type(x) is ConcreteArray and is_spread(x) for x in held])
+    if wanted is None and not constraints_in(program) and not spread:
+        return assignment_on(program, device, bound)
+    return assignment_for(program, name, (), wanted, held)
