@@ -1,0 +1,333 @@
+"""The group of processes that this one joins, and leaves when it ends."""
+
+import atexit
+import contextlib
+import ipaddress
+import os
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from typing import final
+
+import attrs
+
+from effx.distributed.clusters import Place, detect
+from effx.distributed.watch import Watch, gather, join, parse_address
+from effx.errors import DistributedError, is_internal
+from effx.lower import backends, processes
+from effx.lower.processes import Group, Security
+
+__all__ = ["initialize", "is_initialized", "shutdown"]
+
+GRACE = 10.0  # seconds in which a process may end by itself, once another one has failed
+SETTLE = 0.2  # seconds in which the failure of another process explains that of this one
+
+
+@final
+@attrs.define(eq=False)
+class _Member:
+    group: Group
+    watch: Watch | None  # None where XLA alone watches
+    service: processes.Service | None  # in process 0
+    shutdown_timeout: int
+
+
+_member: list[_Member] = []  # at most one
+_registered: list[bool] = []
+
+
+def initialize(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    local_device_ids: int | Sequence[int] | None = None,
+    cluster_detection_method: str | None = None,
+    initialization_timeout: int = 300,
+    heartbeat_timeout_seconds: int = 100,
+    shutdown_timeout_seconds: int = 300,
+    coordinator_bind_address: str | None = None,
+    slice_index: int | None = None,
+    partition_index: int | None = None,
+    mtls_cert_file: str | None = None,
+    mtls_key_file: str | None = None,
+    mtls_ca_file: str | None = None,
+    mtls_peer_uri_prefix: str | None = None,
+    verify_secure_credentials: bool | None = None,
+) -> None:
+    """Joins this process with others to a group, whose devices `effx.devices` lists from then on.
+
+    All processes call it, before anything is computed. What is None is found in the environment: that of
+    `python -m effx.distributed.launch`, of Slurm, of Open MPI, of an indexed Job of Kubernetes, or what
+    `EFFX_COORDINATOR_ADDRESS`, `EFFX_NUM_PROCESSES` and `EFFX_PROCESS_ID` say.
+
+    Process 0 listens at the coordinator's address. It is the only one that listens there, and on this address only: on the
+    loopback device if that is one of it, which no other machine reaches. Whoever can connect can join and read what the
+    processes exchange; on networks that others use, the files for TLS keep them out of XLA's service.
+
+    A process that fails ends the others, with an error that names it: those that wait raise a `DistributedError`, those that
+    do something else are ended 10 seconds later, or after half of `heartbeat_timeout_seconds` if that is less.
+
+    Args:
+        coordinator_address: host and port of process 0.
+        num_processes: how many processes there are.
+        process_id: the number of this one, from 0.
+        local_device_ids: which GPUs of this machine are this process's; None for all, but for Slurm and MPI, where it is
+            one for each process. A CPU has as many devices as the flag `num_cpu_devices` says.
+        cluster_detection_method: "slurm", "ompi", "k8s" or "mpi4py" to ask that one only; "deactivate" to ask none.
+        initialization_timeout: seconds in which all processes must come.
+        heartbeat_timeout_seconds: seconds after which a process that gives no sign of life counts as dead. A process that
+            dies is noticed at once; this is for machines that vanish, and processes that stand still.
+        shutdown_timeout_seconds: seconds that a process which has ended waits for the others.
+        coordinator_bind_address: host and port at which process 0 listens, if not at `coordinator_address`.
+        slice_index: the old name of `partition_index`.
+        partition_index: the part of the accelerators' network that this process's devices belong to.
+        mtls_cert_file: this process's certificates, for mutual TLS, with jaxlib 0.12. XLA alone watches the processes then,
+            and ends them where they do not fit.
+        mtls_key_file: their private key.
+        mtls_ca_file: the certificates that the others' are checked with.
+        mtls_peer_uri_prefix: how a URI in the others' certificates must begin.
+        verify_secure_credentials: True to refuse to go on without TLS.
+
+    Raises:
+        DistributedError: the processes do not come together: one is missing, comes twice, or expects another number of
+            processes; the port is in use; a backend has started; nothing says what an argument that is None should be.
+
+    >>> initialize("localhost:1234", num_processes=2, process_id=2)
+    Traceback (most recent call last):
+    effx.errors.DistributedError: distributed.initialize: process_id must be from 0 to 1 for 2 processes, got 2
+    ...
+    """
+    if _member:
+        raise DistributedError("distributed.initialize: this process belongs to a group already")
+    place = _place(coordinator_address, num_processes, process_id, cluster_detection_method)
+    address, count, number = place.coordinator, place.num_processes, place.process_id
+    assert address is not None
+    assert count is not None
+    assert number is not None
+    if backends.started():
+        raise DistributedError(
+            f"distributed.initialize: {', '.join(backends.started())} has started; call it before anything is computed"
+        )
+    security = Security(
+        mtls_cert_file, mtls_key_file, mtls_ca_file, mtls_peer_uri_prefix, verify_secure_credentials
+    )
+    if security.options() and not processes.takes_security():
+        raise DistributedError(
+            f"distributed.initialize: {', '.join(security.options())} need jaxlib 0.12, this is {backends.jaxlib_version()}"
+        )
+    host, port = parse_address("coordinator_address", address)
+    host = "127.0.0.1" if host == "localhost" else host
+    timeouts = (initialization_timeout, heartbeat_timeout_seconds, shutdown_timeout_seconds)
+    service, watch = None, None
+    if number == 0:
+        bind = _bind_address(host, port, coordinator_bind_address)
+        gathering = None if security.options() else gather(bind, count, initialization_timeout)
+        try:
+            service = processes.service(_joined(*bind), count, timeouts, security)
+        except DistributedError as error:
+            if gathering is not None:
+                gathering.refuse(error.message)
+            raise
+        if gathering is not None:
+            watch = gathering.go(host)
+    elif not security.options():
+        watch = join((host, port), number, count, initialization_timeout)
+    grace = min(GRACE, heartbeat_timeout_seconds / 2)  # after the whole of it, XLA ends this process
+    if watch is not None:
+        watch.start(lambda coordinator: _other_failed(watch, 0.0 if coordinator else grace))
+    client = processes.connect(_joined(host, port), number, timeouts, security)
+    own = host if number == 0 else _own_address(host, port) if watch is None else watch.host
+    partition = partition_index if partition_index is not None else slice_index
+    group = Group(number, count, client, own, _checker(watch), _devices(local_device_ids, place), partition)
+    processes.current.append(group)
+    _member.append(_Member(group, watch, service, shutdown_timeout_seconds))
+    if not _registered:
+        _registered.append(True)
+        atexit.register(_at_exit)
+
+
+def is_initialized() -> bool:
+    """Returns whether this process belongs to a group.
+
+    >>> is_initialized()
+    False
+    """
+    return bool(_member)
+
+
+def shutdown() -> None:
+    """Leaves the group, once all processes do; called by itself when Python ends. Without a group it does nothing.
+
+    Raises:
+        DistributedError: another process has failed, or does not end in time.
+
+    >>> shutdown()
+    """
+    if not _member:
+        return
+    member = _member[0]
+    if member.watch is not None:
+        member.watch.finish(member.shutdown_timeout)
+    _member.clear()
+    processes.leave(member.group, member.service)
+    if member.watch is not None:
+        member.watch.close()
+
+
+def _place(address: str | None, count: int | None, number: int | None, method: str | None) -> Place:
+    given = Place(address, count, number)
+    if not given.is_complete:
+        given = given.filled(detect(method))
+    names = ("coordinator_address", "num_processes", "process_id")
+    missing = [name for name, value in zip(names, attrs.astuple(given)[:3], strict=True) if value is None]
+    if missing:
+        raise DistributedError(
+            f"distributed.initialize: nothing says what {' and '.join(missing)} should be; pass it, set "
+            f"{' and '.join([f'EFFX_{name.upper()}' for name in missing])}, or start by python -m effx.distributed.launch"
+        )
+    count, number = given.num_processes, given.process_id
+    assert count is not None
+    assert number is not None
+    if count < 1:
+        raise DistributedError(f"distributed.initialize: num_processes must be at least 1, got {count}")
+    if not 0 <= number < count:
+        raise DistributedError(
+            f"distributed.initialize: process_id must be from 0 to {count - 1} for {count} processes, got {number}"
+        )
+    return given
+
+
+def _bind_address(host: str, port: int, chosen: str | None) -> tuple[str, int]:
+    """Returns where process 0 listens: at the coordinator's address and no other, if there is a choice."""
+    if chosen is not None:
+        return parse_address("coordinator_bind_address", chosen)
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.ip_address(host)), port
+    try:
+        address = str(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise DistributedError(
+            f"distributed.initialize: the coordinator's host {host!r} is not known: {error}"
+        ) from error
+    # Some systems let a machine's name mean its loopback device, which the other machines could not reach.
+    return ("0.0.0.0" if ipaddress.ip_address(address).is_loopback else address), port
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _own_address(host: str, port: int) -> str:
+    """Returns the address from which this machine reaches another; nothing is sent."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, port))
+        return str(probe.getsockname()[0])
+
+
+def _devices(ids: int | Sequence[int] | None, place: Place) -> tuple[int, ...] | None:
+    if ids is not None:
+        return (ids,) if isinstance(ids, int) else tuple(ids)
+    local = place.local_process_id
+    if place.method not in ("slurm", "ompi", "mpi4py") or local is None:
+        return None
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", os.environ.get("ROCR_VISIBLE_DEVICES"))
+    # Launchers can show each process its own devices only; they are counted from 0 then.
+    return (local,) if visible is None or local < len(visible.split(",")) != 1 else None
+
+
+def _checker(watch: Watch | None) -> processes.Check:
+    def check(of: int) -> None:
+        if watch is None:
+            return
+        if watch.failure is not None:
+            raise DistributedError(watch.failure)
+        if of in watch.done:
+            raise DistributedError(
+                f"process {of} of {watch.num_processes} has ended, and what is waited for never comes"
+            )
+
+    return check
+
+
+# --- when a process fails -------------------------------------------------------------------------
+
+
+def _other_failed(watch: Watch, grace: float) -> None:
+    """Ends this process if it does not do so itself: nothing else ends a wait inside of XLA."""
+    if grace == 0.0:
+        _end(watch)
+    timer = threading.Timer(grace, _end, (watch,))
+    timer.daemon = True
+    timer.start()
+
+
+def _end(watch: Watch) -> None:
+    """Ends the process with an error that says where its main thread is."""
+    _wait_for_others(watch)
+    error = DistributedError(str(watch.failure))
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and is_internal(frame.f_code):
+        frame = frame.f_back
+    error.at = None
+    if frame is not None:
+        error.at = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+    _stop(f"effx.errors.DistributedError: {error}\n")
+
+
+def _wait_for_others(watch: Watch) -> None:
+    """XLA ends processes whose coordinator ends before them, with words of its own; so process 0 is the last."""
+    if watch.process_id == 0:
+        watch.left.wait(2.0)
+
+
+def _stop(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    with contextlib.suppress(OSError):
+        os.write(2, text.encode())
+    os._exit(1)
+
+
+def _at_exit() -> None:
+    if not _member:
+        return
+    watch = _member[0].watch
+    error = _uncaught()
+    if error is None and (watch is None or watch.failure is None):
+        try:
+            shutdown()
+            return
+        except DistributedError as late:
+            text = late.message
+    elif watch is None:
+        return  # XLA's heartbeats tell the others
+    else:
+        text = str(watch.failure or watch.failed_within(SETTLE))
+    assert watch is not None
+    if watch.failure is None:
+        watch.fail(f"process {watch.process_id} of {watch.num_processes} failed: {_described(error) or text}")
+    elif not (isinstance(error, DistributedError) and watch.failure in error.message):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"effx: {text}\n")
+    if watch.process_id == 0:
+        watch.left.wait(GRACE + 2)
+    watch.close()
+    if error is None:  # else Python's own status says that it failed
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+        _stop("")
+
+
+def _uncaught() -> BaseException | None:
+    """Returns the exception that ends this process; an interactive one does not end by any."""
+    error: BaseException | None = getattr(sys, "last_value", None)
+    return None if hasattr(sys, "ps1") else error
+
+
+def _described(error: BaseException | None) -> str:
+    if error is None:
+        return ""
+    line = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}{': ' * bool(line)}{line}"
