@@ -3,12 +3,13 @@
 import atexit
 import contextlib
 import ipaddress
+import logging
 import os
 import socket
 import sys
 import threading
 from collections.abc import Sequence
-from typing import final
+from typing import NoReturn, final
 
 import attrs
 
@@ -238,15 +239,11 @@ def _devices(ids: int | Sequence[int] | None, place: Place) -> tuple[int, ...] |
 
 
 def _checker(watch: Watch | None) -> processes.Check:
-    def check(of: int) -> None:
-        if watch is None:
-            return
-        if watch.failure is not None:
-            raise DistributedError(watch.failure)
-        if of in watch.done:
-            raise DistributedError(
-                f"process {of} of {watch.num_processes} has ended, and what is waited for never comes"
-            )
+    def check(of: int) -> str | None:
+        if watch is None or watch.failure is not None:
+            return None if watch is None else watch.failure
+        gone = f"process {of} of {watch.num_processes} has ended, and what is waited for never comes"
+        return gone if of in watch.done else None
 
     return check
 
@@ -260,7 +257,8 @@ def _other_failed(watch: Watch, grace: float) -> None:
         _end(watch)
     timer = threading.Timer(grace, _end, (watch,))
     timer.daemon = True
-    timer.start()
+    with contextlib.suppress(RuntimeError):  # there are no new threads once Python ends, which it then does
+        timer.start()
 
 
 def _end(watch: Watch) -> None:
@@ -282,12 +280,12 @@ def _wait_for_others(watch: Watch) -> None:
         watch.left.wait(2.0)
 
 
-def _stop(text: str) -> None:
+def _stop(text: str, status: int = 1) -> NoReturn:
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     with contextlib.suppress(OSError):
         os.write(2, text.encode())
-    os._exit(1)
+    os._exit(status)
 
 
 def _at_exit() -> None:
@@ -301,23 +299,24 @@ def _at_exit() -> None:
             return
         except DistributedError as late:
             text = late.message
-    elif watch is None:
-        return  # XLA's heartbeats tell the others
     else:
-        text = str(watch.failure or watch.failed_within(SETTLE))
-    assert watch is not None
-    if watch.failure is None:
-        watch.fail(f"process {watch.process_id} of {watch.num_processes} failed: {_described(error) or text}")
-    elif not (isinstance(error, DistributedError) and watch.failure in error.message):
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(f"effx: {text}\n")
-    if watch.process_id == 0:
-        watch.left.wait(GRACE + 2)
-    watch.close()
-    if error is None:  # else Python's own status says that it failed
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.flush()
-        _stop("")
+        text = _described(error)
+    if watch is not None:
+        if error is not None and not isinstance(error, DistributedError):
+            watch.failed_within(SETTLE)
+        if watch.failure is None:
+            watch.fail(f"process {watch.process_id} of {watch.num_processes} failed: {text}")
+        else:
+            text = watch.failure
+        if watch.process_id == 0:
+            watch.left.wait(GRACE + 2)
+        watch.close()
+    logging.shutdown()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    # XLA's objects, of which one ends the process when another one goes before it, must not be ended one by one.
+    said = error is not None and (isinstance(error, DistributedError) or text == _described(error))
+    _stop("" if said else f"effx: {text}\n", 130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
 def _uncaught() -> BaseException | None:

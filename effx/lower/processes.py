@@ -14,8 +14,8 @@ from effx.errors import DistributedError
 from effx.flags import cpu_collectives_implementation
 
 Service = _jax.DistributedRuntimeService
-# Raises an error if another process, or the one with the number, can no longer answer.
-Check = Callable[[int], None]
+# Says why the process with the number can no longer answer, if it cannot.
+Check = Callable[[int], str | None]
 SLICE = 500  # milliseconds of waiting between two looks at how the other processes are
 CHUNK = 1 << 20  # bytes of one value in the store, whose messages are limited to 4 MiB
 
@@ -78,25 +78,27 @@ class Group:
         self.client.key_value_set_bytes(f"{key}/0", len(chunks).to_bytes(8, "little") + chunks[0])
         return len(chunks)
 
-    def get(self, key: str, of: int) -> bytes:
-        """Waits for a value of process `of`.
+    def get(self, what: str, key: str, of: int) -> bytes:
+        """Waits for a value of process `of`; `what` waits.
 
         Raises:
-            DistributedError: a process is gone, or `of` has come to its end.
+            DistributedError: a process has failed, or `of` has come to its end.
         """
-        first = self._wait(f"{key}/0", of)
+        first = self._wait(what, f"{key}/0", of)
         count = int.from_bytes(first[:8], "little")
-        return first[8:] + b"".join([self._wait(f"{key}/{i}", of) for i in range(1, count)])
+        return first[8:] + b"".join([self._wait(what, f"{key}/{i}", of) for i in range(1, count)])
 
-    def _wait(self, key: str, of: int) -> bytes:
+    def _wait(self, what: str, key: str, of: int) -> bytes:
         while True:
+            # Asked before: what a process has put there before its end is there.
+            reason = self.check(of)
             try:
                 return self.client.blocking_key_value_get_bytes(key, SLICE)
             except _jax.JaxRuntimeError as error:
                 if "DEADLINE_EXCEEDED" not in str(error):
-                    self.check(of)
-                    raise DistributedError(f"the coordination service does not answer: {error}") from error
-            self.check(of)
+                    reason = self.check(of) or f"the coordination service does not answer: {error}"
+            if reason is not None:
+                raise DistributedError(f"{what}: {reason}")
 
     def delete(self, key: str) -> None:
         """Deletes the values under a key."""
@@ -153,7 +155,8 @@ def connect(
         shutdown_timeout=end,
         # Whoever fails must not wait for the others when its objects go.
         shutdown_on_destruction=False,
-        use_compression=True,
+        # Compressing takes ten times as long as sending does, within a machine or a cluster.
+        use_compression=False,
         **security.options(),
     )
     client.connect()
