@@ -50,7 +50,7 @@ def launch(
     >>> launch([sys.executable, "-c", "raise SystemExit(3)"], 2)
     3
     """
-    address = f"127.0.0.1:{_free_port() if port is None else port}"
+    address = f"127.0.0.1:{free_port() if port is None else port}"
     out = sys.stdout.buffer if output is None else output
     lock = threading.Lock()
     started: list[subprocess.Popen[bytes]] = []
@@ -97,7 +97,7 @@ def _environment(
     return {**outer, **added}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -137,11 +137,14 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], came: list[int], grace: 
     while True:
         codes = [process.poll() for process in processes]
         if status == 0:
-            failed = [code for code in codes if code]
+            failed = [(k, code) for k, code in enumerate(codes) if code]
             if failed:
                 # Those that belong to a group end by themselves and say why; this is for the others.
-                status = _status(failed[0])
+                number, code = failed[0]
+                status = code if code > 0 else 128 - code
                 until = time.monotonic() + grace
+                how = f"with status {code}" if code > 0 else f"by {signal.Signals(-code).name}"
+                sys.stderr.write(f"effx.distributed.launch: process {number} ended {how}\n")
         for number in came[passed:]:
             passed += 1
             status = 128 + number
@@ -161,10 +164,6 @@ def _wait_briefly(processes: Sequence[subprocess.Popen[bytes]], grace: float) ->
     end = time.monotonic() + min(grace, 2.0)
     while time.monotonic() < end and None in [process.poll() for process in processes]:
         time.sleep(POLL)
-
-
-def _status(code: int) -> int:
-    return code if code > 0 else 128 - code
 
 
 def _send(processes: Sequence[subprocess.Popen[bytes]], number: int) -> None:
