@@ -32,7 +32,7 @@ def launch(
     devices_per_process: int | None = None,
     port: int | None = None,
     grace: float = GRACE,
-    output: IO[bytes] | None = None,
+    output: IO[str] | None = None,
 ) -> int:
     """Runs a command in several processes, and waits for their end.
 
@@ -47,11 +47,12 @@ def launch(
     Returns:
         0, or the exit status of the first process that failed; 128 + n where signal n ended it, or came to this process.
 
-    >>> launch([sys.executable, "-c", "raise SystemExit(3)"], 2)
+    >>> launch([sys.executable, "-c", "print('hello'); raise SystemExit(3)"], 1)
+    [0] hello
     3
     """
     address = f"127.0.0.1:{free_port() if port is None else port}"
-    out = sys.stdout.buffer if output is None else output
+    out = sys.stdout if output is None else output
     lock = threading.Lock()
     started: list[subprocess.Popen[bytes]] = []
     readers: list[threading.Thread] = []
@@ -104,11 +105,10 @@ def free_port() -> int:
         return port
 
 
-def _copy(source: IO[bytes], number: int, out: IO[bytes], lock: threading.Lock) -> None:
-    prefix = f"[{number}] ".encode()
+def _copy(source: IO[bytes], number: int, out: IO[str], lock: threading.Lock) -> None:
     for line in source:
         with lock, contextlib.suppress(BrokenPipeError, ValueError):
-            out.write(prefix + line.removesuffix(b"\n") + b"\n")
+            out.write(f"[{number}] {line.decode(errors='replace').removesuffix(chr(10))}\n")
             out.flush()
 
 

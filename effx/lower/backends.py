@@ -242,6 +242,11 @@ def default_device() -> _jax.Device:
         return _first_device(chosen)
     if not isinstance(chosen, _jax.Device):
         raise BackendError(f"default_device: {chosen!r} is no device of effx")
+    if processes.current and chosen.process_index != chosen.client.process_index():
+        raise BackendError(
+            f"default_device: {chosen!r} belongs to process {chosen.process_index}, this is process "
+            f"{chosen.client.process_index()}"
+        )
     return chosen
 
 

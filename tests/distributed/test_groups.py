@@ -43,10 +43,12 @@ print({
     "numbers": [float(value), slope.tolist(), halves.tolist(), seen.tolist()],
     "lines": effx.print_environment_info(True).splitlines()[4:6],
 })
-try:
-    effx.local_devices(5)
-except effx.errors.BackendError as error:
-    print(error.message)
+other = [d for d in effx.devices() if d.process_index != number][0]
+for refused in (lambda: effx.local_devices(5), effx.default_device(other)(lambda: enp.ones(2) + 1)):
+    try:
+        refused()
+    except effx.errors.BackendError as error:
+        print(error.message)
 effx.distributed.shutdown()
 assert not effx.distributed.is_initialized()
 effx.distributed.shutdown()
@@ -59,7 +61,9 @@ def test_what_processes_see(together: Together) -> None:
     for k, process in enumerate(together(JOIN + FACTS, 3)):
         assert process.status == 0, process.error
         # XLA's collectives say that they are there.
-        first, refused, after = [line for line in process.out.splitlines() if not line.startswith("[Gloo]")]
+        first, refused, elsewhere, after = [
+            line for line in process.out.splitlines() if not line.startswith("[Gloo]")
+        ]
         x = [float(k), k + 1.0, k + 2.0]
         found = ast.literal_eval(first)
         kind = found.pop("lines")
@@ -78,6 +82,10 @@ def test_what_processes_see(together: Together) -> None:
             "numbers": [sum(v * v for v in x), [2 * v for v in x], [2.0, 2.0], [v + 1 for v in x]],
         }
         assert refused == "local_devices: process_index must be one of [0, 1, 2], got 5"
+        where = "CpuDevice(id=0)" if k else "CpuDevice(id=2048)"
+        assert elsewhere == (
+            f"default_device: {where} belongs to process {0 if k else 1}, this is process {k}"
+        )
         assert after == str([v + 1 for v in x])
 
 
@@ -233,6 +241,27 @@ def test_end_that_others_do_not_reach(together: Together) -> None:
     text = "distributed.shutdown: process 1 of 2 did not end within 1 s"
     assert found[0].last == f"effx: {text}"
     assert f"process 0 of 2 failed: {text}" in found[1].error
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("none", "4 devices"),
+        (
+            "mpi",
+            "devices: cpu_collectives_implementation is 'mpi', and MPITRAMPOLINE_LIB names no MPI library (of MPIwrapper)",
+        ),
+    ],
+)
+def test_collectives(kind: str, text: str, together: Together) -> None:
+    """What carries collectives is chosen before the backend starts; MPI must be there."""
+    code = (
+        f"import os\nos.environ.pop('MPITRAMPOLINE_LIB', None)\n{JOIN}\n"
+        "try:\n    print(len(effx.devices()), 'devices')\n"
+        "except effx.errors.DistributedError as error:\n    print(error.message)\n"
+    )
+    for process in together(code, [{"EFFX_CPU_COLLECTIVES_IMPLEMENTATION": kind}] * 2):
+        assert (process.status, process.out) == (0, f"{text}\n"), process.error
 
 
 @pytest.mark.deep

@@ -25,9 +25,9 @@ def run(*arguments: str, timeout: float = 60) -> Ended:
 
 def python(code: str, count: int = 2, grace: float = 5) -> tuple[int, list[str]]:
     """Runs code in processes, and returns the status and the lines in order."""
-    output = io.BytesIO()
+    output = io.StringIO()
     status = launch([sys.executable, "-c", code], count, grace=grace, output=output)
-    return status, sorted(output.getvalue().decode().splitlines())
+    return status, sorted(output.getvalue().splitlines())
 
 
 def test_lines_and_variables(tmp_path: Path) -> None:
