@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn, final
 
@@ -113,17 +114,14 @@ def initialize(
     security = Security(
         mtls_cert_file, mtls_key_file, mtls_ca_file, mtls_peer_uri_prefix, verify_secure_credentials
     )
-    if security.options() and not processes.takes_security():
-        raise DistributedError(
-            f"distributed.initialize: {', '.join(security.options())} need jaxlib 0.12, this is {backends.jaxlib_version()}"
-        )
+    _check_security(security)
     host, port = parse_address("coordinator_address", address)
     host = "127.0.0.1" if host == "localhost" else host
     timeouts = (initialization_timeout, heartbeat_timeout_seconds, shutdown_timeout_seconds)
     service, watch = None, None
     if number == 0:
         bind = _bind_address(host, port, coordinator_bind_address)
-        gathering = None if security.options() else gather(bind, count, initialization_timeout)
+        gathering = None if security.mtls_cert_file else gather(bind, count, initialization_timeout)
         try:
             service = processes.service(_joined(*bind), count, timeouts, security)
         except DistributedError as error:
@@ -132,7 +130,7 @@ def initialize(
             raise
         if gathering is not None:
             watch = gathering.go(host)
-    elif not security.options():
+    elif not security.mtls_cert_file:
         watch = join((host, port), number, count, initialization_timeout)
     grace = min(GRACE, heartbeat_timeout_seconds / 2)  # after the whole of it, XLA ends this process
     if watch is not None:
@@ -146,6 +144,8 @@ def initialize(
     if not _registered:
         _registered.append(True)
         atexit.register(_at_exit)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
 def is_initialized() -> bool:
@@ -197,6 +197,29 @@ def _place(address: str | None, count: int | None, number: int | None, method: s
             f"distributed.initialize: process_id must be from 0 to {count - 1} for {count} processes, got {number}"
         )
     return given
+
+
+def _check_security(security: Security) -> None:
+    """Refuses what XLA would end the process for."""
+    given = security.options()
+    if not given:
+        return
+    if not processes.takes_security():
+        raise DistributedError(
+            f"distributed.initialize: TLS ({', '.join(given)}) needs jaxlib 0.12, this is {backends.jaxlib_version()}"
+        )
+    names = ("mtls_cert_file", "mtls_key_file", "mtls_ca_file")
+    missing = [name for name in names if name not in given]
+    if missing and given != {"verify_secure_credentials": False}:
+        raise DistributedError(
+            f"distributed.initialize: TLS needs {', '.join(names)}; not given: {', '.join(missing)}"
+        )
+    for name in names:
+        path = given.get(name)
+        if path is not None and not os.access(str(path), os.R_OK):
+            raise DistributedError(
+                f"distributed.initialize: {name}: there is no file {path!r} that can be read"
+            )
 
 
 def _bind_address(host: str, port: int, chosen: str | None) -> tuple[str, int]:
@@ -286,6 +309,28 @@ def _stop(text: str, status: int = 1) -> NoReturn:
     with contextlib.suppress(OSError):
         os.write(2, text.encode())
     os._exit(status)
+
+
+def _before_fork() -> None:
+    # gRPC ends the calls of the others; nothing of effx can keep it from that, or the fork from going on.
+    if _member and _member[0].service is not None and _member[0].group.num_processes > 1:
+        warnings.warn(
+            "os.fork: process 0 of a group serves the others, which a fork ends, and they fail; fork before "
+            "distributed.initialize, or use multiprocessing's start method 'spawn' or 'forkserver'",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _in_child() -> None:
+    """Lets a forked process go: it is none of the group, and must not keep the connections of one that dies."""
+    if not _member:
+        return
+    watch = _member[0].watch
+    _member.clear()
+    processes.current.clear()
+    if watch is not None:
+        watch.abandon()
 
 
 def _at_exit() -> None:

@@ -106,6 +106,10 @@ class Watch:
             self._wake.send(b"x")
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Closes the connections here, where another process, from which this one was forked, goes on with them."""
         for link in [*self._links.values(), self._wake, self._woken]:
             link.close()
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import time
+from types import SimpleNamespace
 
 import pytest
 
 import effx
 from effx import errors
+from effx.distributed import group
 from effx.distributed.launch import free_port
 from tests.distributed.conftest import Together
 
@@ -211,14 +213,14 @@ def test_process_stands_still(together: Together) -> None:
         "if number == 1:\n"
         "    pid = os.fork()\n"
         "    if pid == 0:\n"
-        "        time.sleep(5)\n"
+        "        time.sleep(6)\n"
         "        os.kill(os.getppid(), signal.SIGKILL)\n"
         "        os._exit(0)\n"
         "    os.kill(os.getpid(), signal.SIGSTOP)\n"
         "time.sleep(30)"
     )
     start = time.monotonic()
-    found = together(code, [{"HEARTBEAT": "2"}] * 2)
+    found = together(code, [{"HEARTBEAT": "3"}] * 2)
     assert time.monotonic() - start < 20
     assert found[0].status == -6
     assert "stopped sending heartbeats):\n1\n" in found[0].error
@@ -233,10 +235,49 @@ def test_end_without_a_call_that_others_wait_in(together: Together) -> None:
     assert found[1].last == f"effx: process 0 of 2 failed: DistributedError: {text}"
 
 
+FORKS = """
+import atexit, subprocess
+assert subprocess.run(["true"]).returncode == 0
+if number == 0:
+    multihost_utils.sync_global_devices("forked")
+    multihost_utils.sync_global_devices("there")
+pid = os.fork()
+if pid == 0:
+    assert not effx.distributed.is_initialized()
+    atexit._run_exitfuncs()  # the end of a process that is none of the group
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+if os.fork() == 0:
+    os.closerange(0, 3)  # this test does not wait for it
+    time.sleep(8)
+    os._exit(0)
+multihost_utils.sync_global_devices("forked")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_forked_processes(together: Together) -> None:
+    """They do not belong to the group, and one that lives on does not hide the death of its parent."""
+    start = time.monotonic()
+    found = together(JOIN + FORKS, 2)
+    assert [process.status for process in found] == [1, -9]
+    assert found[0].last == GONE.format("sync_global_devices: ", "1 of 2")
+    assert time.monotonic() - start < 8
+
+
+def test_forks_of_process_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA's server does not outlive a fork, which is said before."""
+    monkeypatch.setattr(
+        group, "_member", [SimpleNamespace(service=1, group=SimpleNamespace(num_processes=2))]
+    )
+    with pytest.warns(RuntimeWarning, match=r"^os\.fork: process 0 of a group serves the others, "):
+        group._before_fork()
+
+
 def test_end_that_others_do_not_reach(together: Together) -> None:
     """A process waits for the others' end, for as long as it was told."""
     code = JOIN.replace("shutdown_timeout_seconds=10", "shutdown_timeout_seconds=1")
-    found = together(code + "if number == 1:\n    time.sleep(5)", [{"HEARTBEAT": "2"}] * 2)
+    found = together(code + "if number == 1:\n    time.sleep(8)", [{"HEARTBEAT": "4"}] * 2)
     assert [process.status for process in found] == [1, 1]
     text = "distributed.shutdown: process 1 of 2 did not end within 1 s"
     assert found[0].last == f"effx: {text}"
