@@ -2,19 +2,25 @@
 
 import atexit
 import contextlib
-import ipaddress
 import logging
 import os
-import socket
 import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn, final
 
 import attrs
 
-from effx.distributed.clusters import Place, detect
+from effx.distributed.arguments import (
+    bind_address,
+    check_security,
+    find_place,
+    joined,
+    own_address,
+    own_devices,
+)
 from effx.distributed.watch import Watch, gather, join, parse_address
 from effx.errors import DistributedError, is_internal
 from effx.lower import backends, processes
@@ -102,28 +108,26 @@ def initialize(
     """
     if _member:
         raise DistributedError("distributed.initialize: this process belongs to a group already")
-    place = _place(coordinator_address, num_processes, process_id, cluster_detection_method)
-    address, count, number = place.coordinator, place.num_processes, place.process_id
-    assert address is not None
-    assert count is not None
-    assert number is not None
+    address, count, number, place = find_place(
+        coordinator_address, num_processes, process_id, cluster_detection_method
+    )
     if backends.started():
         raise DistributedError(
             f"distributed.initialize: {', '.join(backends.started())} has started; call it before anything is computed"
         )
     security = Security(
-        mtls_cert_file, mtls_key_file, mtls_ca_file, mtls_peer_uri_prefix, verify_secure_credentials
+        mtls_cert_file, mtls_key_file, mtls_ca_file, mtls_peer_uri_prefix, verify_secure_credentials or None
     )
-    _check_security(security)
+    check_security(security)
     host, port = parse_address("coordinator_address", address)
     host = "127.0.0.1" if host == "localhost" else host
     timeouts = (initialization_timeout, heartbeat_timeout_seconds, shutdown_timeout_seconds)
     service, watch = None, None
     if number == 0:
-        bind = _bind_address(host, port, coordinator_bind_address)
+        bind = bind_address(host, port, coordinator_bind_address)
         gathering = None if security.mtls_cert_file else gather(bind, count, initialization_timeout)
         try:
-            service = processes.service(_joined(*bind), count, timeouts, security)
+            service = processes.service(joined(*bind), count, timeouts, security)
         except DistributedError as error:
             if gathering is not None:
                 gathering.refuse(error.message)
@@ -135,10 +139,13 @@ def initialize(
     grace = min(GRACE, heartbeat_timeout_seconds / 2)  # after the whole of it, XLA ends this process
     if watch is not None:
         watch.start(lambda coordinator: _other_failed(watch, 0.0 if coordinator else grace))
-    client = processes.connect(_joined(host, port), number, timeouts, security)
-    own = host if number == 0 else _own_address(host, port) if watch is None else watch.host
+    client = processes.connect(joined(host, port), number, timeouts, security)
+    own = host if number == 0 else own_address(host, port) if watch is None else watch.host
     partition = partition_index if partition_index is not None else slice_index
-    group = Group(number, count, client, own, _checker(watch), _devices(local_device_ids, place), partition)
+    group = Group(number, count, client, own, _checker(watch))
+    group.local_device_ids, group.partition_index = own_devices(local_device_ids, place), partition
+    if watch is not None:
+        group.failure = partial(watch.failed_within, SETTLE)
     processes.current.append(group)
     _member.append(_Member(group, watch, service, shutdown_timeout_seconds))
     if not _registered:
@@ -174,91 +181,6 @@ def shutdown() -> None:
     processes.leave(member.group, member.service)
     if member.watch is not None:
         member.watch.close()
-
-
-def _place(address: str | None, count: int | None, number: int | None, method: str | None) -> Place:
-    given = Place(address, count, number)
-    if not given.is_complete:
-        given = given.filled(detect(method))
-    names = ("coordinator_address", "num_processes", "process_id")
-    missing = [name for name, value in zip(names, attrs.astuple(given)[:3], strict=True) if value is None]
-    if missing:
-        raise DistributedError(
-            f"distributed.initialize: nothing says what {' and '.join(missing)} should be; pass it, set "
-            f"{' and '.join([f'EFFX_{name.upper()}' for name in missing])}, or start by python -m effx.distributed.launch"
-        )
-    count, number = given.num_processes, given.process_id
-    assert count is not None
-    assert number is not None
-    if count < 1:
-        raise DistributedError(f"distributed.initialize: num_processes must be at least 1, got {count}")
-    if not 0 <= number < count:
-        raise DistributedError(
-            f"distributed.initialize: process_id must be from 0 to {count - 1} for {count} processes, got {number}"
-        )
-    return given
-
-
-def _check_security(security: Security) -> None:
-    """Refuses what XLA would end the process for."""
-    given = security.options()
-    if not given:
-        return
-    if not processes.takes_security():
-        raise DistributedError(
-            f"distributed.initialize: TLS ({', '.join(given)}) needs jaxlib 0.12, this is {backends.jaxlib_version()}"
-        )
-    names = ("mtls_cert_file", "mtls_key_file", "mtls_ca_file")
-    missing = [name for name in names if name not in given]
-    if missing and given != {"verify_secure_credentials": False}:
-        raise DistributedError(
-            f"distributed.initialize: TLS needs {', '.join(names)}; not given: {', '.join(missing)}"
-        )
-    for name in names:
-        path = given.get(name)
-        if path is not None and not os.access(str(path), os.R_OK):
-            raise DistributedError(
-                f"distributed.initialize: {name}: there is no file {path!r} that can be read"
-            )
-
-
-def _bind_address(host: str, port: int, chosen: str | None) -> tuple[str, int]:
-    """Returns where process 0 listens: at the coordinator's address and no other, if there is a choice."""
-    if chosen is not None:
-        return parse_address("coordinator_bind_address", chosen)
-    with contextlib.suppress(ValueError):
-        return str(ipaddress.ip_address(host)), port
-    try:
-        address = str(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0])
-    except OSError as error:
-        raise DistributedError(
-            f"distributed.initialize: the coordinator's host {host!r} is not known: {error}"
-        ) from error
-    # Some systems let a machine's name mean its loopback device, which the other machines could not reach.
-    return ("0.0.0.0" if ipaddress.ip_address(address).is_loopback else address), port
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _own_address(host: str, port: int) -> str:
-    """Returns the address from which this machine reaches another; nothing is sent."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, port))
-        return str(probe.getsockname()[0])
-
-
-def _devices(ids: int | Sequence[int] | None, place: Place) -> tuple[int, ...] | None:
-    if ids is not None:
-        return (ids,) if isinstance(ids, int) else tuple(ids)
-    local = place.local_process_id
-    if place.method not in ("slurm", "ompi", "mpi4py") or local is None:
-        return None
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", os.environ.get("ROCR_VISIBLE_DEVICES"))
-    # Launchers can show each process its own devices only; they are counted from 0 then.
-    return (local,) if visible is None or local < len(visible.split(",")) != 1 else None
 
 
 def _checker(watch: Watch | None) -> processes.Check:

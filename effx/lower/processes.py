@@ -55,6 +55,7 @@ class Group:
         client: XLA's connection to the coordination service.
         host: the address at which the other processes reach this one.
         check: asked while this process waits for another.
+        failure: says what has happened to another process, if something has, after a moment in which that may be heard of.
         local_device_ids: which devices of this machine are this process's; None for all.
         partition_index: the part of the network that the devices belong to; None for XLA's choice.
         exchanges: how many exchanges of data there have been; keys of the store contain it.
@@ -65,6 +66,7 @@ class Group:
     client: _jax.DistributedRuntimeClient
     host: str
     check: Check
+    failure: Callable[[], str | None] = lambda: None
     local_device_ids: tuple[int, ...] | None = None
     partition_index: int | None = None
     exchanges: int = 0

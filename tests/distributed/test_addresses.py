@@ -6,14 +6,16 @@ import shutil
 import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
-from effx.distributed import group
+import effx
+from effx.distributed import arguments
 from effx.distributed.clusters import Place
 from effx.errors import DistributedError
-from effx.lower import processes
+from effx.lower import failures, processes
 from effx.lower.backends import jaxlib_version
 from effx.lower.processes import Security
 from tests.distributed.conftest import Together
@@ -39,7 +41,7 @@ def test_where_process_0_listens(
     monkeypatch.setattr(
         socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (resolved, 5))]
     )
-    assert group._bind_address(host, 5, bind) == where
+    assert arguments.bind_address(host, 5, bind) == where
 
 
 def test_unknown_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +52,7 @@ def test_unknown_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     with pytest.raises(DistributedError) as caught:
-        group._bind_address("nowhere", 5, None)
+        arguments.bind_address("nowhere", 5, None)
     assert caught.value.message == (
         "distributed.initialize: the coordinator's host 'nowhere' is not known: Name or service not known"
     )
@@ -83,14 +85,15 @@ def test_devices_of_a_process(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert group._devices(ids, Place("a:1", 2, 1, local, method)) == devices
+    assert arguments.own_devices(ids, Place("a:1", 2, 1, local, method)) == devices
 
 
 def test_what_plugins_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU's plugin hears of the group; others find their own way."""
     assert processes.plugin_options("cuda") == {}
-    client: object = object()
-    found = processes.Group(1, 4, client, "127.0.0.1", lambda of: None, (2, 3), 5)  # type: ignore[arg-type]  # not asked
+    client: Any = object()
+    found = processes.Group(1, 4, client, "127.0.0.1", lambda of: None)
+    found.local_device_ids, found.partition_index = (2, 3), 5
     monkeypatch.setattr(processes, "current", [found])
     assert processes.plugin_options("cuda") == {
         "node_id": 1,
@@ -100,6 +103,22 @@ def test_what_plugins_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert processes.plugin_options("tpu") == {"partition_index": 5}
     assert processes.distributed_client() is client
+
+
+def test_failures_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails because a process is gone says so, where XLA speaks of connections only."""
+    devices = (effx.devices()[0],)
+    error = RuntimeError("UNKNOWN: Gloo all-reduce failed: Connection reset by peer")
+    client: Any = object()
+    found = processes.Group(0, 2, client, "127.0.0.1", lambda of: None)
+    monkeypatch.setattr(processes, "current", [found])
+    assert failures.failed("f", devices, (), error).message == f"f: failed on {devices[0]}: {error}"
+    found.failure = lambda: "process 1 of 2 is gone"
+    raised = failures.failed("f", devices, (), error)
+    assert isinstance(raised, DistributedError)
+    assert raised.message == f"f: failed on {devices[0]}: process 1 of 2 is gone"
+    full = failures.failed("f", devices, (), RuntimeError("RESOURCE_EXHAUSTED"))
+    assert full.message == f"f: out of memory on {devices[0]}; the results () take 0 bytes"
 
 
 TLS = processes.takes_security()
@@ -128,7 +147,7 @@ def test_incomplete_security(security: Security, text: str) -> None:
         given = ", ".join(k for k, v in attrs.asdict(security).items() if v is not None)
         text = f"TLS ({given}) needs jaxlib 0.12, this is {jaxlib_version()}"
     with pytest.raises(DistributedError) as caught:
-        group._check_security(security)
+        arguments.check_security(security)
     assert caught.value.message == f"distributed.initialize: {text}"
 
 
