@@ -5,6 +5,7 @@ from . import (
     custom_batching,
     custom_derivatives,
     debug,
+    distributed,
     dlpack,
     dtypes,
     effects,

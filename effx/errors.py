@@ -25,6 +25,7 @@ __all__ = [
     "ConversionError",
     "DTypeError",
     "DeviceCountError",
+    "DistributedError",
     "DonatedArrayError",
     "EffxError",
     "EscapedBoxError",
@@ -38,6 +39,7 @@ __all__ = [
     "NoRuleError",
     "NonConcreteBooleanIndexError",
     "NotFiniteError",
+    "ProcessMismatchError",
     "ProgramError",
     "RefError",
     "RefGivenError",
@@ -387,6 +389,14 @@ class ExchangeError(BackendError, BufferError):
 
 class DeviceCountError(BackendError, ValueError):
     """A parallel map has more replicas than there are devices."""
+
+
+class DistributedError(BackendError):
+    """Processes do not come together to a group, or one of a group is gone."""
+
+
+class ProcessMismatchError(DistributedError, AssertionError):
+    """The processes of a group do not agree: on what they call, or on values that must be equal."""
 
 
 class ShardingError(EffxError, ValueError):

@@ -12,6 +12,7 @@ DTypePromotion = Literal["standard", "strict"]
 PrngImplementation = Literal["threefry2x32", "rbg", "unsafe_rbg"]
 TransferGuard = Literal["allow", "log", "disallow", "log_explicit", "disallow_explicit"]
 RawKeys = Literal["allow", "warn", "error"]
+CpuCollectives = Literal["gloo", "mpi", "none"]
 
 _ON = ("1", "true", "yes", "on")
 _OFF = ("0", "false", "no", "off")
@@ -158,6 +159,15 @@ def check_raw_keys(where: str, value: object) -> RawKeys:
     'warn'
     """
     return cast("RawKeys", _one_of(where, value, RawKeys))
+
+
+def check_cpu_collectives(where: str, value: object) -> CpuCollectives:
+    """Return one of the names in `CpuCollectives` unchanged; None is "none".
+
+    >>> check_cpu_collectives("cpu_collectives_implementation", "gloo")
+    'gloo'
+    """
+    return cast("CpuCollectives", _one_of(where, "none" if value is None else value, CpuCollectives))
 
 
 def check_device(where: str, value: object) -> object:

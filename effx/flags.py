@@ -22,12 +22,14 @@ from effx.flag_kinds import (
     user_contexts,
 )
 from effx.flag_values import (
+    CpuCollectives,
     DTypePromotion,
     MatmulPrecision,
     PrngImplementation,
     RankPromotion,
     RawKeys,
     TransferGuard,
+    check_cpu_collectives,
     check_device,
     check_dtype_promotion,
     check_matmul_precision,
@@ -48,6 +50,7 @@ __all__ = [
     "FLAGS",
     "AnyFlag",
     "Config",
+    "CpuCollectives",
     "DTypePromotion",
     "Flag",
     "FlagGroup",
@@ -64,6 +67,7 @@ __all__ = [
     "check_tracer_leaks",
     "checking_leaks",
     "config",
+    "cpu_collectives_implementation",
     "debug_infs",
     "debug_key_reuse",
     "debug_nans",
@@ -151,6 +155,9 @@ transfer_guard: Final = FlagGroup(
     (transfer_guard_host_to_device, transfer_guard_device_to_device, transfer_guard_device_to_host),
 )
 num_cpu_devices: Final[Flag[int]] = Flag("num_cpu_devices", 1, check_positive_int, parse_int)
+cpu_collectives_implementation: Final[Flag[CpuCollectives]] = Flag(
+    "cpu_collectives_implementation", "gloo", check_cpu_collectives, parse_text
+)
 platforms: Final[Flag[str | None]] = Flag("platforms", None, check_platforms, parse_text)
 
 _ALL: tuple[AnyFlag, ...] = (
@@ -159,7 +166,7 @@ _ALL: tuple[AnyFlag, ...] = (
     default_prng_impl, num_cpu_devices, platforms, explain_cache_misses, check_tracer_leaks, no_tracing, no_execution,
     enable_custom_prng, legacy_prng_key, default_device, transfer_guard, transfer_guard_host_to_device,
     transfer_guard_device_to_device, transfer_guard_device_to_host, cache_dir, cache_max_size, cache_min_compile_seconds,
-    cache_programs,
+    cache_programs, cpu_collectives_implementation,
 )  # fmt: skip
 FLAGS.update({flag.name: flag for flag in _ALL})
 
@@ -205,6 +212,10 @@ class Config:
     default_prng_impl = _Reading(default_prng_impl, "The generator of keys that name none.")
     num_cpu_devices = _Reading(
         num_cpu_devices, "How many devices the CPU backend offers; read once, when the backend starts."
+    )
+    cpu_collectives_implementation = _Reading(
+        cpu_collectives_implementation,
+        "What carries collectives between the CPUs of several processes; read once, when the backend starts.",
     )
     platforms = _Reading(platforms, "Platforms to start, in order of preference; None lets effx choose.")
 

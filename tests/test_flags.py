@@ -41,6 +41,7 @@ def test_defaults() -> None:
         "cache_max_size": 2**30,
         "cache_min_compile_seconds": 0.05,
         "cache_programs": True,
+        "cpu_collectives_implementation": "gloo",
         "transfer_guard": "allow",
         "transfer_guard_host_to_device": "allow",
         "transfer_guard_device_to_device": "allow",
@@ -192,6 +193,12 @@ def test_every_flag_is_an_attribute() -> None:
             TypeError,
             "num_cpu_devices: got True (bool), expected an int of at least 1",
         ),
+        (
+            "cpu_collectives_implementation",
+            "nccl",
+            ValueError,
+            "cpu_collectives_implementation: got 'nccl', expected one of 'gloo', 'mpi', 'none'",
+        ),
         ("num_cpu_devices", 0, ValueError, "num_cpu_devices: got 0, expected an int of at least 1"),
         ("platforms", 3, TypeError, "platforms: got 3 (int), expected a str or None"),
         (
@@ -234,7 +241,8 @@ def test_unknown_names_list_the_known_ones() -> None:
         config.update("jax_enable_x64", True)
     assert str(error.value) == (
         "config.update: no flag 'jax_enable_x64', expected one of cache_dir, cache_max_size, "
-        "cache_min_compile_seconds, cache_programs, check_tracer_leaks, debug_infs, debug_key_reuse, debug_nans, "
+        "cache_min_compile_seconds, cache_programs, check_tracer_leaks, "
+        "cpu_collectives_implementation, debug_infs, debug_key_reuse, debug_nans, "
         "default_device, "
         "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "
         "enable_custom_prng, enable_x64, explain_cache_misses, legacy_prng_key, log_compiles, no_execution, "

@@ -31,6 +31,7 @@ TOKENS = "experimental there; in effx effects have the order of the program, and
 UNCOMPILED = "XLA for CPUs compiles no program with its numbers, there as here"
 SHARDED = "for types that say how arrays lie on several devices, which effx does not have yet"
 SETTING = "a setting's value, which has the same name for all here; a switch without one is on"
+LIVE = "experimental there; here a process that fails ends the others"
 EXPERIMENTAL = "experimental there, and not planned here"
 
 # Why something is not there: names, parameters as `name(parameter)`, or patterns of either. A module's reason holds
@@ -93,6 +94,13 @@ REASONS: dict[str, str] = {
     "jax.experimental.jet.[!j]*": INTERNAL,
     "jax.experimental.jet.jet[!(]*": INTERNAL,
     "jax.experimental.jet.jet(*_)": "ignored there",
+    "jax.experimental.multihost_utils.*_impl": INTERNAL,
+    "jax.experimental.multihost_utils.*_abstract_eval": INTERNAL,
+    "jax.experimental.multihost_utils.ltg_batcher": INTERNAL,
+    "jax.experimental.multihost_utils.*_array_to_*_array": SHARDED,
+    "jax.experimental.multihost_utils.live_devices": LIVE,
+    "jax.experimental.multihost_utils.ProcessFailureError": LIVE,
+    "jax.experimental.multihost_utils.reached_preemption_sync_point": "XLA's service for it takes SIGTERM for itself",
     "jax.experimental.ode.[!o]*": INTERNAL,
     "jax.experimental.ode.optimal_step_size": INTERNAL,
     "jax.experimental.sparse.*(out_sharding)": SHARDED,
@@ -106,7 +114,7 @@ REASONS: dict[str, str] = {
     },
 }
 # Experimental modules that effx has or will have; the others get EXPERIMENTAL.
-EXPERIMENTS = frozenset({"checkify", "jet", "ode", "pjit", "shard_map", "sparse"})
+EXPERIMENTS = frozenset({"checkify", "jet", "multihost_utils", "ode", "pjit", "shard_map", "sparse"})
 
 
 @attrs.frozen

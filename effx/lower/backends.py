@@ -18,6 +18,7 @@ from jaxlib import _jax, version
 from effx import flags
 from effx.errors import BackendError, warn_user
 from effx.flags import num_cpu_devices, platforms
+from effx.lower import processes
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
@@ -87,10 +88,10 @@ plugin_apis: "dict[str, CapsuleType]" = {}  # of plugins that effx has loaded, f
 
 
 def _check_not_started(count: int) -> None:
-    started = _clients.get("cpu")
-    if started is not None and started.device_count() != count:
+    cpu = _clients.get("cpu")
+    if cpu is not None and cpu.local_device_count() != count:
         raise BackendError(
-            f"num_cpu_devices: the CPU backend has started with {started.device_count()}; set EFFX_NUM_CPU_DEVICES, "
+            f"num_cpu_devices: the CPU backend has started with {cpu.local_device_count()}; set EFFX_NUM_CPU_DEVICES, "
             f"or the flag before anything is computed"
         )
 
@@ -141,7 +142,7 @@ if hasattr(os, "register_at_fork"):
 
 def _start(platform: str) -> _jax.Client:
     if platform == "cpu":
-        return _jax.get_tfrt_cpu_client(asynchronous=True, num_devices=num_cpu_devices.value)
+        return processes.cpu_client(num_cpu_devices.value)
     for plugin in find_plugins():
         if plugin.platform == platform:
             return _start_plugin(plugin)
@@ -179,15 +180,15 @@ def _start_plugin(plugin: Plugin) -> _jax.Client:
             plugin_apis[plugin.platform] = _jax.load_pjrt_plugin(plugin.platform, plugin.path, None)
         if not _jax.pjrt_plugin_initialized(plugin.platform):
             _jax.initialize_pjrt_plugin(plugin.platform)
-        options: dict[str, str | bool | int | float] = {}
+        options = processes.plugin_options(plugin.platform)
         if plugin.platform in ("cuda", "rocm"):
-            options = {"platform_name": plugin.platform}
+            options["platform_name"] = plugin.platform
             fraction = _memory_fraction()
             if fraction is not None:
                 options["memory_fraction"] = fraction
             if os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() in ("false", "0"):
                 options["preallocate"] = False
-        return _jax.get_c_api_client(plugin.platform, options)
+        return _jax.get_c_api_client(plugin.platform, options, processes.distributed_client())
     except _jax.JaxRuntimeError as error:
         raise BackendError(
             f"devices: the {plugin.platform} plugin at {plugin.path} did not start: {error}"
@@ -235,6 +236,11 @@ def client(backend: str | None = None) -> _jax.Client:
         raise failure
 
 
+def started() -> list[str]:
+    """Returns the platforms that have started."""
+    return list(_clients)
+
+
 def devices(backend: str | None = None) -> list[_jax.Device]:
     """Returns all devices of a platform, those of other processes included."""
     return list(client(backend).devices())
@@ -268,6 +274,11 @@ def default_device() -> _jax.Device:
         return _first_device(chosen)
     if not isinstance(chosen, _jax.Device):
         raise BackendError(f"default_device: {chosen!r} is no device of effx")
+    if processes.current and chosen.process_index != chosen.client.process_index():
+        raise BackendError(
+            f"default_device: {chosen!r} belongs to process {chosen.process_index}, this is process "
+            f"{chosen.client.process_index()}"
+        )
     return chosen
 
 

@@ -7,11 +7,12 @@ from itertools import islice
 import attrs
 
 from effx.effects import are_optional
-from effx.errors import BackendError, place
+from effx.errors import BackendError, DistributedError, place
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType
+from effx.lower import processes
 from effx.lower.sharding import Device
 
 # Programs of one equation that are compiled to find the one that XLA refuses.
@@ -45,6 +46,10 @@ def failed(
 ) -> BackendError:
     """Returns the error for a program whose run fails in XLA, now or later, when its results are waited for."""
     if "RESOURCE_EXHAUSTED" not in str(error):
+        # A collective says that a connection has ended, and not whose.
+        gone = processes.current[0].failure() if processes.current else None
+        if gone is not None:
+            return DistributedError(f"{name}: failed on {names(devices)}: {gone}")
         return BackendError(f"{name}: failed on {names(devices)}: {error}")
     shown = ", ".join(map(repr, out_types[:4])) + ", ..." * (len(out_types) > 4)
     size = sum([t.size * t.dtype.itemsize for t in out_types])

@@ -1,0 +1,241 @@
+"""What a cluster's launcher tells the processes that it starts: which one this is, of how many, and where process 0 is.
+
+All of it stands in the environment; nothing is asked over a network, but by mpi4py.
+"""
+
+import importlib
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from typing import Protocol, cast, final
+
+import attrs
+
+from effx.errors import DistributedError
+
+__all__ = ["METHODS", "Place", "detect", "expand_hostlist"]
+
+Environment = Mapping[str, str]
+FIRST_PORT, PORTS = (
+    2**16 - 2**12,
+    2**12,
+)  # at the end of the range that systems give out, and above that of most
+
+
+@final
+@attrs.frozen
+class Place:
+    """What is known of a process's place; None where the launcher does not say.
+
+    Attributes:
+        coordinator: host and port of process 0.
+        num_processes: how many processes there are.
+        process_id: which one this is.
+        local_process_id: which one of those on its machine.
+        method: who says so.
+    """
+
+    coordinator: str | None
+    num_processes: int | None
+    process_id: int | None
+    local_process_id: int | None = None
+    method: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it says what a group needs."""
+        return None not in (self.coordinator, self.num_processes, self.process_id)
+
+    def filled(self, other: "Place") -> "Place":
+        """Returns this place, with what it lacks from another."""
+        return Place(
+            other.coordinator if self.coordinator is None else self.coordinator,
+            other.num_processes if self.num_processes is None else self.num_processes,
+            other.process_id if self.process_id is None else self.process_id,
+            other.local_process_id if self.local_process_id is None else self.local_process_id,
+            other.method,
+        )
+
+
+def expand_hostlist(text: str) -> list[str]:
+    """Returns the names that a Slurm host list stands for.
+
+    Raises:
+        DistributedError: the text is no host list.
+
+    >>> expand_hostlist("login,n[08-10,12]-ib")
+    ['login', 'n08-ib', 'n09-ib', 'n10-ib', 'n12-ib']
+    """
+    names: list[str] = []
+    # Commas inside of brackets separate ranges, the others hosts.
+    for item in re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text):
+        heads = [""]
+        for plain, ranges in re.findall(r"([^\[\]]+)|\[([^\[\]]*)\]", item):
+            tails = (
+                [plain]
+                if plain
+                else [number for part in ranges.split(",") for number in _numbers(part, text)]
+            )
+            heads = [head + tail for head in heads for tail in tails]
+        names += heads
+    if not names or text.count("[") != text.count("]"):
+        raise DistributedError(f"distributed.initialize: {text!r} is no list of hosts of Slurm")
+    return names
+
+
+def _numbers(part: str, text: str) -> list[str]:
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+    if match is None:
+        raise DistributedError(f"distributed.initialize: {text!r} is no list of hosts of Slurm")
+    first, last = match[1], match[2] or match[1]
+    return [str(i).zfill(len(first)) for i in range(int(first), int(last) + 1)]
+
+
+def _int(environment: Environment, name: str) -> int | None:
+    text = environment.get(name)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise DistributedError(f"distributed.initialize: {name} must be a number, got {text!r}") from None
+
+
+def _port(environment: Environment, job: str) -> int:
+    """Returns the port that is asked for, or one by the job's number, so that two jobs rarely have the same."""
+    chosen = _int(environment, "EFFX_COORDINATOR_PORT") or _int(environment, "JAX_COORDINATOR_PORT")
+    digits = re.sub(r"\D", "", job)
+    return chosen or FIRST_PORT + int(digits or 0) % PORTS
+
+
+def _slurm(environment: Environment) -> Place | None:
+    if not {"SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID"} <= environment.keys():
+        return None
+    host = expand_hostlist(environment["SLURM_STEP_NODELIST"])[0]
+    # A step may have fewer tasks than its job.
+    count = _int(environment, "SLURM_STEP_NUM_TASKS") or _int(environment, "SLURM_NTASKS")
+    return Place(
+        f"{host}:{_port(environment, environment['SLURM_JOB_ID'])}",
+        count,
+        _int(environment, "SLURM_PROCID"),
+        _int(environment, "SLURM_LOCALID"),
+        "slurm",
+    )
+
+
+def _open_mpi(environment: Environment) -> Place | None:
+    # "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911": the job's number, then the addresses of mpirun, where rank 0 is.
+    uri = environment.get("OMPI_MCA_orte_hnp_uri")
+    if uri is None or "OMPI_COMM_WORLD_SIZE" not in environment:
+        return None
+    match = re.match(r"(\d+)\.\d+;.*?://\[?([^,\]\s]+?)\]?(?:,[^:]*|:\d.*)*$", uri)
+    if match is None:
+        raise DistributedError(f"distributed.initialize: OMPI_MCA_orte_hnp_uri has no address: {uri!r}")
+    # The job's number counts in steps of 2^12: what changes from job to job stands above.
+    return Place(
+        f"{match[2]}:{_port(environment, str(int(match[1]) >> 12))}",
+        _int(environment, "OMPI_COMM_WORLD_SIZE"),
+        _int(environment, "OMPI_COMM_WORLD_RANK"),
+        _int(environment, "OMPI_COMM_WORLD_LOCAL_RANK"),
+        "ompi",
+    )
+
+
+def _kubernetes(environment: Environment) -> Place | None:
+    """An indexed Job. Its pods are called `<job>-<index>`; a headless service as subdomain lets them find each other."""
+    index = _int(environment, "JOB_COMPLETION_INDEX")
+    if index is None or "KUBERNETES_SERVICE_HOST" not in environment:
+        return None
+    host, _, domain = socket.getfqdn().partition(".")
+    job, dash, number = host.rpartition("-")
+    coordinator = None
+    if dash and number == str(index):
+        coordinator = f"{job}-0{'.' * bool(domain)}{domain}:{_port(environment, '')}"
+    return Place(coordinator, None, index, None, "k8s")
+
+
+class _Communicator(Protocol):
+    def Get_size(self) -> int: ...
+    def Get_rank(self) -> int: ...
+    def bcast(self, value: object, root: int = 0) -> object: ...
+    def Split_type(self, kind: int) -> "_Communicator": ...
+    def Free(self) -> None: ...
+
+
+def _mpi4py(environment: Environment) -> Place | None:
+    try:
+        mpi = importlib.import_module("mpi4py.MPI")
+    except ImportError as error:
+        raise DistributedError(f"distributed.initialize: mpi4py cannot be imported: {error}") from error
+    world = cast("_Communicator", mpi.COMM_WORLD)
+    machine = world.Split_type(mpi.COMM_TYPE_SHARED)
+    local = machine.Get_rank()
+    machine.Free()
+    mine = f"{socket.gethostname()}:{_free_port(environment)}" if world.Get_rank() == 0 else None
+    return Place(str(world.bcast(mine)), world.Get_size(), world.Get_rank(), local, "mpi4py")
+
+
+def _free_port(environment: Environment) -> int:
+    chosen = _int(environment, "EFFX_COORDINATOR_PORT") or _int(environment, "JAX_COORDINATOR_PORT")
+    if chosen is not None:
+        return chosen
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _named(environment: Environment) -> Place:
+    """What the variables of effx, then those of JAX, say."""
+    numbers = {
+        name: next(
+            (n for n in [_int(environment, f"{p}_{name}") for p in ("EFFX", "JAX")] if n is not None), None
+        )
+        for name in ("NUM_PROCESSES", "PROCESS_ID", "LOCAL_PROCESS_ID")
+    }
+    address = environment.get("EFFX_COORDINATOR_ADDRESS") or environment.get("JAX_COORDINATOR_ADDRESS")
+    return Place(
+        address, numbers["NUM_PROCESSES"], numbers["PROCESS_ID"], numbers["LOCAL_PROCESS_ID"], "environment"
+    )
+
+
+METHODS: dict[str, Callable[[Environment], Place | None]] = {
+    "slurm": _slurm,
+    "ompi": _open_mpi,
+    "k8s": _kubernetes,
+    "mpi4py": _mpi4py,
+}
+
+
+def detect(method: str | None = None, environment: Environment | None = None) -> Place:
+    """Returns what the environment says of this process's place.
+
+    Args:
+        method: "slurm", "ompi", "k8s" or "mpi4py" to ask that one; "deactivate" to ask none; None to ask those that need no
+            library, in this order. What `EFFX_COORDINATOR_ADDRESS` and the other variables of effx say comes first.
+        environment: the variables; None for this process's.
+
+    Raises:
+        DistributedError: there is no such method, it does not apply here, or a variable cannot be read.
+
+    >>> detect(None, {"EFFX_PROCESS_ID": "1", "EFFX_NUM_PROCESSES": "2"}).process_id
+    1
+    """
+    environment = os.environ if environment is None else environment
+    named = _named(environment)
+    if method == "deactivate" or (method is None and named.is_complete):
+        return named
+    if method is None:
+        places = [METHODS[name](environment) for name in ("slurm", "ompi", "k8s")]
+        found = next((place for place in places if place is not None), None)
+    elif method not in METHODS:
+        raise DistributedError(
+            f"distributed.initialize: cluster_detection_method must be one of {', '.join(METHODS)}, deactivate, "
+            f"got {method!r}"
+        )
+    else:
+        found = METHODS[method](environment)
+        if found is None:
+            raise DistributedError(f"distributed.initialize: this process was not started by {method}")
+    return named if found is None else named.filled(found)

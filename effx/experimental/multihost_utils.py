@@ -1,0 +1,201 @@
+"""Values of the host that the processes of a group exchange: barriers, broadcasts, gathering, comparison.
+
+The data go through the store of XLA's coordination service, in process 0, so this is for settings, counts and the like;
+what is large is better an array on the devices of all processes. All processes make the same calls in the same order.
+"""
+
+import hashlib
+import json
+import textwrap
+
+import numpy as np
+
+from effx.errors import DTypeError, ProcessMismatchError
+from effx.lower.processes import Group, current
+from effx.tree.mapping import leaves, structure, unflatten
+from effx.tree.registry import PyTree
+
+__all__ = ["assert_equal", "broadcast_one_to_all", "process_allgather", "sync_global_devices"]
+
+Arrays = list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]
+
+
+def sync_global_devices(name: str) -> None:
+    """Waits until all processes have come here.
+
+    Args:
+        name: what this place is called, the same in all processes.
+
+    Raises:
+        ProcessMismatchError: another process makes another call.
+        DistributedError: another process has failed, or has ended.
+
+    >>> sync_global_devices("start")
+    """
+    if current:
+        _meet(current[0], f"sync_global_devices({name!r})")
+
+
+def broadcast_one_to_all(in_tree: PyTree, is_source: bool | None = None) -> PyTree:
+    """Returns what one process passes, in all of them.
+
+    Args:
+        in_tree: a tree of arrays or numbers, of one structure with the same shapes and dtypes in all processes.
+        is_source: whether this process is the one; None for process 0.
+
+    Returns:
+        The source's tree, with NumPy's arrays as leaves.
+
+    Raises:
+        ProcessMismatchError: the processes pass different structures, shapes or dtypes, or not one is the source.
+        DistributedError: another process has failed, or has ended.
+
+    >>> broadcast_one_to_all({"step": 3})
+    {'step': array(3)}
+    """
+    what = "broadcast_one_to_all"
+    arrays = _arrays(what, in_tree)
+    if current:
+        group = current[0]
+        mine = group.process_id == 0 if is_source is None else is_source
+        key, marks = _meet(group, _described(what, in_tree, arrays), "source" if mine else "")
+        sources = [k for k, mark in enumerate(marks) if mark]
+        if len(sources) != 1:
+            raise ProcessMismatchError(f"{what}: one process must be the source, got {sources or 'none'}")
+        if mine:
+            group.put(f"{key}/data", _bytes(arrays))
+        else:
+            arrays = _read(group.get(what, f"{_of(key, sources[0])}/data", sources[0]), arrays)
+    return unflatten(structure(in_tree), arrays)
+
+
+def process_allgather(in_tree: PyTree, tiled: bool = False) -> PyTree:
+    """Returns what all processes pass, in all of them.
+
+    Args:
+        in_tree: a tree of arrays or numbers, of one structure with the same shapes and dtypes in all processes.
+        tiled: whether arrays are joined along their first axis; else, and for numbers, they are stacked along a new one.
+
+    Returns:
+        The tree, with NumPy's arrays as leaves: `[num_processes, *shape]`, or `[num_processes * n, *rest]`.
+
+    Raises:
+        ProcessMismatchError: the processes pass different structures, shapes or dtypes.
+        DistributedError: another process has failed, or has ended.
+
+    >>> process_allgather(np.ones(2))
+    array([[1., 1.]])
+    """
+    what = "process_allgather"
+    arrays = _arrays(what, in_tree)
+    everyone = _gathered(what, in_tree, arrays)
+    if len(everyone) == 1 and tiled:
+        return unflatten(structure(in_tree), arrays)
+    together = [
+        np.concatenate(column) if tiled and column[0].ndim else np.stack(column)
+        for column in zip(*everyone, strict=True)
+    ]
+    return unflatten(structure(in_tree), together)
+
+
+def assert_equal(in_tree: PyTree, fail_message: str = "") -> None:
+    """Checks that all processes pass equal values; NaN is equal to itself.
+
+    Args:
+        in_tree: a tree of arrays or numbers.
+        fail_message: what the error begins with.
+
+    Raises:
+        ProcessMismatchError: they differ, in structure, shapes, dtypes or values. It is an AssertionError too.
+        DistributedError: another process has failed, or has ended.
+
+    >>> assert_equal({"step": 3})
+    """
+    what = "assert_equal"
+    arrays = _arrays(what, in_tree)
+    everyone = _gathered(what, in_tree, arrays)
+    for k, others in enumerate(everyone):
+        for first, other in zip(everyone[0], others, strict=True):
+            # Bytes would tell 0.0 from -0.0.
+            if not np.all((first == other) | ((first != first) & (other != other))):
+                raise ProcessMismatchError(
+                    f"{what}: {fail_message}{': ' * bool(fail_message)}process 0 has {_short(str(first))}, process {k} "
+                    f"has {_short(str(other))}"
+                )
+
+
+def _arrays(what: str, tree: PyTree) -> Arrays:
+    found = [np.asarray(leaf) for leaf in leaves(tree)]
+    for array in found:
+        if array.dtype.hasobject or array.dtype.kind in "SUMm":
+            raise DTypeError(f"{what}: expected arrays and numbers, got {array.dtype}")
+    return found
+
+
+def _described(what: str, tree: PyTree, arrays: Arrays) -> str:
+    types = [f"{a.dtype.name}[{','.join(map(str, a.shape))}]" for a in arrays]
+    return f"{what} of {structure(tree)} with {', '.join(types)}"
+
+
+def _gathered(what: str, tree: PyTree, arrays: Arrays) -> list[Arrays]:
+    """Returns the arrays of all processes."""
+    if not current or current[0].num_processes == 1:
+        return [arrays]
+    group = current[0]
+    key, _ = _meet(group, _described(what, tree, arrays))
+    group.put(f"{key}/data", _bytes(arrays))
+    return [
+        arrays if k == group.process_id else _read(group.get(what, f"{_of(key, k)}/data", k), arrays)
+        for k in range(group.num_processes)
+    ]
+
+
+def _of(key: str, process: int) -> str:
+    return f"{key.rpartition('/')[0]}/{process}"
+
+
+def _meet(group: Group, call: str, mark: str = "") -> tuple[str, list[str]]:
+    """Waits until all processes make the same call.
+
+    Returns:
+        The key under which this process puts its data, and the marks of all processes.
+    """
+    what = call.partition("(")[0].partition(" ")[0]
+    number = group.exchanges = group.exchanges + 1
+    key, together = f"effx/{number}/{group.process_id}", f"effx/{number}/all"
+    # Calls are compared whole and shown in short.
+    mine = [_short(call), hashlib.sha256(call.encode()).hexdigest(), mark]
+    if group.process_id == 0:
+        others = [json.loads(group.get(what, f"effx/{number}/{k}", k)) for k in range(1, group.num_processes)]
+        calls: list[list[str]] = [mine, *others]
+        group.put(together, json.dumps(calls).encode())
+    else:
+        group.put(key, json.dumps(mine).encode())
+        calls = json.loads(group.get(what, together, 0))
+    # Whoever is here has read all of the call before.
+    group.delete(f"effx/{number - 1}/{group.process_id}")
+    if group.process_id == 0:
+        group.delete(f"effx/{number - 1}/all")
+    for k, other in enumerate(calls):
+        if other[1] != calls[0][1]:
+            raise ProcessMismatchError(
+                f"{what}: the processes make different calls: process 0 {calls[0][0]}, process {k} {other[0]}"
+            )
+    return key, [other[2] for other in calls]
+
+
+def _short(text: str) -> str:
+    return textwrap.shorten(text, 200, placeholder=" ...")
+
+
+def _bytes(arrays: Arrays) -> bytes:
+    return b"".join([a.tobytes() for a in arrays])
+
+
+def _read(data: bytes, like: Arrays) -> Arrays:
+    """Returns arrays of the same shapes and dtypes from their bytes."""
+    found, start = [], 0
+    for a in like:
+        found.append(np.frombuffer(data, a.dtype, a.size, start).reshape(a.shape).copy())
+        start += a.nbytes
+    return found
