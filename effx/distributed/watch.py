@@ -9,7 +9,7 @@ XLA's heartbeats are the net below, for machines that vanish and processes that 
 import contextlib
 import errno
 import json
-import select
+import selectors
 import socket
 import threading
 import time
@@ -137,18 +137,21 @@ class Watch:
         self._on_failure(coordinator)
 
     def _run(self) -> None:
-        here = dict(self._links)
-        while here:
-            ready, _, _ = select.select([*here.values(), self._woken], (), ())
-            if self._woken in ready:
-                return
-            for k in [k for k, link in here.items() if link in ready]:
-                lines = self._lines(k)
-                for line in lines or ():
-                    self._take(k, json.loads(line))
-                if lines is None:
-                    del here[k]
-                    self._lost(k)
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._woken, selectors.EVENT_READ, None)
+            for k, link in self._links.items():
+                waiting.register(link, selectors.EVENT_READ, k)
+            while len(waiting.get_map()) > 1:
+                ready = [key.data for key, _ in waiting.select()]
+                if None in ready:
+                    return
+                for k in ready:
+                    lines = self._lines(k)
+                    for line in lines or ():
+                        self._take(k, json.loads(line))
+                    if lines is None:
+                        waiting.unregister(self._links[k])
+                        self._lost(k)
         self.left.set()
 
     def _lines(self, k: int) -> list[bytes] | None:
