@@ -384,7 +384,17 @@ def _placed(
     if not (made_here or is_frozen(value)):
         value = value.copy()
     chosen = device is not None if committed is None else committed
+    if dtypes.is_key(type.dtype) and not chosen:
+        return _unbound_key(value, type, where)
     return ConcreteArray(to_devices(type, sharding, [value], [where], chosen))
+
+
+def _unbound_key(value: HostData, t: ArrayType, where: Device) -> ConcreteArray:
+    """Moves keys to a device without binding them: jaxlib binds what it gives another type, but no results of programs."""
+    words = value.reshape(-1).view(dtypes.uint32).reshape((*t.shape, t.dtype.itemsize // 4))
+    with isolated():
+        bits = _placed(words, array_type(dtypes.uint32, words.shape), where, False)
+        return cast("ConcreteArray", perform(Bitcast(t.dtype), (bits,)))
 
 
 def moved_to(x: ConcreteArray, device: Device, asked: str = "") -> ConcreteArray:

@@ -17,8 +17,9 @@ from effx.lower.compile_options import compile_options
 from effx.lower.concrete import ConcreteArray, buffer_for, put
 from effx.lower.executable_bytes import pack, unpack
 from effx.lower.meshes import Mesh
+from effx.lower.results import result_handler
 from effx.lower.sharding import Device, NamedSharding, placement, sharding_of, single
-from effx.lower.xla import Executable, result_handler
+from effx.lower.xla import Executable
 
 __all__ = ["devices_needed", "dump", "load"]
 

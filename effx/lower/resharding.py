@@ -9,6 +9,7 @@ from jaxlib._jax import ArrayImpl
 from effx.ir.types import ArrayType
 from effx.lower.compile_options import compile_options
 from effx.lower.emit import mesh_line, tiling_text
+from effx.lower.results import result_handler
 
 if TYPE_CHECKING:
     from effx.lower.sharding import Placement
@@ -27,8 +28,7 @@ def rearranged(buffer: ArrayImpl, t: ArrayType, wanted: "Placement") -> ArrayImp
     given: Placement = buffer._sharding  # type: ignore[assignment]  # see above
     move = _program(t, given, wanted)
     results = move.execute_sharded([buffer])
-    handler = _jax.array_result_handler(t, wanted, committed=True)
-    (found,) = results.consume_with_handlers([handler])
+    (found,) = results.consume_with_handlers([result_handler(t, wanted, True)])
     return cast("ArrayImpl", found)
 
 

@@ -36,6 +36,7 @@ from effx.lower.memory_maps import make_room
 from effx.lower.module import module_of
 from effx.lower.parallel import Partitioning
 from effx.lower.phases import Phase
+from effx.lower.results import result_handler
 from effx.lower.sharding import NamedSharding, odd_sharding, placement, single
 from effx.lower.tiling import Tiling, tiling_found
 from effx.monitoring import record_event
@@ -135,16 +136,6 @@ def _let_go(held: tuple[int, ...]) -> None:
         constant_buffers[key] -= 1
         if not constant_buffers[key]:
             del constant_buffers[key]
-
-
-# jaxlib 0.10 checks results by a Python method that jax patches in, unless told not to; 0.12
-# neither checks nor takes the argument.
-_UNCHECKED = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
-
-
-def result_handler(t: ArrayType, sharding: _jax.Sharding, committed: bool) -> _jax.ResultHandler:
-    """Returns what makes one result of an execution an array of type `t`."""
-    return _jax.array_result_handler(t, sharding, committed, **_UNCHECKED)
 
 
 def used_inputs(program: Program) -> tuple[bool, ...]:

@@ -122,6 +122,13 @@ def test_keys() -> None:
     wanted = effx.vmap(lambda k: effx.random.normal(k, (3,)))(keys)
     for found in (spread, moved):
         np.testing.assert_array_equal(effx.vmap(lambda k: effx.random.normal(k, (3,)))(found), wanted)
+    # A new key is bound to no device, so that it goes where other arrays lie.
+    made: Any = effx.random.key(0)
+    assert not made.committed
+    placed = effx.jit(lambda k, x: x + effx.random.normal(k, (8,)))(
+        made, effx.device_put(np.ones(8), spread.sharding)
+    )
+    assert placed.sharding.device_set == set(D)
 
 
 def test_meshes() -> None:

@@ -22,8 +22,9 @@ from effx.lower.compile_cache import load_compiled
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, buffer_for, put
 from effx.lower.memory_maps import make_room
+from effx.lower.results import result_handler
 from effx.lower.sharding import Device, single
-from effx.lower.xla import Executable, result_handler
+from effx.lower.xla import Executable
 from effx.tree.registry import PyTreeDef, settle_classes, users
 
 __all__ = ["Restored", "dump", "load", "unloadable"]
