@@ -97,7 +97,6 @@ REASONS: dict[str, str] = {
     "jax.experimental.multihost_utils.*_impl": INTERNAL,
     "jax.experimental.multihost_utils.*_abstract_eval": INTERNAL,
     "jax.experimental.multihost_utils.ltg_batcher": INTERNAL,
-    "jax.experimental.multihost_utils.*_array_to_*_array": SHARDED,
     "jax.experimental.multihost_utils.live_devices": LIVE,
     "jax.experimental.multihost_utils.ProcessFailureError": LIVE,
     "jax.experimental.multihost_utils.reached_preemption_sync_point": "XLA's service for it takes SIGTERM for itself",

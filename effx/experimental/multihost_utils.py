@@ -7,15 +7,33 @@ what is large is better an array on the devices of all processes. All processes 
 import hashlib
 import json
 import textwrap
+from typing import cast
 
 import numpy as np
 
+from effx.array import Array, Box
 from effx.errors import DTypeError, ProcessMismatchError
+from effx.ir.meshes import PartitionSpec
+from effx.lower.meshes import Mesh
 from effx.lower.processes import Group, current
+from effx.lower.sharding import NamedSharding
+from effx.transforms.global_arrays import (
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+)
+from effx.transforms.placement import device_put
 from effx.tree.mapping import leaves, structure, unflatten
-from effx.tree.registry import PyTree
+from effx.tree.prefixes import broadcast_prefix
+from effx.tree.registry import PyTree, flatten
 
-__all__ = ["assert_equal", "broadcast_one_to_all", "process_allgather", "sync_global_devices"]
+__all__ = [
+    "assert_equal",
+    "broadcast_one_to_all",
+    "global_array_to_host_local_array",
+    "host_local_array_to_global_array",
+    "process_allgather",
+    "sync_global_devices",
+]
 
 Arrays = list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]
 
@@ -70,7 +88,7 @@ def broadcast_one_to_all(in_tree: PyTree, is_source: bool | None = None) -> PyTr
 
 
 def process_allgather(in_tree: PyTree, tiled: bool = False) -> PyTree:
-    """Returns what all processes pass, in all of them.
+    """Returns what all processes pass, in all of them; of arrays that lie on devices of several processes, the whole.
 
     Args:
         in_tree: a tree of arrays or numbers, of one structure with the same shapes and dtypes in all processes.
@@ -87,6 +105,10 @@ def process_allgather(in_tree: PyTree, tiled: bool = False) -> PyTree:
     array([[1., 1.]])
     """
     what = "process_allgather"
+    given, form = flatten(in_tree)
+    if any([_is_global(x) for x in given]):
+        own = iter(leaves(process_allgather([x for x in given if not _is_global(x)], tiled)))
+        return form.unflatten([np.asarray(_everywhere(x)) if _is_global(x) else next(own) for x in given])
     arrays = _arrays(what, in_tree)
     everyone = _gathered(what, in_tree, arrays)
     if len(everyone) == 1 and tiled:
@@ -96,6 +118,70 @@ def process_allgather(in_tree: PyTree, tiled: bool = False) -> PyTree:
         for column in zip(*everyone, strict=True)
     ]
     return unflatten(structure(in_tree), together)
+
+
+def _is_global(x: PyTree) -> bool:
+    return isinstance(x, Array) and not isinstance(x, Box) and not x.is_fully_addressable
+
+
+def _everywhere(x: Array) -> Array:
+    """Returns an array that lies whole on all of its devices."""
+    return cast("Array", device_put(x, NamedSharding(x.sharding.mesh, PartitionSpec())))
+
+
+def host_local_array_to_global_array(local_inputs: PyTree, global_mesh: Mesh, pspecs: PyTree) -> PyTree:
+    """Makes arrays on the devices of all processes of what each process has.
+
+    Args:
+        local_inputs: a tree of arrays: along an axis that is cut, what the devices of this process hold.
+        global_mesh: of the devices of all processes.
+        pspecs: a PartitionSpec for all, or a prefix of the tree.
+
+    Raises:
+        ShardingError: an array cannot be cut so.
+
+    >>> import effx
+    >>> mesh = effx.make_mesh((1,), ("data",))
+    >>> host_local_array_to_global_array(np.ones(2), mesh, effx.P("data")).shape
+    (2,)
+    """
+    found, form = flatten(local_inputs)
+    specs = broadcast_prefix(pspecs, local_inputs, lambda x: isinstance(x, PartitionSpec))
+    return form.unflatten([
+        make_array_from_process_local_data(NamedSharding(global_mesh, spec), x)
+        for x, spec in zip(found, specs, strict=True)
+    ])  # fmt: skip
+
+
+def global_array_to_host_local_array(global_inputs: PyTree, global_mesh: Mesh, pspecs: PyTree) -> PyTree:
+    """Returns what the devices of this process hold of arrays on the devices of all, as arrays on these devices.
+
+    Args:
+        global_inputs: a tree of arrays.
+        global_mesh: of the devices of all processes.
+        pspecs: how the arrays lie: a PartitionSpec for all, or a prefix of the tree. Others are moved.
+
+    Raises:
+        ShardingError: an array cannot be cut so.
+
+    >>> import effx
+    >>> mesh = effx.make_mesh((1,), ("data",))
+    >>> x = effx.device_put(np.ones(2), effx.NamedSharding(mesh, effx.P("data")))
+    >>> global_array_to_host_local_array(x, mesh, effx.P("data")).shape
+    (2,)
+    """
+    found, form = flatten(global_inputs)
+    specs = broadcast_prefix(pspecs, global_inputs, lambda x: isinstance(x, PartitionSpec))
+    return form.unflatten([_local_part(x, global_mesh, spec) for x, spec in zip(found, specs, strict=True)])
+
+
+def _local_part(x: PyTree, mesh: Mesh, spec: PartitionSpec) -> Array:
+    placed: Array = device_put(x, NamedSharding(mesh, spec))
+    here = NamedSharding(mesh.local_mesh, spec)
+    parts = placed.addressable_shards
+    cut = here.tiling(placed.ndim).parts
+    shape = tuple([n * k for n, k in zip(parts[0].data.shape, cut, strict=True)])
+    return make_array_from_single_device_arrays(shape, here, [part.data for part in parts])
 
 
 def assert_equal(in_tree: PyTree, fail_message: str = "") -> None:

@@ -17,7 +17,7 @@ from effx import caching, dtypes
 from effx.array import Array, Box, HostArray, Operand
 from effx.array.promotion import as_operand
 from effx.effects import isolated, perform
-from effx.errors import BackendError, DonatedArrayError, DTypeError, ExchangeError
+from effx.errors import BackendError, DonatedArrayError, DTypeError, ExchangeError, ShardingError
 from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.ops.shape import Slice
 from effx.ir.types import ArrayType, array_type
@@ -25,17 +25,26 @@ from effx.ir.values.array import HostData, Number
 from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower import guards
-from effx.lower.backends import client, default_device
+from effx.lower.backends import client, default_device, is_local
 from effx.lower.sharding import (
     NamedSharding,
     Placement,
     SingleDeviceSharding,
+    device_name,
     device_of,
     placement,
     sharding_of,
     single,
 )
-from effx.lower.shards import Shard, on_devices, on_one_device, parts_of, start_copies, to_devices
+from effx.lower.shards import (
+    Shard,
+    on_devices,
+    on_one_device,
+    parts_elsewhere,
+    parts_of,
+    start_copies,
+    to_devices,
+)
 from effx.tree.registry import PyTree, PyTreeDef, dispatch, register_leaf
 
 if TYPE_CHECKING:
@@ -140,13 +149,18 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     @property
     def addressable_shards(self) -> list[Shard[Array]]:
-        """The parts that lie on the devices of this process, which are all."""
+        """The parts that lie on the devices of this process."""
         self._check_alive("x.addressable_shards")
         whole = self.buffer
         return [
             Shard(self if p.data is whole else ConcreteArray(p.data), p.device, p.index, p.replica_id)
             for p in parts_of(whole, self.type)
         ]
+
+    @property
+    def global_shards(self) -> list[Any]:
+        """The parts on all devices, without data where these are other processes'."""
+        return [*self.addressable_shards, *parts_elsewhere(self.buffer, self.type)]
 
     @property
     def committed(self) -> bool:
@@ -235,10 +249,16 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         return _unpickle, (self.host("pickle.dumps(x)"), self.type.weak)
 
     def __str__(self) -> str:
-        return host_text(self)
+        return host_text(self) if self._is_here() else repr(self)
 
     def __repr__(self) -> str:
-        return array_repr(self)
+        if self._is_here():
+            return array_repr(self)
+        return f"Array(shape={self.type.shape}, dtype={self.type.dtype.name}) in parts of {len(self.devices())} devices"
+
+    def _is_here(self) -> bool:
+        """Says whether this process can read all elements."""
+        return not is_spread(self) or self.is_fully_addressable or self.is_fully_replicated
 
 
 register_leaf(Array)
@@ -307,8 +327,13 @@ def _fetch(x: ConcreteArray) -> HostData:
 def _assembled(x: ConcreteArray) -> HostData:
     """Puts the parts of an array on several devices together on the host."""
     parts = x.addressable_shards
-    if x.buffer._sharding.is_fully_replicated:  # type: ignore[attr-defined]  # a Placement
+    if x.is_fully_replicated and parts:
         return parts[0].data.host("numpy.asarray(x)")
+    if not x.is_fully_addressable:
+        raise ShardingError(
+            f"numpy.asarray(x): other processes hold parts of {x.type!r}, which lies as {x.sharding!r}; take what is here "
+            f"from x.addressable_shards, or gather it with multihost_utils.process_allgather"
+        )
     whole = np.empty(x.type.shape, x.type.dtype)
     start_copies(x.buffer, x.type)
     for part in parts if whole.size else ():  # jaxlib 0.10 has parts without elements in the whole's shape
@@ -494,6 +519,11 @@ def device_put(x: Operand, device: object = None) -> Array:
     target = device_of(device)
     if isinstance(array, Box):
         return array
+    if target is not None and not is_local(target):
+        raise BackendError(
+            f"device_put: {device_name(target)} belongs to process {target.process_index}; put the array on a mesh, or on "
+            f"one of effx.local_devices()"
+        )
     if type(array) is ConcreteArray:
         if is_spread(array):
             if target is None:

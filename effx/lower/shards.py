@@ -27,7 +27,7 @@ class Shard(Generic[T]):
     """The part of an array, or of a buffer, that lies on one device.
 
     Attributes:
-        data: the part, as an array or a buffer of its own.
+        data: the part, as an array or a buffer of its own; None where another process holds it.
         device: where it lies.
         index: which part of the whole it is.
         replica_id: how many devices before this one hold the same part.
@@ -58,6 +58,18 @@ def parts_of(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]:
             tiling.replica(k),
         )
         for b, (k, d) in zip(buffers, here, strict=True)
+    ]
+
+
+def parts_elsewhere(buffer: ArrayImpl, t: ArrayType) -> list[Shard[None]]:
+    """Returns where the parts of a buffer lie that other processes hold."""
+    lies = buffer._sharding
+    if type(lies) is not Placement:
+        return []
+    return [
+        Shard(None, d, lies.tiling.index(k, t.shape), lies.tiling.replica(k))
+        for k, d in enumerate(lies.sharding.ordered_devices)
+        if not is_local(d)
     ]
 
 

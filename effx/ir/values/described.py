@@ -147,12 +147,12 @@ class Described(Typed, Value):
 
     @property
     def addressable_shards(self) -> list[Any]:
-        """The parts that lie on the devices of this process, which are all."""
+        """The parts that lie on the devices of this process."""
         raise self._abstract("x.addressable_shards")
 
     @property
     def global_shards(self) -> list[Any]:
-        """The parts on all devices, which are those of this process."""
+        """The parts on all devices, without data where these are other processes'."""
         return self.addressable_shards
 
     def addressable_data(self, index: int) -> Any:
@@ -161,13 +161,13 @@ class Described(Typed, Value):
 
     @property
     def is_fully_addressable(self) -> bool:
-        """Whether this process holds all parts, as it always does."""
-        return len(self.addressable_shards) > 0
+        """Whether this process holds all parts."""
+        return bool(self.sharding.is_fully_addressable)
 
     @property
     def is_fully_replicated(self) -> bool:
         """Whether each device of the array holds all of it."""
-        return all([shard.data.shape == self.shape for shard in self.addressable_shards])
+        return bool(self.sharding.is_fully_replicated)
 
     def devices(self) -> set[Any]:
         """The devices that hold the array."""
