@@ -255,6 +255,11 @@ class Axes:
         """Whether each device does what it is told along all axes."""
         return len(self.manual_axes) == len(self.axis_names)
 
+    @property
+    def are_all_axes_explicit_or_manual(self) -> bool:
+        """Whether no axis is left to the partitioner."""
+        return not self.auto_axes
+
     def _shown(self) -> str:
         sizes = ", ".join([f"{n!r}: {k}" for n, k in self.shape_tuple])
         return f"{sizes}, axis_types=({', '.join(map(str, self.axis_types))})"

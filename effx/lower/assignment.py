@@ -18,7 +18,7 @@ from effx.ir.program import Program
 from effx.lower.backends import default_device, devices
 from effx.lower.concrete import ConcreteArray, bound_device
 from effx.lower.meshes import Mesh
-from effx.lower.parallel import Partitioning, devices_for, partitioning_of, spans_devices
+from effx.lower.parallel import Partitioning, device_count, devices_for, partitioning_of, spans_devices
 from effx.lower.sharding import Device, NamedSharding, Placement, device_name, grid_sharding
 from effx.lower.tiling import Tiling
 
@@ -126,7 +126,8 @@ def assignment_for(
         held: arrays that the computation closes over: they are moved where it runs, unless they lie on several devices.
 
     Raises:
-        BackendError: arrays are committed to different devices.
+        BackendError: arrays are committed to different devices, or parallel maps want more than there are.
+        ShardingError: an argument lies otherwise than the user asked.
     """
     spans = program is not None and spans_devices(program)
     chosen: Device | None = None
@@ -170,6 +171,11 @@ def assignment_for(
     where = lying.ordered_devices
     if chosen is not None and (chosen,) != where:
         raise _different(name, device_name(chosen), f"the mesh {lying.mesh!r}")
+    if program is not None and len(where) % max(device_count(program), 1):
+        raise BackendError(
+            f"{name}: a parallel map wants {device_count(program)} devices in a program that runs on the {len(where)} of "
+            f"the mesh {lying.mesh!r}"
+        )
     if program is not None:  # the arguments may not be there yet
         inputs += [None] * (len(program.inputs) - len(inputs))
     if wanted is not None and wanted.inputs:

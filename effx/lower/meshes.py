@@ -1,6 +1,8 @@
 """Meshes: devices laid out along named axes."""
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from types import TracebackType
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -8,12 +10,18 @@ import numpy.typing as npt
 from jaxlib._jax import Device
 
 from effx.errors import ShardingError
+from effx.flag_kinds import Override, UserContext
 from effx.ir.meshes import AbstractMesh, Axes, AxisType, AxisTypes, MeshAxisName, check_axes, with_types
 from effx.lower.backends import is_local
 
-__all__ = ["Mesh"]
+__all__ = ["Mesh", "ambient"]
 
 Devices: TypeAlias = npt.NDArray[np.object_]
+
+# The mesh in force: where it is another one, functions are staged again.
+ambient: "UserContext[Mesh | AbstractMesh | None]" = UserContext(None)
+# What `with mesh:` has entered, innermost last.
+_entered: ContextVar[tuple[Override[Any], ...]] = ContextVar("entered meshes", default=())
 
 
 @final
@@ -86,6 +94,23 @@ class Mesh(Axes):
         return f"Mesh({self._shown()})"
 
     _hash: int
+
+    def __enter__(self) -> "Mesh":
+        """Puts the mesh in force in a block, as `effx.set_mesh` does."""
+        override = ambient(self)
+        override.__enter__()
+        _entered.set((*_entered.get(), override))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        *others, override = _entered.get()
+        _entered.set(tuple(others))
+        override.__exit__(kind, error, traceback)
 
     @property
     def abstract_mesh(self) -> AbstractMesh:

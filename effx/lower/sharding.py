@@ -39,6 +39,11 @@ class Sharding:
     """How an array lies on devices: the base of `NamedSharding` and `SingleDeviceSharding`."""
 
     __slots__ = ()
+    memory_kind: str | None
+
+    @abstractmethod
+    def with_memory_kind(self, kind: str | None) -> "Sharding":
+        """Returns the same in another memory of the devices."""
 
     @property
     @abstractmethod

@@ -11,11 +11,10 @@ import numpy as np
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.errors import DeviceCountError, ShardingError, TreeError
-from effx.flags import UserContext
 from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, axes_of, check_spec
 from effx.ir.ops.sharding import Constrain
 from effx.lower.backends import devices as all_devices
-from effx.lower.meshes import Mesh
+from effx.lower.meshes import Mesh, ambient
 from effx.lower.sharding import Device, NamedSharding, Sharding, SingleDeviceSharding
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten
@@ -32,8 +31,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-# Where its value is another one, functions are staged again.
-ambient: UserContext[Mesh | AbstractMesh | None] = UserContext(None)
 _EMPTY, _ABSTRACT = Mesh(np.empty((), object), ()), AbstractMesh((), ())
 
 

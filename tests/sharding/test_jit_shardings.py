@@ -260,3 +260,17 @@ def test_errors() -> None:
         with pytest.raises(kind) as caught:
             call()
         assert str(caught.value).splitlines()[0] == text
+
+
+def test_parallel_maps_beside() -> None:
+    """A parallel map runs on the devices of a mesh if their number allows it."""
+    f = effx.jit(lambda v: effx.pmap(lambda r: r * 2)(v[:4]) + lax.with_sharding_constraint(v[4:8], on("x")))
+    np.testing.assert_allclose(np.asarray(f(X)), X[:4] * 2 + X[4:8], rtol=1e-6)
+    two = effx.make_mesh((2,), ("i",))
+    g = effx.jit(
+        lambda v: effx.pmap(lambda r: r * 2)(lax.with_sharding_constraint(v, NamedSharding(two, P("i"))))
+    )
+    with pytest.raises(
+        BackendError, match=r"a parallel map wants 4 devices in a program that runs on the 2 of the mesh"
+    ):
+        g(X[:4])

@@ -216,6 +216,13 @@ def test_the_mesh_in_force() -> None:
     with use_abstract_mesh(AbstractMesh((4,), ("i",))):
         assert get_abstract_mesh().shape["i"] == 4
         assert get_mesh().empty
+    with mesh, other as inner:
+        assert inner is other
+        assert get_mesh() == other
+        with pytest.raises(ValueError, match="out of a block"), mesh:
+            raise ValueError("out of a block")
+        assert get_mesh() == other
+    assert get_mesh().empty
 
 
 MESH = mesh_of((4, 2))
