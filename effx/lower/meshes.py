@@ -31,10 +31,10 @@ class Mesh(Axes):
     Args:
         devices: an array of devices with one axis for each name; a sequence of devices, nested or not.
         axis_names: the axes' names, all different.
-        axis_types: an AxisType for all axes or for each; by default Auto.
+        axis_types: an AxisType for all axes or for each: Auto, the default.
 
     Raises:
-        ShardingError: there are not as many names as axes, or a device stands there twice.
+        ShardingError: there are not as many names as axes, a device stands there twice, or a type is not Auto.
 
     >>> import effx, numpy as np
     >>> mesh = effx.sharding.Mesh(np.array(effx.devices()[:1]).reshape(1, 1), ("data", "model"))
@@ -57,6 +57,11 @@ class Mesh(Axes):
     ) -> None:
         grid: Devices = np.array(devices, object)
         names, sizes, types = check_axes("Mesh", axis_names, grid.shape, axis_types)
+        if not all([t is AxisType.Auto for t in types]):
+            raise ShardingError(
+                f"Mesh: the axes of a mesh of devices are of the type Auto, got {types}: the types of arrays do not say how "
+                f"they lie, and inside pmap there is no mesh; AbstractMesh takes the other types"
+            )
         ordered = tuple(grid.flat) if names else ()
         for d in ordered:
             if not isinstance(d, Device):

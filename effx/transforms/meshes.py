@@ -46,7 +46,7 @@ def make_mesh(
     Args:
         axis_sizes: the number of devices along each axis.
         axis_names: the axes' names, all different.
-        axis_types: an AxisType for all axes or for each; by default Auto.
+        axis_types: an AxisType for all axes or for each: Auto, the default.
         devices: which ones, as many as `axis_sizes` says or more; all devices by default.
 
     Raises:

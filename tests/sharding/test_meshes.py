@@ -133,24 +133,27 @@ def test_keys() -> None:
 
 def test_meshes() -> None:
     """What a mesh says of itself."""
-    mesh = effx.make_mesh((4, 2), ("data", "model"), (AxisType.Auto, AxisType.Manual))
+    mesh = effx.make_mesh((4, 2), ("data", "model"), (AxisType.Auto, AxisType.Auto))
     assert dict(mesh.shape) == {"data": 4, "model": 2}
     assert (mesh.size, mesh.empty, mesh.axis_names, mesh.axis_sizes) == (8, False, ("data", "model"), (4, 2))
     assert mesh.device_ids.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    assert (mesh.auto_axes, mesh.manual_axes, mesh.explicit_axes) == (("data",), ("model",), ())
-    assert not mesh.are_all_axes_auto
-    assert mesh.update_axis_types({"model": AxisType.Auto}).are_all_axes_auto
+    assert (mesh.auto_axes, mesh.manual_axes, mesh.explicit_axes) == (("data", "model"), (), ())
+    assert mesh.are_all_axes_auto
+    assert mesh.update_axis_types({"model": AxisType.Auto}) == mesh
     assert mesh.local_devices == D
     assert mesh.local_mesh == mesh
     assert not mesh.is_multi_process
-    assert mesh.abstract_mesh == AbstractMesh((4, 2), ("data", "model"), (AxisType.Auto, AxisType.Manual))
-    assert repr(mesh) == "Mesh('data': 4, 'model': 2, axis_types=(Auto, Manual))"
+    assert mesh.abstract_mesh == AbstractMesh((4, 2), ("data", "model"), AxisType.Auto)
+    assert repr(mesh) == "Mesh('data': 4, 'model': 2, axis_types=(Auto, Auto))"
     assert mesh == Mesh(mesh.devices, mesh.axis_names, mesh.axis_types)
     assert hash(mesh) == hash(Mesh(mesh.devices, mesh.axis_names, mesh.axis_types))
     assert mesh != mesh.update(axis_names=("a", "b"))
     assert mesh != Mesh(mesh.devices[::-1], mesh.axis_names, mesh.axis_types)
     abstract = AbstractMesh((2,), "i", AxisType.Manual)
     assert abstract.are_all_axes_manual
+    mixed = AbstractMesh((2, 3), ("i", "j"), (AxisType.Explicit, AxisType.Auto))
+    assert (mixed.auto_axes, mixed.explicit_axes, mixed.manual_axes) == (("j",), ("i",), ())
+    assert mixed.update_axis_types({"j": AxisType.Manual}).are_all_axes_explicit_or_manual
     assert abstract.update(axis_sizes=(3,)).size == 3
     assert pickle.loads(pickle.dumps(abstract)) == abstract
     assert effx.make_mesh((2,), ("i",), devices=D[4:]).device_ids.tolist() == [4, 5]
@@ -295,6 +298,14 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     ),
     (lambda: Mesh(D, ("x", "y")), ShardingError, "Mesh: 1 axes have 2 names: sizes (8,), names ('x', 'y')"),
     (lambda: Mesh([D[0], D[0]], "x"), ShardingError, "Mesh: the device cpu:0 stands in the mesh twice"),
+    (
+        lambda: effx.make_mesh((8,), ("x",), AxisType.Explicit),
+        ShardingError,
+        (
+            "Mesh: the axes of a mesh of devices are of the type Auto, got (Explicit,): the types of arrays do not say how they "
+            "lie, and inside pmap there is no mesh; AbstractMesh takes the other types"
+        ),
+    ),
     (lambda: Mesh([1, 2], "x"), ShardingError, "Mesh: expected devices, got 1 of type int"),
     (
         lambda: AbstractMesh((2, 2), ("x", "x")),
