@@ -302,8 +302,8 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
         lambda: effx.make_mesh((8,), ("x",), AxisType.Explicit),
         ShardingError,
         (
-            "Mesh: the axes of a mesh of devices are of the type Auto, got (Explicit,): the types of arrays do not say how they "
-            "lie, and inside pmap there is no mesh; AbstractMesh takes the other types"
+            "Mesh: the axes of a mesh of devices are of the type Auto, got (Explicit,): the types of arrays do not say how "
+            "they lie, and inside pmap there is no mesh; AbstractMesh takes the other types"
         ),
     ),
     (lambda: Mesh([1, 2], "x"), ShardingError, "Mesh: expected devices, got 1 of type int"),
