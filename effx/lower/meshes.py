@@ -62,7 +62,7 @@ class Mesh(Axes):
                 f"Mesh: the axes of a mesh of devices are of the type Auto, got {types}: the types of arrays do not say how "
                 f"they lie, and inside pmap there is no mesh; AbstractMesh takes the other types"
             )
-        ordered = tuple(grid.flat) if names else ()
+        ordered: tuple[Any, ...] = tuple(grid.flat) if names else ()
         for d in ordered:
             if not isinstance(d, Device):
                 raise ShardingError(f"Mesh: expected devices, got {d!r} of type {type(d).__name__}")

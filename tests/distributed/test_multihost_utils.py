@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -111,7 +113,7 @@ def test_mismatches(together: Together) -> None:
         (True, np.ones((0, 2)), (0, 2)),
     ],
 )
-def test_alone(tiled: bool, x: object, shape: tuple[int, ...]) -> None:
+def test_alone(tiled: bool, x: Any, shape: tuple[int, ...]) -> None:
     """Without a group there is one process; the shapes are those of jax."""
     found = multihost_utils.process_allgather({"x": x}, tiled=tiled)["x"]
     assert found.shape == shape
