@@ -5,8 +5,13 @@ from typing import final
 import attrs
 
 from effx import dtypes
+from effx.dtypes import DType
 from effx.ir.ops.base import ArrayOperation, check_arity, is_int
 from effx.ir.types import ArrayType, array_type
+
+
+def _of_ints() -> DType:
+    return dtypes.scalar_dtype(int)[0]
 
 
 @final
@@ -16,12 +21,13 @@ class Size(ArrayOperation):
 
     Attributes:
         size: an int, or a size with dimension variables, whose values are known when the program runs.
+        dtype: of the scalar; that of Python's ints where the operation is made.
     """
 
     size: int = attrs.field(validator=is_int)
+    dtype: DType = attrs.field(factory=_of_ints)
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """A weak integer scalar of the default dtype."""
+        """A weak integer scalar."""
         check_arity(self, types, 0)
-        dtype, weak = dtypes.scalar_dtype(int)
-        return array_type(dtype, (), weak)
+        return array_type(self.dtype, (), True)
