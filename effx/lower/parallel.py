@@ -253,7 +253,7 @@ def partitioning_of(program: Program) -> Partitioning | None:
     return Partitioning(count, settled(inputs, program.in_types), settled(outputs, program.out_types))
 
 
-Cuts: TypeAlias = "list[Tiling | None]"
+Cuts: TypeAlias = list[Tiling | None]
 
 
 def _cuts(program: Program, count: int) -> tuple[Cuts, Cuts]:
