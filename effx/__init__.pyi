@@ -94,6 +94,7 @@ from effx.transforms.references import (
     freeze as freeze,
     new_ref as new_ref,
 )
+from effx.transforms.shard_map import *
 from effx.transforms.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from effx.transforms.staging import *
 from effx.transforms.vmap import *

@@ -18,7 +18,8 @@ from effx.handlers.vmap import Vmap
 from effx.handlers.vmap.handler import batch, materialize, to_front
 from effx.ir.ops.control import Cond, HigherOrder, Scan, While
 from effx.ir.ops.custom import CustomTangent
-from effx.ir.ops.parallel import ParallelMap
+from effx.ir.ops.parallel import Cuts, ParallelMap
+from effx.ir.ops.shape import Transpose
 from effx.ir.ops.shape import BroadcastInDim, Concatenate
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
@@ -124,16 +125,31 @@ class Interpreter:
 
 
 def _replicas(op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Runs the replicas of a parallel map as one batch."""
-    axes = [0 if mapped else None for mapped in op.mapped_in]
-    values, places = batch(lambda xs: run_program(op.body, xs), operands, axes, op.size, op.axis_name)
-    return tuple(
-        [
-            materialize(Vmap(op.size), y, axis)
-            if mapped
+    """Runs all indices of a parallel map as batches, one axis within another."""
+
+    def along(level: int, xs: Sequence[Array], cuts: Cuts) -> Sequence[Array]:
+        if level == len(op.axes):
+            return run_program(op.body, xs)
+        name, size = op.axes[level]
+        inner = tuple([tuple([a for a in cut if a != level]) for cut in cuts])
+        values, places = batch(
+            lambda ys: along(level + 1, ys, inner),
+            xs,
+            [cut.index(level) if level in cut else None for cut in cuts],
+            size,
+            name,
+        )
+        return [
+            materialize(Vmap(size), y, axis)
+            if level in cut
             else y
             if axis is None
             else getitem(to_front(y, axis), 0)
-            for y, axis, mapped in zip(values, places, op.mapped_out, strict=True)
+            for y, axis, cut in zip(values, places, op.cuts_out, strict=True)
         ]
-    )
+
+    results: list[Array] = []
+    for y, cut in zip(along(0, operands, op.cuts_in), op.cuts_out, strict=True):
+        order = (*[sorted(cut).index(a) for a in cut], *range(len(cut), y.type.ndim))
+        results.append(y if order == tuple(range(y.type.ndim)) else Transpose(order)(y))
+    return tuple(results)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from effx.array import Array, Box
 from effx.effects import current_scope, handle
 from effx.handlers.jvp.handler import Function, jvp
-from effx.handlers.linear import LinearProgram, Record
+from effx.handlers.linear import LinearProgram, recording
 from effx.handlers.stage import Recorder
 from effx.ir.program import Var
 
@@ -24,7 +24,7 @@ def linearize(
         The results; the derivative as a program linear in the active primals' tangents, with the
         outputs that have a tangent; and which of the results these are.
     """
-    record = Record()
+    record = recording()
     with handle(record, origin) as frame:
         frame.state = Recorder(current_scope.get())
         inputs = [Var(x.type) for x, a in zip(primals, active, strict=True) if a]

@@ -1,6 +1,7 @@
-"""Staging the program of a replica of a parallel map."""
+"""Staging the body of a parallel map."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import final
 
 import attrs
@@ -8,23 +9,29 @@ import attrs
 from effx.array import Array
 from effx.effects import Effect, Frame, Handler, current_frame, handle
 from effx.handlers.stage import stage
+from effx.handlers.tracking import tracked
+from effx.ir.meshes import AbstractMesh
 from effx.ir.ops.collective import UNNAMED, AxisEffect, AxisName
+from effx.ir.ops.parallel import NamedSizes
 from effx.ir.program import Staged
 from effx.ir.types import ArrayType
+from effx.lower.meshes import Mesh, ambient
 
 
 @final
 @attrs.frozen
 class Replicas(Handler):
-    """Binds the axis of a parallel map while a replica's program is staged; staging records the operations.
+    """Binds an axis of a parallel map while its body is staged; staging records the operations.
 
     Attributes:
         size: the number of replicas. axis_name: the axis of their collectives.
+        what: the transformation that maps.
     """
 
     name = "replicas"
     size: int
     axis_name: AxisName = UNNAMED
+    what: str = "pmap"
 
     def describe(self) -> str:
         """Names the handler with its parameters."""
@@ -40,34 +47,58 @@ class Replicas(Handler):
         return AxisEffect(self.axis_name) in effects
 
 
-def replicas_around() -> int:
-    """Returns the number of replicas of all surrounding parallel maps: of devices in use."""
+def replicas_around() -> dict[str, int]:
+    """Returns the number of devices in use by surrounding parallel maps, by the transformation that maps."""
     frame: Frame | None = current_frame()
-    count = 1
+    counts: dict[str, int] = {}
     while frame is not None:
         if type(frame.handler) is Replicas:
-            count *= frame.handler.size
+            what = frame.handler.what
+            counts[what] = counts.get(what, 1) * frame.handler.size
         frame = frame.outer
-    return count
+    return counts
+
+
+@contextmanager
+def bound(axes: NamedSizes, checked: bool, origin: str = "", what: str = "pmap") -> Iterator[None]:
+    """Binds the axes of a parallel map in a block.
+
+    Args:
+        axes: names and sizes.
+        checked: whether types say along which of them values vary.
+        origin: the user's function, for errors.
+        what: the transformation.
+    """
+    names = frozenset([name for name, _ in axes])
+    before = tracked.value
+    after = before | names if checked else before - names
+    with ExitStack() as stack:
+        for name, size in axes:
+            stack.enter_context(handle(Replicas(size, name, what), origin))
+        if after != before:
+            stack.enter_context(tracked(after))
+        yield
 
 
 def stage_replica(
     function: Callable[[list[Array]], Sequence[Array]],
     types: Sequence[ArrayType],
-    size: int,
-    axis_name: AxisName,
+    axes: NamedSizes,
     name: str,
     origin: str = "",
+    checked: bool = False,
+    what: str = "pmap",
+    mesh: Mesh | AbstractMesh | None = None,
 ) -> Staged:
-    """Records the program of a replica.
+    """Records the program of one index.
 
     Args:
-        function: of one replica's arrays.
-        types: their types, without the replicas' axis.
-        size: the number of replicas.
-        axis_name: their axis's name for collectives.
+        function: of its arrays.
+        types: their types, without the axes that cut them; where `checked`, they say along which values vary.
+        axes, checked, what: as for `bound`.
         name: the program's name.
         origin: the user's function, for errors.
+        mesh: in force meanwhile; None for no other.
     """
-    with handle(Replicas(size, axis_name), origin):
+    with bound(axes, checked, origin, what), nullcontext() if mesh is None else ambient(mesh):
         return stage(function, types, name, "", origin)

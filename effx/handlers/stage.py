@@ -22,10 +22,12 @@ from effx.effects import (
 from effx.errors import Source, TransformError, current_source, source_in_force
 from effx.flags import check_tracer_leaks, enable_checks, no_tracing
 from effx.handlers.renewal import stand_in
+from effx.handlers.tracking import apart, settle, tracked
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
+from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
-from effx.ir.types import ArrayType
+from effx.ir.types import INVARIANT, ArrayType, Vma
 from effx.lower import emit
 
 R = TypeVar("R")
@@ -38,12 +40,14 @@ class Recorder:
 
     Attributes:
         around: the scope in which the recording began, which is none of the program's.
+        apart: the axes along which all that comes from outside varies.
     """
 
-    __slots__ = ("around", "captured", "equations", "variables")
+    __slots__ = ("apart", "around", "captured", "equations", "variables")
 
-    def __init__(self, around: str = "") -> None:
+    def __init__(self, around: str = "", apart: Vma = INVARIANT) -> None:
         self.around = around
+        self.apart = apart
         self.equations: list[Equation] = []
         # Captured values stay alive here, so that their ids stay theirs.
         self.captured: list[tuple[Array, Var]] = []
@@ -58,7 +62,8 @@ class Recorder:
         if var is None:
             if type(x) is Box and not is_in_scope(x.frame):
                 return self.capture(stand_in(x))
-            var = self.variables[id(x)] = Var(x.type)
+            t = x.type.varying(x.type.vma | self.apart) if self.apart else x.type
+            var = self.variables[id(x)] = Var(t)
             self.captured.append((x, var))
         return var
 
@@ -68,7 +73,6 @@ class Recorder:
         return scope[len(self.around) + 1 :] if scope and self.around else scope
 
 
-@final
 @attrs.frozen
 class Stage(Handler):
     """Records every operation; nothing reaches the handlers outside.
@@ -111,6 +115,26 @@ class Stage(Handler):
         return Box(frame, var, t)  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
 
+@final
+@attrs.frozen
+class TrackingStage(Stage):
+    """Records every operation, and in the types of results along which axes they vary."""
+
+    name = "stage"
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Writes one equation."""
+        if op.multiple and isinstance(op, HigherOrder):
+            from effx.handlers.conforming import conformed  # stages programs
+
+            op = cast("Operation[R]", conformed(op, [cast("Array", x).type.vma for x in operands]))
+        Stage.handle(self, frame, op, operands)
+        equation = cast("Recorder", frame.state).equations[-1]
+        settle(equation)
+        boxes = tuple([Box(frame, var, var.type) for var in equation.outputs])
+        return cast("R", boxes if op.multiple else boxes[0])
+
+
 def stage(
     function: Callable[[list[Array]], Sequence[Array]],
     types: Sequence[ArrayType],
@@ -137,8 +161,10 @@ def stage(
     try:
         source_in_force.set(None)
         current_scope.set("")
-        with handle(Stage(what), origin) as frame:
-            recorder = frame.state = Recorder()
+        with handle(TrackingStage(what) if tracked.value else Stage(what), origin) as frame:
+            recorder = frame.state = Recorder(apart=apart.value)
+            if recorder.apart:
+                types = [t.varying(t.vma | recorder.apart) for t in types]
             inputs = [Var(t) for t in types]
             results = function([Box(frame, var, var.type) for var in inputs])
             outputs: list[Atom] = [

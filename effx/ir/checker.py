@@ -4,8 +4,11 @@ from typing import cast
 
 from effx.errors import EffxError, ProgramError
 from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.collective import Collective
+from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
-from effx.ir.types import ArrayType
+from effx.ir.types import INVARIANT, ArrayType
 
 __all__ = ["check"]
 
@@ -96,7 +99,14 @@ def check_types(e: Equation, where: str) -> None:
             raise ProgramError(
                 f"{e.op.name}: has {len(e.outputs)} results, but the typing rule gives {len(expected)}"
             )
+        varies = INVARIANT.union(*[t.vma for t in types])
         for var, t in zip(e.outputs, expected, strict=True):
+            if var.type.vma or varies:  # the typing rule does not know of it
+                t = t.varying(var.type.vma)
+                if not (
+                    varies <= var.type.vma or isinstance(e.op, HigherOrder | Collective | OptimizationBarrier)
+                ):
+                    t = t.varying(varies)
             if var.type is not t:
                 raise ProgramError(
                     f"{e.op.name}: the result is {var.type!r}, but the typing rule gives {t!r}"

@@ -81,9 +81,21 @@ class Flow(Generic[V]):
             return self.decided(walk(region.asks, (*constants, *carry))[0], found)
 
         carry, found = self._settle(iteration, start, program.name)
-        types, slices = program.out_types[m:], region.stacked_out[m:]
-        outputs = zip(found[m:], types, slices, strict=True)
-        return (*carry, *[self.stack(f, t) if s else f for f, t, s in outputs])
+        wholes = [x.type for x in e.outputs[m:]]
+        outputs = zip(found[m:], wholes, region.stacked_out[m:], strict=True)
+        return (*carry, *[self._whole(f, t, count) for f, t, count in outputs])
+
+    def _whole(self, fact: V, type: ArrayType, count: int) -> V:
+        """Returns the fact of a whole, whose type is given, from that of its slices along some leading axes."""
+        for k in range(count, 0, -1):
+            fact = self.stack(fact, type.with_shape(type.shape[k:]))
+        return fact
+
+    def _slice(self, fact: V, type: ArrayType, count: int) -> V:
+        """Returns the fact of the slices of a whole, whose type is given, along some leading axes."""
+        for k in range(count):
+            fact = self.unstack(fact, type.with_shape(type.shape[k:]) if k else type)
+        return fact
 
     @property
     def _name(self) -> str:
@@ -106,7 +118,7 @@ class Flow(Generic[V]):
         """Returns the operands' facts, of slices where the program takes these."""
         k = region.skipped
         rest = zip(facts[k:], e.inputs[k:], region.stacked_in, strict=True)
-        return (*facts[:k], *[self.unstack(f, x.type) if s else f for f, x, s in rest])
+        return (*facts[:k], *[self._slice(f, x.type, count) for f, x, count in rest])
 
     def _joined(self, many: Sequence[Facts[V]]) -> Facts[V]:
         """Joins the facts of several walks, one by one."""

@@ -17,6 +17,7 @@ parameters is written `dim(2*b + 1)`; the constraints of its scope are not.
 
 import ast
 import re
+from collections.abc import Hashable
 from typing import Any, TypeVar, cast, final
 
 import attrs
@@ -39,7 +40,7 @@ _TOKEN = re.compile(
     r"""\s*(?:
     (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
   | (?P<size>dim\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\))
-  | (?P<type>[a-z]+[0-9a-z_]*(?:<\w+>)?\[[^\[\]={}:]*\]~?)
+  | (?P<type>[a-z]+[0-9a-z_]*(?:<\w+>)?\[[^\[\]={}:]*\]~?(?:\{V:[^{}]*\})?)
   | (?P<complex>\([-+0-9.naife]+[-+][0-9.naife]+j\))
   | (?P<number>-?(?:inf|nan|[0-9][0-9.]*(?:e[-+]?[0-9]+)?)(?![A-Za-z_])j?)
   | (?P<word>@?[A-Za-z_<][A-Za-z0-9_<>.]*)
@@ -142,14 +143,15 @@ class _Parser:
             raise self.error(repr(token.text), "a dtype") from None
 
     def type(self) -> ArrayType:
-        """Reads a type such as `f32[3]~`."""
+        """Reads a type such as `f32[3]~` or `f32[3]{V:i}`."""
         token = self.take()
-        match = re.fullmatch(r"(\w+(?:<\w+>)?)\[([^\[\]]*)\](~?)", token.text)
+        match = re.fullmatch(r"(\w+(?:<\w+>)?)\[([^\[\]]*)\](~?)(?:\{V:([^{}]*)\})?", token.text)
         try:
             if token.kind != "type" or match is None:
                 raise ValueError
             shape = symbolic_shape(match[2])
-            return array_type(dtypes.from_short_name(match[1]), shape, bool(match[3]))
+            vma = frozenset(map(_axis_name, _NAME.findall(match[4] or "")))
+            return array_type(dtypes.from_short_name(match[1]), shape, bool(match[3]), vma)
         except (DTypeError, ValueError):
             self.index -= 1
             raise self.error(repr(token.text), "a type") from None
@@ -311,6 +313,14 @@ class _Parser:
             self.index -= 1
             return self.dtype()
         return self.scalar(token)
+
+
+_NAME = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\([^()]*\)|[^,]+""")
+
+
+def _axis_name(text: str) -> Hashable:
+    """Reads the name of an axis: a word, or a literal of Python's."""
+    return text if text.isidentifier() else cast("Hashable", ast.literal_eval(text))
 
 
 def _holds(t: ArrayType, value: Scalar) -> bool:

@@ -1,6 +1,6 @@
-"""Array types: dtype, shape and weakness, interned so that equality is identity."""
+"""Array types: dtype, shape, weakness and the axes along which values vary, interned so that equality is identity."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import prod
 from typing import Any, final
 
@@ -13,7 +13,12 @@ from effx.ir.dimensions import as_size, is_symbolic
 
 Shape = tuple[int, ...]
 
-_interned: dict[tuple[DType, Shape, bool], "ArrayType"] = {}
+Vma = frozenset[Hashable]
+"""Names of axes: varying manual axes."""
+
+INVARIANT: Vma = frozenset()
+
+_interned: dict[tuple[DType, Shape, bool, Vma], "ArrayType"] = {}
 
 
 def _kind(dtype: DType) -> str:
@@ -27,30 +32,34 @@ def _kind(dtype: DType) -> str:
 
 @final
 class ArrayType:
-    """The type of an array: `f32[3,4]`, with a `~` if weak.
+    """The type of an array: `f32[3,4]`, with a `~` if weak, `f32[3]{V:i}` if it varies along the axis `i`.
 
-    There is one instance per (dtype, shape, weak), so `is` compares types. Made by `array_type`.
+    There is one instance per (dtype, shape, weak, vma), so `is` compares types. Made by `array_type`.
 
     Attributes:
         dtype: the NumPy dtype.
         shape: a tuple of sizes; () for a scalar. A size may be symbolic, see `effx.ir.dimensions`.
         weak: True if the dtype came from a bare Python number and yields in promotion.
+        vma: the axes of surrounding `shard_map`s, which check it, along which devices have different values. Operations
+            need not know it: who records them joins that of the operands.
     """
 
     # A plain class, because attrs' frozen classes cannot intern in __new__ without
     # running __init__ again on the shared instance.
-    __slots__ = ("__weakref__", "dtype", "kind", "mlir", "ndim", "shape", "size", "weak", "weak_type")
+    __slots__ = ("__weakref__", "dtype", "kind", "mlir", "ndim", "shape", "size", "vma", "weak", "weak_type")
     dtype: DType
     shape: Shape
     weak: bool
+    vma: Vma
 
-    def __init__(self, dtype: DType, shape: Shape, weak: bool) -> None:
+    def __init__(self, dtype: DType, shape: Shape, weak: bool, vma: Vma) -> None:
         if any([not is_symbolic(n) and n < 0 for n in shape]):
             raise ShapeError(f"array_type: sizes must not be negative, got {list(shape)}")
         put = object.__setattr__
         put(self, "dtype", dtype)
         put(self, "shape", shape)
         put(self, "weak", weak)
+        put(self, "vma", vma)
         # jaxlib's C++ reads this name, and tells keys from numbers by it.
         put(self, "weak_type", weak or dtypes.is_key(dtype))
         put(self, "kind", _kind(dtype))
@@ -70,30 +79,42 @@ class ArrayType:
         raise AttributeError(f"array types are immutable: cannot set {name!r}")
 
     def __repr__(self) -> str:
-        return f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]{'~' if self.weak else ''}"
+        text = f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]{'~' if self.weak else ''}"
+        return f"{text}{{V:{','.join(names_shown(self.vma))}}}" if self.vma else text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return array_type, (self.dtype, self.shape, self.weak)
+        return array_type, (self.dtype, self.shape, self.weak, self.vma)
 
     def with_shape(self, shape: Shape) -> "ArrayType":
         """Returns the type with another shape."""
-        return array_type(self.dtype, shape, self.weak)
+        return array_type(self.dtype, shape, self.weak, self.vma)
 
     def with_dtype(self, dtype: DType) -> "ArrayType":
         """Returns the strong type with another dtype."""
-        return array_type(dtype, self.shape, False)
+        return array_type(dtype, self.shape, False, self.vma)
 
     def strong(self) -> "ArrayType":
         """Returns the type without weakness."""
-        return array_type(self.dtype, self.shape, False) if self.weak else self
+        return array_type(self.dtype, self.shape, False, self.vma) if self.weak else self
+
+    def varying(self, vma: Vma) -> "ArrayType":
+        """Returns the type of a value that varies along these axes and no others."""
+        return self if self.vma == vma else array_type(self.dtype, self.shape, self.weak, vma)
 
     def matches(self, other: "ArrayType") -> bool:
-        """Says whether both have the same dtype and shape; weakness is ignored."""
+        """Says whether both have the same dtype and shape; weakness, and along what they vary, is ignored."""
         return self is other or (self.dtype == other.dtype and self.shape == other.shape)
 
 
-def array_type(dtype: DType, shape: Sequence[int] = (), weak: bool = False) -> ArrayType:
-    """Returns the one array type with this dtype, shape and weakness.
+def names_shown(vma: Vma) -> list[str]:
+    """Returns the names of axes in order, those that are words without quotes."""
+    return sorted([n if isinstance(n, str) and n.isidentifier() else repr(n) for n in vma])
+
+
+def array_type(
+    dtype: DType, shape: Sequence[int] = (), weak: bool = False, vma: Vma = INVARIANT
+) -> ArrayType:
+    """Returns the one array type with this dtype, shape and weakness, of values that vary along some axes.
 
     Raises:
         ShapeError: a size is negative or no int.
@@ -104,7 +125,7 @@ def array_type(dtype: DType, shape: Sequence[int] = (), weak: bool = False) -> A
     >>> array_type(np.dtype("float32"), (3, 4)) is array_type(np.dtype("float32"), (3, 4))
     True
     """
-    key = (dtype, shape, weak)
+    key = (dtype, shape, weak, vma)
     try:
         return _interned[key]  # type: ignore[index]  # a list as shape falls through to the slow path
     except (KeyError, TypeError):
@@ -112,4 +133,5 @@ def array_type(dtype: DType, shape: Sequence[int] = (), weak: bool = False) -> A
         given = np.dtype(dtype)
         dtype = dtypes.OWN.get(given, given)
         sizes = tuple([as_size(n) for n in shape])
-        return _interned.setdefault((dtype, sizes, weak), ArrayType(dtype, sizes, bool(weak)))
+        axes = frozenset(vma)
+        return _interned.setdefault((dtype, sizes, weak, axes), ArrayType(dtype, sizes, bool(weak), axes))

@@ -1,4 +1,4 @@
-"""Collectives along named axes, which vmap or pmap bind."""
+"""Collectives along named axes, which vmap, pmap or shard_map bind."""
 
 from collections.abc import Callable, Hashable, Sequence
 from operator import index
@@ -14,6 +14,7 @@ from effx.array.shaping import moveaxis
 from effx.effects import axes_in_scope
 from effx.errors import ShapeError, TransformError
 from effx.handlers.evaluate import unbound
+from effx.handlers.tracking import tracked
 from effx.ir.ops import collective as c
 from effx.ir.ops.collective import AxisEffect
 from effx.ir.ops.elementwise import Select
@@ -22,7 +23,7 @@ from effx.ir.types import array_type
 from effx.lax.operands import count_from_start
 
 __all__ = [
-    "all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
+    "all_gather", "all_to_all", "axis_index", "axis_size", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
     "psum", "psum_scatter", "pswapaxes",
 ]  # fmt: skip
 
@@ -79,7 +80,7 @@ def axis_size(axis_name: AxisNames) -> int:
     """Returns the size of a named axis; of several axes the product.
 
     Args:
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several.
 
     Raises:
         AxisNameError: nothing binds the name.
@@ -95,7 +96,7 @@ def axis_index(axis_name: AxisNames) -> Array:
     """Returns the index along a named axis.
 
     Args:
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several: the index then runs through
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several: the index then runs through
             the last one fastest.
 
     Returns:
@@ -153,7 +154,7 @@ def psum(x: object, axis_name: AxisNames, *, axis_index_groups: Groups = None) -
     Args:
         x: a tree of arrays; booleans are counted. A bare Python number is constant along the axis and gives a
             Python number: `psum(1, axis_name)` is the axis size.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several.
         axis_index_groups: groups of indices, each of which is summed by itself.
 
     Returns:
@@ -188,7 +189,7 @@ def pmean(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
 
     Args:
         x: a tree of arrays; integers give floats.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several.
         axis_index_groups: groups of indices, each of which has its own mean.
 
     Returns:
@@ -214,7 +215,7 @@ def pmax(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
 
     Args:
         x: a tree of real arrays.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several.
         axis_index_groups: groups of indices, each of which has its own maximum.
 
     Returns:
@@ -236,7 +237,7 @@ def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
 
     Args:
         x: a tree of real arrays.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several.
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several.
         axis_index_groups: groups of indices, each of which has its own minimum.
 
     Returns:
@@ -253,18 +254,73 @@ def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     return _over("pmin", x, axis_name, axis_index_groups, lambda n, g: c.PMin(n, groups=g))
 
 
+def pcast(x: T, axis_name: AxisNames, *, to: str) -> T:
+    """Returns x as a value that counts as different along a named axis of a `shard_map`: a copy for each index.
+
+    Gradients with respect to the copies are not summed over the axis; that with respect to x is. Values meet without
+    it: an operation of one that varies with one that does not gives one that varies.
+
+    Args:
+        x: a tree of arrays.
+        axis_name: a name that a surrounding `shard_map` binds, or several. Along axes of which types do not speak,
+            those of vmap, of pmap, and of `check_vma=False`, x is returned as it is.
+        to: "varying".
+
+    Raises:
+        AxisNameError: nothing binds the name.
+        TransformError: `to` is something else.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.sharding import PartitionSpec as P
+    >>> mesh = effx.make_mesh((1,), ("i",))
+    >>> f = lambda w: effx.typeof(pcast(w, "i", to="varying"))
+    >>> effx.shard_map(lambda w: print(f(w)) or w, mesh=mesh, in_specs=P(), out_specs=P())(enp.ones(2))
+    f32[2]{V:i}
+    Array([1., 1.], dtype=float32)
+    """
+    _check_kind("pcast", to)
+    names = _names(axis_name)
+    _total_size("pcast", names)
+
+    def leaf(value: Operand) -> Array:
+        array: Array = as_operand(value, "pcast")
+        for name in names:
+            if name in tracked.value and name not in array.type.vma:
+                array = c.PCast(name)(array)
+        return array
+
+    return cast("T", tree.map(leaf, x))
+
+
+def _check_kind(what: str, to: str) -> None:
+    if to in ("reduced", "unreduced"):
+        raise TransformError(
+            f"{what}: to={to!r} is of types in which a sum is still to be taken, which effx has not; a gradient with "
+            f"respect to what does not vary is summed at once"
+        )
+    if to != "varying":
+        raise TransformError(f"{what}: to must be 'varying', got {to!r}")
+
+
 def all_gather(
-    x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None, axis: int = 0, tiled: bool = False
+    x: T,
+    axis_name: AxisNames,
+    *,
+    axis_index_groups: Groups = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
 ) -> T:
     """Gathers all values along a named axis.
 
     Args:
         x: a tree of arrays `[*s]`.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, joined into one axis
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several, joined into one axis
             with the last name fastest.
         axis_index_groups: groups of indices, each of which is gathered by itself.
         axis: the index of the named axis in the result; negative ones count from the end.
         tiled: whether to concatenate along x's own axis `axis` instead of making a new one.
+        to: "varying": what types in `shard_map` say of the result.
 
     Returns:
         A tree of arrays with the named axis, or with `axis` as many times longer.
@@ -272,12 +328,14 @@ def all_gather(
     Raises:
         AxisNameError: nothing binds the name.
         ShapeError: `axis` is out of range, or the groups do not name each index once or differ in size.
+        TransformError: `to` is something else.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: all_gather(x, "i"), axis_name="i")(np.arange(2))
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
+    _check_kind("all_gather", to)
     names = _names(axis_name)
     rows, group_size = _grouped("all_gather", names, axis_index_groups)
     sizes = [group_size] if rows else [_size("all_gather", name) for name in names]
@@ -321,7 +379,7 @@ def psum_scatter(
 
     Args:
         x: a tree of arrays; booleans are counted.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest.
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several, the last fastest.
         scatter_dimension: the axis that is cut into parts; negative ones count from the end.
         axis_index_groups: groups of indices, each of which is summed by itself.
         tiled: whether the axis is kept, divided by the size of the named axis; else the sizes are equal and
@@ -369,7 +427,7 @@ def all_to_all(
 
     Args:
         x: a tree of arrays.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest. With
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several, the last fastest. With
             several, each index receives everything and takes its part.
         split_axis: the axis that is cut into parts; negative ones count from the end.
         concat_axis: the axis along which the received parts are joined, in the order of the senders: among
@@ -424,7 +482,7 @@ def pswapaxes(x: T, axis_name: AxisNames, axis: int, *, axis_index_groups: Group
 
     Args:
         x: a tree of arrays.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest.
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several, the last fastest.
         axis: an axis of the named axis' size; negative ones count from the end.
         axis_index_groups: groups of indices, each of which exchanges by itself.
 
@@ -448,7 +506,7 @@ def ppermute(x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
 
     Args:
         x: a tree of arrays.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest. With
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several, the last fastest. With
             several, each index receives everything and takes its source's value.
         perm: pairs (source, destination) of indices; each is source and destination at most once. An index
             that is no destination gets zeros.
@@ -498,7 +556,7 @@ def pshuffle(x: T, axis_name: AxisNames, perm: Sequence[int]) -> T:
 
     Args:
         x: a tree of arrays.
-        axis_name: a name that a surrounding `vmap` or `pmap` binds, or several, the last fastest.
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several, the last fastest.
         perm: a permutation of the indices.
 
     Returns:

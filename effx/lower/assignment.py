@@ -5,6 +5,7 @@ in the program. Inputs that lie on all of them stay as they are; what is bound t
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import final
 
 import attrs
@@ -13,7 +14,8 @@ import numpy as np
 from effx.array import Array
 from effx.errors import BackendError, ShardingError
 from effx.ir.meshes import PartitionSpec
-from effx.ir.ops.sharding import Constrain, constraints_in
+from effx.ir.ops.parallel import NamedSizes, ParallelMap
+from effx.ir.ops.sharding import Constrain, Placing, constrained_inputs, places_in
 from effx.ir.program import Program
 from effx.lower.backends import default_device, devices
 from effx.lower.concrete import ConcreteArray, bound_device
@@ -81,6 +83,10 @@ class Assignment:
         outputs: list[Tiling | None] = [None] * len(program.outputs)
         if maps is not None:
             inputs, outputs = list(maps.inputs), list(maps.outputs)
+        if self.mesh is not None:
+            for i, op in enumerate(constrained_inputs(program)):
+                if op is not None and self.lies_on(op):
+                    inputs[i] = Tiling(op.sizes, tuple([cut or () for cut in op.cuts]))
         for found, given, types in (
             (inputs, self.inputs, program.in_types),
             (outputs, self.outputs, program.out_types),
@@ -89,6 +95,13 @@ class Assignment:
                 if sharding is not None:
                     found[i] = sharding.tiling(t.ndim)
         return Partitioning(count, tuple(inputs), tuple(outputs), tuple([d.id for d in self.devices]))
+
+    def lies_on(self, op: Constrain) -> bool:
+        """Says whether a constraint's mesh has the devices in the same order."""
+        return prod(op.sizes) == len(self.devices) and op.devices in (
+            None,
+            tuple([d.id for d in self.devices]),
+        )
 
     def named(self, tiling: Tiling) -> NamedSharding:
         """Returns what users see of how an array lies on the devices."""
@@ -134,7 +147,7 @@ def assignment_for(
     lying: NamedSharding | None = None
     asked: list[NamedSharding | None] = [] if wanted is None else [*wanted.inputs, *wanted.outputs]
     if program is not None:
-        asked += [_of_constraint(c) for c in constraints_in(program) if c.devices is not None]
+        asked += [_named_mesh(op) for op in places_in(program) if op.devices is not None]
     for sharding in asked:
         lying = _agreed(name, lying, sharding)
     inputs: list[NamedSharding | None] = []
@@ -162,6 +175,10 @@ def assignment_for(
             if chosen is not None and chosen != device:
                 raise _different(name, device_name(chosen), device_name(device))
             chosen = device
+    if lying is None and program is not None and (sizes := _abstract(program)):
+        lying = _of_first_devices(name, sizes, default_device() if chosen is None else chosen)
+        inputs += [None] * (len(arrays) + len(held) - len(inputs))
+        chosen = None
     if lying is None:
         device = default_device() if chosen is None else chosen
         committed = chosen is not None
@@ -186,11 +203,31 @@ def assignment_for(
     return Assignment(where, True, lying.mesh, tuple(given), () if wanted is None else wanted.outputs)
 
 
-def _of_constraint(op: Constrain) -> NamedSharding:
-    """Returns nothing but a mesh that a constraint in a program names."""
-    by_id = {d.id: d for d in devices(op.platform)}
-    grid = np.array([by_id[i] for i in op.devices or ()], object).reshape(op.sizes)
-    return NamedSharding(Mesh(grid, [name for name, _ in op.mesh]), PartitionSpec())
+def _named_mesh(op: Placing) -> NamedSharding:
+    """Returns nothing but a mesh that an operation in a program names."""
+    platform = op.platform if isinstance(op, Constrain) else op.backend
+    by_id = {d.id: d for d in devices(platform)}
+    named = op.mesh or ()
+    grid = np.array([by_id[i] for i in op.devices or ()], object).reshape([n for _, n in named])
+    return NamedSharding(Mesh(grid, [name for name, _ in named]), PartitionSpec())
+
+
+def _abstract(program: Program) -> NamedSizes:
+    """Returns the axes of a mesh without devices over which a program maps; () for none, or for one of one device."""
+    found = [op.mesh for op in places_in(program) if isinstance(op, ParallelMap) and op.mesh is not None]
+    return found[0] if found and prod([n for _, n in found[0]]) > 1 else ()
+
+
+def _of_first_devices(name: str, axes: NamedSizes, device: Device) -> NamedSharding:
+    """Returns nothing but a mesh of the first devices of a platform."""
+    there, count = device.client.local_devices(), prod([n for _, n in axes])
+    if count > len(there):
+        raise BackendError(
+            f"{name}: maps over a mesh of {count} devices, of which there are {len(there)}; set EFFX_NUM_CPU_DEVICES before "
+            f"the start for more CPU devices"
+        )
+    grid = np.array(there[:count], object).reshape([n for _, n in axes])
+    return NamedSharding(Mesh(grid, [name for name, _ in axes]), PartitionSpec())
 
 
 def _agreed(name: str, a: NamedSharding | None, b: NamedSharding | None) -> NamedSharding | None:

@@ -103,11 +103,17 @@ def _float_text(value: float, dtype: dtypes.DType) -> str:
 @final
 @attrs.frozen
 class Axis:
-    """An axis that a parallel map around binds: its replica's index is (device // stride) % size."""
+    """An axis that a parallel map around binds: its replica's index is (place // stride) % size.
+
+    Attributes:
+        name: for collectives. size: the number of indices. stride: see above.
+        order: for each place in the grid its device's number in the module; () where places are these numbers.
+    """
 
     name: object
     size: int
     stride: int
+    order: tuple[int, ...] = ()
 
 
 def mesh_line(name: str, sizes: Sequence[int], order: Sequence[int] = ()) -> str:
@@ -145,6 +151,7 @@ class Module:
             they are partitions of one computation.
         debug_info: whether lines carry locations.
         axes: what the parallel maps around bind, outermost first; none outside of them.
+        partly: inside a parallel map over some axes of a mesh, the mesh and the axes left to the partitioner.
         ids: the ids of the devices, where they are known.
         meshes: grids of the devices by name, with their sizes and the devices' order where it is not the module's.
         variables: the dimension variables, whose values each function takes first.
@@ -167,6 +174,7 @@ class Module:
         "locations",
         "meshes",
         "on_first",
+        "partly",
         "platform",
         "replicated",
         "shared",
@@ -188,6 +196,7 @@ class Module:
         self.variables = tuple(variables)
         self.replicated = axes is not None
         self.axes: tuple[Axis, ...] = axes or ()
+        self.partly: tuple[str, tuple[int, ...]] | None = None
         self.meshes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.ids = ids
         self.functions: list[str] = []
@@ -216,7 +225,7 @@ class Module:
     def function_of(self, program: Program) -> str:
         """Returns the name of the private function for a program, writing it the first time."""
         # The same collective means other devices inside another parallel map.
-        key: object = (program, self.axes) if self.axes else program
+        key: object = (program, self.axes, self.partly) if self.axes else program
         name = self._programs.get(key)
         if name is None:
             name = self._programs[key] = self.fresh(program.name)
@@ -238,10 +247,7 @@ class Module:
 
     def mesh(self, grid: tuple[int, ...], ids: tuple[int, ...] | None = None) -> str:
         """Returns the name of a grid of all devices, in the module's order or in that of their ids."""
-        order: tuple[int, ...] = ()
-        if ids is not None and self.ids and ids != self.ids:
-            at = {d: k for k, d in enumerate(self.ids)}
-            order = tuple([at[d] for d in ids])
+        order = self.order(ids)
         name = f"mesh_{'_'.join(map(str, grid))}"
         known = [n for n, found in self.meshes.items() if found == (grid, order)]
         if known:
@@ -250,6 +256,13 @@ class Module:
             name = f"{name}_{len(self.meshes)}o"
         self.meshes[name] = (grid, order)
         return name
+
+    def order(self, ids: tuple[int, ...] | None) -> tuple[int, ...]:
+        """Returns the numbers of devices in the module; () where they are in its order."""
+        if ids is None or not self.ids or ids == self.ids:
+            return ()
+        at = {d: k for k, d in enumerate(self.ids)}
+        return tuple([at[d] for d in ids])
 
     def mesh_lines(self) -> list[str]:
         """Returns the definitions of the grids."""

@@ -85,11 +85,12 @@ def _alone(program: Program, around: Around, seen: set[object]) -> Iterator[tupl
 
 def _inside(around: Around, op: ParallelMap, program: Program) -> Program:
     """Returns a parallel map of a program, with the axis and the devices of `op`, in what is around that."""
+    every = tuple(range(len(op.axes)))
     inside = attrs.evolve(
         op,
         body=program,
-        mapped_in=(True,) * len(program.inputs),
-        mapped_out=(True,) * len(program.outputs),
+        cuts_in=(every,) * len(program.inputs),
+        cuts_out=(every,) * len(program.outputs),
     )
     inputs = tuple([Var(t) for t in inside.in_types])
     outputs = tuple([Var(t) for t in inside.infer(*inside.in_types)])

@@ -4,14 +4,17 @@ Such a program becomes one module for all its devices (SPMD). The devices are co
 parallel maps around one another, the outermost slowest, so that the replicas of an axis stand in blocks: with
 n devices, replica i of an outermost axis of k has the devices i * n/k to (i + 1) * n/k - 1. Where parallel maps
 of different sizes stand beside one another, n is their least common multiple, and each repeats its work.
+
+Parallel maps over the axes of a mesh are none of these: the mesh says on which devices they run (`lower.assignment`).
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias, cast, final
+from typing import TypeAlias, TypeGuard, cast, final
 
 import attrs
 
+from effx.effects import Operation
 from effx.errors import BackendError, DeviceCountError
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.parallel import ParallelMap
@@ -26,6 +29,11 @@ def _programs(e: Equation) -> tuple[Program, ...]:
     return e.op.programs if e.op.multiple and isinstance(e.op, HigherOrder) else ()
 
 
+def _is_replicated(op: Operation[object]) -> TypeGuard[ParallelMap]:
+    """Says whether an operation runs replicas on devices that no mesh names."""
+    return type(op) is ParallelMap and op.mesh is None
+
+
 def device_count(program: Program) -> int:
     """Returns how many devices a program's parallel maps need together; 0 where it has none."""
     found = program.derived.get("devices")
@@ -33,7 +41,7 @@ def device_count(program: Program) -> int:
         count = 0
         for e in program.equations:
             inner = math.lcm(*[max(device_count(p), 1) for p in _programs(e)])
-            if type(e.op) is ParallelMap:
+            if _is_replicated(e.op):
                 count = math.lcm(max(count, 1), e.op.size * inner)
             elif any([device_count(p) for p in _programs(e)]):
                 count = math.lcm(max(count, 1), inner)
@@ -52,7 +60,7 @@ def _maps(program: Program, inside: bool, seen: set[Program]) -> Iterator[tuple[
         return
     seen.add(program)
     for e in program.equations:
-        if type(e.op) is ParallelMap:
+        if _is_replicated(e.op):
             yield e.op, inside
         for p in _programs(e):
             yield from _maps(p, inside or type(e.op) is ParallelMap, seen)
@@ -104,6 +112,12 @@ def devices_for(program: Program, device: Device) -> tuple[Device, ...]:
     there = device.client.local_devices() if backend is None else local_devices(backend)
     if ids is not None:
         by_id = {d.id: d for d in there}
+        elsewhere = [i for i in ids if i not in by_id]
+        if elsewhere:
+            raise BackendError(
+                f"pmap: the devices {', '.join(map(str, elsewhere))} are none of this process; over several processes use "
+                f"shard_map or jit on a mesh"
+            )
         there = [by_id[i] for i in ids]
     check_count(program.name, count, len(there))
     return tuple(there[:count])
@@ -137,7 +151,7 @@ class Nest:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes of the axes."""
-        return tuple([op.size for op in self.ops])
+        return tuple([n for op in self.ops for _, n in op.axes])
 
 
 def _only(program: Program) -> tuple[ParallelMap, tuple[Atom, ...], tuple[int, ...]] | None:
@@ -150,7 +164,7 @@ def _only(program: Program) -> tuple[ParallelMap, tuple[Atom, ...], tuple[int, .
     if not all([type(x) is Var and x in indices for x in program.outputs]):
         return None
     returned = tuple([indices[cast("Var", x)] for x in program.outputs])
-    if type(e.op) is ParallelMap:
+    if _is_replicated(e.op):
         return e.op, inputs, returned
     if type(e.op) is Call:
         inner = _only(e.op.program)
@@ -174,15 +188,8 @@ def nest(op: ParallelMap) -> Nest:
 
 
 def _nest(op: ParallelMap) -> Nest:
-    def own(mapped: Sequence[bool]) -> tuple[tuple[int, ...], ...]:
-        return tuple([(0,) if m else () for m in mapped])
-
     alone = Nest(
-        (op,),
-        own(op.mapped_in),
-        own(op.mapped_out),
-        tuple(range(len(op.mapped_in))),
-        tuple(range(len(op.mapped_out))),
+        (op,), op.cuts_in, op.cuts_out, tuple(range(len(op.cuts_in))), tuple(range(len(op.cuts_out)))
     )
     only = _only(op.body)
     if only is None:
@@ -191,20 +198,20 @@ def _nest(op: ParallelMap) -> Nest:
     inputs = {v: i for i, v in enumerate(op.body.inputs)}
     if not all([type(x) is Var for x in taken]):
         return alone
-    below = nest(op_inside)
+    n, below = len(op.axes), nest(op_inside)
     indices = [inputs[cast("Var", x)] for x in taken]
     cuts: dict[int, tuple[int, ...]] = {}
     for i, cut in zip(indices, below.cuts_in, strict=True):
-        whole = (*((0,) if op.mapped_in[i] else ()), *[a + 1 for a in cut])
+        whole = (*op.cuts_in[i], *[a + n for a in cut])
         if cuts.setdefault(i, whole) != whole:  # one operand that is cut in two ways
             return alone
     return Nest(
         (op, *below.ops),
-        tuple([cuts.get(i, (0,) if m else ()) for i, m in enumerate(op.mapped_in)]),
+        tuple([cuts.get(i, cut) for i, cut in enumerate(op.cuts_in)]),
         tuple(
             [
-                (*((0,) if m else ()), *[a + 1 for a in below.cuts_out[i]])
-                for m, i in zip(op.mapped_out, returned, strict=True)
+                (*cut, *[a + n for a in below.cuts_out[i]])
+                for cut, i in zip(op.cuts_out, returned, strict=True)
             ]
         ),
         tuple([indices[i] for i in below.operands]),
@@ -262,7 +269,7 @@ def _cuts(program: Program, count: int) -> tuple[Cuts, Cuts]:
     for e in program.equations:
         taken: Sequence[Tiling | None] = [None] * len(e.inputs)
         given: Sequence[Tiling | None] = [None] * len(e.outputs)
-        if type(e.op) is ParallelMap:
+        if _is_replicated(e.op):
             levels, grid = nest(e.op), grid_of(e.op, count)
             operands, results = (
                 zip(e.inputs, levels.cuts_in, strict=True),

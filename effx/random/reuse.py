@@ -11,6 +11,7 @@ may be right.
 Never: be loaded before the flag is on.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast, final
 
@@ -226,7 +227,7 @@ class _Walk:
     def repeated(self, e: Equation, op: HigherOrder, r: Region, given: Sequence[Ids]) -> Sequence[Ids]:
         """Walks through a program once, or twice where it runs in iterations."""
         operands = e.inputs[r.skipped :]
-        lengths = [x.type.shape[0] for x, s in zip(operands, r.stacked_in, strict=True) if s]
+        lengths = [math.prod(x.type.shape[:s]) for x, s in zip(operands, r.stacked_in, strict=True) if s]
         length = lengths[0] if lengths else getattr(op, "length", None)
         loops = (r.carries > 0 or any(r.stacked_in) or any(r.stacked_out)) and type(op) is not ParallelMap
         if length == 0:
@@ -236,6 +237,7 @@ class _Walk:
         for i, stacked in enumerate(r.stacked_in):
             ids = inputs[i]
             if stacked and ids is not None:
+                ids = ids.reshape(-1, *ids.shape[stacked:])
                 slices.append((ids, operands[i].type))
                 inputs[i] = ids[0]
         # What was used up before was so for all rows alike, or by one row's own element.

@@ -12,3 +12,4 @@ from effx.transforms.meshes import (
     set_mesh as set_mesh,
     use_abstract_mesh as use_abstract_mesh,
 )
+from effx.transforms.shard_map import Infer as Infer

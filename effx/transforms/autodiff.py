@@ -16,6 +16,7 @@ from effx.errors import DTypeError, RefError, ShapeError, TransformError, TreeEr
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
 from effx.ir.dimensions import has_symbolic
+from effx.handlers.tracking import tracked
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Var
@@ -324,7 +325,8 @@ class Shared:
         """Returns the sum of one cotangent over the axes along which its primal is shared."""
         if x.type.kind in "fc":
             for axis in self.axes:
-                ct = PSumShared(axis)(ct, x)
+                if axis not in tracked.value:  # where types say what varies, it has been summed
+                    ct = PSumShared(axis)(ct, x)
         return ct
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from effx.array import Array
 from effx.array.promotion import as_operand
+from effx.effects import axes_in_scope
 from effx.errors import DeviceCountError, ShardingError, TreeError
+from effx.handlers.parallel import replicas_around
 from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, axes_of, check_spec
 from effx.ir.ops.sharding import Constrain
 from effx.lower.backends import devices as all_devices
@@ -149,9 +151,23 @@ def get_mesh() -> Mesh:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """Returns the mesh in force without its devices; one without axes where there is none."""
+    """Returns the mesh in force without its devices; one without axes where there is none. Axes over which a `shard_map`
+    around maps are of the type Manual.
+    """
     mesh = ambient.value
-    return _ABSTRACT if mesh is None else mesh.abstract_mesh
+    if mesh is None:
+        return _ABSTRACT
+    bound = mapped_over(mesh)
+    found = mesh.abstract_mesh
+    return found.update_axis_types(dict.fromkeys(bound, AxisType.Manual)) if bound else found
+
+
+def mapped_over(mesh: Mesh | AbstractMesh) -> tuple[MeshAxisName, ...]:
+    """Returns the axes of a mesh over which a `shard_map` around maps."""
+    if "shard_map" not in replicas_around():
+        return ()
+    names = [name for name, _ in axes_in_scope()]
+    return tuple([n for n in mesh.axis_names if n in names])
 
 
 def in_force(what: str, spec: PartitionSpec) -> NamedSharding:
@@ -194,6 +210,12 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
         )
     if isinstance(mesh, Mesh):
         devices, platform = tuple([d.id for d in mesh.ordered]), mesh.ordered[0].platform
+    for name in [n for entry in spec for n in axes_of(entry)]:
+        if name in mapped_over(mesh):
+            raise ShardingError(
+                f"{what}: {spec!r} cuts along {name!r}, over which a shard_map around maps: each device has its own part "
+                f"already"
+            )
     if len(spec) > ndim:
         raise ShardingError(f"{what}: {spec!r} speaks of {len(spec)} axes, but the array has {ndim}")
     at = {name: i for i, name in enumerate(mesh.axis_names)}

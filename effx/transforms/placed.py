@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from effx.array import Array
 from effx.errors import BackendError
-from effx.ir.ops.sharding import constraints_in
+from effx.ir.ops.sharding import places_in
 from effx.ir.program import Program
 from effx.lower.assignment import Assignment, Wanted, assignment_for, assignment_on
 from effx.lower.concrete import ConcreteArray, is_spread
@@ -55,6 +55,6 @@ def planned(
         device: where it runs if nothing else is said. bound: whether it is bound to that.
     """
     spread = any([type(x) is ConcreteArray and is_spread(x) for x in held])
-    if wanted is None and not constraints_in(program) and not spread:
+    if wanted is None and not places_in(program) and not spread:
         return assignment_on(program, device, bound)
     return assignment_for(program, name, (), wanted, held)

@@ -11,7 +11,7 @@ from effx.array.shaping import moveaxis
 from effx.errors import DeviceCountError, ShapeError, TransformError, check_function
 from effx.handlers.parallel import replicas_around, stage_replica
 from effx.ir.ops.collective import UNNAMED
-from effx.ir.ops.parallel import ParallelMap
+from effx.ir.ops.parallel import parallel_map
 from effx.ir.passes.varying import varying, with_plain_sums
 from effx.ir.program import Program
 from effx.lower.backends import local_devices
@@ -188,12 +188,13 @@ class Parallel:
 
         called = adapted(self.fun, every) if held else self.fun
         replica = FlatFunction("pmap", called, tree, self.mapping.name)
-        staged = stage_replica(replica, types, size, self.axis_name, replica.name, origin_of(self.fun))
+        bound = ((self.axis_name, size),)
+        staged = stage_replica(replica, types, bound, replica.name, origin_of(self.fun))
         mapped_in = (*[False] * len(staged.captured), *[i in mapped for i in range(len(operands))])
         program = with_plain_sums(staged.program, mapped_in, self.axis_name)
         wanted = self.mapping.outputs(replica.out_tree.unflatten(program.out_types))
         self.check_shared(program, mapped_in, wanted)
-        op = ParallelMap(
+        op = parallel_map(
             program,
             size,
             mapped_in,
@@ -214,7 +215,12 @@ class Parallel:
             raise ShapeError(
                 f"pmap: {name} is mapped over an axis of size {size}; it needs at least one replica"
             )
-        around = replicas_around()
+        above = replicas_around()
+        if "shard_map" in above:
+            raise TransformError(
+                f"pmap: {name} is inside shard_map, where each device is at work already; use vmap, or another axis of the mesh"
+            )
+        around = above.get("pmap", 1)
         if self.devices is not None and around > 1:
             raise DeviceCountError(
                 f"pmap: {name} has devices of its own inside another parallel map; give devices to the outermost"

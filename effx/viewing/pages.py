@@ -65,8 +65,8 @@ def times_text(e: Equation) -> str:
     match e.op:
         case Scan(length=length):
             return f"{length} times"
-        case ParallelMap(size=size):
-            return f"on {size} devices"
+        case ParallelMap():
+            return f"on {e.op.size} devices"
         case Cond():
             return "one of the branches"
         case While():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from effx.errors import DTypeError, ProgramError, ShapeError
 from effx.ir.ops import collective as k
-from effx.ir.ops.parallel import ParallelMap
+from effx.ir.ops.parallel import ParallelMap, parallel_map
 from effx.ir.text import parse_program
 from tests.ops.rows import FEW, REPLICAS, Row, Sample, b1, bf16, f32, f64, i8, of_kinds, over, refuses, t
 
@@ -31,6 +31,21 @@ COLLECTIVE = [
                 t(b1, 2),
                 error=DTypeError,
                 text="psum_scatter: operand must be signed or unsigned or floating or complex, got bool[2]",
+            ),
+        ),
+    ),
+    Row(
+        k.PCast,
+        (*over(k.PCast("i"), (2,), of=FEW), *over(k.PCast("i"), (), of=[f32, f64])),
+        linear=ONE,
+        exact=True,
+        invalid=(
+            refuses(
+                k.PCast("i"),
+                t(f32),
+                t(f32),
+                error=ShapeError,
+                text="pcast: takes 1 operand, got 2: f32[], f32[]",
             ),
         ),
     ),
@@ -90,7 +105,7 @@ body(a: {0}[3], b: {0}[]) ! AxisEffect(axis='i') {{
 }}
 """
 MAPS = {
-    name: ParallelMap(parse_program(BODY.format(name)), 2, (True, False), (True, False), "i")
+    name: parallel_map(parse_program(BODY.format(name)), 2, (True, False), (True, False), "i")
     for name in ("f32", "f64", "bf16")
 }
 PARALLEL = [
@@ -114,10 +129,10 @@ PARALLEL = [
                 text="parallel_map: body takes (f32[2,3], f32[]), got (f64[2,3], f32[])",
             ),
             refuses(
-                ParallelMap(MAPS["f32"].body, 2, (True,), (True, True), "i"),
+                parallel_map(MAPS["f32"].body, 2, (True,), (True, True), "i"),
                 t(f32, 2, 3),
                 error=ProgramError,
-                text="parallel_map: body has 2 inputs and 2 outputs, but mapped_in has 1 entries and mapped_out 2",
+                text="parallel_map: body has 2 inputs and 2 outputs, but cuts_in has 1 entries and cuts_out 2",
             ),
         ),
     )

@@ -55,13 +55,13 @@ def test_regions_fit_the_types(case: Case) -> None:
         constants, carry, rest = region.parts(types)
         given = (*constants, *carry, *rest)
         assert (len(constants), len(carry)) == (region.constants, region.carries)
-        assert [
-            t.with_shape(t.shape[1:]) if s else t for t, s in zip(given, region.stacked_in, strict=True)
-        ] == list(region.program.in_types)
+        assert [t.with_shape(t.shape[s:]) for t, s in zip(given, region.stacked_in, strict=True)] == list(
+            region.program.in_types
+        )
         results = op.infer(*types)
-        assert [
-            t.with_shape(t.shape[1:]) if s else t for t, s in zip(results, region.stacked_out, strict=True)
-        ] == list(region.program.out_types)
+        assert [t.with_shape(t.shape[s:]) for t, s in zip(results, region.stacked_out, strict=True)] == list(
+            region.program.out_types
+        )
         assert region.asks is None or region.asks.in_types == (*constants, *carry)
 
 

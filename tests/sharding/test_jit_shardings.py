@@ -136,7 +136,10 @@ def test_constraints() -> None:
     tree = lax.with_sharding_constraint({"a": X, "b": X[0]}, {"a": on("x"), "b": None})
     assert tree["a"].sharding == on("x")
     assert isinstance(tree["b"], np.ndarray)
-    with pytest.raises(BackendError, match="inside pmap each device has its own part"):
+    with pytest.raises(
+        BackendError,
+        match="inside pmap, and inside shard_map over all axes of a mesh, each device has its own part",
+    ):
         effx.pmap(lambda v: lax.with_sharding_constraint(v, on()))(X[:8])
 
 

@@ -299,7 +299,7 @@ def test_program_is_checked_and_parses_back() -> None:
 }
 
 f(a: f32[4,3]) {
-  b: f32[4,3], c: i32[4] = parallel_map[body=@f.2 size=4 mapped_in=(True,) mapped_out=(True, True) axis_name='i'] a
+  b: f32[4,3], c: i32[4] = parallel_map[body=@f.2 axes=(('i', 4),) cuts_in=((0,),) cuts_out=((0,), (0,))] a
   return b, c
 }"""
     )

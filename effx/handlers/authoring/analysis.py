@@ -349,7 +349,7 @@ class Backward(Analysis[V]):
         # Nothing is known of a loop's carry at the beginning of an iteration.
         blank = tuple([self.unknown(t) for t in program.in_types[c : c + m]])
         types, slices = place.result_types[m:], region.stacked_out[m:]
-        ends = [self.unstack(f, t) if s else f for f, t, s in zip(results[m:], types, slices, strict=True)]
+        ends = [self._slice(f, t, k) for f, t, k in zip(results[m:], types, slices, strict=True)]
 
         def iteration(carry: Facts[V]) -> Facts[V]:
             return self.walk(place.inside(program), program, (*carry, *ends), (*constants, *blank, *rest))
@@ -362,5 +362,6 @@ class Backward(Analysis[V]):
             asked, last = found[:c], self._joined([last, found[c:]])
         carry, found = self._settle(iteration, last, program.name, c)
         fixed = found[:c] if region.asks is None else self._joined([found[:c], asked])
-        outer = zip(found[c + m :], program.in_types[c + m :], region.stacked_in[c + m :], strict=True)
-        return (*fixed, *carry, *[self.stack(f, t) if s else f for f, t, s in outer])
+        wholes = [x.type for x in place.equation.inputs[region.skipped + c + m :]]
+        outer = zip(found[c + m :], wholes, region.stacked_in[c + m :], strict=True)
+        return (*fixed, *carry, *[self._whole(f, t, k) for f, t, k in outer])

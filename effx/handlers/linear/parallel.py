@@ -11,20 +11,24 @@ from effx.ir.ops.parallel import ParallelMap
 def parallel_map(op: ParallelMap, linear_in: tuple[bool, ...], once: bool) -> Parts:
     half = split(op.body, linear_in, once)
     known_in, active = places(linear_in, False), places(linear_in, True)
-    kept = (True,) * half.computed
-    known_out = [m for m, is_linear in zip(op.mapped_out, half.linear_out, strict=True) if not is_linear]
-    linear_out = [m for m, is_linear in zip(op.mapped_out, half.linear_out, strict=True) if is_linear]
+    every = tuple(range(len(op.axes)))
+    kept = (every,) * half.computed
+    if op.checked:  # what is equal along an axis is one residual
+        residuals = half.known.out_types[len(half.known.outputs) - half.computed :]
+        kept = tuple([tuple([a for a in every if op.axes[a][0] in t.vma]) for t in residuals])
+    known_out = [c for c, is_linear in zip(op.cuts_out, half.linear_out, strict=True) if not is_linear]
+    linear_out = [c for c, is_linear in zip(op.cuts_out, half.linear_out, strict=True) if is_linear]
     known = attrs.evolve(
         op,
         body=half.known,
-        mapped_in=tuple([op.mapped_in[i] for i in known_in]),
-        mapped_out=(*known_out, *kept),
+        cuts_in=tuple([op.cuts_in[i] for i in known_in]),
+        cuts_out=(*known_out, *kept),
     )
     linear = attrs.evolve(
         op,
         body=half.linear,
-        mapped_in=(*[op.mapped_in[i] for i in half.forwarded], *kept, *[op.mapped_in[i] for i in active]),
-        mapped_out=tuple(linear_out),
+        cuts_in=(*[op.cuts_in[i] for i in half.forwarded], *kept, *[op.cuts_in[i] for i in active]),
+        cuts_out=tuple(linear_out),
     )
     return Parts(
         known=known if counts(half.known) else None,

@@ -11,9 +11,11 @@ import attrs
 from effx.array import Array, Box
 from effx.effects import Frame, Handler, Operation, Value, current_scope, handle
 from effx.errors import current_source
+from effx.handlers.conforming import conformed
 from effx.handlers.linear.partial_eval import Parts, parts_of
 from effx.handlers.recursion.payloads import performs_once
 from effx.handlers.stage import Recorder
+from effx.handlers.tracking import settle, tracked
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier
@@ -36,7 +38,6 @@ class LinearProgram:
     residuals: tuple[Array, ...]
 
 
-@final
 @attrs.frozen
 class Record(Handler):
     """Records operations on linear values in a linear program and forwards the others."""
@@ -111,6 +112,40 @@ class Record(Handler):
         return LinearProgram(program, tuple([x for x, _ in recorder.captured]))
 
 
+@final
+@attrs.frozen
+class TrackingRecord(Record):
+    """Records operations on linear values, and in the types of results along which axes they vary."""
+
+    name = "linearize"
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Writes one equation of the linear program."""
+        if op.multiple and isinstance(op, HigherOrder):
+            op = cast("Operation[R]", conformed(op, [cast("Array", x).type.vma for x in operands]))
+        equations = cast("Recorder", frame.state).equations
+        before = len(equations)
+        results = Record.handle(self, frame, op, operands)
+        for equation in equations[before:]:
+            settle(equation)
+
+        def typed(x: Array) -> Array:
+            return (
+                Box(frame, x.payload, cast("Var", x.payload).type)
+                if type(x) is Box and x.frame is frame
+                else x
+            )
+
+        if op.multiple:
+            return cast("R", tuple(map(typed, cast("tuple[Array, ...]", results))))
+        return cast("R", typed(cast("Array", results)))
+
+
+def recording() -> Record:
+    """Returns the handler that records what is linear."""
+    return TrackingRecord() if tracked.value else Record()
+
+
 def record_linear(
     function: Callable[[list[Array]], Sequence[Array]], inputs: Sequence[Var]
 ) -> tuple[LinearProgram, list[bool]]:
@@ -119,7 +154,7 @@ def record_linear(
     Returns:
         The program, with the outputs that depend on the inputs, and which of the results these are.
     """
-    record = Record()
+    record = recording()
     with handle(record) as frame:
         frame.state = Recorder(current_scope.get())
         results = function([Box(frame, var, var.type) for var in inputs])

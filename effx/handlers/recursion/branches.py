@@ -15,6 +15,7 @@ from effx.handlers.recursion.layout import Layout, fit, flatten_boxes, layout_of
 from effx.handlers.recursion.payloads import handler_of, recursion
 from effx.handlers.recursion.staging import Collected, aligned, stage_under, state_of
 from effx.handlers.stage import run_program
+from effx.handlers.tracking import diverging
 from effx.ir.ops.base import show
 from effx.ir.ops.control import Cond
 from effx.tree.registry import PyTree
@@ -37,7 +38,8 @@ def decided(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, .
         index = plain
     leaves, layouts = flatten_boxes(frame, rest)
     before, state = state_of(frame)
-    parts = [stage_under(branch, frame.handler, layouts, state) for branch in op.branches]
+    with diverging(index.type.vma):
+        parts = [stage_under(branch, frame.handler, layouts, state) for branch in op.branches]
     collected = _gathered(frame, [part.collected for part in parts])
     if any([part.results != parts[0].results or part.collected != collected for part in parts]):
         targets = tuple([meeting(frame, found) for found in zip(*[p.results for p in parts], strict=True)])
@@ -49,7 +51,10 @@ def decided(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, .
             return [a for y, t in zip(outputs, targets, strict=True) for a in fit(inner, y, t)], targets
 
         key = (targets, collected)
-        parts = [stage_under(branch, frame.handler, layouts, state, settle, key) for branch in op.branches]
+        with diverging(index.type.vma):
+            parts = [
+                stage_under(branch, frame.handler, layouts, state, settle, key) for branch in op.branches
+            ]
     programs, constants = aligned(parts)
     results = attrs.evolve(op, branches=tuple(programs))(index, *constants, *before, *leaves)
     return received(frame, parts[0], state, results)

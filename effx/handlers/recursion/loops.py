@@ -30,6 +30,7 @@ from effx.handlers.recursion.staging import (
     stage_under,
     state_of,
 )
+from effx.handlers.tracking import tracked
 from effx.ir.ops.control import Scan
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
@@ -61,7 +62,7 @@ def fixed(
         TransformError: the structure grows without end.
     """
     n, m = len(constants), len(carry)
-    for _ in range(1 + m * handler.height):
+    for _ in range(1 + m * (handler.height + len(tracked.value))):
 
         def settle(
             frame: Frame, inputs: list[Array], outputs: list[Array], carry: Layouts = carry
@@ -102,10 +103,18 @@ def _widened(frame: Frame, x: Array, y: Array, layout: Layout) -> Layout:
         return layout
     handler = handler_of(frame)
     before, after = payload_of(frame, x), payload_of(frame, y)
-    new = layout_of(before, layout.type)
-    if layout_of(after, layout.type) == new:
+    new, found = layout_of(before, layout.type), layout_of(after, layout.type)
+    if found == new:
         return new
-    return layout_of(handler.widen(before, after), layout.type)
+    return _varying(layout_of(handler.widen(before, after), layout.type), found)
+
+
+def _varying(layout: Layout, found: Layout) -> Layout:
+    """Returns a layout whose arrays vary along the axes too along which those of another do."""
+    if layout.tree != found.tree or layout.types == found.types:
+        return layout
+    types = [t.varying(t.vma | u.vma) for t, u in zip(layout.types, found.types, strict=True)]
+    return attrs.evolve(layout, types=tuple(types))
 
 
 def sliced(frame: Frame, xs: Sequence[Array], length: int) -> tuple[list[Array], Layouts]:

@@ -13,6 +13,7 @@ from effx.errors import TransformError
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
 from effx.handlers.recursion.payloads import handler_of
 from effx.handlers.stage import run_program, stage
+from effx.handlers.tracking import apart
 from effx.ir.program import Program, Staged, Var
 from effx.ir.types import ArrayType, array_type
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -229,7 +230,7 @@ def stage_under(
         staged = stage(body, types, f"{handler.name}_{program.name}", handler.name)
         return Handled(staged.program, staged.captured, results, collected)
 
-    whole = ("stage_under", handler, layouts, state, key)
+    whole = ("stage_under", handler, layouts, state, key, apart.value)
     found = cached(program, whole, make)
     if all([x.frame is None or (x.frame.live and is_in_scope(x.frame)) for x in found.constants]):
         return found

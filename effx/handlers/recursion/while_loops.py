@@ -25,6 +25,7 @@ from effx.handlers.recursion.staging import (
     state_of,
 )
 from effx.handlers.stage import run_program, stage
+from effx.handlers.tracking import diverging
 from effx.ir.ops.control import Cond, While
 from effx.ir.passes import dead_code
 from effx.ir.program import Program, Var
@@ -47,7 +48,8 @@ def decided(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, 
     # Structures only grow, so a condition that is boxed from the start stays so: asked before the body is staged.
     if _condition(frame, op, constant_layouts, carry_layouts, state).results[0].tree is not None:
         return None
-    handled, carry = fixed(op.body, handler_of(frame), constant_layouts, carry_layouts, (), state)
+    with diverging(op.condition.out_types[0].vma):
+        handled, carry = fixed(op.body, handler_of(frame), constant_layouts, carry_layouts, (), state)
     condition = _condition(frame, op, constant_layouts, carry, state)
     if condition.results[0].tree is not None:
         return None

@@ -3,6 +3,9 @@
 With <x, y> the sum of inner products along the axis, a collective C has the transpose C^T with <C x, y> = <x,
 C^T y>. A sum is used at every index of the axis, so its cotangents are summed: psum is its own transpose. A
 collective that moves values has the transpose that moves cotangents back.
+
+Where types say along which axes values vary, a value that is the same at all indices is one value with one cotangent: the
+sum has the transpose that gives this to all, and back (`agreeing` in `effx.handlers.tracking`).
 """
 
 from effx.array import Array
@@ -14,7 +17,14 @@ from effx.ir.ops.shape import Reshape
 
 @rule(k.PSum)
 def psum(op: k.PSum, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    if op.groups is None and op.axis_name in operands[0].type.vma:
+        return (ct,)  # each index has put one term into the one sum
     return (op(ct),)
+
+
+@rule(k.PCast)
+def pcast(op: k.PCast, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    return (k.PSum(op.axis_name)(ct) if op.axis_name in ct.type.vma else ct,)
 
 
 @rule(k.PSumShared)

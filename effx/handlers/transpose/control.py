@@ -16,6 +16,7 @@ from effx.handlers.linear.control import carry_of
 from effx.handlers.linear.partial_eval import parts_of
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import stage
+from effx.handlers.tracking import apart, diverging
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, rule
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
 from effx.ir.program import Program, Staged
@@ -55,7 +56,7 @@ def transposed(
     """
     if types is None:
         types = tuple([t for t, p in zip(program.out_types, present, strict=True) if p])
-    key = ("transpose", known_in, present, wanted, types)
+    key = ("transpose", known_in, present, wanted, types, apart.value)
     return cached(program, key, lambda: _transposed(program, known_in, present, wanted, types))
 
 
@@ -120,9 +121,10 @@ def cond(op: Cond, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> l
     if isinstance(index, LinearOperand):
         raise NoRuleError("transpose: cond is not linear in its index")
     known_in, present = known_of(rest), tuple([ct is not None for ct in cts])
-    first = [transposed(branch, known_in, present) for branch in op.branches]
-    wanted = tuple([any(found) for found in zip(*[f.nonzero for f in first], strict=True)])
-    branches = [transposed(branch, known_in, present, wanted).staged for branch in op.branches]
+    with diverging(index.type.vma):
+        first = [transposed(branch, known_in, present) for branch in op.branches]
+        wanted = tuple([any(found) for found in zip(*[f.nonzero for f in first], strict=True)])
+        branches = [transposed(branch, known_in, present, wanted).staged for branch in op.branches]
     programs, constants = aligned(branches)
     known = [x for x in rest if not isinstance(x, LinearOperand)]
     given = [ct for ct in cts if ct is not None]

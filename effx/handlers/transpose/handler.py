@@ -15,6 +15,7 @@ from effx.errors import NoRuleError, source_in_force
 from effx.handlers.linear.recorder import record_linear
 from effx.handlers.recursion.payloads import Rule
 from effx.handlers.stage import Standing
+from effx.handlers.tracking import agreeing
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
@@ -78,6 +79,8 @@ def backward(
     def add(atoms: Sequence[Atom], cts: Sequence[Cotangent]) -> None:
         for atom, ct in zip(atoms, cts, strict=True):
             if ct is not None and type(atom) is Var and atom not in known:
+                if ct.type.vma is not atom.type.vma:
+                    ct = agreeing(ct, atom.type)
                 sofar = found.get(atom)
                 found[atom] = ct if sofar is None else sofar + ct
 

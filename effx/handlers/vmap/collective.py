@@ -18,6 +18,7 @@ from effx.ir.ops.collective import (
     AxisIndex,
     Collective,
     Grouped,
+    PCast,
     PMax,
     PMin,
     PPermute,
@@ -203,6 +204,12 @@ def ppermute(handler: Vmap, op: PPermute, values: Values, axes: Axes) -> tuple[A
     receives = HostArray(np.asarray([i in source for i in range(handler.size)]), t)
     mask = BroadcastInDim(y.type.shape, (0,))(receives)
     return Select()(mask, BroadcastInDim(y.type.shape, ())(scalar(0, y.type.dtype)), y), 0
+
+
+@rule(PCast)
+def pcast(handler: Vmap, op: PCast, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    return (x if is_ours(handler, op) else op(x)), axis
 
 
 @rule(AxisIndex)

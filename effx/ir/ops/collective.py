@@ -46,6 +46,11 @@ class Collective(ArrayOperation):
         """The named axis."""
         return frozenset((AxisEffect(self.axis_name),))
 
+    @property
+    def is_equal(self) -> bool:
+        """Whether the result is the same at all indices of the axis."""
+        return False
+
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operand's type."""
         check_arity(self, types, 1)
@@ -64,14 +69,32 @@ class Grouped(Collective):
     groups: Groups = attrs.field(default=None, kw_only=True)
 
 
+@attrs.frozen
+class Reduction(Grouped):
+    """Trait: combines the values of all indices, or of those of each group."""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the result is the same at all indices of the axis: not with groups."""
+        return self.groups is None
+
+
 @final
 @attrs.frozen
-class PSum(Grouped, Linear):
+class PSum(Reduction, Linear):
     """The sum over the axis. StableHLO: all_reduce."""
 
     name = "psum"
 
     kinds: ClassVar[str] = "iufc"
+
+
+@final
+@attrs.frozen
+class PCast(Collective, Linear):
+    """The identity, of a result that counts as varying along the axis: a sum of its cotangents is taken over it."""
+
+    name = "pcast"
 
 
 @final
@@ -95,7 +118,7 @@ class PSumShared(Collective):
 
 @final
 @attrs.frozen
-class PMax(Grouped):
+class PMax(Reduction):
     """The maximum over the axis; NaN if any is. StableHLO: all_reduce."""
 
     name = "pmax"
@@ -105,7 +128,7 @@ class PMax(Grouped):
 
 @final
 @attrs.frozen
-class PMin(Grouped):
+class PMin(Reduction):
     """The minimum over the axis; NaN if any is. StableHLO: all_reduce."""
 
     name = "pmin"

@@ -15,12 +15,12 @@ from effx.ir.types import ArrayType, array_type
 T = TypeVar("T")
 
 
-def _none_stacked(region: "Region") -> tuple[bool, ...]:
-    return (False,) * len(region.program.inputs)
+def _none_stacked(region: "Region") -> tuple[int, ...]:
+    return (0,) * len(region.program.inputs)
 
 
-def _no_slices(region: "Region") -> tuple[bool, ...]:
-    return (False,) * len(region.program.outputs)
+def _no_slices(region: "Region") -> tuple[int, ...]:
+    return (0,) * len(region.program.outputs)
 
 
 @final
@@ -36,8 +36,8 @@ class Region:
         skipped: the number of operands in front that it does not take.
         constants: the number of inputs that are the same in each iteration.
         carries: the number of inputs behind these that are results of the iteration before.
-        stacked_in, stacked_out: for each input and output whether it is one slice of the operand or result, along the
-            leading axis.
+        stacked_in, stacked_out: for each input and output along how many leading axes of the operand or result it is one
+            slice; 0 for the whole.
         asks: the program that says, from constants and carry, whether one more iteration runs.
     """
 
@@ -45,8 +45,8 @@ class Region:
     skipped: int = 0
     constants: int = 0
     carries: int = 0
-    stacked_in: tuple[bool, ...] = attrs.field(default=attrs.Factory(_none_stacked, takes_self=True))
-    stacked_out: tuple[bool, ...] = attrs.field(default=attrs.Factory(_no_slices, takes_self=True))
+    stacked_in: tuple[int, ...] = attrs.field(default=attrs.Factory(_none_stacked, takes_self=True))
+    stacked_out: tuple[int, ...] = attrs.field(default=attrs.Factory(_no_slices, takes_self=True))
     asks: Program | None = None
 
     def parts(self, operands: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
@@ -319,8 +319,8 @@ class Scan(HigherOrder):
                 program=b,
                 constants=self.constants,
                 carries=m,
-                stacked_in=tuple([i >= n for i in range(len(b.inputs))]),
-                stacked_out=tuple([i >= m for i in range(len(b.outputs))]),
+                stacked_in=tuple([int(i >= n) for i in range(len(b.inputs))]),
+                stacked_out=tuple([int(i >= m) for i in range(len(b.outputs))]),
             ),
         )
 

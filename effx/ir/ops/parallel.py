@@ -1,42 +1,60 @@
-"""The parallel map: one program run by many replicas at once, each on its own device."""
+"""The parallel map: one program run by many devices at once, each on its own part of the operands."""
 
+from math import prod
 from typing import final
 
 import attrs
 
 from effx.effects import Effect
 from effx.errors import ProgramError, ShapeError
-from effx.ir.ops.base import is_int, show
-from effx.ir.ops.collective import UNNAMED, AxisEffect, AxisName
+from effx.ir.ops.base import show
+from effx.ir.ops.collective import AxisEffect, AxisName
 from effx.ir.ops.control import HigherOrder, Region, fits
 from effx.ir.program import Program
-from effx.ir.types import ArrayType
+from effx.ir.types import ArrayType, Vma, names_shown
+
+Cuts = tuple[tuple[int, ...], ...]
+NamedSizes = tuple[tuple[AxisName, int], ...]
 
 
 @final
 @attrs.frozen
 class ParallelMap(HigherOrder):
-    """Runs a program once for each replica along a named axis. StableHLO: sdy.manual_computation.
+    """Runs a program at once for all indices along named axes. StableHLO: sdy.manual_computation.
 
-    A mapped operand has the replicas' axis in front, and each replica gets its slice; the others are
-    replicated. So are results that are not mapped, which must be equal on all replicas.
+    The leading axes of an operand may be some of these, and each index gets its slice; along the others it is
+    replicated. So are results along axes that they do not have in front: there they must be equal.
 
     Attributes:
-        body: the program of a replica.
-        size: the number of replicas.
-        axis_name: the axis of the body's collectives.
-        mapped_in, mapped_out: for each operand and result whether it is mapped.
-        devices: ids of the replicas' devices; None for the first ones.
+        body: the program of one index.
+        axes: names and sizes, for the body's collectives; the outermost first.
+        cuts_in, cuts_out: for each operand and result which of the axes its leading ones are.
+        mesh: names and sizes of the axes of a mesh of devices, `axes` among them; None for replicas on devices that are
+            numbered through the maps around one another.
+        devices: ids of the devices; None for the first ones, or with a mesh those on which the program runs.
         backend: the devices' platform; None for the default.
+        checked: whether the types of the body say along which axes values vary, which its derivatives need: the gradient
+            with respect to what is replicated is a sum. Else gradients inside of the body are those of one index.
     """
 
     body: Program
-    size: int = attrs.field(validator=is_int)
-    mapped_in: tuple[bool, ...]
-    mapped_out: tuple[bool, ...]
-    axis_name: AxisName = UNNAMED
+    axes: NamedSizes
+    cuts_in: Cuts
+    cuts_out: Cuts
+    mesh: NamedSizes | None = None
     devices: tuple[int, ...] | None = None
     backend: str | None = None
+    checked: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of indices."""
+        return prod([n for _, n in self.axes])
+
+    @property
+    def names(self) -> Vma:
+        """The names of the axes."""
+        return frozenset([name for name, _ in self.axes])
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -45,40 +63,95 @@ class ParallelMap(HigherOrder):
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
-        """The body's input types, with the replicas' axis where mapped."""
-        return self._whole(self.body.in_types, self.mapped_in)
+        """The body's input types, with the axes that cut them in front."""
+        return self.whole(self.body.in_types, self.cuts_in)
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The body, of which what is mapped is slices."""
-        return (Region(program=self.body, stacked_in=self.mapped_in, stacked_out=self.mapped_out),)
+        """The body, of which what is cut is slices."""
+        return (
+            Region(
+                program=self.body,
+                stacked_in=tuple(map(len, self.cuts_in)),
+                stacked_out=tuple(map(len, self.cuts_out)),
+            ),
+        )
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
-        """The body's effects without the axis bound here."""
-        return self.body.effects - {AxisEffect(self.axis_name)}
+        """The body's effects without the axes bound here."""
+        return self.body.effects - {AxisEffect(name) for name, _ in self.axes}
 
-    def _whole(self, types: tuple[ArrayType, ...], mapped: tuple[bool, ...]) -> tuple[ArrayType, ...]:
+    def named(self, cut: tuple[int, ...]) -> Vma:
+        """Returns the names of some of the axes."""
+        return frozenset([self.axes[a][0] for a in cut])
+
+    def sizes(self, cut: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the sizes of some of the axes."""
+        return tuple([self.axes[a][1] for a in cut])
+
+    def whole(self, types: tuple[ArrayType, ...], cuts: Cuts) -> tuple[ArrayType, ...]:
+        """Returns the types outside of values of the body."""
+        names = self.names
         return tuple(
-            [t.with_shape((self.size, *t.shape)) if m else t for t, m in zip(types, mapped, strict=True)]
+            [
+                t.with_shape((*self.sizes(cut), *t.shape)).varying(t.vma - names)
+                for t, cut in zip(types, cuts, strict=True)
+            ]
         )
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """The body's result types, with the replicas' axis where mapped."""
-        if len(self.mapped_in) != len(self.body.inputs) or len(self.mapped_out) != len(self.body.outputs):
+        """The body's result types, with the axes that cut them in front."""
+        if len(self.cuts_in) != len(self.body.inputs) or len(self.cuts_out) != len(self.body.outputs):
             raise ProgramError(
                 f"parallel_map: {self.body.name} has {len(self.body.inputs)} inputs and "
-                f"{len(self.body.outputs)} outputs, but mapped_in has {len(self.mapped_in)} entries and "
-                f"mapped_out {len(self.mapped_out)}"
+                f"{len(self.body.outputs)} outputs, but cuts_in has {len(self.cuts_in)} entries and "
+                f"cuts_out {len(self.cuts_out)}"
+            )
+        if not all([a in range(len(self.axes)) for cut in (*self.cuts_in, *self.cuts_out) for a in cut]):
+            raise ProgramError(
+                f"parallel_map: a cut must hold numbers of the {len(self.axes)} axes, got {self.cuts_in} and {self.cuts_out}"
             )
         expected = self.in_types
         if not fits(types, expected):
-            for t, mapped in zip(types, self.mapped_in, strict=False):
-                if mapped and (not t.shape or t.shape[0] != self.size):
+            for t, cut in zip(types, self.cuts_in, strict=False):
+                sizes = self.sizes(cut)
+                if t.shape[: len(sizes)] != sizes:
+                    axes = "a leading axis" if len(sizes) == 1 else "leading axes"
                     raise ShapeError(
-                        f"parallel_map: a mapped operand must have a leading axis of {self.size}, got {t!r}"
+                        f"parallel_map: a mapped operand must have {axes} of {', '.join(map(str, sizes))}, got {t!r}"
                     )
             raise ProgramError(
                 f"parallel_map: {self.body.name} takes ({show(expected)}), got ({show(types)})"
             )
-        return self._whole(self.body.out_types, self.mapped_out)
+        if self.checked:
+            ends = [*zip(self.body.in_types, self.cuts_in, strict=True)]
+            ends += zip(self.body.out_types, self.cuts_out, strict=True)
+            for t, cut in ends:
+                if t.vma & self.names != self.named(cut):
+                    raise ProgramError(
+                        f"parallel_map: {self.body.name} has {t!r}, which should vary along the axes that cut it: "
+                        f"{', '.join(names_shown(self.named(cut))) or 'none'}"
+                    )
+        return self.whole(self.body.out_types, self.cuts_out)
+
+
+def parallel_map(
+    body: Program,
+    size: int,
+    mapped_in: tuple[bool, ...],
+    mapped_out: tuple[bool, ...],
+    axis_name: AxisName,
+    devices: tuple[int, ...] | None = None,
+    backend: str | None = None,
+) -> ParallelMap:
+    """Returns the parallel map over one axis of replicas."""
+    cuts = ((), (0,))
+    return ParallelMap(
+        body,
+        ((axis_name, size),),
+        tuple([cuts[m] for m in mapped_in]),
+        tuple([cuts[m] for m in mapped_out]),
+        devices=devices,
+        backend=backend,
+    )

@@ -1,4 +1,4 @@
-"""The operation by which a user tells the partitioner how an array shall lie on a mesh."""
+"""The operation by which a user tells the partitioner how an array shall lie on a mesh, and who names meshes."""
 
 from collections.abc import Iterator
 from math import prod
@@ -9,11 +9,12 @@ import attrs
 from effx.errors import ShardingError
 from effx.ir.ops.base import check_arity
 from effx.ir.ops.checkpoint import Identity
-from effx.ir.ops.control import HigherOrder
-from effx.ir.program import Program
+from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.parallel import ParallelMap
+from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 
-__all__ = ["Constrain", "constraints_in"]
+__all__ = ["Constrain", "Placing", "constrained_inputs", "places_in"]
 
 
 @final
@@ -60,18 +61,49 @@ class Constrain(Identity):
         return t
 
 
-def constraints_in(program: Program) -> tuple[Constrain, ...]:
-    """Returns a program's constraints, those of its programs too; found once."""
-    found = program.derived.get("constraints")
+Placing = Constrain | ParallelMap
+"""An operation that names a mesh."""
+
+
+def places_in(program: Program) -> tuple[Placing, ...]:
+    """Returns the operations of a program, those of its programs too, that name a mesh; found once."""
+    found = program.derived.get("places")
     if found is None:
-        found = program.derived["constraints"] = tuple(dict.fromkeys(_constraints(program)))
-    return cast("tuple[Constrain, ...]", found)
+        found = program.derived["places"] = tuple(dict.fromkeys(_places(program)))
+    return cast("tuple[Placing, ...]", found)
 
 
-def _constraints(program: Program) -> Iterator[Constrain]:
+def _places(program: Program) -> Iterator[Placing]:
     for e in program.equations:
         if type(e.op) is Constrain:
             yield e.op
         elif isinstance(e.op, HigherOrder):
+            if type(e.op) is ParallelMap and e.op.mesh is not None:
+                yield e.op
             for inner in e.op.programs:
-                yield from constraints_in(inner)
+                yield from places_in(inner)
+
+
+def constrained_inputs(program: Program) -> tuple[Constrain | None, ...]:
+    """Returns for each input of a program the constraint that says how it lies, where that is all it goes into."""
+    found = program.derived.get("constrained inputs")
+    if found is None:
+        found = program.derived["constrained inputs"] = _constrained(program)
+    return cast("tuple[Constrain | None, ...]", found)
+
+
+def _constrained(program: Program) -> tuple[Constrain | None, ...]:
+    uses: dict[Var, set[Constrain | None]] = {x: set() for x in program.inputs}
+    for e in program.equations:
+        inner: tuple[Constrain | None, ...] = (None,) * len(e.inputs)
+        if type(e.op) is Constrain and None not in e.op.cuts:
+            inner = (e.op,)
+        elif type(e.op) is Call:
+            inner = constrained_inputs(e.op.program)
+        for x, use in zip(e.inputs, inner, strict=True):
+            if type(x) is Var and x in uses:
+                uses[x].add(use)
+    for x in program.outputs:
+        if type(x) is Var and x in uses:
+            uses[x].add(None)
+    return tuple([next(iter(uses[x])) if len(uses[x]) == 1 else None for x in program.inputs])

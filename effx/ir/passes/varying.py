@@ -1,4 +1,4 @@
-"""Which results of a program vary along a named axis, and `psum_shared`, which depends on that.
+"""Along which named axes the results of a program vary, and `psum_shared`, which depends on that.
 
 The analysis is conservative: a result that may vary counts as varying.
 """
@@ -8,12 +8,15 @@ from collections.abc import Sequence
 import attrs
 
 from effx.ir.flow import Flow
-from effx.ir.ops.collective import AllGather, AxisName, Collective, PMax, PMin, PSum, PSumShared
+from effx.ir.ops.collective import AllGather, AxisName, Collective, PSum, PSumShared
 from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
+from effx.ir.types import INVARIANT, Vma
 
 Mask = tuple[bool, ...]
+Facts = tuple[Vma, ...]
 
 
 def varying(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
@@ -34,49 +37,76 @@ def varying(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
     >>> varying(program, [True], "i")
     (False, True)
     """
-    return _Varying(axis).walk(program, tuple(inputs))
+    axes = frozenset([axis])
+    found = _Varying(axes).walk(program, tuple([axes if v else INVARIANT for v in inputs]))
+    return tuple(map(bool, found))
+
+
+def vma_of_results(e: Equation, axes: Vma) -> Facts:
+    """Returns along which axes the results of an equation vary, by the types of its operands.
+
+    What is gathered counts as varying, though it is equal everywhere: its gradient is scattered.
+
+    Args:
+        e: the equation.
+        axes: those that types speak of.
+    """
+    given = tuple([x.type.vma for x in e.inputs])
+    op = e.op
+    if isinstance(op, HigherOrder | Collective | OptimizationBarrier):
+        return _Varying(axes, typed=True).results(e, given)
+    return (INVARIANT.union(*given),) * len(e.outputs)
 
 
 @attrs.frozen
-class _Varying(Flow[bool]):
-    """The facts of values are whether they differ between the replicas of an axis."""
+class _Varying(Flow[Vma]):
+    """The facts of values are along which of some axes they differ."""
 
-    axis: AxisName
+    axes: Vma
+    typed: bool = False
 
-    def join(self, a: bool, b: bool) -> bool:
-        return a or b
+    def join(self, a: Vma, b: Vma) -> Vma:
+        return a | b
 
-    def decided(self, fact: bool, results: Mask) -> Mask:
-        return (True,) * len(results) if fact else results
+    def decided(self, fact: Vma, results: Facts) -> Facts:
+        return tuple([fact | r for r in results]) if fact else results
 
-    def walk(self, program: Program, inputs: Mask) -> Mask:
+    def walk(self, program: Program, inputs: Facts) -> Facts:
         differs = dict(zip(program.inputs, inputs, strict=True))
         for e in program.equations:
-            given = tuple([type(x) is Var and differs[x] for x in e.inputs])
+            given = tuple([differs[x] if type(x) is Var else INVARIANT for x in e.inputs])
             differs.update(zip(e.outputs, self.results(e, given), strict=True))
-        return tuple([type(x) is Var and differs[x] for x in program.outputs])
+        return tuple([differs[x] if type(x) is Var else INVARIANT for x in program.outputs])
 
-    def results(self, e: Equation, given: Mask, inside: dict[Program, Mask] | None = None) -> Mask:
-        """Says which results differ, and writes into `inside` which inputs of the programs do that it goes into."""
-        op, axis, count = e.op, self.axis, len(e.outputs)
-        if isinstance(op, PSumShared) and op.axis_name == axis:
-            return (given[0] and given[1],)
-        if isinstance(op, Collective) and op.axis_name == axis:
-            shared = isinstance(op, PSum | PMax | PMin | AllGather) and op.groups is None
-            return (not shared,)
-        # Inside a parallel map with the same name, the name means another axis.
-        if not isinstance(op, HigherOrder) or (isinstance(op, ParallelMap) and op.axis_name == axis):
-            return (any(given),) * count
+    def results(self, e: Equation, given: Facts, inside: dict[Program, Facts] | None = None) -> Facts:
+        """Says how results differ, and writes into `inside` how inputs of the programs do that it goes into."""
+        op, count = e.op, len(e.outputs)
+        if isinstance(op, Collective) and op.axis_name in self.axes:
+            own = frozenset([op.axis_name])
+            if isinstance(op, PSumShared):
+                y, x = given
+                return (y if own <= x else y - own,)
+            equal = op.is_equal or (isinstance(op, AllGather) and op.groups is None and not self.typed)
+            everything = INVARIANT.union(*given)
+            return (everything - own if equal else everything | own,)
+        if type(op) is OptimizationBarrier:
+            return given
+        if not isinstance(op, HigherOrder):
+            return (INVARIANT.union(*given),) * count
+        if isinstance(op, ParallelMap) and op.names & self.axes:
+            # Inside, the names mean other axes.
+            return (INVARIANT.union(*given),) * count
 
-        def walk(program: Program, inputs: Mask) -> Mask:
+        def walk(program: Program, inputs: Facts) -> Facts:
             if inside is not None:
                 inside[program] = inputs
             return self.walk(program, inputs)
 
         found = self.through(e, given, walk)
-        return (
-            (any(given) or any([_names(p, axis) for p in op.programs]),) * count if found is None else found
-        )
+        if found is None:
+            named = self.axes & {effect.axis for p in op.programs for effect in p.effects}
+            found = (named.union(*given),) * count
+        return found
 
 
 def _names(program: Program, axis: AxisName) -> bool:
@@ -103,9 +133,13 @@ def with_plain_sums(program: Program, inputs: Sequence[bool], axis: AxisName) ->
       return c
     }
     """
+    axes = frozenset([axis])
+    return _plain(program, tuple([axes if v else INVARIANT for v in inputs]), axis, _Varying(axes))
+
+
+def _plain(program: Program, inputs: Facts, axis: AxisName, flow: _Varying) -> Program:
     if not _asks(program, axis):
         return program
-    flow = _Varying(axis)
     differs = dict(zip(program.inputs, inputs, strict=True))
     renamed: dict[Var, Atom] = {}
     equations: list[Equation] = []
@@ -114,8 +148,8 @@ def with_plain_sums(program: Program, inputs: Sequence[bool], axis: AxisName) ->
         return renamed.get(atom, atom) if type(atom) is Var else atom
 
     for e in program.equations:
-        given = tuple([type(x) is Var and differs[x] for x in e.inputs])
-        inside: dict[Program, Mask] = {}
+        given = tuple([differs[x] if type(x) is Var else INVARIANT for x in e.inputs])
+        inside: dict[Program, Facts] = {}
         differs.update(zip(e.outputs, flow.results(e, given, inside), strict=True))
         op, operands = e.op, tuple(map(read, e.inputs))
         if isinstance(op, PSumShared) and op.axis_name == axis:
@@ -124,7 +158,7 @@ def with_plain_sums(program: Program, inputs: Sequence[bool], axis: AxisName) ->
                 continue
             op, operands = PSum(axis), operands[:1]
         elif isinstance(op, HigherOrder):
-            op = _with_programs(op, {p: with_plain_sums(p, mask, axis) for p, mask in inside.items()})
+            op = _with_programs(op, {p: _plain(p, mask, axis, flow) for p, mask in inside.items()})
         equations.append(attrs.evolve(e, op=op, inputs=operands))
     return attrs.evolve(
         program,

@@ -11,6 +11,7 @@ from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, RefGivenError, ShapeError, TransformError, TreeError
 from effx.families.platform import PlatformIndex
 from effx.handlers.recursion.staging import aligned
+from effx.handlers.tracking import diverging
 from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Cond, Platforms
 from effx.lax.control.closures import arrays_of, check_callable, decided, types_of
@@ -241,7 +242,8 @@ def _choose(
             return traced(what, function, inputs, types)
         return traced(what, function, inputs, types, used, lambda given: ([given[0][i] for i in used], {}))
 
-    parts = [part(function, used) for function, used in zip(functions, uses, strict=True)]
+    with diverging(index.type.vma):
+        parts = [part(function, used) for function, used in zip(functions, uses, strict=True)]
     first = len(parts) - 1 if what == "cond" else 0  # users write true_fun first
     for name, found in zip(names, parts, strict=True):
         _compare(what, names[first], parts[first], name, found)

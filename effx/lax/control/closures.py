@@ -108,11 +108,12 @@ def carry_types(
 
 
 def _promoted(t: ArrayType, out: ArrayType) -> ArrayType:
+    t = t.varying(t.vma | out.vma)
     if not t.weak or t is out or t.shape != out.shape:
         return t
     dtype, weak = dtypes.promote(t.dtype, True, out.dtype, out.weak)
     # A number combined with another kind of number becomes strongly typed.
-    return array_type(dtype, t.shape, weak and out.dtype == t.dtype)
+    return array_type(dtype, t.shape, weak and out.dtype == t.dtype, t.vma)
 
 
 def check_structure(what: str, name: str, tree: PyTreeDef, out_tree: PyTreeDef) -> None:

@@ -13,11 +13,12 @@ from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.interpret import iterate
 from effx.handlers.recursion.staging import aligned, cached
 from effx.handlers.stage import stage
+from effx.handlers.tracking import diverging
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.compare import Lt
 from effx.ir.ops.control import Call, Cond, Scan, While
 from effx.ir.program import Program
-from effx.ir.types import array_type
+from effx.ir.types import INVARIANT, ArrayType
 from effx.lax.control.closures import (
     Loose,
     arrays_of,
@@ -116,6 +117,12 @@ def while_loop(
     types, body = carry_types("while_loop", name, init_val, types_of(carry), staged)
     test = traced("while_loop", cond_fun, inputs, types)
     _check_test(name_of(cond_fun), test.out_tree, test.out_types)
+    decided_along = INVARIANT
+    while decided_along != test.out_types[0].vma:  # the carry varies where its end does
+        decided_along = test.out_types[0].vma
+        with diverging(test.out_types[0].vma):
+            types, body = carry_types("while_loop", name, init_val, types, staged)
+        test = traced("while_loop", cond_fun, inputs, types)
     (condition, iteration), constants = aligned([test, body])
     results = looped(condition, iteration, constants, converted(carry, types), bound)
     result: C = tree.unflatten(results)
@@ -169,7 +176,7 @@ def _step(condition: Program, iteration: Program, k: int) -> Program:
         after = Call(iteration, True)(*arrays)
         return [*Call(condition, True)(*constants, *after), *after]
 
-    return _guarded(iteration, "iteration", k, take)
+    return _guarded(iteration, "iteration", k, take, condition.out_types[0])
 
 
 def _chunk(condition: Program, iteration: Program, k: int, length: int) -> Program:
@@ -191,12 +198,14 @@ def _chunk(condition: Program, iteration: Program, k: int, length: int) -> Progr
         def take(arrays: list[Array]) -> list[Array]:
             return list(again(*arrays))
 
-        return _guarded(iteration, "chunk", k, take)
+        return _guarded(iteration, "chunk", k, take, condition.out_types[0])
 
     return cached(iteration, ("chunk", condition, k, length), make)
 
 
-def _guarded(iteration: Program, name: str, k: int, take: Callable[[list[Array]], list[Array]]) -> Program:
+def _guarded(
+    iteration: Program, name: str, k: int, take: Callable[[list[Array]], list[Array]], going: ArrayType
+) -> Program:
     """Returns a program that runs `take` while the loop is running, and is the identity afterwards."""
     types = iteration.in_types
     carry = types[k:]
@@ -204,16 +213,16 @@ def _guarded(iteration: Program, name: str, k: int, take: Callable[[list[Array]]
     def skip(arrays: list[Array]) -> list[Array]:
         return [scalar(False, dtypes.bool_, False), *arrays[k:]]
 
-    branches = (
-        stage(skip, types, "skip", "while_loop").program,
-        stage(take, types, name, "while_loop").program,
-    )
+    with diverging(going.vma):
+        branches = (
+            stage(skip, types, "skip", "while_loop").program,
+            stage(take, types, name, "while_loop").program,
+        )
 
     def body(arrays: list[Array]) -> tuple[Array, ...]:
         constants, going, now = arrays[:k], arrays[k], arrays[k + 1 :]
         return Cond(branches)(convert(going, dtypes.int32), *constants, *now)
 
-    going = array_type(dtypes.bool_)
     return stage(body, (*types[:k], going, *carry), f"{name}_or_skip", "while_loop").program
 
 
@@ -306,13 +315,15 @@ def fori_loop(
         return iterate(step, val, len(steps))[0]
     carry, tree = arrays_of("fori_loop", "init_val", init_val)
     inputs = positional(leaf_structure, tree)
-    i_type = first.type
+    # Where indices have bounds of their own, some are done while others go on.
+    i_type = first.type if steps is not None else first.type.varying(first.type.vma | last.type.vma)
 
     def staged(types: Types) -> tuple[Trace, PyTreeDef, Types]:
         found = traced("fori_loop", body_fun, inputs, (i_type, *types))
         return found, found.out_tree, found.out_types
 
-    types, body = carry_types("fori_loop", name, init_val, types_of(carry), staged)
+    with diverging(i_type.vma):
+        types, body = carry_types("fori_loop", name, init_val, types_of(carry), staged)
     constants, values = list(body.captured), converted(carry, types)
     if steps is not None:
         length = len(steps)

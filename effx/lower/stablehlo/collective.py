@@ -18,6 +18,7 @@ from effx.ir.ops.collective import (
     AxisName,
     Grouped,
     Groups,
+    PCast,
     PMax,
     PMin,
     PPermute,
@@ -26,7 +27,7 @@ from effx.ir.ops.collective import (
 )
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
-from effx.lower.emit import Axis, Body, emits
+from effx.lower.emit import Axis, Body, emits, tiling_text
 from effx.lower.stablehlo.control import INDEX
 
 # Between partitions; between replicas there is no channel.
@@ -49,9 +50,35 @@ def replica_index(body: Body, axis: Axis) -> str:
     """Writes the replica's own index on an axis."""
     if axis.size == 1:
         return body.constant(0, INDEX)
+    partly = body.module.partly
+    if partly is None:
+        return _own_index(body, axis)
+    # Only where no axis is left to the partitioner does a device have a number.
+    mesh, rest = partly
+    lines = body.region(lambda: [_own_index(body, axis)], [INDEX], "sdy.return")
+    axes = ", ".join([f'"m{a}"' for a in rest])
+    head = (
+        f"sdy.manual_computation() in_shardings=[] out_shardings=[{tiling_text(mesh, ())}] "
+        f"manual_axes={{{axes}}} () {{"
+    )
+    (index,) = body.block("\n".join((head, *lines, f"    }} : () -> ({INDEX.mlir})")), 1)
+    return index
+
+
+def _own_index(body: Body, axis: Axis) -> str:
     u32 = array_type(dtypes.uint32)
     kind = "replica_id" if body.module.replicated else "partition_id"
     own = body.line(f"stablehlo.{kind} : {u32.mlir}")
+    if axis.order:
+        # The place of each device in the grid.
+        places = ", ".join([str(axis.order.index(d)) for d in range(len(axis.order))])
+        table = array_type(dtypes.uint32, (len(axis.order),))
+        one = array_type(dtypes.uint32, (1,))
+        values = body.line(f"stablehlo.constant dense<[{places}]> : {table.mlir}")
+        row = body.line(
+            f"stablehlo.dynamic_slice {values}, {own}, sizes = [1] : ({table.mlir}, {u32.mlir}) -> {one.mlir}"
+        )
+        own = body.line(f"stablehlo.reshape {row} : ({one.mlir}) -> {u32.mlir}")
     if axis.stride > 1:
         own = body.line(f"stablehlo.divide {own}, {body.constant(axis.stride, u32)} : {u32.mlir}")
     if axis.stride * axis.size < body.module.devices:
@@ -68,13 +95,19 @@ IDS = ", use_global_device_ids"
 
 
 def _bases(body: Body, axes: Sequence[Axis]) -> list[int]:
-    """Returns the devices that are the first replicas of all the axes."""
+    """Returns the places in the grid that have index 0 on all the axes."""
     return [d for d in range(body.module.devices) if all([d // a.stride % a.size == 0 for a in axes])]
+
+
+def _devices(axis: Axis, places: Sequence[int]) -> list[int]:
+    """Returns the devices at places in the grid."""
+    return [axis.order[p] for p in places] if axis.order else list(places)
 
 
 def _groups(body: Body, axis: Axis, groups: Groups) -> str:
     parts = groups or (tuple(range(axis.size)),)
-    return _rows([[b + i * axis.stride for i in part] for b in _bases(body, [axis]) for part in parts])
+    bases = _bases(body, [axis])
+    return _rows([_devices(axis, [b + i * axis.stride for i in part]) for b in bases for part in parts])
 
 
 def _groups_of_all(body: Body, axes: Sequence[Axis]) -> str:
@@ -82,7 +115,7 @@ def _groups_of_all(body: Body, axes: Sequence[Axis]) -> str:
     offsets = [0]
     for axis in axes:
         offsets = [o + i * axis.stride for o in offsets for i in range(axis.size)]
-    return _rows([sorted([base + o for o in offsets]) for base in _bases(body, axes)])
+    return _rows([_devices(axes[0], sorted([base + o for o in offsets])) for base in _bases(body, axes)])
 
 
 def _rows(rows: Sequence[Sequence[int]]) -> str:
@@ -111,6 +144,11 @@ def psum(body: Body, op: PSum, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
         return x
     groups = _groups(body, axes[0], op.groups) if len(axes) == 1 else _groups_of_all(body, axes)
     return _reduction(body, "all_reduce", x, t, t, groups, "add")
+
+
+@emits(PCast)
+def pcast(body: Body, op: PCast, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    return body.name(inputs[0])
 
 
 @emits(PMax, PMin)
@@ -198,7 +236,11 @@ def ppermute(body: Body, op: PPermute, inputs: tuple[Atom, ...], outputs: tuple[
 
 
 def _pairs(body: Body, axis: Axis, perm: Sequence[tuple[int, int]]) -> list[list[int]]:
-    return [[b + s * axis.stride, b + d * axis.stride] for b in _bases(body, [axis]) for s, d in perm]
+    return [
+        _devices(axis, [b + s * axis.stride, b + d * axis.stride])
+        for b in _bases(body, [axis])
+        for s, d in perm
+    ]
 
 
 @emits(AxisIndex)

@@ -1,45 +1,92 @@
-"""StableHLO text of parallel maps: a manual computation of Shardy's over all devices of the module.
+"""StableHLO text of parallel maps: manual computations of Shardy's over all devices of the module.
 
-Inside, each device runs the replica's program on its own slices. A parallel map inside another is written by
-hand there: a device takes its replica's slice of what the outer replica has, and the results are gathered.
+Inside, each device runs the body on its own slices. A map over axes of a mesh may leave other axes to the partitioner, or to
+another map inside. Replicas of a map inside another are written by hand: a device takes its replica's slice of what the
+outer replica has, and the results are gathered.
 
-Never: leave an axis to the partitioner inside a manual computation.
+Never: leave an axis to the partitioner inside a manual computation over all axes.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 
-from effx.ir.ops.parallel import ParallelMap
+from effx.errors import BackendError
+from effx.ir.ops.parallel import Cuts, ParallelMap
 from effx.ir.program import Atom, Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.emit import Axis, Body, Module, emits, tiling_text
 from effx.lower.parallel import grid_of, nest
 from effx.lower.stablehlo.collective import gathered, replica_index
 from effx.lower.stablehlo.control import INDEX
-from effx.lower.tiling import Tiling, leading
+from effx.lower.tiling import Tiling
 
 
 @contextmanager
-def replicas(module: Module, op: ParallelMap) -> Iterator[Axis]:
-    """Binds a parallel map's axis while its body is written."""
-    outer = module.axes
-    stride = (outer[-1].stride if outer else module.devices) // op.size
-    axis = Axis(op.axis_name, op.size, stride)
-    module.axes = (*outer, axis)
+def replicas(module: Module, op: ParallelMap) -> Iterator[tuple[Axis, ...]]:
+    """Binds a parallel map's axes while its body is written."""
+    outer, axes = module.axes, []
+    if op.mesh is None:
+        stride = outer[-1].stride if outer else module.devices
+        for name, size in op.axes:
+            stride //= size
+            axes.append(Axis(name, size, stride))
+    else:
+        order, places = module.order(op.devices), mesh_places(op)
+        sizes = [n for _, n in op.mesh]
+        for (name, size), place in zip(op.axes, places, strict=True):
+            axes.append(Axis(name, size, prod(sizes[place + 1 :]), order))
+    module.axes = (*outer, *axes)
     try:
-        yield axis
+        yield tuple(axes)
     finally:
         module.axes = outer
+
+
+def mesh_places(op: ParallelMap) -> tuple[int, ...]:
+    """Returns the numbers of a map's axes in its mesh."""
+    names = [name for name, _ in op.mesh or ()]
+    return tuple([names.index(name) for name, _ in op.axes])
 
 
 @emits(ParallelMap)
 def parallel_map(
     body: Body, op: ParallelMap, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
-    names = [body.name(a) for a in inputs]
-    if body.module.axes or body.module.replicated or body.module.devices == 1:
+    names, module = [body.name(a) for a in inputs], body.module
+    out_types = [v.type for v in outputs]
+    if op.mesh is None:
+        if module.axes or module.replicated or module.devices == 1:
+            return _inside(body, op, names)
+        levels = nest(op)
+        return _manual(
+            body,
+            levels.ops,
+            names,
+            out_types,
+            grid_of(op, module.devices),
+            range(len(levels.sizes)),
+            (levels.cuts_in, levels.cuts_out),
+            (levels.operands, levels.results),
+        )
+    sizes = tuple([n for _, n in op.mesh])
+    if not module.replicated and prod(sizes) != module.devices:
+        raise BackendError(
+            f"shard_map: a mesh of {prod(sizes)} devices in a program that runs on {module.devices}; give arguments that lie "
+            f"on the mesh, or a mesh with its devices"
+        )
+    if module.replicated or module.devices == 1:
         return _inside(body, op, names)
-    return _outermost(body, op, names, [v.type for v in outputs])
+    return _manual(
+        body,
+        (op,),
+        names,
+        out_types,
+        sizes,
+        mesh_places(op),
+        (op.cuts_in, op.cuts_out),
+        (range(len(names)), range(len(out_types))),
+    )
 
 
 def _resized(body: Body, x: str, t: ArrayType, shape: tuple[int, ...]) -> str:
@@ -49,35 +96,59 @@ def _resized(body: Body, x: str, t: ArrayType, shape: tuple[int, ...]) -> str:
     return body.line(f"stablehlo.reshape {x} : ({t.mlir}) -> {t.with_shape(shape).mlir}")
 
 
-def _outermost(
-    body: Body, op: ParallelMap, names: Sequence[str], out_types: Sequence[ArrayType]
+def _manual(
+    body: Body,
+    ops: Sequence[ParallelMap],
+    names: Sequence[str],
+    out_types: Sequence[ArrayType],
+    grid: tuple[int, ...],
+    places: Sequence[int],
+    cuts: tuple[Cuts, Cuts],
+    at: tuple[Sequence[int], Sequence[int]],
 ) -> tuple[str, ...]:
-    module, levels = body.module, nest(op)
-    grid = grid_of(op, module.devices)
-    mesh = module.mesh(grid)
-    in_types = op.in_types
-    cuts_in = [leading(grid, axes, t.ndim) for axes, t in zip(levels.cuts_in, in_types, strict=True)]
-    cuts_out = [leading(grid, axes, t.ndim) for axes, t in zip(levels.cuts_out, out_types, strict=True)]
-    local_in = [_local(t, c) for t, c in zip(in_types, cuts_in, strict=True)]
-    local_out = [_local(t, c) for t, c in zip(out_types, cuts_out, strict=True)]
+    """Writes a manual computation of one map, or of several that are each all that the one before does.
+
+    Args:
+        ops: the maps. names, out_types: the operands and the results' types.
+        grid: the sizes of the devices' grid. places: the maps' axes in it.
+        cuts: for each operand and result which of the maps' axes its leading ones are.
+        at: the operands that the innermost body takes, and which of its results are those of the whole.
+    """
+    module, cuts_in, cuts_out = body.module, *cuts
+    mesh = module.mesh(grid, ops[0].devices if ops[0].mesh is not None else None)
+    rest: tuple[int, ...] = ()
+    if ops[0].mesh is not None:
+        free = range(len(grid)) if module.partly is None else module.partly[1]
+        rest = tuple([a for a in free if a not in places])
+    manual = sorted(places) if ops[0].mesh is not None else range(len(grid))
+    in_types = ops[0].in_types
+    tiles_in = [_tiling(grid, [places[a] for a in c], t) for c, t in zip(cuts_in, in_types, strict=True)]
+    tiles_out = [_tiling(grid, [places[a] for a in c], t) for c, t in zip(cuts_out, out_types, strict=True)]
+    local_in = [_local(t, c) for t, c in zip(in_types, tiles_in, strict=True)]
+    local_out = [_local(t, c) for t, c in zip(out_types, tiles_out, strict=True)]
     arguments = [f"%p{body.fresh()}" for _ in names]
 
     def write() -> list[str]:
         slices = [
             _resized(body, x, t, t.shape[len(axes) :])
-            for x, t, axes in zip(arguments, local_in, levels.cuts_in, strict=True)
+            for x, t, axes in zip(arguments, local_in, cuts_in, strict=True)
         ]
-        results = _call(body, levels.ops, [slices[i] for i in levels.operands])
-        given = [results[i] for i in levels.results]
+        results = _call(body, ops, [slices[i] for i in at[0]])
+        given = [results[i] for i in at[1]]
         return [
             _resized(body, y, t.with_shape(t.shape[len(axes) :]), t.shape)
-            for y, t, axes in zip(given, local_out, levels.cuts_out, strict=True)
+            for y, t, axes in zip(given, local_out, cuts_out, strict=True)
         ]
 
-    lines = body.region(write, local_out, "sdy.return")
-    axes = ", ".join([f'"m{i}"' for i in range(len(grid))])
-    shardings_in = ", ".join([tiling_text(mesh, c.dims) for c in cuts_in])
-    shardings_out = ", ".join([tiling_text(mesh, c.dims) for c in cuts_out])
+    around, module.partly = module.partly, (mesh, rest) if rest else None
+    try:
+        lines = body.region(write, local_out, "sdy.return")
+    finally:
+        module.partly = around
+    axes = ", ".join([f'"m{i}"' for i in manual])
+    # What is left to the partitioner may cut further.
+    shardings_in = ", ".join([tiling_text(mesh, c.dims, [bool(rest)] * len(c.dims)) for c in tiles_in])
+    shardings_out = ", ".join([tiling_text(mesh, c.dims, [bool(rest)] * len(c.dims)) for c in tiles_out])
     parameters = ", ".join([f"{a}: {t.mlir}" for a, t in zip(arguments, local_in, strict=True)])
     head = (
         f"sdy.manual_computation({', '.join(names)}) in_shardings=[{shardings_in}] "
@@ -87,6 +158,10 @@ def _outermost(
     results = ", ".join([t.mlir for t in out_types])
     text = "\n".join((head, *lines, f"    }} : ({kinds}) -> ({results})"))
     return body.block(text, len(out_types))
+
+
+def _tiling(grid: tuple[int, ...], cut: Sequence[int], t: ArrayType) -> Tiling:
+    return Tiling(grid, (*[(a,) for a in cut], *[()] * (t.ndim - len(cut))))
 
 
 def _local(t: ArrayType, cut: Tiling) -> ArrayType:
@@ -105,18 +180,24 @@ def _call(body: Body, ops: Sequence[ParallelMap], names: Sequence[str]) -> tuple
 def _inside(body: Body, op: ParallelMap, names: Sequence[str]) -> tuple[str, ...]:
     """Writes a parallel map where each device is at work on its own already."""
     program: Program = op.body
-    with replicas(body.module, op) as axis:
-        index = replica_index(body, axis) if any(op.mapped_in) and op.size > 1 else ""
-        slices = [
-            _slice(body, x, t, part, index) if m else x
-            for x, t, part, m in zip(names, op.in_types, program.in_types, op.mapped_in, strict=True)
+    with replicas(body.module, op) as axes:
+        cutting = {a for cut in op.cuts_in for a in cut}
+        indices = [
+            replica_index(body, axis) if a in cutting and axis.size > 1 else "" for a, axis in enumerate(axes)
         ]
+        slices: list[str] = []
+        for x, t, cut in zip(names, op.in_types, op.cuts_in, strict=True):
+            for a in cut:
+                part = t.with_shape(t.shape[1:])
+                x, t = _slice(body, x, t, part, indices[a]), part
+            slices.append(x)
         results = body.call(program, slices)
         given: list[str] = []
-        for y, t, m in zip(results, program.out_types, op.mapped_out, strict=True):
-            if m:
+        for y, t, cut in zip(results, program.out_types, op.cuts_out, strict=True):
+            for a in reversed(cut):
                 one = t.with_shape((1, *t.shape))
-                y = gathered(body, _resized(body, y, t, one.shape), one, 0, axis, None)
+                y = gathered(body, _resized(body, y, t, one.shape), one, 0, axes[a], None)
+                t = t.with_shape((axes[a].size, *t.shape))
             given.append(y)
     return tuple(given)
 

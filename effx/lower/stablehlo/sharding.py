@@ -13,9 +13,10 @@ def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tupl
     x, module = body.name(inputs[0]), body.module
     if module.devices == 1:
         return x
-    if module.axes or module.replicated:
+    if (module.axes and not module.partly) or module.replicated:
         raise BackendError(
-            "with_sharding_constraint: inside pmap each device has its own part; take the constraint out of it"
+            "with_sharding_constraint: inside pmap, and inside shard_map over all axes of a mesh, each device has its own "
+            "part; take the constraint out of it"
         )
     if prod(op.sizes) != module.devices:
         raise BackendError(
