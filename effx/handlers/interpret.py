@@ -19,8 +19,7 @@ from effx.handlers.vmap.handler import batch, materialize, to_front
 from effx.ir.ops.control import Cond, HigherOrder, Scan, While
 from effx.ir.ops.custom import CustomTangent
 from effx.ir.ops.parallel import Cuts, ParallelMap
-from effx.ir.ops.shape import Transpose
-from effx.ir.ops.shape import BroadcastInDim, Concatenate
+from effx.ir.ops.shape import BroadcastInDim, Concatenate, Transpose
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
 from effx.ir.types import ArrayType

@@ -22,7 +22,7 @@ from effx.effects import (
 from effx.errors import Source, TransformError, current_source, source_in_force
 from effx.flags import check_tracer_leaks, enable_checks, no_tracing
 from effx.handlers.renewal import stand_in
-from effx.handlers.tracking import apart, settle, tracked
+from effx.handlers.tracking import apart, tracked, tracked_equation
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
@@ -128,9 +128,12 @@ class TrackingStage(Stage):
             from effx.handlers.conforming import conformed  # stages programs
 
             op = cast("Operation[R]", conformed(op, [cast("Array", x).type.vma for x in operands]))
-        Stage.handle(self, frame, op, operands)
-        equation = cast("Recorder", frame.state).equations[-1]
-        settle(equation)
+        recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
+        inputs = tuple(
+            [cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x) for x in arrays]
+        )
+        equation = tracked_equation(op, inputs, [x.type for x in arrays], current_scope.get())
+        recorder.equations.append(equation)
         boxes = tuple([Box(frame, var, var.type) for var in equation.outputs])
         return cast("R", boxes if op.multiple else boxes[0])
 

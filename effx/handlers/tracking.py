@@ -4,17 +4,21 @@ The sum of cotangents that the gradient with respect to a replicated value is mu
 each linear value has to be known for what it is when a program is transposed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 from effx.array import Array
+from effx.effects import Operation
+from effx.errors import current_source
 from effx.flag_kinds import UserContext
 from effx.ir.ops.collective import PCast, PSum
+from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.passes.varying import vma_of_results
-from effx.ir.program import Equation
+from effx.ir.program import Atom, Equation, Var
 from effx.ir.types import INVARIANT, ArrayType, Vma
 
-__all__ = ["agreeing", "apart", "differing", "diverging", "settle", "tracked"]
+__all__ = ["agreeing", "apart", "differing", "diverging", "tracked", "tracked_equation"]
 
 # The axes that types speak of; programs staged with others are other programs.
 tracked: "UserContext[Vma]" = UserContext(INVARIANT)
@@ -35,10 +39,23 @@ def diverging(decision: Vma) -> Iterator[None]:
         yield
 
 
-def settle(e: Equation) -> None:
-    """Writes into the types of an equation's results along which axes they vary."""
-    for var, vma in zip(e.outputs, vma_of_results(e, tracked.value), strict=True):
+def tracked_equation(
+    op: Operation[object], inputs: tuple[Atom, ...], types: Sequence[ArrayType], scope: str
+) -> Equation:
+    """Returns an equation whose results have types that say along which axes they vary.
+
+    Typing rules know nothing of that: they are asked for the types of values that do not.
+
+    Args:
+        op: the operation. inputs: its operands. types: theirs. scope: the name stack.
+    """
+    plain = [t.varying(INVARIANT) for t in types]
+    found = cast("ArrayOperation | TupleOperation", op).infer(*plain)
+    results = found if isinstance(found, tuple) else (found,)
+    e = Equation(op, inputs, tuple([Var(t) for t in results]), current_source(3), scope)
+    for var, vma in zip(e.outputs, vma_of_results(e, [t.vma for t in types], tracked.value), strict=True):
         var.type = var.type.varying(vma)
+    return e
 
 
 def differing(x: Array, axes: Vma) -> Array:

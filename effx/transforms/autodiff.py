@@ -15,8 +15,8 @@ from effx.array.promotion import as_operand, convert, zeros
 from effx.errors import DTypeError, RefError, ShapeError, TransformError, TreeError, check_function
 from effx.handlers.linear import LinearProgram
 from effx.handlers.stage import run_program
-from effx.ir.dimensions import has_symbolic
 from effx.handlers.tracking import tracked
+from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Var

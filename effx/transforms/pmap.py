@@ -218,7 +218,8 @@ class Parallel:
         above = replicas_around()
         if "shard_map" in above:
             raise TransformError(
-                f"pmap: {name} is inside shard_map, where each device is at work already; use vmap, or another axis of the mesh"
+                f"pmap: {name} is inside shard_map, where each device is at work already; use vmap, or another axis of "
+                f"the mesh"
             )
         around = above.get("pmap", 1)
         if self.devices is not None and around > 1:

@@ -261,7 +261,7 @@ ERRORS: list[tuple[Replica, type[Exception], str]] = [
     (
         lambda x: lax.psum(x, "j"),
         effx.errors.AxisNameError,
-        "psum: axis name 'j' is not bound by vmap or pmap; names in scope: 'i'",
+        "psum: axis name 'j' is not bound by vmap, pmap or shard_map; names in scope: 'i'",
     ),
     (lambda x: lax.psum(x, ()), effx.errors.TransformError, "psum: needs at least one axis name"),
     (

@@ -276,22 +276,22 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: lax.psum(F, "i"),
         AxisNameError,
-        "psum: axis name 'i' is not bound by vmap or pmap; no axis names are in scope",
+        "psum: axis name 'i' is not bound by vmap, pmap or shard_map; no axis names are in scope",
     ),
     (
         lambda: effx.vmap(lambda x: lax.psum(1, "j"), axis_name="i")(F),
         AxisNameError,
-        "psum: axis name 'j' is not bound by vmap or pmap; names in scope: 'i'",
+        "psum: axis name 'j' is not bound by vmap, pmap or shard_map; names in scope: 'i'",
     ),
     (
         lambda: lax.axis_size("i"),
         AxisNameError,
-        "axis_size: axis name 'i' is not bound by vmap or pmap; no axis names are in scope",
+        "axis_size: axis name 'i' is not bound by vmap, pmap or shard_map; no axis names are in scope",
     ),
     (
         lambda: lax.axis_index("i"),
         AxisNameError,
-        "axis_index: axis name 'i' is not bound by vmap or pmap; no axis names are in scope",
+        "axis_index: axis name 'i' is not bound by vmap, pmap or shard_map; no axis names are in scope",
     ),
     (
         lambda: effx.vmap(lambda x: lax.all_gather(x, "i", axis=3), axis_name="i")(F),
@@ -324,6 +324,6 @@ def test_errors_name_the_handlers() -> None:
 
 
 def test_names_that_no_member_binds() -> None:
-    with pytest.raises(AxisNameError, match=r"pmax: axis name 'j' is not bound by vmap or pmap") as caught:
+    with pytest.raises(AxisNameError, match=r"pmax: axis name 'j' is not bound by vmap, pmap or shard_map") as caught:
         effx.vmap(lambda x: lax.pmax(x, "j"), axis_name="i")(F)
     assert "axis_name='i'" in caught.value.handlers

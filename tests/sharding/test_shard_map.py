@@ -12,6 +12,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
+from effx.errors import AxisNameError, ShardingError, TransformError, TreeError
 from effx.ir.checker import check
 from effx.ir.text import parse_program
 from effx.sharding import AbstractMesh, Mesh, NamedSharding, use_abstract_mesh
@@ -469,10 +470,144 @@ def test_branches_that_some_take_have_no_sum_inside() -> None:
     f = shards(body, MESH, (P("j"), P("i", "j")), P("i", "j"))
     full = lambda w, x: f(w, x)  # noqa: E731
     with pytest.raises(
-        effx.errors.ShardingError, match=r"P\('i', 'j'\) speaks of 2 axes, but result of body is f32\[4\]"
+        ShardingError, match=r"P\('i', 'j'\) speaks of 2 axes, but result of body is f32\[4\]"
     ):
         full(W, X)
     f = shards(lambda w, x: body(w, x)[None], MESH, (P("j"), P("i", "j")), P("i", "j"))
     parts = X.reshape(4, 2, 8)
     want = np.where(np.arange(4)[:, None] > 1, (np.cos(W * parts) * parts).sum(1), W)
     np.testing.assert_allclose(f(W, X), want, rtol=1e-5)
+
+
+def raises(run: Callable[[], Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind) as caught:
+        run()
+    assert str(caught.value).split("\n")[0] == text
+
+
+def f(x: Any, *_: Any) -> Any:
+    return x
+
+
+ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "no in_specs": (
+        lambda: effx.shard_map(f, mesh=MESH, out_specs=P()),
+        TransformError,
+        "shard_map: in_specs must say how arguments are cut: types of arrays do not; use P() for what each device gets whole",
+    ),
+    "no mesh": (
+        lambda: effx.shard_map(f, in_specs=P(), out_specs=P())(X),
+        ShardingError,
+        "shard_map: f has no mesh, and none is in force; give mesh, or use effx.set_mesh",
+    ),
+    "another thing for a mesh": (
+        lambda: effx.shard_map(f, mesh="i", in_specs=P(), out_specs=P()),  # type: ignore[call-overload]  # wrong on purpose
+        ShardingError,
+        "shard_map: mesh must be a Mesh, got 'i' of type str",
+    ),
+    "another thing for a spec": (
+        lambda: shards(f, MESH, ("i",), P()),
+        ShardingError,
+        "shard_map: in_specs must hold PartitionSpecs, got 'i' of type str; P() is for what is whole on each device",
+    ),
+    "unconstrained": (
+        lambda: shards(f, MESH, P(P.UNCONSTRAINED), P()),
+        ShardingError,
+        "shard_map: in_specs: P(UNCONSTRAINED): inside, each axis is cut or whole, so UNCONSTRAINED says nothing; leave mesh "
+        "axes out of axis_names for the partitioner",
+    ),
+    "no such axis": (
+        lambda: shards(f, MESH, P("k"), P())(X),
+        ShardingError,
+        "shard_map: in_specs: the mesh has no axis 'k', by which P('k') cuts; it has ('i', 'j')",
+    ),
+    "no such name": (
+        lambda: shards(f, MESH, P(), P(), axis_names={"k"})(X),
+        ShardingError,
+        "shard_map: the mesh has no axis 'k', which axis_names names; it has ('i', 'j')",
+    ),
+    "names as a string": (
+        lambda: shards(f, MESH, P(), P(), axis_names="ij"),
+        ShardingError,
+        "shard_map: axis_names must be a set of names of mesh axes, got 'ij'; write {'ij'}",
+    ),
+    "an axis of the partitioner's": (
+        lambda: shards(f, MESH, P("j"), P(), axis_names={"i"})(X),
+        ShardingError,
+        "shard_map: in_specs of f cuts along 'j', which is none of the axes that it maps over: 'i'",
+    ),
+    "unequal parts": (
+        lambda: shards(f, MESH, (P(), P(None, both)), P())(X, np.ones((2, 6))),
+        ShardingError,
+        "shard_map: axis 1 of argument 1 of f, f32[2,6], cannot be cut into 8 equal parts along 'i' x 'j'",
+    ),
+    "too few axes": (
+        lambda: shards(f, MESH, P(None, None, "i"), P())(X),
+        ShardingError,
+        "shard_map: P(None, None, 'i') speaks of 3 axes, but argument 0 of f is f32[8,8]",
+    ),
+    "results differ": (
+        lambda: shards(lambda x: {"a": x * 2}, MESH, P("i"), P())(X),
+        ShardingError,
+        "shard_map: out_specs says P() of result['a'] of <lambda>, but its parts f32[2,8]{V:i} may differ along i; name the "
+        "axis in out_specs, combine the parts by psum or pmax, or give check_vma=False if they are equal",
+    ),
+    "not as many arguments": (
+        lambda: shards(f, MESH, (P(), P()), P())(X),
+        TreeError,
+        "shard_map: in_specs of f must be a PartitionSpec or a pytree prefix of the arguments: tree.broadcast_prefix: the "
+        "prefix is a tuple of length 2, the full tree a tuple of length 1",
+    ),
+    "by name": (
+        lambda: shards(lambda x: x, MESH, P(), P())(x=X),
+        TransformError,
+        "shard_map: <lambda> takes arguments by position, as in_specs says how each is cut; got x by name",
+    ),
+    "inside pmap": (
+        lambda: effx.pmap(shards(f, MESH, P(), P()))(X[:2]),
+        TransformError,
+        "shard_map: f is inside pmap, whose replicas are on no mesh; map over two mesh axes instead",
+    ),
+    "pmap inside": (
+        lambda: shards(lambda x: effx.pmap(f)(x), MESH, P("i"), P("i"))(X),
+        TransformError,
+        "pmap: f is inside shard_map, where each device is at work already; use vmap, or another axis of the mesh",
+    ),
+    "twice over one axis": (
+        lambda: shards(lambda x: shards(f, MESH, P(), P(), axis_names={"i"})(x), MESH, P(), P())(X),
+        ShardingError,
+        "shard_map: f maps over the mesh axis 'i', over which a shard_map around it maps",
+    ),
+    "a constraint of a part": (
+        lambda: shards(lambda x: lax.with_sharding_constraint(x, P("i")), MESH, P("i"), P("i"))(X),
+        ShardingError,
+        "with_sharding_constraint: P('i') cuts along 'i', over which a shard_map around maps: each device has its own part "
+        "already",
+    ),
+    "a name that nothing binds": (
+        lambda: shards(lambda x: lax.psum(x, "k"), MESH, P("i"), P())(X),
+        AxisNameError,
+        "psum: axis name 'k' is not bound by vmap, pmap or shard_map; names in scope: 'j', 'i'",
+    ),
+    "pcast to another kind": (
+        lambda: shards(lambda x: lax.pcast(x, "i", to="equal"), MESH, P(), P())(X),
+        TransformError,
+        "pcast: to must be 'varying', got 'equal'",
+    ),
+    "sums that are still to be taken": (
+        lambda: shards(lambda x: lax.all_gather(x, "i", to="reduced"), MESH, P(), P())(X),
+        TransformError,
+        "all_gather: to='reduced' is of types in which a sum is still to be taken, which effx has not; a gradient with respect "
+        "to what does not vary is summed at once",
+    ),
+    "smap of a negative axis": (
+        lambda: effx.smap(f, in_axes=-1, out_axes=0, axis_name="i"),
+        TransformError,
+        "smap: in_axes and out_axes hold ints from 0 and None, got -1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name: str) -> None:
+    raises(*ERRORS[name])

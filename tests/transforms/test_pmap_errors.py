@@ -127,12 +127,12 @@ ERRORS: list[tuple[Callable[[], Any], type[EffxError], str]] = [
     (
         lambda: effx.pmap(lambda x: lax.psum(x, "j"), axis_name="i")(X),
         AxisNameError,
-        "psum: axis name 'j' is not bound by vmap or pmap; names in scope: 'i'",
+        "psum: axis name 'j' is not bound by vmap, pmap or shard_map; names in scope: 'i'",
     ),
     (
         lambda: effx.pmap(lambda x: lax.psum(x, "j"))(X),
         AxisNameError,
-        "psum: axis name 'j' is not bound by vmap or pmap; no axis names are in scope",
+        "psum: axis name 'j' is not bound by vmap, pmap or shard_map; no axis names are in scope",
     ),
     (
         lambda: effx.pmap(f, global_arg_shapes=((2,),)),

@@ -87,7 +87,7 @@ def test_parallel_replicas() -> None:
 
 def test_wrong_names() -> None:
     """A name that nothing binds, and what is no name."""
-    with pytest.raises(AxisNameError, match="axis name 'nowhere' is not bound by vmap or pmap"):
+    with pytest.raises(AxisNameError, match="axis name 'nowhere' is not bound by vmap, pmap or shard_map"):
         effx.grad(loss, reduce_axes=("nowhere",))(W, X[0])
     with pytest.raises(TransformError) as error:
         effx.grad(loss, reduce_axes=([],))

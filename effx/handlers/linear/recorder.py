@@ -15,10 +15,11 @@ from effx.handlers.conforming import conformed
 from effx.handlers.linear.partial_eval import Parts, parts_of
 from effx.handlers.recursion.payloads import performs_once
 from effx.handlers.stage import Recorder
-from effx.handlers.tracking import settle, tracked
+from effx.handlers.tracking import tracked, tracked_equation
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier
+from effx.ir.passes.varying import vma_of_results
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
 R = TypeVar("R")
@@ -121,24 +122,32 @@ class TrackingRecord(Record):
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Writes one equation of the linear program."""
+        recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
         if op.multiple and isinstance(op, HigherOrder):
-            op = cast("Operation[R]", conformed(op, [cast("Array", x).type.vma for x in operands]))
-        equations = cast("Recorder", frame.state).equations
-        before = len(equations)
-        results = Record.handle(self, frame, op, operands)
-        for equation in equations[before:]:
-            settle(equation)
+            op = cast("Operation[R]", conformed(op, [x.type.vma for x in arrays]))
+        if not op.multiple:
+            inputs = tuple([_atom(recorder, frame, x) for x in arrays])
+            equation = tracked_equation(op, inputs, [x.type for x in arrays], recorder.scope())
+            recorder.equations.append(equation)
+            (var,) = equation.outputs
+            return cast("R", Box(frame, var, var.type))
+        # What holds programs is split first, and then written down.
+        before = len(recorder.equations)
+        results = cast("tuple[Array, ...]", Record.handle(self, frame, op, operands))
+        for e in recorder.equations[before:]:
+            facts = vma_of_results(e, [x.type.vma for x in e.inputs], tracked.value)
+            for var, vma in zip(e.outputs, facts, strict=True):
+                var.type = var.type.varying(vma)
+        return cast("R", tuple([_typed(frame, x) for x in results]))
 
-        def typed(x: Array) -> Array:
-            return (
-                Box(frame, x.payload, cast("Var", x.payload).type)
-                if type(x) is Box and x.frame is frame
-                else x
-            )
 
-        if op.multiple:
-            return cast("R", tuple(map(typed, cast("tuple[Array, ...]", results))))
-        return cast("R", typed(cast("Array", results)))
+def _atom(recorder: Recorder, frame: Frame, x: Array) -> Atom:
+    return cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
+
+
+def _typed(frame: Frame, x: Array) -> Array:
+    """Returns a box anew, with its variable's type."""
+    return Box(frame, x.payload, cast("Var", x.payload).type) if type(x) is Box and x.frame is frame else x
 
 
 def recording() -> Record:

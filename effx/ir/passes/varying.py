@@ -42,17 +42,17 @@ def varying(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
     return tuple(map(bool, found))
 
 
-def vma_of_results(e: Equation, axes: Vma) -> Facts:
-    """Returns along which axes the results of an equation vary, by the types of its operands.
+def vma_of_results(e: Equation, operands: Sequence[Vma], axes: Vma) -> Facts:
+    """Returns along which axes the results of an equation vary.
 
     What is gathered counts as varying, though it is equal everywhere: its gradient is scattered.
 
     Args:
         e: the equation.
+        operands: along which its operands do.
         axes: those that types speak of.
     """
-    given = tuple([x.type.vma for x in e.inputs])
-    op = e.op
+    given, op = tuple(operands), e.op
     if isinstance(op, HigherOrder | Collective | OptimizationBarrier):
         return _Varying(axes, typed=True).results(e, given)
     return (INVARIANT.union(*given),) * len(e.outputs)
@@ -176,6 +176,45 @@ def _asks(program: Program, axis: AxisName) -> bool:
             or (isinstance(e.op, HigherOrder) and any([_asks(p, axis) for p in e.op.programs]))
             for e in program.equations
         ]
+    )
+
+
+def without_vma(program: Program) -> Program:
+    """Returns a program whose types do not say along which axes values vary, as who compiles it wants; found once."""
+    found = program.derived.get("without vma")
+    if found is None:
+        found = program.derived["without vma"] = _without_vma(program)
+    assert isinstance(found, Program)
+    return found
+
+
+def _without_vma(program: Program) -> Program:
+    renamed: dict[Var, Var] = {}
+
+    def define(x: Var) -> Var:
+        found = renamed[x] = Var(x.type.varying(INVARIANT))
+        return found
+
+    def read(x: Atom) -> Atom:
+        return renamed[x] if type(x) is Var else x
+
+    inputs = tuple(map(define, program.inputs))
+    equations: list[Equation] = []
+    for e in program.equations:
+        op = e.op
+        if isinstance(op, HigherOrder):
+            op = _with_programs(op, {p: without_vma(p) for p in op.programs})
+            if isinstance(op, ParallelMap):
+                op = attrs.evolve(op, checked=False)
+        equations.append(
+            attrs.evolve(e, op=op, inputs=tuple(map(read, e.inputs)), outputs=tuple(map(define, e.outputs)))
+        )
+    return attrs.evolve(
+        program,
+        inputs=inputs,
+        equations=tuple(equations),
+        outputs=tuple(map(read, program.outputs)),
+        derived={},
     )
 
 

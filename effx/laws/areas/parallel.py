@@ -186,6 +186,36 @@ def parallel_maps_are_batches(f: Function, xs: Points) -> None:
     same(effx.pmap(meeting(f), axis_name="i")(*bs), effx.jit(over(meeting(f)))(*bs))
 
 
+@law(
+    AREA,
+    "shard_map f = f on each part, and gradients inside of it = those of the whole",
+    SMALL,
+    compiles=True,
+    share=0.08,
+)
+def shards_are_parts(f: Function, xs: Points) -> None:
+    if effx.local_device_count() < REPLICAS:
+        return
+    mesh, indices = effx.make_mesh((2, 2), ("x", "y")), tuple(range(len(xs)))
+    rows, each = PartitionSpec(("x", "y")), effx.vmap(lambda *ys: f(*ys))
+    bs = tuple([enp.stack([x, 0.5 * x, -x, 0.25 * x]) for x in xs])
+    same(effx.shard_map(each, mesh=mesh, in_specs=rows, out_specs=rows)(*bs), effx.jit(each)(*bs))
+    # Rows along x, and another factor for each; what stands for all devices has the sum of their gradients.
+    factors = enp.asarray([1.0, 0.5, -1.0, 0.25], xs[0].type.dtype if xs[0].type.kind in "fc" else None)
+
+    def part(scales: Array, *ys: Array) -> tuple[Array, ...]:
+        def total(*zs: Array) -> Array:
+            return enp.sum(effx.vmap(lambda s: loss(f)(*[z * s.astype(z.dtype) for z in zs]))(scales))
+
+        slopes: tuple[Array, ...] = effx.grad(total, indices)(*ys)
+        return slopes
+
+    found = effx.shard_map(
+        part, mesh=mesh, in_specs=(rows, *[PartitionSpec()] * len(xs)), out_specs=PartitionSpec()
+    )
+    same(found(factors, *xs), effx.jit(part)(factors, *xs))
+
+
 def lying(x: Array, mesh: Mesh, turn: int) -> NamedSharding:
     """Returns one of the ways to cut an array along the axes of a mesh of 2 x 2 devices."""
     names = ["x", "y"] if turn % 2 else ["y", "x"]

@@ -13,6 +13,7 @@ from math import prod
 
 from effx.errors import BackendError
 from effx.ir.ops.parallel import Cuts, ParallelMap
+from effx.ir.passes.varying import without_vma
 from effx.ir.program import Atom, Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.emit import Axis, Body, Module, emits, tiling_text
@@ -72,8 +73,8 @@ def parallel_map(
     sizes = tuple([n for _, n in op.mesh])
     if not module.replicated and prod(sizes) != module.devices:
         raise BackendError(
-            f"shard_map: a mesh of {prod(sizes)} devices in a program that runs on {module.devices}; give arguments that lie "
-            f"on the mesh, or a mesh with its devices"
+            f"shard_map: a mesh of {prod(sizes)} devices in a program that runs on {module.devices}; give arguments that "
+            f"lie on the mesh, or a mesh with its devices"
         )
     if module.replicated or module.devices == 1:
         return _inside(body, op, names)
@@ -172,14 +173,14 @@ def _call(body: Body, ops: Sequence[ParallelMap], names: Sequence[str]) -> tuple
     """Calls the innermost of several maps' bodies with all their axes bound."""
     if not ops[1:]:
         with replicas(body.module, ops[0]):
-            return body.call(ops[0].body, names)
+            return body.call(without_vma(ops[0].body) if ops[0].checked else ops[0].body, names)
     with replicas(body.module, ops[0]):
         return _call(body, ops[1:], names)
 
 
 def _inside(body: Body, op: ParallelMap, names: Sequence[str]) -> tuple[str, ...]:
     """Writes a parallel map where each device is at work on its own already."""
-    program: Program = op.body
+    program: Program = without_vma(op.body) if op.checked else op.body
     with replicas(body.module, op) as axes:
         cutting = {a for cut in op.cuts_in for a in cut}
         indices = [
