@@ -134,7 +134,8 @@ def assignment_for(
     lying: NamedSharding | None = None
     asked: list[NamedSharding | None] = [] if wanted is None else [*wanted.inputs, *wanted.outputs]
     if program is not None:
-        asked += [_of_constraint(c) for c in constraints_in(program) if c.devices is not None]
+        named = [x for x in asked if x is not None]
+        asked += [_of_constraint(c, named) for c in constraints_in(program) if c.devices is not None]
     for sharding in asked:
         lying = _agreed(name, lying, sharding)
     inputs: list[NamedSharding | None] = []
@@ -186,11 +187,28 @@ def assignment_for(
     return Assignment(where, True, lying.mesh, tuple(given), () if wanted is None else wanted.outputs)
 
 
-def _of_constraint(op: Constrain) -> NamedSharding:
-    """Returns nothing but a mesh that a constraint in a program names."""
-    by_id = {d.id: d for d in devices(op.platform)}
-    grid = np.array([by_id[i] for i in op.devices or ()], object).reshape(op.sizes)
-    return NamedSharding(Mesh(grid, [name for name, _ in op.mesh]), PartitionSpec())
+def _of_constraint(op: Constrain, named: Sequence[NamedSharding]) -> NamedSharding:
+    """Returns nothing but a mesh that a constraint in a program names.
+
+    Args:
+        op: it names devices by their ids.
+        named: shardings whose devices may be meant, such as those of a topology, which no platform lists.
+
+    Raises:
+        BackendError: there are no such devices.
+    """
+    ids = op.devices or ()
+    by_id: dict[int, Device] = {}
+    # The platform need not have started.
+    for there in (*[x.ordered_devices for x in named], None):
+        by_id = {d.id: d for d in there or devices(op.platform) if d.platform == op.platform}
+        if by_id.keys() >= set(ids):
+            grid = np.array([by_id[i] for i in ids], object).reshape(op.sizes)
+            return NamedSharding(Mesh(grid, [name for name, _ in op.mesh]), PartitionSpec())
+    raise BackendError(
+        f"with_sharding_constraint: there is no device {op.platform}:{next(i for i in ids if i not in by_id)}; where the mesh is "
+        f"one of a topology, an argument or a result must lie on it, by ShapeDtypeStruct(sharding=) or in_shardings"
+    )
 
 
 def _agreed(name: str, a: NamedSharding | None, b: NamedSharding | None) -> NamedSharding | None:
