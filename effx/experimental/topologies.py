@@ -74,8 +74,8 @@ def get_topology_desc(
 ) -> TopologyDescription:
     """Returns a topology whose devices need not be there.
 
-    Programs are compiled for them by `jit(f).lower(x).compile()`, where `x` are ShapeDtypeStructs with shardings on a mesh of
-    these devices. They hold no arrays and run nothing.
+    Programs are compiled for them by `jit(f).lower(x).compile()`, where `x` are ShapeDtypeStructs with shardings on a mesh
+    of these devices. They hold no arrays and run nothing.
 
     Args:
         topology_name: for a TPU such as `v5e:16x16`, its kind and shape; for CPUs the sizes of a grid, such as `16x16`.
@@ -93,7 +93,9 @@ def get_topology_desc(
     >>> compiled.memory_analysis().argument_size_in_bytes
     1024
     """
-    return TopologyDescription(topology_devices(topology_name, "tpu" if platform is None else platform, kwargs))
+    return TopologyDescription(
+        topology_devices(topology_name, "tpu" if platform is None else platform, kwargs)
+    )
 
 
 def make_mesh(
@@ -105,8 +107,8 @@ def make_mesh(
 ) -> Mesh:
     """Makes a mesh of all devices of a topology, in its order.
 
-    The order of a TPU's goes along its last axis first, so that a mesh of the topology's own shape has a mesh axis along each
-    ring of links.
+    A TPU's are in the order of their places, so that a mesh of the topology's own shape has an axis along each ring of
+    links.
 
     Args:
         topo: the topology.
@@ -124,7 +126,8 @@ def make_mesh(
     mesh = mesh_of(mesh_shape, axis_names, devices=topo.devices)
     if mesh.size != len(topo.devices):
         raise ShardingError(
-            f"make_mesh: a mesh of {' x '.join(map(str, mesh.axis_sizes))} leaves out devices of a topology of {len(topo.devices)}"
+            f"make_mesh: a mesh of {' x '.join(map(str, mesh.axis_sizes))} leaves out some of the topology's "
+            f"{len(topo.devices)} devices"
         )
     if contiguous_submeshes and not _in_blocks(mesh):
         raise ShardingError("make_mesh: the devices of a process are no block of the mesh")

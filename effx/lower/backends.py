@@ -293,8 +293,8 @@ def check_there(what: str, device: _jax.Device) -> None:
     """
     if not is_there(device):
         raise BackendError(
-            f"{what}: the device {device.platform}:{device.id} is part of a topology, for which programs can be compiled and "
-            f"not run, and which holds no arrays; ShapeDtypeStruct(shape, dtype, sharding=) says how an array would lie there"
+            f"{what}: the device {device.platform}:{device.id} is part of a topology: programs are compiled for it and not "
+            f"run, and it holds no arrays; ShapeDtypeStruct(shape, dtype, sharding=) says how one would lie there"
         )
 
 

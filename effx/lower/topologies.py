@@ -20,12 +20,9 @@ from effx.lower.compile_options import CompilerOptions, compile_options
 from effx.lower.hlo import mlir_module
 from effx.lower.phases import Phase
 
-__all__ = ["Compiled", "Options", "compile_only", "serialized", "topology_devices"]
+__all__ = ["Options", "compile_only", "deserialized", "serialized", "topology_devices"]
 
 Options: TypeAlias = Mapping[str, str | bool | int | Sequence[int] | float]
-# What XLA made for devices that are not there: it can be read, and not run.
-Compiled: TypeAlias = _jax.Executable
-
 # Whether CPUs that are not there can be compiled for.
 DESCRIBES_CPUS = version.__version_info__ >= (0, 12)
 # More would be a mistake: each takes memory and a moment.
@@ -62,7 +59,8 @@ def _count(name: str) -> int:
     sizes = [int(part) for part in name.split("x") if part.isascii() and part.isdigit()]
     if len(sizes) != name.count("x") + 1 or not 0 < prod(sizes) <= MOST:
         raise BackendError(
-            f"get_topology_desc: a topology of CPUs is named by its sizes, such as '16x16', at most {MOST} in all, got {name!r}"
+            f"get_topology_desc: a topology of CPUs is named by its sizes, such as '16x16', at most {MOST} devices in all, "
+            f"got {name!r}"
         )
     return prod(sizes)
 
