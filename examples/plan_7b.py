@@ -4,8 +4,8 @@ python examples/plan_7b.py [--platform cpu] [--mesh 256x1 64x4 16x16] [--layers 
 
 The training step (a forward pass with checkpointed layers, gradients, Adam) is staged for descriptions of arrays,
 partitioned and compiled for a topology, and read: memory, collectives and the time that they take at least. On
-the mesh `data x model`, layers are cut along `model` as in Megatron-LM (Shoeybi et al., 2019), and every matrix of weights and of Adam's
-moments along `data` too, as in ZeRO-3 (Rajbhandari et al., 2020). Nothing of it is ever in memory.
+the mesh `data x model`, layers are cut along `model` as in Megatron-LM (Shoeybi et al., 2019), and every matrix of weights
+and of Adam's moments along `data` too, as in ZeRO-3 (Rajbhandari et al., 2020). Nothing of it is ever in memory.
 
 With `--platform tpu` and libtpu installed it is compiled for a TPU v5e, which takes minutes and some GB; a CPU's
 partitioner is the same, but its bfloat16 travels as float32.
@@ -51,7 +51,7 @@ SPECS = {
 @final
 @attrs.frozen
 class Sizes:
-    """Sizes of a model and of its batch; by default those of Llama 2 7B (Touvron et al., 2023), and a batch of half a million tokens."""
+    """Sizes of a model and its batch; by default Llama 2 7B's (Touvron et al., 2023), with half a million tokens."""
 
     layers: int = 32
     width: int = 4096

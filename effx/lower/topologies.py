@@ -96,7 +96,7 @@ def deserialized(data: bytes) -> list[Device]:
     """
     try:
         return _jax.DeviceTopology.deserialize(data)._make_compile_only_devices()
-    except (_jax.JaxRuntimeError, AttributeError) as error:
+    except (_jax.JaxRuntimeError, AttributeError, ValueError) as error:
         raise BackendError(f"deserialize: the topology cannot be read: {error}") from error
 
 

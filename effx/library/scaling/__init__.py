@@ -112,7 +112,7 @@ class Collective:
     Attributes:
         kind: such as `all-reduce`.
         axes: the mesh axes along which the devices of a group differ.
-        devices: how many are in a group.
+        devices: how many are in a group; of permutations two, who sends and who receives.
         count: how many are performed, in loops as often as they run.
         bytes: how many bytes each device sends, in all.
     """
