@@ -207,8 +207,8 @@ def _of_constraint(op: Constrain, named: Sequence[NamedSharding]) -> NamedShardi
             return NamedSharding(Mesh(grid, [name for name, _ in op.mesh]), PartitionSpec())
     gone = next(i for i in ids if i not in by_id)
     raise BackendError(
-        f"with_sharding_constraint: there is no device {op.platform}:{gone}; where the mesh is one of a topology, an argument "
-        f"or a result must lie on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
+        f"with_sharding_constraint: there is no device {op.platform}:{gone}; where the mesh is one of a topology, an "
+        f"argument or a result must lie on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
     )
 
 

@@ -34,7 +34,7 @@ def mesh_of(rows: int, columns: int) -> Mesh:
 MESH = mesh_of(16, 16)
 
 
-def struct(shape: tuple[int, ...], *entries: Any, mesh: Mesh = MESH) -> effx.ShapeDtypeStruct:
+def struct(shape: tuple[int, ...], *entries: Any, mesh: Mesh = MESH) -> Any:
     return effx.ShapeDtypeStruct(shape, "float32", sharding=NamedSharding(mesh, P(*entries)))
 
 
@@ -149,8 +149,8 @@ def test_unknown_devices() -> None:
     with pytest.raises(BackendError) as e:
         effx.jit(f).lower(enp.ones(16)).compile()
     assert message(e.value) == (
-        "with_sharding_constraint: there is no device cpu:8; where the mesh is one of a topology, an argument or a result must "
-        "lie on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
+        "with_sharding_constraint: there is no device cpu:8; where the mesh is one of a topology, an argument or a result "
+        "must lie on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
     )
 
 
@@ -162,7 +162,8 @@ def test_wrong_names(name: str) -> None:
     with pytest.raises(BackendError) as e:
         get_topology_desc(name, "cpu")
     assert message(e.value) == (
-        f"get_topology_desc: a topology of CPUs is named by its sizes, such as '16x16', at most 65536 devices in all, got {name!r}"
+        f"get_topology_desc: a topology of CPUs is named by its sizes, such as '16x16', at most 65536 devices in all, "
+        f"got {name!r}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -240,76 +241,9 @@ def test_traffic() -> None:
 
 # --- reading --------------------------------------------------------------------------------------
 
-# Ways of writing that a TPU's compiler has: another memory, transfers in steps, sums of which each takes a part, transfers that
-# start and end, loops whose length is in the condition alone.
-TEXT = """HloModule m, is_scheduled=true, num_partitions=8
-
-%add (a: f32[], b: f32[]) -> f32[] {
-  %a = f32[]{:T(128)} parameter(0)
-  %b = f32[]{:T(128)} parameter(1)
-  ROOT %c = f32[]{:T(128)} add(%a, %b)
-}
-
-%begin (p: bf16[64,16]) -> (bf16[64,16], bf16[256,16]) {
-  %p = bf16[64,16]{1,0:T(8,128)(2,1)} parameter(0)
-  %g.1 = bf16[256,16]{1,0:T(8,128)(2,1)} all-gather(%p), channel_id=7, replica_groups=[2,4]<=[4,2]T(1,0), dimensions={0}, use_global_device_ids=true, frontend_attributes={chain_id="3"}
-  ROOT %start = (bf16[64,16]{1,0}, bf16[256,16]{1,0}) custom-call(%g.1), custom_call_target="AsyncCollectiveStart"
-}
-
-%step (p.2: bf16[64,16], q.2: bf16[256,16], r.2: f32[8,8]) -> (f32[8,8], bf16[256,16]) {
-  %p.2 = bf16[64,16]{1,0:T(8,128)(2,1)} parameter(0)
-  %q.2 = bf16[256,16]{1,0:T(8,128)(2,1)} parameter(1)
-  %r.2 = f32[8,8]{1,0:T(8,128)} parameter(2)
-  %g.2 = bf16[256,16]{1,0:T(8,128)(2,1)} all-gather(%p.2), channel_id=7, replica_groups=[2,4]<=[4,2]T(1,0), dimensions={0}, use_global_device_ids=true, frontend_attributes={chain_id="3"}
-  %d.2 = f32[8,8]{1,0:T(8,128)} dot(%r.2, %r.2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  ROOT %t.2 = (f32[8,8]{1,0}, bf16[256,16]{1,0}) tuple(%d.2, %g.2)
-}
-
-%scattered (s: f32[64,8]) -> f32[16,8] {
-  %s = f32[64,8]{1,0:T(8,128)} parameter(0)
-  %sum = f32[64,8]{1,0:T(8,128)} all-reduce(%s), channel_id=9, replica_groups={{0,2,4,6},{1,3,5,7}}, use_global_device_ids=true, to_apply=%add
-  %zero = s32[] constant(0)
-  ROOT %part = f32[16,8]{1,0:T(8,128)} dynamic-slice(%sum, %zero, %zero), dynamic_slice_sizes={16,8}
-}
-
-%condition (c: (s32[], f32[8,8], s32[])) -> pred[] {
-  %c = (s32[]{:T(128)}, f32[8,8]{1,0}, s32[]{:T(128)}) parameter(0)
-  %i = s32[]{:T(128)} get-tuple-element(%c), index=0
-  %n = s32[]{:T(128)} get-tuple-element(%c), index=2
-  ROOT %less = pred[]{:T(512)} compare(%i, %n), direction=LT, metadata={op_name="a, b" stack_frame_id=54}, backend_config={"text":"\\"}]("}
-}
-
-%body (c.1: (s32[], f32[8,8], s32[])) -> (s32[], f32[8,8], s32[]) {
-  %c.1 = (s32[]{:T(128)}, f32[8,8]{1,0}, s32[]{:T(128)}) parameter(0)
-  %i.1 = s32[]{:T(128)} get-tuple-element(%c.1), index=0
-  %i.2 = s32[]{:T(128)} copy(%i.1)
-  %two = s32[]{:T(128)} constant(2)
-  %next = s32[]{:T(128)} add(%two, %i.2)
-  %x.1 = f32[8,8]{1,0} get-tuple-element(%c.1), index=1
-  %sent = (f32[8,8]{1,0}, f32[8,8]{1,0}, u32[]{:S(2)}, u32[]{:S(2)}) collective-permute-start(%x.1), channel_id=11, source_target_pairs={{0,1},{1,0},{2,2}}
-  %got = f32[8,8]{1,0} collective-permute-done(%sent)
-  %n.1 = s32[]{:T(128)} get-tuple-element(%c.1), index=2
-  ROOT %u = (s32[]{:T(128)}, f32[8,8]{1,0}, s32[]{:T(128)}) tuple(%next, %got, %n.1)
-}
-
-ENTRY %main (x: bf16[64,16], y: f32[8,8], z: f32[64,8]) -> (f32[8,8], f32[16,8]) {
-  %x = bf16[64,16]{1,0:T(8,128)(2,1)} parameter(0)
-  %y = f32[8,8]{1,0:T(8,128)} parameter(1)
-  %z = f32[64,8]{1,0:T(8,128)} parameter(2)
-  %f.1 = (bf16[64,16]{1,0}, bf16[256,16]{1,0}) fusion(%x), kind=kCustom, calls=%begin
-  %e.1 = bf16[256,16]{1,0} get-tuple-element(%f.1), index=1
-  %f.2 = (f32[8,8]{1,0}, /*index=1*/bf16[256,16]{1,0}) fusion(%x, %e.1, /*index=2*/%y), kind=kOutput, calls=%step
-  %h = f32[8,8]{1,0:T(8,128)S(1)} get-tuple-element(%f.2), index=0
-  %cached = f32[8,8]{1,0:T(8,128)S(1)} negate(%h)
-  %one = s32[]{:T(128)} constant(1)
-  %ten = s32[]{:T(128)} constant(10)
-  %init = (s32[]{:T(128)}, f32[8,8]{1,0}, s32[]{:T(128)}) tuple(%one, %cached, %ten)
-  %loop = (s32[]{:T(128)}, f32[8,8]{1,0}, s32[]{:T(128)}) while(%init), condition=%condition, body=%body
-  %w = f32[8,8]{1,0} get-tuple-element(%loop), index=1
-  %r = f32[16,8]{1,0} fusion(%z), kind=kCustom, calls=%scattered
-  ROOT %out = (f32[8,8]{1,0}, f32[16,8]{1,0}) tuple(%w, %r)
-}
-"""
+# Ways of writing that a TPU's compiler has: another memory, transfers in steps, sums of which each takes a part,
+# transfers that start and end, loops whose length is in the condition alone.
+TEXT = Path(__file__).with_name("tpu.hlo").read_text()
 
 
 def test_ways_of_writing() -> None:

@@ -91,6 +91,5 @@ def kind_of(found: Performed) -> str | None:
 
 def _only_sliced(c: Computation, i: Instruction) -> bool:
     users = c.users()
-    found = [u for u in users[i.name]]
-    parts = [v for u in found for v in (users[u.name] if u.opcode == "get-tuple-element" else [u])]
+    parts = [v for u in users[i.name] for v in (users[u.name] if u.opcode == "get-tuple-element" else [u])]
     return bool(parts) and all([u.opcode == "dynamic-slice" for u in parts])
