@@ -5,9 +5,10 @@ CPUs stand for any accelerator: XLA's partitioner is the same for all, and what 
 """
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import attrs
+import numpy as np
 
 from effx.errors import ShardingError
 from effx.ir.meshes import MeshAxisName
@@ -39,7 +40,7 @@ class TopologyDescription:
         """Returns the description as bytes.
 
         Raises:
-            BackendError: jaxlib is older than 0.12, or the devices' plugin has no such form.
+            BackendError: jaxlib is 0.10, or the devices' plugin has no such form.
         """
         return serialized(self.devices)
 
@@ -48,7 +49,7 @@ class TopologyDescription:
         """Returns what `serialize` described.
 
         Raises:
-            BackendError: the bytes are something else, or jaxlib is older than 0.12.
+            BackendError: the bytes are something else, or jaxlib is 0.10.
         """
         return cls(deserialized(serialized))
 
@@ -136,9 +137,7 @@ def make_mesh(
 
 def _in_blocks(mesh: Mesh) -> bool:
     """Says whether each process's devices fill a box of the mesh."""
-    import numpy as np
-
-    owners: Any = np.array([d.process_index for d in mesh.ordered]).reshape(mesh.axis_sizes)
+    owners = np.array([d.process_index for d in mesh.ordered]).reshape(mesh.axis_sizes)
     for owner in np.unique(owners):
         mine = owners == owner
         if not mine[np.ix_(*[np.unique(i) for i in mine.nonzero()])].all():

@@ -2,16 +2,16 @@
 
 XLA compiles for a description of machines, a topology, whose devices have a client of their own that can do nothing else.
 For a TPU the description comes from its plugin, which need not find a TPU. For a CPU it is that of a client with so many
-devices, which is let go at once. Before 0.12 jaxlib has no compiler behind such a description of CPUs, so there the
+devices, which is let go at once. In 0.10 jaxlib has no compiler behind such a description of CPUs, so there the
 client is kept, and its devices stand for those that are not there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import TypeAlias
 
-from jaxlib import _jax, version
+from jaxlib import _jax
 from jaxlib._jax import Device
 
 from effx.errors import BackendError
@@ -23,8 +23,10 @@ from effx.lower.phases import Phase
 __all__ = ["Options", "compile_only", "deserialized", "serialized", "topology_devices"]
 
 Options: TypeAlias = Mapping[str, str | bool | int | Sequence[int] | float]
-# Whether CPUs that are not there can be compiled for.
-DESCRIBES_CPUS = version.__version_info__ >= (0, 12)
+# Descriptions as bytes are in jaxlib 0.11.2 and 0.12, which also compile for CPUs that are not there; not in 0.10.
+_to_bytes: Callable[[_jax.DeviceTopology], bytes] | None = getattr(_jax.DeviceTopology, "serialize", None)
+_of_bytes: Callable[[bytes], _jax.DeviceTopology] | None = getattr(_jax.DeviceTopology, "deserialize", None)
+DESCRIBES_CPUS = _to_bytes is not None
 # More would be a mistake: each takes memory and a moment.
 MOST = 1 << 16
 
@@ -72,8 +74,7 @@ def _cpus(count: int) -> tuple[Device, ...]:
     if not DESCRIBES_CPUS:
         return tuple(stand_in.devices())
     # Described anew from bytes, since a description of a client's devices keeps the client, with four threads a device.
-    described = _jax.get_topology_for_devices(stand_in.devices()).serialize()
-    return tuple(_jax.DeviceTopology.deserialize(described)._make_compile_only_devices())
+    return tuple(deserialized(serialized(stand_in.devices())))
 
 
 def serialized(devices: Sequence[Device]) -> bytes:
@@ -82,9 +83,11 @@ def serialized(devices: Sequence[Device]) -> bytes:
     Raises:
         BackendError: this jaxlib, or the devices' plugin, has no such form.
     """
+    if _to_bytes is None:
+        raise BackendError("serialize: jaxlib 0.10 does not write topologies; use a newer one")
     try:
-        return _jax.get_topology_for_devices(devices).serialize()
-    except (_jax.JaxRuntimeError, AttributeError) as error:
+        return _to_bytes(_jax.get_topology_for_devices(devices))
+    except _jax.JaxRuntimeError as error:
         raise BackendError(f"serialize: the topology cannot be written: {error}") from error
 
 
@@ -94,9 +97,11 @@ def deserialized(data: bytes) -> list[Device]:
     Raises:
         BackendError: it is none, or this jaxlib cannot read it.
     """
+    if _of_bytes is None:
+        raise BackendError("deserialize: jaxlib 0.10 does not read topologies; use a newer one")
     try:
-        return _jax.DeviceTopology.deserialize(data)._make_compile_only_devices()
-    except (_jax.JaxRuntimeError, AttributeError, ValueError) as error:
+        return _of_bytes(data)._make_compile_only_devices()
+    except (_jax.JaxRuntimeError, ValueError) as error:
         raise BackendError(f"deserialize: the topology cannot be read: {error}") from error
 
 

@@ -23,7 +23,7 @@ from effx.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from effx.sharding import PartitionSpec as P
 
 absent = pytest.mark.skipif(
-    not DESCRIBES_CPUS, reason="before jaxlib 0.12 a client stands for CPUs that are not there"
+    not DESCRIBES_CPUS, reason="in jaxlib 0.10 a client stands for CPUs that are not there"
 )
 
 
@@ -165,6 +165,16 @@ def test_wrong_names(name: str) -> None:
         f"get_topology_desc: a topology of CPUs is named by its sizes, such as '16x16', at most 65536 devices in all, "
         f"got {name!r}"
     )
+
+
+@pytest.mark.skipif(DESCRIBES_CPUS, reason="this jaxlib writes topologies")
+def test_no_bytes() -> None:
+    with pytest.raises(BackendError) as e:
+        get_topology_desc("4", "cpu").serialize()
+    assert message(e.value) == "serialize: jaxlib 0.10 does not write topologies; use a newer one"
+    with pytest.raises(BackendError) as e:
+        TopologyDescription.deserialize(b"")
+    assert message(e.value) == "deserialize: jaxlib 0.10 does not read topologies; use a newer one"
 
 
 def test_refusals() -> None:

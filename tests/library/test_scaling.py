@@ -380,6 +380,7 @@ def message(error: BaseException) -> str:
     return str(error).partition("\n")[0]
 
 
+@pytest.mark.unguarded
 def test_errors() -> None:
     f = effx.jit(product)
     compiled = f.lower(enp.ones((4, 4)), enp.ones((4, 4))).compile()
