@@ -456,11 +456,11 @@ def test_transformer(shape: tuple[int, int]) -> None:
     moved = exchanged(p)
     assert (("all-reduce", ("model",)) in moved) == (model > 1)
     if model > 1:
-        # Each layer sums two products forward, one of them again, and two backward: float32 on CPUs.
+        # Each layer sums two products forward, one of them again, and two backward; the table and the loss sum a few.
         size = 2 * (model - 1) / model * (tokens // data * d) * F32
         count, total = moved["all-reduce", ("model",)]
         assert count >= 4 * n
-        assert 5 * n * size <= total <= (5 * n + 4) * size
+        assert 5 * n * size <= total <= (5 * n + 6) * size
     # Every cut matrix is gathered along data forward and backward.
     layers = sum(
         [math.prod(s) for name, s in SIZES.shapes().items() if name in ("qkv", "mix", "gate", "up", "down")]
