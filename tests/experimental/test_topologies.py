@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from effx.experimental.topologies import (
     get_topology_desc,
     make_mesh,
 )
+from effx.lower.backends import find_plugins
 from effx.lower.topologies import DESCRIBES_CPUS
 from effx.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from effx.sharding import PartitionSpec as P
@@ -132,6 +136,9 @@ def test_nothing_there() -> None:
         compiled.runtime_executable()
     assert message(e.value) == f"sin: {nothing}"
     with pytest.raises(BackendError) as e:
+        compiled.cost_analysis()
+    assert message(e.value).startswith("cost_analysis: XLA estimates no costs of sin: UNIMPLEMENTED: ")
+    with pytest.raises(BackendError) as e:
         effx.jit(lambda x: effx.pure_callback(np.sin, x, x)).lower(struct((16,), "data")).compile()
     assert (
         message(e.value)
@@ -152,6 +159,35 @@ def test_unknown_devices() -> None:
         "with_sharding_constraint: there is no device cpu:8; where the mesh is one of a topology, an argument or a result "
         "must lie on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
     )
+
+
+TPU = """
+import effx
+from effx.experimental import topologies
+from effx.library.scaling import Hardware, plan
+from effx.sharding import NamedSharding, PartitionSpec as P
+mesh = topologies.make_mesh(topologies.get_topology_desc("v5e:2x4"), (2, 4), ("data", "model"))
+def struct(*spec):
+    return effx.ShapeDtypeStruct((512, 512), "bfloat16", sharding=NamedSharding(mesh, P(*spec)))
+lowered = effx.jit(lambda x, y: x @ y, out_shardings=NamedSharding(mesh, P())).lower(struct(None, "model"), struct("model"))
+p = plan(lowered.compile(), Hardware("TPU v5e", 197e12, 819e9, 16e9, 1e11))
+print(lowered.platform, p.flops, [(c.kind, c.axes, c.devices, c.bytes) for c in p.collectives])
+print(effx.default_backend(), effx.numpy.ones(2).sum())
+"""
+
+
+@pytest.mark.skipif(not any([p.platform == "tpu" for p in find_plugins()]), reason="libtpu is not installed")
+def test_tpus() -> None:
+    """With TPUs' plugin programs are compiled for TPUs, where there are none; bfloat16 is sent as such."""
+    environment = {**os.environ, "EFFX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", TPU], env=environment, capture_output=True, text=True, check=True, timeout=200
+    )
+    size = 2 * 3 / 4 * 512 * 512 * 2
+    assert done.stdout.splitlines()[-2:] == [
+        f"tpu {2 * 512**3 / 4} [('all-reduce', ('model',), 4, {size})]",
+        "cpu 2.0",
+    ]
 
 
 NAMES = ["", "x", "4x", "0x4", "-4", "a", "4x4.0", "²", "65536x2"]

@@ -435,7 +435,11 @@ def by_hand(sizes: Sizes, devices: int) -> float:
     return tokens * (sizes.layers * (3 * layer + again) + 3 * 2 * d * sizes.tokens) / devices
 
 
-@pytest.mark.parametrize("shape", [(8, 1), (4, 2), (2, 4)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [(4, 2), pytest.param((8, 1), marks=pytest.mark.deep), pytest.param((2, 4), marks=pytest.mark.deep)],
+    ids=str,
+)
 def test_transformer(shape: tuple[int, int]) -> None:
     """The example's step does the arithmetic, holds the shards, and sums the activations that are known by hand."""
     data, model = shape
