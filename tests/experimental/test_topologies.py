@@ -179,7 +179,12 @@ print(effx.default_backend(), effx.numpy.ones(2).sum())
 @pytest.mark.skipif(not any([p.platform == "tpu" for p in find_plugins()]), reason="libtpu is not installed")
 def test_tpus() -> None:
     """With TPUs' plugin programs are compiled for TPUs, where there are none; bfloat16 is sent as such."""
-    environment = {**os.environ, "EFFX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+    environment = {
+        **os.environ,
+        "EFFX_PLATFORMS": "cpu",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-c", TPU], env=environment, capture_output=True, text=True, check=True, timeout=200
     )

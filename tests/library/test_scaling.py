@@ -248,6 +248,53 @@ def test_traffic() -> None:
     assert 2 * whole <= each.traffic < 8 * whole
 
 
+SLICED = """HloModule m
+
+%inner (p: f32[64,8], i: s32[]) -> f32[4,8] {
+  %p = f32[64,8]{1,0} parameter(0)
+  %i = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  ROOT %part = f32[4,8]{1,0} dynamic-slice(%p, %i, %zero), dynamic_slice_sizes={4,8}
+}
+
+%outer (q: bf16[64,8], j: s32[], r: f32[64,8]) -> (f32[4,8], f32[64,8], f32[8,64]) {
+  %q = bf16[64,8]{1,0} parameter(0)
+  %j = s32[] parameter(1)
+  %r = f32[64,8]{1,0} parameter(2)
+  %wide = f32[64,8]{1,0} convert(%q)
+  %f = f32[4,8]{1,0} fusion(%wide, %j), kind=kLoop, calls=%inner
+  %none = s32[] constant(0)
+  %new = f32[64,8]{1,0} dynamic-update-slice(%r, %f, %j, %none)
+  ROOT %t = (f32[4,8]{1,0}, f32[64,8]{1,0}) tuple(%f, %new)
+}
+
+%narrow (s: f32[64,8]) -> bf16[64,8] {
+  %s = f32[64,8]{1,0} parameter(0)
+  ROOT %c = bf16[64,8]{1,0} convert(%s)
+}
+
+ENTRY %main (x: bf16[64,8], k: s32[], y: f32[64,8]) -> (f32[4,8], bf16[64,8]) {
+  %x = bf16[64,8]{1,0} parameter(0)
+  %k = s32[] parameter(1)
+  %y = f32[64,8]{1,0} parameter(2)
+  %g = (f32[4,8]{1,0}, f32[64,8]{1,0}) fusion(%x, %k, %y), kind=kLoop, calls=%outer
+  %h = f32[64,8]{1,0} get-tuple-element(%g), index=1
+  %l = f32[4,8]{1,0} get-tuple-element(%g), index=0
+  %n = bf16[64,8]{1,0} fusion(%h), kind=kLoop, calls=%narrow
+  ROOT %out = (f32[4,8]{1,0}, bf16[64,8]{1,0}) tuple(%l, %n)
+}
+"""
+
+
+def test_fusions_in_fusions() -> None:
+    """What a fusion slices counts as the slice, also where it is converted before, or a fusion within does it."""
+    module = read(SLICED)
+    main = module.computations["main"]
+    # Of x a slice of bfloat16, the index, of y nothing; a slice is given, and another written into y.
+    assert traffic_of(module, main, main.instructions["g"]) == 4 * 8 * 2 + 4 + 2 * 4 * 8 * F32
+    assert traffic_of(module, main, main.instructions["n"]) == 64 * 8 * (F32 + 2)
+
+
 # --- reading --------------------------------------------------------------------------------------
 
 # Ways of writing that a TPU's compiler has: another memory, transfers in steps, sums of which each takes a part,

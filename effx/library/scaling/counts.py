@@ -34,6 +34,8 @@ FREE = frozenset(
 # What reads a part of its first operand, as large as its result.
 READS_A_PART = frozenset({"dynamic-slice", "slice", "gather"})
 PASSES = frozenset({"bitcast", "get-tuple-element"})
+# In a fusion, of what these give only those elements are computed that are read.
+KEEPS_PLACES = frozenset({"convert", "copy", "negate", "pad", "reshape", "reverse", "transpose"})
 
 
 def flops_of(c: Computation, i: Instruction) -> float:
@@ -93,7 +95,7 @@ def traffic_of(module: Module, c: Computation, i: Instruction) -> int:
         return 0
     if i.opcode == "fusion":
         (body,) = [module.computations[name] for name in i.called("calls")]
-        return _of_fusion(body, c, i)
+        return _of_fusion(module, body, c, i)
     operands = [c.instructions[name].shapes for name in i.operands]
     if i.opcode in READS_A_PART:
         part = i.shapes if not operands[0][0].space else ()
@@ -105,35 +107,56 @@ def traffic_of(module: Module, c: Computation, i: Instruction) -> int:
     return sum(map(_main, operands)) + _main(given_by(i))
 
 
-def _of_fusion(body: Computation, c: Computation, i: Instruction) -> int:
-    users = body.users()
+def _of_fusion(module: Module, body: Computation, c: Computation, i: Instruction) -> int:
     total = 0
     # The space of an operand is said where it is made.
     for parameter, name in zip(body.parameters(), i.operands, strict=True):
-        shape = c.instructions[name].shapes
-        if _main(shape):
-            total += min(_read(body, users, parameter), _main(shape))
+        shapes = c.instructions[name].shapes
+        whole = _main(shapes)
+        if whole:
+            total += min(
+                _read(module, body, parameter, False) * shapes[0].bytes // max(_size(shapes[:1]), 1), whole
+            )
     result = body.result
     written = [body.instructions[x] for x in result.operands] if result.opcode == "tuple" else [result]
     places = i.shapes if len(i.shapes) == len(written) else result.shapes
     for x, place in zip(written, places, strict=False):
         if not place.space:
-            total += _written(body, x)
+            total += _written(module, body, x)
     return total
 
 
-def _read(body: Computation, users: dict[str, list[Instruction]], x: Instruction) -> int:
-    """Returns how much a fusion reads of an array."""
+def _size(shapes: "tuple[ArrayShape, ...]") -> int:
+    return sum([math.prod(s.dims) for s in shapes])
+
+
+def _read(module: Module, body: Computation, x: Instruction, changed: bool) -> int:
+    """Returns how many elements a fusion reads of an array, all of them if one user wants all.
+
+    Args:
+        module, body: the program, and the fusion.
+        x: the array, or what was made of it element by element.
+        changed: whether something was: an update of that is not in place.
+    """
+    if x.name == body.root:
+        return _size(x.shapes) if changed else 0
     total = 0
-    for u in users[x.name]:
-        if u.opcode in PASSES:
-            total += _read(body, users, u)
+    for u in body.users()[x.name]:
+        if u.opcode in PASSES or u.opcode in KEEPS_PLACES:
+            total += _read(module, body, u, changed or u.opcode not in PASSES)
         elif u.opcode in READS_A_PART and u.operands[0] == x.name:
-            total += sum([s.bytes for s in u.shapes])
-        elif (u.opcode == "dynamic-update-slice" and u.operands[0] == x.name) or _hands_on(u):
+            total += _size(u.shapes)
+        elif u.opcode == "fusion":
+            (inner,) = [module.computations[name] for name in u.called("calls")]
+            for parameter, name in zip(inner.parameters(), u.operands, strict=True):
+                if name == x.name:
+                    total += _read(module, inner, parameter, changed)
+        elif not changed and (
+            _hands_on(u) or (u.opcode == "dynamic-update-slice" and u.operands[0] == x.name)
+        ):
             continue
         else:
-            return sum([s.bytes for s in x.shapes])
+            return _size(x.shapes)
     return total
 
 
@@ -142,11 +165,14 @@ def _hands_on(u: Instruction) -> bool:
     return u.opcode == "tuple" or "chain_id" in u.attributes.get("frontend_attributes", "")
 
 
-def _written(body: Computation, x: Instruction) -> int:
-    """Returns how much a fusion writes of one result."""
+def _written(module: Module, body: Computation, x: Instruction) -> int:
+    """Returns how many bytes a fusion writes of one result."""
     made = x
     while made.opcode in PASSES:
         made = body.instructions[made.operands[0]]
+    if made.opcode == "fusion" and len(made.shapes) == 1:
+        (inner,) = [module.computations[name] for name in made.called("calls")]
+        return _written(module, inner, inner.result)
     if made.opcode == "dynamic-update-slice":
         return body.instructions[made.operands[1]].shapes[0].bytes
     if made.opcode == "parameter" or _hands_on(made):
