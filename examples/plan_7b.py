@@ -186,7 +186,7 @@ def main() -> None:
         seconds = time.perf_counter() - start
         found = plan(step, V5E)
         print(f"\n{found}")
-        # Two for each parameter and token forward, four backward: what no way of computing avoids.
+        # The usual measure: two for each parameter and token forward, four backward, the table of tokens counted in.
         needed = 6 * sizes.parameters * sizes.batch * sizes.length / mesh.size
         print(
             f"useful arithmetic {needed / found.flops:.0%}, of the peak at most {needed / V5E.flops / found.seconds:.0%}"

@@ -128,7 +128,9 @@ class Executable:
     def run(self, arrays: Sequence[ConcreteArray]) -> list[ConcreteArray]:
         """Runs on arrays for all inputs, moved where they must be; gives one array for each output."""
         check_process()
-        loaded = self.runnable()
+        loaded = self.loaded
+        if not isinstance(loaded, _jax.LoadedExecutable):
+            loaded = self.runnable()
         given = zip(arrays, self.locations, self.kept, strict=True)
         arguments = [buffer_for(x, location) for x, location, keep in given if keep]
         try:
