@@ -49,7 +49,12 @@ def found(f: Any, *args: tuple[tuple[int, ...], P], out: P | None = None, mesh: 
 
 
 def exchanged(p: Plan) -> dict[tuple[str, tuple[str, ...]], tuple[float, float]]:
-    return {(c.kind, c.axes): (c.count, c.bytes) for c in p.collectives}
+    """How often, and how many bytes, by kind and axes; groups of several sizes along the same axes together."""
+    total: dict[tuple[str, tuple[str, ...]], tuple[float, float]] = {}
+    for c in p.collectives:
+        count, size = total.get((c.kind, c.axes), (0.0, 0.0))
+        total[c.kind, c.axes] = count + c.count, size + c.bytes
+    return total
 
 
 def product(x: Any, w: Any) -> Any:
