@@ -90,3 +90,12 @@ def test_neural_ode() -> None:
     output = run("examples/neural_ode.py", "--steps", "60")
     assert number(r"^accuracy on other points ([\d.]+)%$", output) > 95.0
     assert picture_of(output).stat().st_size > 10_000
+
+
+def test_plan() -> None:
+    """A small step is planned on a mesh that is not there: the shares of its state are as large as shardings say."""
+    output = run("examples/plan_7b.py", "--small", "--layers", "2", "--topology", "8x2", "--mesh", "8x2")
+    assert "train on data 8 x model 2 of TPU v5e, for each device" in output
+    # Ten bytes for each of 1.57 million parameters, in 16 parts but for the scales of norms, tokens, and a mask.
+    assert 0.98e6 < 1e6 * number(r"arguments ([\d.]+)MB", output) < 1.02e6
+    assert 0 < number(r"^useful arithmetic ([\d.]+)%", output) < 100

@@ -113,7 +113,9 @@ REASONS: dict[str, str] = {
     },
 }
 # Experimental modules that effx has or will have; the others get EXPERIMENTAL.
-EXPERIMENTS = frozenset({"checkify", "jet", "multihost_utils", "ode", "pjit", "shard_map", "sparse"})
+EXPERIMENTS = frozenset(
+    {"checkify", "jet", "multihost_utils", "ode", "pjit", "shard_map", "sparse", "topologies"}
+)
 
 
 @attrs.frozen

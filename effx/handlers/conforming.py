@@ -27,7 +27,7 @@ def conformed(op: HigherOrder, given: Sequence[Vma]) -> HigherOrder:
     """
     facts = tuple(given)
     if isinstance(op, Call):
-        return attrs.evolve(op, program=_widened(op.program, facts))
+        return attrs.evolve(op, program=widened(op.program, facts))
     if isinstance(op, Cond):
         return _branches(op, facts)
     if isinstance(op, Scan):
@@ -49,7 +49,7 @@ def _kept(program: Program, key: object, make: Callable[[], Program]) -> Program
     return found
 
 
-def _widened(program: Program, given: Vmas, results: Vmas | None = None) -> Program:
+def widened(program: Program, given: Vmas, results: Vmas | None = None) -> Program:
     """Returns a program that takes values which vary along more axes, and whose results do.
 
     Args:
@@ -80,9 +80,9 @@ def _branches(op: Cond, given: Vmas) -> HigherOrder:
     index, *rest = given
     operands = tuple(rest)
     with diverging(index):
-        branches = [_widened(b, operands) for b in op.branches]
+        branches = [widened(b, operands) for b in op.branches]
         results = tuple([index.union(*outs) for outs in zip(*[_vmas(b)[1] for b in branches], strict=True)])
-        branches = [_widened(b, operands, results) for b in branches]
+        branches = [widened(b, operands, results) for b in branches]
     return op if tuple(branches) == op.branches else attrs.evolve(op, branches=tuple(branches))
 
 
@@ -90,29 +90,29 @@ def _scan(op: Scan, given: Vmas) -> HigherOrder:
     c, n = op.constants, op.constants + op.carries
     body = op.body
     while True:
-        body = _widened(body, given)
+        body = widened(body, given)
         outs = _vmas(body)[1]
         carry = tuple([a | b for a, b in zip(_vmas(body)[0][c:n], outs[: op.carries], strict=True)])
         if carry == _vmas(body)[0][c:n]:
             break
         given = (*given[:c], *carry, *given[n:])
-    body = _widened(body, given, (*carry, *outs[op.carries :]))
+    body = widened(body, given, (*carry, *outs[op.carries :]))
     return op if body is op.body else attrs.evolve(op, body=body)
 
 
 def _while(op: While, given: Vmas) -> HigherOrder:
     c, condition, body = op.constants, op.condition, op.body
     while True:
-        condition = _widened(condition, given)
+        condition = widened(condition, given)
         (decision,) = _vmas(condition)[1]
         with diverging(decision):
-            body = _widened(body, given)
+            body = widened(body, given)
         ins, outs = _vmas(body)
         carry = tuple([a | b | decision for a, b in zip(ins[c:], outs, strict=True)])
         if carry == given[c:]:
             break
         given = (*given[:c], *carry)
     with diverging(decision):
-        body = _widened(body, given, carry)
+        body = widened(body, given, carry)
     changed = body is not op.body or condition is not op.condition
     return attrs.evolve(op, condition=condition, body=body) if changed else op

@@ -193,7 +193,9 @@ def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
             known = (
                 f"names in scope: {', '.join(map(repr, scope))}" if scope else "no axis names are in scope"
             )
-            return AxisNameError(f"{name}: axis name {effect.axis!r} is not bound by vmap, pmap or shard_map; {known}")
+            return AxisNameError(
+                f"{name}: axis name {effect.axis!r} is not bound by vmap, pmap or shard_map; {known}"
+            )
     labels = sorted([repr(e.name if isinstance(e, Label) else e) for e in row])
     advice = "".join(sorted({f"; {e.advice}" for e in row if e.advice}))
     return NoRuleError(

@@ -130,7 +130,10 @@ class TrackingStage(Stage):
             op = cast("Operation[R]", conformed(op, [cast("Array", x).type.vma for x in operands]))
         recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
         inputs = tuple(
-            [cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x) for x in arrays]
+            [
+                cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
+                for x in arrays
+            ]
         )
         equation = tracked_equation(op, inputs, [x.type for x in arrays], current_scope.get())
         recorder.equations.append(equation)

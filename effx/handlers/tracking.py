@@ -12,8 +12,8 @@ from effx.array import Array
 from effx.effects import Operation
 from effx.errors import current_source
 from effx.flag_kinds import UserContext
-from effx.ir.ops.collective import PCast, PSum
 from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.collective import PCast, PSum
 from effx.ir.passes.varying import vma_of_results
 from effx.ir.program import Atom, Equation, Var
 from effx.ir.types import INVARIANT, ArrayType, Vma

@@ -147,7 +147,8 @@ def assignment_for(
     lying: NamedSharding | None = None
     asked: list[NamedSharding | None] = [] if wanted is None else [*wanted.inputs, *wanted.outputs]
     if program is not None:
-        asked += [_named_mesh(op) for op in places_in(program) if op.devices is not None]
+        given_meshes = [x for x in asked if x is not None]
+        asked += [_named_mesh(op, given_meshes) for op in places_in(program) if op.devices is not None]
     for sharding in asked:
         lying = _agreed(name, lying, sharding)
     inputs: list[NamedSharding | None] = []
@@ -203,13 +204,32 @@ def assignment_for(
     return Assignment(where, True, lying.mesh, tuple(given), () if wanted is None else wanted.outputs)
 
 
-def _named_mesh(op: Placing) -> NamedSharding:
-    """Returns nothing but a mesh that an operation in a program names."""
-    platform = op.platform if isinstance(op, Constrain) else op.backend
-    by_id = {d.id: d for d in devices(platform)}
-    named = op.mesh or ()
-    grid = np.array([by_id[i] for i in op.devices or ()], object).reshape([n for _, n in named])
-    return NamedSharding(Mesh(grid, [name for name, _ in named]), PartitionSpec())
+def _named_mesh(op: Placing, given: Sequence[NamedSharding]) -> NamedSharding:
+    """Returns nothing but a mesh that an operation in a program names.
+
+    Args:
+        op: it names devices by their ids.
+        given: shardings whose devices may be meant, such as those of a topology, which no platform lists.
+
+    Raises:
+        BackendError: there are no such devices.
+    """
+    what, platform = (
+        ("with_sharding_constraint", op.platform) if isinstance(op, Constrain) else ("shard_map", op.backend)
+    )
+    ids, axes = op.devices or (), op.mesh or ()
+    by_id: dict[int, Device] = {}
+    # The platform need not have started.
+    for there in (*[x.ordered_devices for x in given], None):
+        by_id = {d.id: d for d in there or devices(platform) if d.platform == platform}
+        if by_id.keys() >= set(ids):
+            grid = np.array([by_id[i] for i in ids], object).reshape([n for _, n in axes])
+            return NamedSharding(Mesh(grid, [name for name, _ in axes]), PartitionSpec())
+    gone = next(i for i in ids if i not in by_id)
+    raise BackendError(
+        f"{what}: there is no device {platform}:{gone}; where the mesh is one of a topology, an argument or a result must "
+        f"lie on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
+    )
 
 
 def _abstract(program: Program) -> NamedSizes:

@@ -172,14 +172,38 @@ def _memory_fraction() -> float | None:
         raise BackendError(f"{variable}: expected a number, got {given!r}") from None
 
 
-def _start_plugin(plugin: Plugin) -> _jax.Client:
+def _load(plugin: Plugin) -> None:
+    """Loads a plugin's library, once, without looking for its devices."""
     if not os.path.exists(plugin.path):
         raise BackendError(f"devices: the {plugin.platform} plugin's library {plugin.path} does not exist")
+    if not _jax.pjrt_plugin_loaded(plugin.platform):
+        plugin_apis[plugin.platform] = _jax.load_pjrt_plugin(plugin.platform, plugin.path, None)
+    if not _jax.pjrt_plugin_initialized(plugin.platform):
+        _jax.initialize_pjrt_plugin(plugin.platform)
+
+
+def load_plugin(platform: str) -> None:
+    """Loads the plugin of a platform, whose devices need not be there.
+
+    Raises:
+        BackendError: there is none, or it cannot be loaded.
+    """
+    check_process()
+    with _lock:
+        plugin = next((p for p in find_plugins() if p.platform == platform), None)
+        if plugin is None:
+            raise _missing(platform)
+        try:
+            _load(plugin)
+        except _jax.JaxRuntimeError as error:
+            raise BackendError(
+                f"devices: the {platform} plugin at {plugin.path} was not loaded: {error}"
+            ) from error
+
+
+def _start_plugin(plugin: Plugin) -> _jax.Client:
     try:
-        if not _jax.pjrt_plugin_loaded(plugin.platform):
-            plugin_apis[plugin.platform] = _jax.load_pjrt_plugin(plugin.platform, plugin.path, None)
-        if not _jax.pjrt_plugin_initialized(plugin.platform):
-            _jax.initialize_pjrt_plugin(plugin.platform)
+        _load(plugin)
         options = processes.plugin_options(plugin.platform)
         if plugin.platform in ("cuda", "rocm"):
             options["platform_name"] = plugin.platform
@@ -253,7 +277,25 @@ def local_devices(backend: str | None = None) -> list[_jax.Device]:
 
 def is_local(device: _jax.Device) -> bool:
     """Says whether a device belongs to this process."""
-    return device.process_index == device.client.process_index()
+    return device.process_index == device.client.process_index() and is_there(device)
+
+
+def is_there(device: _jax.Device) -> bool:
+    """Says whether a device is more than a description, for which programs can be compiled and not run."""
+    return type(device.client) is not _jax.CompileOnlyPyClient
+
+
+def check_there(what: str, device: _jax.Device) -> None:
+    """Refuses to compute on devices that are not there.
+
+    Raises:
+        BackendError: the device is part of a topology only.
+    """
+    if not is_there(device):
+        raise BackendError(
+            f"{what}: the device {device.platform}:{device.id} is part of a topology: programs are compiled for it and not "
+            f"run, and it holds no arrays; ShapeDtypeStruct(shape, dtype, sharding=) says how one would lie there"
+        )
 
 
 @functools.cache

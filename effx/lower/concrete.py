@@ -25,7 +25,7 @@ from effx.ir.values.array import HostData, Number
 from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower import guards
-from effx.lower.backends import client, default_device, is_local
+from effx.lower.backends import check_there, client, default_device, is_local
 from effx.lower.sharding import (
     NamedSharding,
     Placement,
@@ -513,6 +513,7 @@ def device_put(x: Operand, device: object = None) -> Array:
     if isinstance(device, NamedSharding):
         if isinstance(array, Box):
             return array
+        check_there("device_put", device.mesh.ordered[0])
         array = as_concrete(array)
         array._check_alive("device_put")
         return ConcreteArray(buffer_for(array, device))
@@ -520,6 +521,7 @@ def device_put(x: Operand, device: object = None) -> Array:
     if isinstance(array, Box):
         return array
     if target is not None and not is_local(target):
+        check_there("device_put", target)
         raise BackendError(
             f"device_put: {device_name(target)} belongs to process {target.process_index}; put the array on a mesh, or on "
             f"one of effx.local_devices()"

@@ -133,7 +133,7 @@ def fast_path(executable: Executable, result: object) -> FastPath:
     # The hidden arguments stand before the caller's, and are all kept.
     kept = [True] * len(executable.constants) + list(executable.kept)
     return FastPath(
-        xla_executable=executable.loaded,
+        xla_executable=executable.runnable(),
         out_pytree_def=result_structure(result),
         in_shardings=list(executable.in_shardings),
         out_shardings=list(executable.out_shardings),

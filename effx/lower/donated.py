@@ -28,5 +28,8 @@ def unused(executable: Executable, donated: Sequence[bool]) -> list[int]:
     header = executable.loaded.hlo_modules()[0].to_string().partition("\n")[0] + "\n"
     found = _ALIASES.search(header)
     taken = {int(n) for n in _PARAMETER.findall(found.group(1))} if found else set()
-    parameters = {i: len(executable.constants) + n for n, i in enumerate(passed)}
+    hidden = len(executable.in_shardings) - len(
+        passed
+    )  # of constants, which are not there where the devices are not
+    parameters = {i: hidden + n for n, i in enumerate(passed)}
     return [i for i in given if parameters[i] not in taken]

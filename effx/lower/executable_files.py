@@ -60,7 +60,7 @@ def dump(executable: Executable) -> bytes:
     }
     head = json.dumps(header).encode()
     arrays = b"".join([value.tobytes() for value in constants])
-    body = pack(executable.loaded, executable.devices, executable.text)
+    body = pack(executable.runnable(), executable.devices, executable.text)
     rest = len(head).to_bytes(8, "little") + head + arrays + body
     return _MAGIC + hashlib.sha256(rest).digest() + rest
 

@@ -114,7 +114,10 @@ def memory_of(what: str, device: Device, kind: str | None) -> str:
     Raises:
         ShardingError: the device has no such memory, or it is not the default one, in which all arrays lie.
     """
-    default = device.default_memory().kind
+    try:
+        default = device.default_memory().kind
+    except _jax.JaxRuntimeError:  # a CPU that is not there does not say
+        default = "device"
     if kind is None or kind == default:
         return default
     kinds = [m.kind for m in device.addressable_memories()]

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
-from typing import TypeAlias, final
+from typing import TypeAlias, cast, final
 from weakref import finalize
 
 import attrs
@@ -25,7 +25,7 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.assignment import Assignment
-from effx.lower.backends import check_process, platform_of
+from effx.lower.backends import check_process, check_there, is_there, platform_of
 from effx.lower.callbacks import HostCalls, compile_calling
 from effx.lower.compile_cache import compiled_before, keep_compiled
 from effx.lower.compile_options import CompilerOptions, compile_options
@@ -39,6 +39,7 @@ from effx.lower.phases import Phase
 from effx.lower.results import result_handler
 from effx.lower.sharding import NamedSharding, odd_sharding, placement, single
 from effx.lower.tiling import Tiling, tiling_found
+from effx.lower.topologies import compile_only
 from effx.monitoring import record_event
 
 _log = logging.getLogger("effx")
@@ -51,7 +52,8 @@ class Executable:
     """A compiled program on one device, or on several.
 
     Attributes:
-        loaded: XLA's executable; it takes the constants, then the kept inputs.
+        loaded: XLA's executable; it takes the constants, then the kept inputs. For devices that are not there one that
+            cannot run.
         devices: where it runs.
         locations: where each input lies, the constants left out.
         in_shardings, out_shardings: jaxlib's form of where what it takes and gives lies, constants included.
@@ -65,7 +67,7 @@ class Executable:
         may_fail: whether a run may fail: it calls foreign functions, or may want more memory than there is.
     """
 
-    loaded: _jax.LoadedExecutable
+    loaded: _jax.LoadedExecutable | _jax.Executable
     devices: tuple[Device, ...]
     locations: tuple[Device | NamedSharding, ...]
     in_shardings: tuple[_jax.Sharding, ...]
@@ -87,6 +89,16 @@ class Executable:
         # Not __del__, which may run when the interpreter has ended half.
         finalize(self, _let_go, held).atexit = False
 
+    def runnable(self) -> _jax.LoadedExecutable:
+        """Returns XLA's executable, to run it.
+
+        Raises:
+            BackendError: it was compiled for devices that are not there.
+        """
+        if not isinstance(self.loaded, _jax.LoadedExecutable):
+            check_there(self.name, self.devices[0])
+        return cast("_jax.LoadedExecutable", self.loaded)
+
     def takes_as_is(self, arrays: Sequence[ConcreteArray]) -> bool:
         """Says whether C++ can do without Python: the arrays lie where the executable takes them, and C++ tells
         their types from others.
@@ -95,6 +107,8 @@ class Executable:
         weak numbers as wide look the same. Of what looks the same one at most is kept there: keys of threefry2x32,
         and neither those of rbg nor of unsafe_rbg.
         """
+        if not is_there(self.devices[0]):
+            return False
         if self.calls is not None:
             return False  # what a function raises comes out of the call: see `effx.lower.callbacks`
         if self.may_fail:
@@ -114,13 +128,16 @@ class Executable:
     def run(self, arrays: Sequence[ConcreteArray]) -> list[ConcreteArray]:
         """Runs on arrays for all inputs, moved where they must be; gives one array for each output."""
         check_process()
+        loaded = self.loaded
+        if not isinstance(loaded, _jax.LoadedExecutable):
+            loaded = self.runnable()
         given = zip(arrays, self.locations, self.kept, strict=True)
         arguments = [buffer_for(x, location) for x, location, keep in given if keep]
         try:
             if self.calls is None:
-                results = self.loaded.execute_sharded([*self.constants, *arguments])
+                results = loaded.execute_sharded([*self.constants, *arguments])
             else:
-                results = self.calls.execute(self.loaded, [*self.constants, *arguments])
+                results = self.calls.execute(loaded, [*self.constants, *arguments])
         except _jax.JaxRuntimeError as error:
             raise failed(self.name, self.devices, self.out_types, error) from error
         found = results.consume_with_handlers(self.handlers)
@@ -128,6 +145,18 @@ class Executable:
             for b in found:
                 b._made_by = partial(failed, self.name, self.devices, self.out_types)
         return [ConcreteArray(b) for b in found]
+
+
+def cost_estimate(executable: Executable) -> dict[str, str | bool | int | list[int] | float]:
+    """Returns XLA's estimate of costs.
+
+    Raises:
+        BackendError: it has none.
+    """
+    try:
+        return executable.loaded.cost_analysis()
+    except _jax.JaxRuntimeError as error:
+        raise BackendError(f"cost_analysis: XLA estimates no costs of {executable.name}: {error}") from error
 
 
 def _let_go(held: tuple[int, ...]) -> None:
@@ -174,7 +203,7 @@ def check_sizes(program: Program) -> None:
 MUCH = 2**26
 
 
-def _needs(loaded: _jax.LoadedExecutable, out_types: Sequence[ArrayType]) -> int:
+def _needs(loaded: _jax.LoadedExecutable | _jax.Executable, out_types: Sequence[ArrayType]) -> int:
     """Returns how many bytes a run needs for results, and for what is in between."""
     return loaded.get_compiled_memory_stats().temp_size_in_bytes + sum(
         [t.size * t.dtype.itemsize for t in out_types]
@@ -221,8 +250,17 @@ def compile_program(
             kept_program, platform_of(devices[0]), taken_over, partitioning=partitioning
         )
     calls = HostCalls(hosted, len(devices) > 1) if hosted else None
+    there = is_there(devices[0])
+    if calls is not None and not there:
+        raise BackendError(
+            f"compile: {program.name} calls Python functions, which programs for the devices of a topology cannot"
+        )
+    loaded: _jax.LoadedExecutable | _jax.Executable
     try:
-        loaded = compile_text(text, devices, program.name, options, calls)
+        if there:
+            loaded = compile_text(text, devices, program.name, options, calls)
+        else:
+            loaded = compile_only(text, devices, program.name, options)
     except BackendError as error:
         if not isinstance(error.__cause__, _jax.JaxRuntimeError):
             raise
@@ -241,6 +279,7 @@ def compile_program(
         locations = [next(taken) if keep else devices[0] for keep in kept]
         in_shardings = [placement(s, t.ndim) for s, t in zip(inputs, kept_program.in_types, strict=True)]
         out_shardings = [placement(s, t.ndim) for s, t in zip(outputs, out_types, strict=True)]
+    held = zip(constants, locations, strict=False) if there else ()
     return Executable(
         loaded=loaded,
         devices=devices,
@@ -249,21 +288,23 @@ def compile_program(
         out_shardings=tuple(out_shardings),
         in_types=program.in_types[n:],
         out_types=out_types,
-        constants=tuple([buffer_for(c, location) for c, location in zip(constants, locations, strict=False)]),
+        constants=tuple([buffer_for(c, location) for c, location in held]),
         kept=kept[n:],
         committed=bound,
         text=text,
         name=program.name,
         calls=calls,
         may_fail=is_foreign or _needs(loaded, out_types) > MUCH,
-        handlers=[result_handler(t, s, bound) for t, s in zip(out_types, out_shardings, strict=True)],
+        handlers=[result_handler(t, s, bound) for t, s in zip(out_types, out_shardings, strict=True)]
+        if there
+        else [],
     )
 
 
 def _lying(
     assignment: Assignment,
     partitioning: Partitioning | None,
-    loaded: _jax.LoadedExecutable,
+    loaded: _jax.LoadedExecutable | _jax.Executable,
     program: Program,
 ) -> tuple[list[NamedSharding], list[NamedSharding]]:
     """Returns how inputs and outputs of what was compiled lie."""

@@ -20,7 +20,7 @@ from effx.lower.emit import PLATFORMS
 from effx.lower.hlo import LoadedExecutable, XlaComputation, hlo_computation, mlir_module
 from effx.lower.module import module_text
 from effx.lower.sharding import Device, Sharding, SingleDeviceSharding, sharding_of
-from effx.lower.xla import Executable
+from effx.lower.xla import Executable, cost_estimate
 from effx.transforms.arguments import as_arrays
 from effx.transforms.donation import check_once
 from effx.transforms.options import compiler_options_for
@@ -229,7 +229,8 @@ class Traced(OfFunction):
             BackendError: an unknown platform, or more than one.
         """
         device = self._device or default_device()
-        here = platform_of(device)
+        # Arguments may lie on a topology of another platform.
+        here = platform_of(device if lowering_platforms else self._assign(*self.pure, device).device)
         wanted = (here,) if lowering_platforms is None else tuple(lowering_platforms)
         for p in wanted:
             if p not in PLATFORMS:
@@ -398,13 +399,21 @@ class Compiled(OfFunction):
         return "\n\n".join([m.to_string() for m in self.executable.loaded.hlo_modules()])
 
     def cost_analysis(self) -> dict[str, Any]:
-        """Returns XLA's estimate of costs: "flops", "bytes accessed" and more."""
-        return dict(self.executable.loaded.cost_analysis())
+        """Returns XLA's estimate of costs: "flops", "bytes accessed" and more.
+
+        Raises:
+            BackendError: XLA has none, as for CPUs that are not there; `effx.library.scaling.plan` counts by itself.
+        """
+        return dict(cost_estimate(self.executable))
 
     def memory_analysis(self) -> Any:
         """Returns the sizes in bytes of arguments, outputs, temporaries and code."""
         return self.executable.loaded.get_compiled_memory_stats()
 
     def runtime_executable(self) -> LoadedExecutable:
-        """Returns jaxlib's loaded executable."""
-        return self.executable.loaded
+        """Returns jaxlib's loaded executable.
+
+        Raises:
+            BackendError: it was compiled for devices that are not there.
+        """
+        return self.executable.runnable()

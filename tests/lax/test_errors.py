@@ -324,6 +324,8 @@ def test_errors_name_the_handlers() -> None:
 
 
 def test_names_that_no_member_binds() -> None:
-    with pytest.raises(AxisNameError, match=r"pmax: axis name 'j' is not bound by vmap, pmap or shard_map") as caught:
+    with pytest.raises(
+        AxisNameError, match=r"pmax: axis name 'j' is not bound by vmap, pmap or shard_map"
+    ) as caught:
         effx.vmap(lambda x: lax.pmax(x, "j"), axis_name="i")(F)
     assert "axis_name='i'" in caught.value.handlers

@@ -493,7 +493,10 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no in_specs": (
         lambda: effx.shard_map(f, mesh=MESH, out_specs=P()),
         TransformError,
-        "shard_map: in_specs must say how arguments are cut: types of arrays do not; use P() for what each device gets whole",
+        (
+            "shard_map: in_specs must say how arguments are cut: types of arrays do not; use P() for what each device "
+            "gets whole"
+        ),
     ),
     "no mesh": (
         lambda: effx.shard_map(f, in_specs=P(), out_specs=P())(X),
@@ -513,8 +516,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "unconstrained": (
         lambda: shards(f, MESH, P(P.UNCONSTRAINED), P()),
         ShardingError,
-        "shard_map: in_specs: P(UNCONSTRAINED): inside, each axis is cut or whole, so UNCONSTRAINED says nothing; leave mesh "
-        "axes out of axis_names for the partitioner",
+        (
+            "shard_map: in_specs: P(UNCONSTRAINED): inside, each axis is cut or whole, so UNCONSTRAINED says nothing; "
+            "leave mesh "
+            "axes out of axis_names for the partitioner"
+        ),
     ),
     "no such axis": (
         lambda: shards(f, MESH, P("k"), P())(X),
@@ -549,14 +555,20 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "results differ": (
         lambda: shards(lambda x: {"a": x * 2}, MESH, P("i"), P())(X),
         ShardingError,
-        "shard_map: out_specs says P() of result['a'] of <lambda>, but its parts f32[2,8]{V:i} may differ along i; name the "
-        "axis in out_specs, combine the parts by psum or pmax, or give check_vma=False if they are equal",
+        (
+            "shard_map: out_specs says P() of result['a'] of <lambda>, but its parts f32[2,8]{V:i} may differ along "
+            "i; name the "
+            "axis in out_specs, combine the parts by psum or pmax, or give check_vma=False if they are equal"
+        ),
     ),
     "not as many arguments": (
         lambda: shards(f, MESH, (P(), P()), P())(X),
         TreeError,
-        "shard_map: in_specs of f must be a PartitionSpec or a pytree prefix of the arguments: tree.broadcast_prefix: the "
-        "prefix is a tuple of length 2, the full tree a tuple of length 1",
+        (
+            "shard_map: in_specs of f must be a PartitionSpec or a pytree prefix of the arguments: "
+            "tree.broadcast_prefix: the "
+            "prefix is a tuple of length 2, the full tree a tuple of length 1"
+        ),
     ),
     "by name": (
         lambda: shards(lambda x: x, MESH, P(), P())(x=X),
@@ -581,8 +593,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a constraint of a part": (
         lambda: shards(lambda x: lax.with_sharding_constraint(x, P("i")), MESH, P("i"), P("i"))(X),
         ShardingError,
-        "with_sharding_constraint: P('i') cuts along 'i', over which a shard_map around maps: each device has its own part "
-        "already",
+        (
+            "with_sharding_constraint: P('i') cuts along 'i', over which a shard_map around maps: each device has its "
+            "own part "
+            "already"
+        ),
     ),
     "a name that nothing binds": (
         lambda: shards(lambda x: lax.psum(x, "k"), MESH, P("i"), P())(X),
@@ -597,8 +612,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "sums that are still to be taken": (
         lambda: shards(lambda x: lax.all_gather(x, "i", to="reduced"), MESH, P(), P())(X),
         TransformError,
-        "all_gather: to='reduced' is of types in which a sum is still to be taken, which effx has not; a gradient with respect "
-        "to what does not vary is summed at once",
+        (
+            "all_gather: to='reduced' is of types in which a sum is still to be taken, which effx has not; a gradient "
+            "with respect "
+            "to what does not vary is summed at once"
+        ),
     ),
     "smap of a negative axis": (
         lambda: effx.smap(f, in_axes=-1, out_axes=0, axis_name="i"),

@@ -72,10 +72,10 @@ def test_payloads_and_states_go_into_parts() -> None:
         y: Any = f(Box(frame, Bounds(x - 1, x + 1), x.type), 3.0)
         got: Any = y.payload
     ends = [6 * (X - 1), 6 * (X + 1)]
-    square = [(X - 1) ** 2, (X - 1) * (X + 1), (X + 1) ** 2]
+    square = np.stack([(X - 1) ** 2, (X - 1) * (X + 1), (X + 1) ** 2])
     close(
         (got.low, got.high),
-        (ends[0] + 2 * np.minimum.reduce(square), ends[1] + 2 * np.maximum.reduce(square)),
+        (ends[0] + 2 * square.min(axis=0), ends[1] + 2 * square.max(axis=0)),
     )
     with handle(Merging()) as frame:
         frame.state = enp.int32(5)
@@ -98,7 +98,9 @@ def test_batches_around_several_axes() -> None:
     np.testing.assert_allclose(both, np.moveaxis(np.asarray(want), 1, 3), rtol=1e-6)
 
 
-PLAIN = [row for row in ROWS if row.samples and not issubclass(row.kind, Collective | ParallelMap | Constrain)]
+PLAIN = [
+    row for row in ROWS if row.samples and not issubclass(row.kind, Collective | ParallelMap | Constrain)
+]
 
 
 @pytest.mark.parametrize("row", PLAIN, ids=str)

@@ -1,7 +1,6 @@
 """Parallel maps under any handler: their axes are like a scanned axis without an order."""
 
 from collections.abc import Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -12,14 +11,14 @@ from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, convert
 from effx.effects import Frame, Handler, resumed
 from effx.errors import TransformError
+from effx.handlers.conforming import widened
 from effx.handlers.parallel import bound
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked
 from effx.handlers.recursion.payloads import handler_of, recursion
 from effx.handlers.recursion.staging import State, put_collected, stage_under, state_of
-from effx.handlers.tracking import differing
 from effx.ir.ops.parallel import Cuts, ParallelMap
-from effx.ir.ops.shape import Reshape
+from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.types import INVARIANT
 from effx.tree.registry import flatten
 
@@ -45,6 +44,12 @@ def _merged(x: Array, k: int) -> Array:
 def _parted(x: Array, sizes: tuple[int, ...]) -> Array:
     """Returns an array with some axes in the place of the leading one."""
     return x if len(sizes) == 1 else Reshape((*sizes, *x.type.shape[1:]))(x)
+
+
+def _repeated(op: ParallelMap, x: Array) -> Array:
+    """Returns a value once for each index."""
+    k, shape = len(op.axes), x.type.shape
+    return BroadcastInDim((*[n for _, n in op.axes], *shape), tuple(range(k, k + len(shape))))(x)
 
 
 def _slices(frame: Frame, op: ParallelMap, x: Array, cut: tuple[int, ...]) -> tuple[list[Array], Layout]:
@@ -86,25 +91,6 @@ def _whole(
         return _parted(y, sizes)
 
 
-def _cast(
-    op: ParallelMap, frame: Frame, inputs: list[Array], outputs: list[Array]
-) -> tuple[list[Array], tuple[Layout, ...]]:
-    """Makes each array of a result vary along the axes that cut the result."""
-    parts, layouts = flatten_boxes(frame, outputs)
-    if not op.checked:
-        return parts, layouts
-    cuts = [op.named(cut) for cut in cuts_of(op.cuts_out, layouts)]
-    arrays = iter([differing(x, names) for x, names in zip(parts, cuts, strict=True)])
-    found: list[Array] = []
-    typed: list[Layout] = []
-    for layout, cut in zip(layouts, op.cuts_out, strict=True):
-        mine = [next(arrays) for _ in layout.types]
-        found += mine
-        t = layout.type.varying(layout.type.vma | op.named(cut))
-        typed.append(Layout(layout.tree, tuple([x.type for x in mine]), t))
-    return found, tuple(typed)
-
-
 @recursion(ParallelMap)
 def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One parallel map of the staged body."""
@@ -117,34 +103,32 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
     before, state = state_of(frame)
     every = tuple(range(len(op.axes)))
     apart = _split(frame, state, op)
+    starts = before if apart is None else apart
+    start_cut = () if apart is None else every
     if op.checked and state.tree is not None:  # what each index makes of it is its own
+        starts, start_cut = [_repeated(op, x) for x in starts] if apart is None else starts, every
         own = [layout.type.varying(layout.type.vma | op.names) for layout in state.leaves]
         state = attrs.evolve(state, leaves=tuple([Layout(None, (t,), t) for t in own]))
     with bound(op.axes, op.checked):  # rules of users' ask for their axes
-        handled = stage_under(
-            op.body,
-            inside(frame.handler, op),
-            tuple(layouts),
-            state,
-            partial(_cast, op),
-            ("cuts", op.cuts_out),
-        )
-    starts = before if apart is None else apart
-    results = attrs.evolve(
-        op,
-        body=handled.program,
-        cuts_in=(
-            *[()] * len(handled.constants),
-            *[() if apart is None else every] * len(starts),
-            *cuts_of(op.cuts_in, layouts),
-        ),
-        # Each index has its own state; they are merged here.
-        cuts_out=(
-            *[every] * len(before),
-            *cuts_of(op.cuts_out, handled.results),
-            *[every] * len(handled.collected.types),
-        ),
-    )(*handled.constants, *starts, *leaves)
+        handled = stage_under(op.body, inside(frame.handler, op), tuple(layouts), state)
+    cuts_in = (
+        *[()] * len(handled.constants),
+        *[start_cut] * len(starts),
+        *cuts_of(op.cuts_in, layouts),
+    )
+    # Each index has its own state; they are merged here.
+    cuts_out = (
+        *[every] * len(before),
+        *cuts_of(op.cuts_out, handled.results),
+        *[every] * len(handled.collected.types),
+    )
+    body = handled.program
+    if op.checked:  # zeros, say, of what varies
+        with bound(op.axes, True):
+            body = widened(body, tuple(map(op.named, cuts_in)), tuple(map(op.named, cuts_out)))
+    results = attrs.evolve(op, body=body, cuts_in=cuts_in, cuts_out=cuts_out)(
+        *handled.constants, *starts, *leaves
+    )
     _merge(frame, results[: len(before)], state, op)
     values: list[Array] = []
     start = len(before)

@@ -97,6 +97,11 @@ def _resized(body: Body, x: str, t: ArrayType, shape: tuple[int, ...]) -> str:
     return body.line(f"stablehlo.reshape {x} : ({t.mlir}) -> {t.with_shape(shape).mlir}")
 
 
+def _nothing(body: Body, t: ArrayType) -> str:
+    """Writes an array of size 0."""
+    return body.line(f"stablehlo.constant dense<> : {t.mlir}")
+
+
 def _manual(
     body: Body,
     ops: Sequence[ParallelMap],
@@ -127,11 +132,13 @@ def _manual(
     tiles_out = [_tiling(grid, [places[a] for a in c], t) for c, t in zip(cuts_out, out_types, strict=True)]
     local_in = [_local(t, c) for t, c in zip(in_types, tiles_in, strict=True)]
     local_out = [_local(t, c) for t, c in zip(out_types, tiles_out, strict=True)]
-    arguments = [f"%p{body.fresh()}" for _ in names]
+    # XLA refuses a manual computation whose operands are all of size 0: those are written inside.
+    arguments = ["" if 0 in t.shape else f"%p{body.fresh()}" for t in local_in]
+    taken = [i for i, a in enumerate(arguments) if a]
 
     def write() -> list[str]:
         slices = [
-            _resized(body, x, t, t.shape[len(axes) :])
+            _resized(body, x or _nothing(body, t), t, t.shape[len(axes) :])
             for x, t, axes in zip(arguments, local_in, cuts_in, strict=True)
         ]
         results = _call(body, ops, [slices[i] for i in at[0]])
@@ -148,14 +155,14 @@ def _manual(
         module.partly = around
     axes = ", ".join([f'"m{i}"' for i in manual])
     # What is left to the partitioner may cut further.
-    shardings_in = ", ".join([tiling_text(mesh, c.dims, [bool(rest)] * len(c.dims)) for c in tiles_in])
+    shardings_in = ", ".join([tiling_text(mesh, tiles_in[i].dims, [bool(rest)] * len(tiles_in[i].dims)) for i in taken])
     shardings_out = ", ".join([tiling_text(mesh, c.dims, [bool(rest)] * len(c.dims)) for c in tiles_out])
-    parameters = ", ".join([f"{a}: {t.mlir}" for a, t in zip(arguments, local_in, strict=True)])
+    parameters = ", ".join([f"{arguments[i]}: {local_in[i].mlir}" for i in taken])
     head = (
-        f"sdy.manual_computation({', '.join(names)}) in_shardings=[{shardings_in}] "
+        f"sdy.manual_computation({', '.join([names[i] for i in taken])}) in_shardings=[{shardings_in}] "
         f"out_shardings=[{shardings_out}] manual_axes={{{axes}}} ({parameters}) {{"
     )
-    kinds = ", ".join([t.mlir for t in in_types])
+    kinds = ", ".join([in_types[i].mlir for i in taken])
     results = ", ".join([t.mlir for t in out_types])
     text = "\n".join((head, *lines, f"    }} : ({kinds}) -> ({results})"))
     return body.block(text, len(out_types))

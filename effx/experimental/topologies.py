@@ -1,0 +1,145 @@
+"""Topologies: devices that need not be there, to compile for them ahead of time.
+
+With a plugin, such as that of `libtpu`, programs are compiled for its devices as they would be on them. Without one,
+CPUs stand for any accelerator: XLA's partitioner is the same for all, and what it does can be read.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+import attrs
+import numpy as np
+
+from effx.errors import ShardingError
+from effx.ir.meshes import MeshAxisName
+from effx.lower.backends import devices as all_devices
+from effx.lower.sharding import Device
+from effx.lower.topologies import deserialized, serialized, topology_devices
+from effx.sharding import Mesh
+from effx.transforms.meshes import make_mesh as mesh_of
+
+__all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
+
+
+def _listed(devices: Sequence[Device]) -> list[Device]:
+    return list(devices)
+
+
+@final
+@attrs.frozen
+class TopologyDescription:
+    """Devices, and how they hang together.
+
+    Attributes:
+        devices: in the order in which the topology counts them.
+    """
+
+    devices: list[Device] = attrs.field(converter=_listed)
+
+    def serialize(self) -> bytes:
+        """Returns the description as bytes.
+
+        Raises:
+            BackendError: jaxlib is 0.10, or the devices' plugin has no such form.
+        """
+        return serialized(self.devices)
+
+    @classmethod
+    def deserialize(cls, serialized: bytes) -> "TopologyDescription":
+        """Returns what `serialize` described.
+
+        Raises:
+            BackendError: the bytes are something else, or jaxlib is 0.10.
+        """
+        return cls(deserialized(serialized))
+
+
+def get_attached_topology(platform: str | None = None) -> TopologyDescription:
+    """Returns the topology of the devices that are there.
+
+    Args:
+        platform: of which platform; None for the default one.
+
+    Raises:
+        BackendError: there is no such platform.
+
+    >>> import effx
+    >>> get_attached_topology().devices == effx.devices()
+    True
+    """
+    return TopologyDescription(all_devices(platform))
+
+
+def get_topology_desc(
+    topology_name: str = "", platform: str | None = None, **kwargs: "str | bool | int | Sequence[int] | float"
+) -> TopologyDescription:
+    """Returns a topology whose devices need not be there.
+
+    Programs are compiled for them by `jit(f).lower(x).compile()`, where `x` are ShapeDtypeStructs with shardings on a mesh
+    of these devices. They hold no arrays and run nothing.
+
+    Args:
+        topology_name: for a TPU such as `v5e:16x16`, its kind and shape; for CPUs the sizes of a grid, such as `16x16`.
+        platform: "tpu" by default, "cpu", or the name of a plugin.
+        **kwargs: what the plugin is told.
+
+    Raises:
+        BackendError: there is no plugin of the platform, or it knows no such topology.
+
+    >>> import effx
+    >>> from effx.sharding import NamedSharding, PartitionSpec as P
+    >>> mesh = make_mesh(get_topology_desc("16x16", "cpu"), (16, 16), ("data", "model"))
+    >>> x = effx.ShapeDtypeStruct((256, 256), "float32", sharding=NamedSharding(mesh, P("data", "model")))
+    >>> compiled = effx.jit(lambda x: x @ x).lower(x).compile()
+    >>> compiled.memory_analysis().argument_size_in_bytes
+    1024
+    """
+    return TopologyDescription(
+        topology_devices(topology_name, "tpu" if platform is None else platform, kwargs)
+    )
+
+
+def make_mesh(
+    topo: TopologyDescription,
+    mesh_shape: Sequence[int],
+    axis_names: "tuple[MeshAxisName, ...]",
+    *,
+    contiguous_submeshes: bool = False,
+) -> Mesh:
+    """Makes a mesh of all devices of a topology, in its order.
+
+    A TPU's are in the order of their places, so that a mesh of the topology's own shape has an axis along each ring of
+    links.
+
+    Args:
+        topo: the topology.
+        mesh_shape: the number of devices along each axis.
+        axis_names: the axes' names, all different.
+        contiguous_submeshes: True to ask that the devices of each process stand in a block of the mesh.
+
+    Raises:
+        DeviceCountError: there are fewer devices.
+        ShardingError: there are more, sizes and names do not fit together, or a process's devices are no block.
+
+    >>> make_mesh(get_topology_desc("4x2", "cpu"), (4, 2), ("data", "model")).shape["data"]
+    4
+    """
+    mesh = mesh_of(mesh_shape, axis_names, devices=topo.devices)
+    if mesh.size != len(topo.devices):
+        raise ShardingError(
+            f"make_mesh: a mesh of {' x '.join(map(str, mesh.axis_sizes))} leaves out some of the topology's "
+            f"{len(topo.devices)} devices"
+        )
+    if contiguous_submeshes and not _in_blocks(mesh):
+        raise ShardingError("make_mesh: the devices of a process are no block of the mesh")
+    return mesh
+
+
+def _in_blocks(mesh: Mesh) -> bool:
+    """Says whether each process's devices fill a box of the mesh."""
+    owners = np.array([d.process_index for d in mesh.ordered]).reshape(mesh.axis_sizes)
+    for owner in np.unique(owners):
+        mine = owners == owner
+        if not mine[np.ix_(*[np.unique(i) for i in mine.nonzero()])].all():
+            return False
+    return True
