@@ -5,7 +5,7 @@ registry the wrapper is a node, so that jaxlib's C++ takes and returns it withou
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast, final
 
 import numpy as np
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from typing_extensions import CapsuleType
 
 
+_NOTHING = np.empty(0)
+
+
 @final
 class Gone:
     """Stands in an array for a buffer whose memory was given away.
@@ -58,13 +61,26 @@ class Gone:
     jaxlib's C++ does not know the class, so that every use comes to Python, which explains.
     """
 
-    __slots__ = ("_committed", "_sharding", "aval")
+    __slots__ = ("_buffer",)
     _npy_value = None
 
     def __init__(self, buffer: ArrayImpl) -> None:
-        self.aval = buffer.aval
-        self._sharding = buffer._sharding
-        self._committed = buffer._committed
+        # What is left of it is asked for in errors only; to read that from each would be half the cost of a donated leaf.
+        self._buffer = buffer
+        buffer._npy_value = _NOTHING  # frees a copy on the host; C++ takes no None
+
+    @property
+    def aval(self) -> object:
+        """The array's type."""
+        return self._buffer.aval
+
+    @property
+    def _sharding(self) -> _jax.Sharding:
+        return self._buffer._sharding
+
+    @property
+    def _committed(self) -> bool:
+        return self._buffer._committed
 
     def is_deleted(self) -> bool:
         """True: that is what the class is for."""
@@ -195,12 +211,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     def bury(self) -> None:
         """Forgets a buffer whose memory is gone."""
-        buffer: object = self.buffer
-        if type(buffer) is not Gone and self.buffer.is_deleted():
-            if id(self.buffer) in constants:
-                for listener in losses:
-                    listener()
-            self.buffer = cast("ArrayImpl", Gone(self.buffer))
+        bury([self])
 
     def unsafe_buffer_pointer(self) -> int:
         """Returns the address of the elements on the device."""
@@ -349,6 +360,20 @@ def bound_device(x: ConcreteArray) -> Device | None:
     An array on several devices is gathered wherever it is needed.
     """
     return None if not x.buffer._committed or type(x.buffer._sharding) is Placement else x.device
+
+
+def bury(values: Iterable[object]) -> None:
+    """Forgets the buffers, of those of the values that are arrays, whose memory is gone."""
+    for x in values:
+        if type(x) is not ConcreteArray:
+            continue
+        buffer: object = x.buffer
+        if type(buffer) is Gone or not x.buffer.is_deleted():
+            continue
+        if constants and id(buffer) in constants:
+            for listener in losses:
+                listener()
+        x.buffer = cast("ArrayImpl", Gone(x.buffer))
 
 
 def is_spread(x: ConcreteArray) -> bool:

@@ -29,7 +29,7 @@ from effx.lower.backends import check_process, platform_of
 from effx.lower.callbacks import HostCalls, compile_calling
 from effx.lower.compile_cache import compiled_before, keep_compiled
 from effx.lower.compile_options import CompilerOptions, compile_options
-from effx.lower.concrete import ConcreteArray, buffer_for, is_spread
+from effx.lower.concrete import ConcreteArray, buffer_for
 from effx.lower.concrete import constants as constant_buffers
 from effx.lower.failures import failed, names, refused
 from effx.lower.memory_maps import make_room
@@ -37,7 +37,7 @@ from effx.lower.module import module_of
 from effx.lower.parallel import Partitioning
 from effx.lower.phases import Phase
 from effx.lower.results import result_handler
-from effx.lower.sharding import NamedSharding, odd_sharding, placement, single
+from effx.lower.sharding import NamedSharding, Placement, odd_sharding, placement, single
 from effx.lower.tiling import Tiling, tiling_found
 from effx.monitoring import record_event
 
@@ -101,11 +101,12 @@ class Executable:
             return False  # Python names the function in the error
         if any([x.type.dtype in _ALIKE and x.type.weak_type for x in arrays]):
             return False
-        if len(self.devices) == 1:
-            return not any([is_spread(x) for x in arrays])
+        one = len(self.devices) == 1
         return all(
             [
-                isinstance(location, NamedSharding) and x.buffer._sharding is placement(location, x.type.ndim)
+                one
+                if type(lies := x.buffer._sharding) is not Placement
+                else isinstance(location, NamedSharding) and lies is placement(location, x.type.ndim)
                 for x, location, keep in zip(arrays, self.locations, self.kept, strict=True)
                 if keep
             ]

@@ -184,6 +184,26 @@ def test_repeated_calls_need_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert f._cache_size() <= 2  # type: ignore[attr-defined]  # of jaxlib's C++ functions
 
 
+def test_meshes_of_one_device_need_no_python_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same script runs on one device, with arrays on its mesh and beside it, and C++ knows them too."""
+    one = NamedSharding(effx.make_mesh((1,), ("x",), devices=D[2:3]), P("x"))
+    f = effx.jit(lambda x, y: (x + y, y), donate_argnums=0, out_shardings=one)
+    x, y = effx.device_put(X, one), enp.ones(8)
+    x, _ = f(x, y)
+    x, y = f(x, y)
+    x, y = f(x, y)
+    with monkeypatch.context() as patch:
+        patch.setattr(Executable, "run", None)
+        gone = x
+        x, y = f(x, y)
+        assert gone.is_deleted()
+    assert x.sharding == one
+    assert x.devices() == y.devices() == {D[2]}
+    np.testing.assert_array_equal(np.asarray(x), X + 1 + 1 + 1 + 1)
+    with pytest.raises(BackendError, match=r"different devices, cpu:3 and the mesh Mesh\('x': 1"):
+        f(x, effx.device_put(y, D[3]))
+
+
 def test_donation() -> None:
     """Memory of an argument goes to a result that lies alike."""
     f = effx.jit(lambda x: x + 1, donate_argnums=0)
