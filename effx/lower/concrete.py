@@ -17,7 +17,14 @@ from effx import caching, dtypes
 from effx.array import Array, Box, HostArray, Operand
 from effx.array.promotion import as_operand
 from effx.effects import isolated, perform
-from effx.errors import BackendError, DonatedArrayError, DTypeError, ExchangeError, ShardingError
+from effx.errors import (
+    BackendError,
+    DistributedError,
+    DonatedArrayError,
+    DTypeError,
+    ExchangeError,
+    ShardingError,
+)
 from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.ops.shape import Slice
 from effx.ir.types import ArrayType, array_type
@@ -26,6 +33,7 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower import guards
 from effx.lower.backends import client, default_device, is_local
+from effx.lower.processes import failure_elsewhere
 from effx.lower.sharding import (
     NamedSharding,
     Placement,
@@ -127,7 +135,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
             try:
                 value = _fetch(self)
             except (_jax.JaxRuntimeError, BufferError) as error:
-                raise failure(self, asked, error) from error
+                raise failure(self, asked, error) from _shortened(error)
             # A view of the buffer that the buffer held would keep both for ever: C++ shows the collector no cycle.
             if not _is_viewed(self):
                 buffer._npy_value = value
@@ -577,7 +585,7 @@ def block_until_ready(arrays: Sequence[object]) -> None:
     try:
         _jax.batched_block_until_ready([x.buffer for x in given])
     except _jax.JaxRuntimeError as error:
-        raise _first_failure(given, error) from error
+        raise _first_failure(given, error) from _shortened(error)
 
 
 def _first_failure(arrays: Sequence[ConcreteArray], error: Exception) -> Exception:
@@ -589,13 +597,26 @@ def _first_failure(arrays: Sequence[ConcreteArray], error: Exception) -> Excepti
     return error
 
 
+# What XLA writes before an error once more for each run that was to use the results of one that has failed.
+_PASSED_ON = "Error dispatching computation: "
+
+
+def _shortened(error: Exception) -> Exception:
+    first, passed_on, rest = str(error).partition(_PASSED_ON)
+    return _jax.JaxRuntimeError(first + rest.replace(_PASSED_ON, "")) if passed_on else error
+
+
 def failure(x: ConcreteArray, asked: str, error: Exception) -> Exception:
     """Returns what users see of an error of XLA's that comes out when an array's value is waited for."""
     made_by = getattr(x.buffer, "_made_by", None)
     if made_by is not None:
         found: Exception = made_by(error)
         return found
-    return BackendError(f"{asked}: computing {x.type!r} failed: {error}")
+    # A collective says that a connection has ended, and not whose.
+    gone = failure_elsewhere()
+    if gone is not None:
+        return DistributedError(f"{asked}: computing {x.type!r} failed: {gone}")
+    return BackendError(f"{asked}: computing {x.type!r} failed: {_shortened(error)}")
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:

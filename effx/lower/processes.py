@@ -110,6 +110,11 @@ class Group:
 current: list[Group] = []  # at most one
 
 
+def failure_elsewhere() -> str | None:
+    """Says what has happened to another process, if something has, after a moment in which that may be heard of."""
+    return current[0].failure() if current else None
+
+
 def service(address: str, num_processes: int, timeouts: tuple[int, int, int], security: Security) -> Service:
     """Starts the coordination service.
 
