@@ -59,6 +59,8 @@ class Group:
         local_device_ids: which devices of this machine are this process's; None for all.
         partition_index: the part of the network that the devices belong to; None for XLA's choice.
         exchanges: how many exchanges of data there have been; keys of the store contain it.
+        programs: how many programs each set of processes has compared; see `effx.lower.agreement`.
+        agreed: marks of those that were the same.
     """
 
     process_id: int
@@ -70,6 +72,8 @@ class Group:
     local_device_ids: tuple[int, ...] | None = None
     partition_index: int | None = None
     exchanges: int = 0
+    programs: dict[tuple[int, ...], int] = attrs.field(factory=dict)
+    agreed: set[object] = attrs.field(factory=set)
 
     def put(self, key: str, value: bytes) -> int:
         """Puts a value into the store, and returns how many keys it takes."""

@@ -24,6 +24,7 @@ from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
+from effx.lower.agreement import check_agreement
 from effx.lower.assignment import Assignment
 from effx.lower.backends import check_process, platform_of
 from effx.lower.callbacks import HostCalls, compile_calling
@@ -115,6 +116,8 @@ class Executable:
     def run(self, arrays: Sequence[ConcreteArray]) -> list[ConcreteArray]:
         """Runs on arrays for all inputs, moved where they must be; gives one array for each output."""
         check_process()
+        if len(self.devices) > 1:
+            check_agreement(self.name, self.text, self.devices, self.in_types, self.out_types)
         given = zip(arrays, self.locations, self.kept, strict=True)
         arguments = [buffer_for(x, location) for x, location, keep in given if keep]
         try:
