@@ -73,7 +73,9 @@ def _compare(group: Group, name: str, members: list[int], mine: list[str]) -> No
             digest, described = json.loads(group.get(name, f"{place}/{k}", k))
             if digest != mine[0] and not found:
                 other = described if described != mine[1] else "another program of this name and these types"
-                found = f"the processes run different programs: process {first} {mine[1]}, process {k} {other}"
+                found = (
+                    f"the processes run different programs: process {first} {mine[1]}, process {k} {other}"
+                )
         group.put(f"{place}/found", found.encode())
         # Whoever has come here has read what was found before.
         group.delete(before)
