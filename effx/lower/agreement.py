@@ -1,14 +1,18 @@
-"""Programs that several processes run together are compared before their first run: XLA does not, and adds up what comes.
+"""Programs in which processes exchange data are compared before their first run: XLA does not, and adds up what comes.
 
 A collective of processes that run different programs waits for ever, or gives numbers that mean nothing. What has been
 compared once runs without a word: so processes that make the same calls in another order, or not as often, are not found.
+Programs without collectives are left alone, since a process may well run one that the others do not.
 """
 
 import hashlib
 import json
+import logging
 import re
 import threading
 from collections.abc import Sequence
+
+from jaxlib import _jax
 
 from effx.errors import ProcessMismatchError
 from effx.ir.types import ArrayType
@@ -19,21 +23,30 @@ __all__ = ["check_agreement"]
 
 # Where a program comes from is not what it does: process 0 may call it in another line, or have another path.
 LOCATIONS = re.compile(r" loc\(#loc\d+\)|^#loc\d+ = .*$", re.MULTILINE)
+# What XLA's partitioner puts into a program by which its devices exchange data; all-reduce-start and the like too.
+COLLECTIVE = re.compile(
+    r" (all-reduce|all-gather|all-to-all|reduce-scatter|ragged-all-to-all|collective-\w+|send|recv)[\w-]*\("
+)
+PATIENCE = 30.0  # seconds of waiting after which it is said what is waited for
+WAITING = "%s: waits for the other processes that have its devices, which must run it too: %s"
+_log = logging.getLogger("effx")
 _lock = threading.Lock()
 
 
 def check_agreement(
     name: str,
     text: str,
+    loaded: _jax.LoadedExecutable,
     devices: tuple[Device, ...],
     in_types: Sequence[ArrayType],
     out_types: Sequence[ArrayType],
 ) -> None:
-    """Waits, before a program's first run, until all processes that have its devices are about to run it.
+    """Waits, before a program with collectives first runs, until all processes that have its devices are about to run it.
 
     Args:
         name: of the program.
         text: the module that was compiled.
+        loaded: what XLA made of it.
         devices: where it runs, in order.
         in_types, out_types: of all arguments and results, for the error.
 
@@ -47,13 +60,19 @@ def check_agreement(
     if seen in group.agreed:
         return
     members = sorted({d.process_index for d in devices})
-    if len(members) > 1:
+    if len(members) > 1 and COLLECTIVE.search(loaded.hlo_modules()[0].to_string()):
         what = json.dumps([LOCATIONS.sub("", text), [d.id for d in devices]])
         digest = hashlib.sha256(what.encode()).hexdigest()
         with _lock:
             if digest not in group.agreed:
                 taken, given = [", ".join(map(repr, types)) for types in (in_types, out_types)]
-                _compare(group, name, members, [digest, f"{name}({_short(taken)}) -> ({_short(given)})"])
+                timer = threading.Timer(PATIENCE, _log.warning, (WAITING, name, members))
+                timer.daemon = True
+                timer.start()
+                try:
+                    _compare(group, name, members, [digest, f"{name}({_short(taken)}) -> ({_short(given)})"])
+                finally:
+                    timer.cancel()
                 group.agreed.add(digest)
     group.agreed.add(seen)
 

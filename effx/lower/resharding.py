@@ -28,7 +28,7 @@ def rearranged(buffer: ArrayImpl, t: ArrayType, wanted: "Placement") -> ArrayImp
     """
     given: Placement = buffer._sharding  # type: ignore[assignment]  # see above
     move, text = _program(t, given, wanted)
-    check_agreement("device_put", text, given.sharding.ordered_devices, (t,), (t,))
+    check_agreement("device_put", text, move, given.sharding.ordered_devices, (t,), (t,))
     results = move.execute_sharded([buffer])
     (found,) = results.consume_with_handlers([result_handler(t, wanted, True)])
     return cast("ArrayImpl", found)

@@ -117,7 +117,7 @@ class Executable:
         """Runs on arrays for all inputs, moved where they must be; gives one array for each output."""
         check_process()
         if len(self.devices) > 1:
-            check_agreement(self.name, self.text, self.devices, self.in_types, self.out_types)
+            check_agreement(self.name, self.text, self.loaded, self.devices, self.in_types, self.out_types)
         given = zip(arrays, self.locations, self.kept, strict=True)
         arguments = [buffer_for(x, location) for x, location, keep in given if keep]
         try:
