@@ -54,8 +54,6 @@ def check_agreement(
         ProcessMismatchError: another process is about to run another program.
         DistributedError: another process has failed, or has ended.
     """
-    if not current:
-        return
     group, seen = current[0], (hash(text), devices)
     if seen in group.agreed:
         return
