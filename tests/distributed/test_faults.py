@@ -169,6 +169,7 @@ def check_killed(found: list[Ended], victim: int) -> None:
             assert "leader task was" in process.error
             continue
         assert process.status == 1, process.error
+        assert "Error dispatching computation: Error" not in process.error
         last = process.last
         assert last.startswith("effx.errors.DistributedError: "), process.error
         assert last.endswith(f"{who} is gone: it was ended from outside, or its machine was")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.errors import BackendError, ShardingError, TransformError, TreeError
+from effx.errors import BackendError, DonatedArrayError, ShardingError, TransformError, TreeError
 from effx.lower.xla import Executable
 from effx.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from effx.sharding import PartitionSpec as P
@@ -210,8 +211,16 @@ def test_donation() -> None:
     x = spread(X, "x")
     text = f.lower(x).compile().as_text()
     assert "input_output_alias={ {}: (0, {}, " in text
+    np.asarray(x)
+    buffer: Any = x.buffer
+    copy = weakref.ref(buffer._npy_value)
     y = f(x)
     assert x.is_deleted()
+    assert copy() is None
+    assert x.shape == (16, 8)
+    assert x.sharding == y.sharding == on("x")
+    with pytest.raises(DonatedArrayError, match=r"^add: the array f32\[16,8\] is gone: "):
+        x + 1
     np.testing.assert_array_equal(np.asarray(y), X + 1)
 
 
