@@ -16,11 +16,12 @@ SOURCES := effx tests property_tests benchmarks examples tools stubs
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
 TESTED := $(wildcard tests property_tests effx README.md docs)
 
-.PHONY: help demo test test-deep bench lint style layers types stubs guarded suite clean
+.PHONY: help demo cluster test test-deep bench lint style layers types stubs guarded suite clean
 .NOTPARALLEL:
 
 help:
 	@echo "make demo       train a classifier on handwritten digits (examples/digits.py)"
+	@echo "make cluster    train a transformer in one process and in four, and compare the losses"
 	@echo "make test       lint, layers, types, stubs and the whole test suite"
 	@echo "make test-deep  the slow tests, and many more examples for every property"
 	@echo "make bench      effx against JAX, with budgets"
@@ -44,6 +45,13 @@ EXTRAS_lint := lint
 
 demo: .venv-demo/.stamp
 	.venv-demo/bin/python examples/digits.py
+
+# One process with eight devices, then four with two each: the same job, the same losses.
+CLUSTER_JOB := examples/data_and_tensor_parallel.py --steps 60
+cluster: .venv-demo/.stamp
+	.venv-demo/bin/python $(CLUSTER_JOB) --losses examples/out/one_process.txt
+	.venv-demo/bin/python -m effx.distributed.launch -n 4 --devices-per-process 2 \
+	  $(CLUSTER_JOB) --same-as examples/out/one_process.txt
 
 test: .venv-test/.stamp
 	@$(MAKE) --no-print-directory VENV=.venv-test style layers types stubs guarded suite

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from benchmarks import (
+    devices,
     functions,
     handlers,
     loops,
@@ -24,36 +25,9 @@ from benchmarks import (
     second_process,
     startup,
 )
-from benchmarks.cases import Case
+from benchmarks.measure import measure
 from benchmarks.peers import Peer
-from benchmarks.timing import Effort, Sample, Thunk, interleave
-
-
-def measure(case: Case, libraries: Sequence[Peer], effort: Effort) -> report.Row:
-    """Measure one row; what a library raises becomes part of the row."""
-    thunks: dict[str, Thunk] = {}
-    finishers: dict[str, Callable[[object], object]] = {}
-    errors: dict[str, str] = {}
-    for peer in libraries:
-        try:
-            thunk = case.prepare(peer)
-            thunk()
-        except Exception as error:  # noqa: BLE001  whatever it is, it is this row's result
-            errors[peer.name] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            continue
-        thunks[peer.name] = thunk
-        finishers[peer.name] = finisher(peer, thunk())
-    samples: dict[str, Sample] = interleave(thunks, finishers, effort)
-    return report.Row(case.title, case.budget, case.units, samples, errors)
-
-
-def finisher(peer: Peer, result: object) -> Callable[[object], object]:
-    """How to wait for a result: arrays are waited for, programs and text are there already."""
-    try:
-        peer.api.block_until_ready(result)
-    except Exception:  # noqa: BLE001  not a tree of arrays
-        return lambda _: None
-    return peer.api.block_until_ready
+from benchmarks.timing import Effort, Sample, interleave
 
 
 def arguments() -> argparse.Namespace:
@@ -129,6 +103,12 @@ def main() -> int:
     print(f"\nTable 7: caches on disk\n{report.header(names)}")
     if wanted("second process"):
         for row in second_process.rows(names, rounds=2 if options.quick else 7):
+            show(row)
+
+    print(f"\nTable 8: several devices\n{report.header(names)}")
+    titles = [case.title for case in devices.CASES if wanted(case.title)]
+    if titles:
+        for row in devices.rows(names, titles, fast.rounds, fast.least):
             show(row)
 
     report.write(rows, names)

@@ -106,10 +106,21 @@ class Jitted(Protocol):
     def lower(self, *args: Tree) -> Lowered: ...
 
 
+class Sharding(Protocol):
+    """The part of `sharding` that the programs call."""
+
+    def Mesh(self, devices: object, names: Sequence[str], /) -> object: ...  # noqa: N802  JAX's names
+    def NamedSharding(self, mesh: object, spec: object, /) -> object: ...  # noqa: N802
+    def PartitionSpec(self, *entries: str) -> object: ...  # noqa: N802
+
+
 class Api(Protocol):
     """The part of the top level that the programs call."""
 
-    def jit(self, f: Function, /) -> Jitted: ...
+    def jit(self, f: Function, /, *, donate_argnums: Sequence[int] = ()) -> Jitted: ...
+    def devices(self) -> Sequence[object]: ...
+    def device_put(self, tree: Tree, sharding: object, /) -> Tree: ...
+    def value_and_grad(self, f: Function, /) -> Function: ...
     def grad(self, f: Function, /) -> Function: ...
     def hessian(self, f: Function, /) -> Function: ...
     def jvp(self, f: Function, primals: Tree, tangents: Tree, /) -> tuple[Tree, Tree]: ...
@@ -129,6 +140,7 @@ class Peer:
     numpy: Numpy
     nn: Nn
     lax: Lax
+    sharding: Sharding
 
     def lower(self, f: Function, *args: Tree) -> object:
         """Trace and lower `f`; for effx the text itself is asked for, so that it can't be put off."""
@@ -148,4 +160,5 @@ def load(name: str) -> Peer:
         numpy=cast("Numpy", part(".numpy")),
         nn=cast("Nn", part(".nn")),
         lax=cast("Lax", part(".lax")),
+        sharding=cast("Sharding", part(".sharding")),
     )

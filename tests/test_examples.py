@@ -47,6 +47,21 @@ def test_spirals() -> None:
     assert number(r"^accuracy on other points ([\d.]+)%$", run("examples/spirals.py")) > 95.0
 
 
+def test_data_and_tensor_parallel(tmp_path: Path) -> None:
+    """Four processes with two devices each have the losses of one process with eight."""
+    job = ("examples/data_and_tensor_parallel.py", "--steps", "6", "--blocks", "1")
+    losses = str(tmp_path / "losses.txt")
+    output = run(*job, "--losses", losses)
+    assert "1 processes, 8 devices, mesh {'data': 4, 'model': 2}" in output
+    assert number(r"^step 6: loss ([\d.]+)", output) < 3.5 < number(r"^step 1: loss ([\d.]+)", output)
+    assert picture_of(output).stat().st_size > 5_000
+
+    several = ("-m", "effx.distributed.launch", "-n", "4", "--devices-per-process", "2")
+    output = run(*several, *job, "--same-as", losses)
+    assert "[0] 4 processes, 8 devices, mesh {'data': 4, 'model': 2}" in output
+    assert number(r"^\[0\] losses differ from .+ by at most ([\d.e-]+)$", output) < 1e-5
+
+
 def picture_of(output: str) -> Path:
     """The picture that a program says it has drawn."""
     found = re.search(r"^picture: (.+)$", output, re.MULTILINE)

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -209,6 +210,8 @@ def _other_failed(watch: Watch, grace: float) -> None:
 def _end(watch: Watch) -> None:
     """Ends the process with an error that says where its main thread is."""
     _wait_for_others(watch)
+    if threading.main_thread().ident not in sys._current_frames():
+        time.sleep(1.0)  # Python is writing what ends it, of which this would stand in the middle
     error = DistributedError(str(watch.failure))
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None and is_internal(frame.f_code):

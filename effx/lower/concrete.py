@@ -5,7 +5,7 @@ registry the wrapper is a node, so that jaxlib's C++ takes and returns it withou
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast, final
 
 import numpy as np
@@ -17,7 +17,14 @@ from effx import caching, dtypes
 from effx.array import Array, Box, HostArray, Operand
 from effx.array.promotion import as_operand
 from effx.effects import isolated, perform
-from effx.errors import BackendError, DonatedArrayError, DTypeError, ExchangeError, ShardingError
+from effx.errors import (
+    BackendError,
+    DistributedError,
+    DonatedArrayError,
+    DTypeError,
+    ExchangeError,
+    ShardingError,
+)
 from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.ops.shape import Slice
 from effx.ir.types import ArrayType, array_type
@@ -26,6 +33,7 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower import guards
 from effx.lower.backends import check_there, client, default_device, is_local
+from effx.lower.processes import failure_elsewhere
 from effx.lower.sharding import (
     NamedSharding,
     Placement,
@@ -51,6 +59,9 @@ if TYPE_CHECKING:
     from typing_extensions import CapsuleType
 
 
+_NOTHING = np.empty(0)
+
+
 @final
 class Gone:
     """Stands in an array for a buffer whose memory was given away.
@@ -58,13 +69,26 @@ class Gone:
     jaxlib's C++ does not know the class, so that every use comes to Python, which explains.
     """
 
-    __slots__ = ("_committed", "_sharding", "aval")
+    __slots__ = ("_buffer",)
     _npy_value = None
 
     def __init__(self, buffer: ArrayImpl) -> None:
-        self.aval = buffer.aval
-        self._sharding = buffer._sharding
-        self._committed = buffer._committed
+        # What is left of it is asked for in errors only; to read that from each would be half the cost of a donated leaf.
+        self._buffer = buffer
+        buffer._npy_value = _NOTHING  # frees a copy on the host; C++ takes no None
+
+    @property
+    def aval(self) -> object:
+        """The array's type."""
+        return self._buffer.aval
+
+    @property
+    def _sharding(self) -> _jax.Sharding:
+        return self._buffer._sharding
+
+    @property
+    def _committed(self) -> bool:
+        return self._buffer._committed
 
     def is_deleted(self) -> bool:
         """True: that is what the class is for."""
@@ -111,7 +135,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
             try:
                 value = _fetch(self)
             except (_jax.JaxRuntimeError, BufferError) as error:
-                raise failure(self, asked, error) from error
+                raise failure(self, asked, error) from _shortened(error)
             # A view of the buffer that the buffer held would keep both for ever: C++ shows the collector no cycle.
             if not _is_viewed(self):
                 buffer._npy_value = value
@@ -195,12 +219,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     def bury(self) -> None:
         """Forgets a buffer whose memory is gone."""
-        buffer: object = self.buffer
-        if type(buffer) is not Gone and self.buffer.is_deleted():
-            if id(self.buffer) in constants:
-                for listener in losses:
-                    listener()
-            self.buffer = cast("ArrayImpl", Gone(self.buffer))
+        bury([self])
 
     def unsafe_buffer_pointer(self) -> int:
         """Returns the address of the elements on the device."""
@@ -349,6 +368,20 @@ def bound_device(x: ConcreteArray) -> Device | None:
     An array on several devices is gathered wherever it is needed.
     """
     return None if not x.buffer._committed or type(x.buffer._sharding) is Placement else x.device
+
+
+def bury(values: Iterable[object]) -> None:
+    """Forgets the buffers, of those of the values that are arrays, whose memory is gone."""
+    for x in values:
+        if type(x) is not ConcreteArray:
+            continue
+        buffer: object = x.buffer
+        if type(buffer) is Gone or not x.buffer.is_deleted():
+            continue
+        if constants and id(buffer) in constants:
+            for listener in losses:
+                listener()
+        x.buffer = cast("ArrayImpl", Gone(x.buffer))
 
 
 def is_spread(x: ConcreteArray) -> bool:
@@ -554,7 +587,7 @@ def block_until_ready(arrays: Sequence[object]) -> None:
     try:
         _jax.batched_block_until_ready([x.buffer for x in given])
     except _jax.JaxRuntimeError as error:
-        raise _first_failure(given, error) from error
+        raise _first_failure(given, error) from _shortened(error)
 
 
 def _first_failure(arrays: Sequence[ConcreteArray], error: Exception) -> Exception:
@@ -566,13 +599,26 @@ def _first_failure(arrays: Sequence[ConcreteArray], error: Exception) -> Excepti
     return error
 
 
+# What XLA writes before an error once more for each run that was to use the results of one that has failed.
+_PASSED_ON = "Error dispatching computation: "
+
+
+def _shortened(error: Exception) -> Exception:
+    first, passed_on, rest = str(error).partition(_PASSED_ON)
+    return _jax.JaxRuntimeError(first + rest.replace(_PASSED_ON, "")) if passed_on else error
+
+
 def failure(x: ConcreteArray, asked: str, error: Exception) -> Exception:
     """Returns what users see of an error of XLA's that comes out when an array's value is waited for."""
     made_by = getattr(x.buffer, "_made_by", None)
     if made_by is not None:
         found: Exception = made_by(error)
         return found
-    return BackendError(f"{asked}: computing {x.type!r} failed: {error}")
+    # A collective says that a connection has ended, and not whose.
+    gone = failure_elsewhere()
+    if gone is not None:
+        return DistributedError(f"{asked}: computing {x.type!r} failed: {gone}")
+    return BackendError(f"{asked}: computing {x.type!r} failed: {_shortened(error)}")
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:

@@ -12,7 +12,7 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType
-from effx.lower import processes
+from effx.lower.processes import failure_elsewhere
 from effx.lower.sharding import Device
 
 # Programs of one equation that are compiled to find the one that XLA refuses.
@@ -47,7 +47,7 @@ def failed(
     """Returns the error for a program whose run fails in XLA, now or later, when its results are waited for."""
     if "RESOURCE_EXHAUSTED" not in str(error):
         # A collective says that a connection has ended, and not whose.
-        gone = processes.current[0].failure() if processes.current else None
+        gone = failure_elsewhere()
         if gone is not None:
             return DistributedError(f"{name}: failed on {names(devices)}: {gone}")
         return BackendError(f"{name}: failed on {names(devices)}: {error}")

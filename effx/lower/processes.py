@@ -59,6 +59,8 @@ class Group:
         local_device_ids: which devices of this machine are this process's; None for all.
         partition_index: the part of the network that the devices belong to; None for XLA's choice.
         exchanges: how many exchanges of data there have been; keys of the store contain it.
+        programs: how many programs each set of processes has compared; see `effx.lower.agreement`.
+        agreed: marks of those that were the same.
     """
 
     process_id: int
@@ -70,6 +72,8 @@ class Group:
     local_device_ids: tuple[int, ...] | None = None
     partition_index: int | None = None
     exchanges: int = 0
+    programs: dict[tuple[int, ...], int] = attrs.field(factory=dict)
+    agreed: set[object] = attrs.field(factory=set)
 
     def put(self, key: str, value: bytes) -> int:
         """Puts a value into the store, and returns how many keys it takes."""
@@ -108,6 +112,11 @@ class Group:
 
 
 current: list[Group] = []  # at most one
+
+
+def failure_elsewhere() -> str | None:
+    """Says what has happened to another process, if something has, after a moment in which that may be heard of."""
+    return current[0].failure() if current else None
 
 
 def service(address: str, num_processes: int, timeouts: tuple[int, int, int], security: Security) -> Service:

@@ -9,6 +9,7 @@ from jaxlib._jax import ArrayImpl
 from effx.ir.types import ArrayType
 from effx.lower.compile_options import compile_options
 from effx.lower.emit import mesh_line, tiling_text
+from effx.lower.processes import current as group
 from effx.lower.results import result_handler
 
 if TYPE_CHECKING:
@@ -26,14 +27,18 @@ def rearranged(buffer: ArrayImpl, t: ArrayType, wanted: "Placement") -> ArrayImp
         wanted: how the result lies.
     """
     given: Placement = buffer._sharding  # type: ignore[assignment]  # see above
-    move = _program(t, given, wanted)
+    move, text = _program(t, given, wanted)
+    if group:
+        from effx.lower.agreement import check_agreement  # most processes are alone
+
+        check_agreement("device_put", text, move, given.sharding.ordered_devices, (t,), (t,))
     results = move.execute_sharded([buffer])
     (found,) = results.consume_with_handlers([result_handler(t, wanted, True)])
     return cast("ArrayImpl", found)
 
 
 @lru_cache(maxsize=256)
-def _program(t: ArrayType, given: "Placement", wanted: "Placement") -> _jax.LoadedExecutable:
+def _program(t: ArrayType, given: "Placement", wanted: "Placement") -> tuple[_jax.LoadedExecutable, str]:
     devices = given.sharding.ordered_devices
     sides = {"from": given.tiling, "to": wanted.tiling}
     lines = [mesh_line(name, tiling.sizes) for name, tiling in sides.items()]
@@ -48,7 +53,7 @@ def _program(t: ArrayType, given: "Placement", wanted: "Placement") -> _jax.Load
             "}",
         ]
     )
-    return devices[0].client.compile_and_load(text, list(devices), compile_options(devices))
+    return devices[0].client.compile_and_load(text, list(devices), compile_options(devices)), text
 
 
 def attribute(mesh: str, tiling: "Tiling") -> str:

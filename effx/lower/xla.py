@@ -29,15 +29,16 @@ from effx.lower.backends import check_process, check_there, is_there, platform_o
 from effx.lower.callbacks import HostCalls, compile_calling
 from effx.lower.compile_cache import compiled_before, keep_compiled
 from effx.lower.compile_options import CompilerOptions, compile_options
-from effx.lower.concrete import ConcreteArray, buffer_for, is_spread
+from effx.lower.concrete import ConcreteArray, buffer_for
 from effx.lower.concrete import constants as constant_buffers
 from effx.lower.failures import failed, names, refused
 from effx.lower.memory_maps import make_room
 from effx.lower.module import module_of
 from effx.lower.parallel import Partitioning
 from effx.lower.phases import Phase
+from effx.lower.processes import current as group
 from effx.lower.results import result_handler
-from effx.lower.sharding import NamedSharding, odd_sharding, placement, single
+from effx.lower.sharding import NamedSharding, Placement, odd_sharding, placement, single
 from effx.lower.tiling import Tiling, tiling_found
 from effx.lower.topologies import compile_only
 from effx.monitoring import record_event
@@ -115,11 +116,12 @@ class Executable:
             return False  # Python names the function in the error
         if any([x.type.dtype in _ALIKE and x.type.weak_type for x in arrays]):
             return False
-        if len(self.devices) == 1:
-            return not any([is_spread(x) for x in arrays])
+        one = len(self.devices) == 1
         return all(
             [
-                isinstance(location, NamedSharding) and x.buffer._sharding is placement(location, x.type.ndim)
+                one
+                if type(lies := x.buffer._sharding) is not Placement
+                else isinstance(location, NamedSharding) and lies is placement(location, x.type.ndim)
                 for x, location, keep in zip(arrays, self.locations, self.kept, strict=True)
                 if keep
             ]
@@ -131,6 +133,10 @@ class Executable:
         loaded = self.loaded
         if not isinstance(loaded, _jax.LoadedExecutable):
             loaded = self.runnable()
+        if group and len(self.devices) > 1:
+            from effx.lower.agreement import check_agreement  # most processes are alone
+
+            check_agreement(self.name, self.text, loaded, self.devices, self.in_types, self.out_types)
         given = zip(arrays, self.locations, self.kept, strict=True)
         arguments = [buffer_for(x, location) for x, location, keep in given if keep]
         try:

@@ -30,7 +30,7 @@ from effx.ir.program import Program
 from effx.ir.values.references import has_refs
 from effx.lower.assignment import Assignment, Wanted
 from effx.lower.compile_options import CompilerOptions
-from effx.lower.concrete import ConcreteArray, as_concrete, is_spread
+from effx.lower.concrete import ConcreteArray, as_concrete, bury, is_spread
 from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
 from effx.lower.guards import check_execution, guarding
 from effx.lower.xla import Executable, compile_program
@@ -414,9 +414,7 @@ class Function(Generic[P, R]):
                 raise
             if donates:
                 donated = [args[i] for i in counted(o.donate_argnums, len(args))]
-                for x in flatten((donated, [kwargs.get(name) for name in o.donate_argnames]))[0]:
-                    if type(x) is ConcreteArray:
-                        x.bury()
+                bury(flatten((donated, [kwargs.get(name) for name in o.donate_argnames]))[0])
             return result
 
         return guarded

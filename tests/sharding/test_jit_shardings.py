@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.errors import BackendError, ShardingError, TransformError, TreeError
+from effx.errors import BackendError, DonatedArrayError, ShardingError, TransformError, TreeError
 from effx.lower.xla import Executable
 from effx.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from effx.sharding import PartitionSpec as P
@@ -187,14 +188,42 @@ def test_repeated_calls_need_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert f._cache_size() <= 2  # type: ignore[attr-defined]  # of jaxlib's C++ functions
 
 
+def test_meshes_of_one_device_need_no_python_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same script runs on one device, with arrays on its mesh and beside it, and C++ knows them too."""
+    one = NamedSharding(effx.make_mesh((1,), ("x",), devices=D[2:3]), P("x"))
+    f = effx.jit(lambda x, y: (x + y, y), donate_argnums=0, out_shardings=one)
+    x, y = effx.device_put(X, one), enp.ones(8)
+    x, _ = f(x, y)
+    x, y = f(x, y)
+    x, y = f(x, y)
+    with monkeypatch.context() as patch:
+        patch.setattr(Executable, "run", None)
+        gone = x
+        x, y = f(x, y)
+        assert gone.is_deleted()
+    assert x.sharding == one
+    assert x.devices() == y.devices() == {D[2]}
+    np.testing.assert_array_equal(np.asarray(x), X + 1 + 1 + 1 + 1)
+    with pytest.raises(BackendError, match=r"different devices, cpu:3 and the mesh Mesh\('x': 1"):
+        f(x, effx.device_put(y, D[3]))
+
+
 def test_donation() -> None:
     """Memory of an argument goes to a result that lies alike."""
     f = effx.jit(lambda x: x + 1, donate_argnums=0)
     x = spread(X, "x")
     text = f.lower(x).compile().as_text()
     assert "input_output_alias={ {}: (0, {}, " in text
+    np.asarray(x)
+    buffer: Any = x.buffer
+    copy = weakref.ref(buffer._npy_value)
     y = f(x)
     assert x.is_deleted()
+    assert copy() is None
+    assert x.shape == (16, 8)
+    assert x.sharding == y.sharding == on("x")
+    with pytest.raises(DonatedArrayError, match=r"^add: the array f32\[16,8\] is gone: "):
+        x + 1
     np.testing.assert_array_equal(np.asarray(y), X + 1)
 
 

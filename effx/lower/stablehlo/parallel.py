@@ -155,7 +155,9 @@ def _manual(
         module.partly = around
     axes = ", ".join([f'"m{i}"' for i in manual])
     # What is left to the partitioner may cut further.
-    shardings_in = ", ".join([tiling_text(mesh, tiles_in[i].dims, [bool(rest)] * len(tiles_in[i].dims)) for i in taken])
+    shardings_in = ", ".join(
+        [tiling_text(mesh, tiles_in[i].dims, [bool(rest)] * len(tiles_in[i].dims)) for i in taken]
+    )
     shardings_out = ", ".join([tiling_text(mesh, c.dims, [bool(rest)] * len(c.dims)) for c in tiles_out])
     parameters = ", ".join([f"{arguments[i]}: {local_in[i].mlir}" for i in taken])
     head = (
