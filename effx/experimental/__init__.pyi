@@ -1,2 +1,2 @@
-from . import checkify, jet, multihost_utils, ode, serialize_executable, sparse
+from . import array_serialization, checkify, jet, multihost_utils, ode, serialize_executable, sparse
 from effx.callbacks import io_callback as io_callback
