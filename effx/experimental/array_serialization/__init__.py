@@ -1,4 +1,4 @@
-"""Checkpoints of arrays on one device or many, named as in `jax.experimental.array_serialization`; tensorstore stores them."""
+"""Checkpoints of arrays on any devices, named as in `jax.experimental.array_serialization`; tensorstore stores them."""
 
 from effx.lazy import lazy
 

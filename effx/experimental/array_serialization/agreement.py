@@ -1,7 +1,6 @@
 """What the processes of a group settle while they write one checkpoint: process 0 hears all, decides, and tells all.
 
-The saves of a process are done one after another, in the order of their calls, so that their numbers are the same in all
-processes, whatever else these exchange at the same time.
+Saves are numbered in the order of their calls, which is the same in all processes, whatever else these exchange meanwhile.
 """
 
 import itertools
@@ -16,10 +15,9 @@ from effx.lower.processes import Group, current
 
 Message: TypeAlias = dict[str, object]
 
-# In which all that processes settle is done, one after another.
+# In which saves are done, one after another: two of one directory would remove each other's arrays.
 queue = ThreadPoolExecutor(1, "effx-checkpoint")
 _numbers = itertools.count()
-_left: list[str] = []  # keys of process 0 that all have read when they send the next message
 _ERRORS: dict[str, type[EffxError]] = {
     "CheckpointError": CheckpointError,
     "ProcessMismatchError": ProcessMismatchError,
@@ -66,10 +64,10 @@ class Agreement:
         everyone = [mine]
         for k in range(1, self.count):
             everyone.append(json.loads(group.get(self._what, f"{key}/{k}", k, self._seconds)))
-        # Who sends a message has read what was sent before.
-        for old in _left:
-            group.delete(old)
-        _left[:] = [f"{key}/all", *[f"{key}/{k}" for k in range(1, self.count)]]
+            group.delete(f"{key}/{k}")
+        if self._round > 1:
+            # Who sends a message has read the last answer; only that of the last round stays, a few bytes.
+            group.delete(f"{self._key}/{self._round - 2}/all")
         try:
             answer = decide(everyone)
         except BaseException as error:

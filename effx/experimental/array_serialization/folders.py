@@ -1,4 +1,4 @@
-"""The folder of a checkpoint, on a disk or at an address that tensorstore knows: whole files, and what stands beside them."""
+"""The folder of a checkpoint, on a disk or at an address that tensorstore knows."""
 
 import os
 import shutil

@@ -13,7 +13,7 @@ from effx.errors import CheckpointError, ShapeError, TreeError
 from effx.experimental.array_serialization import structures
 from effx.experimental.array_serialization.arrays import Wanted, read_all, run
 from effx.experimental.array_serialization.folders import Folder
-from effx.experimental.array_serialization.saving import FILE, LIMIT, read_file, specs_for
+from effx.experimental.array_serialization.saving import FILE, LIMIT, leaf_name, read_file, specs_for
 from effx.experimental.array_serialization.stores import Spec, caching_context, kvstore, merged
 from effx.ir.meshes import PartitionSpec
 from effx.ir.types import Shape
@@ -92,7 +92,7 @@ def found_at(what: str, directory: "str | os.PathLike[str]", shardings: PyTree =
 
 def _leaf(x: dict[str, object]) -> Leaf:
     shape = tuple([int(n) for n in cast("list[int]", x["shape"])])
-    return Leaf(str(x["path"]), dtypes.from_short_name(str(x["dtype"])), shape, str(x["driver"]))
+    return Leaf(leaf_name(str(x["path"])), dtypes.from_short_name(str(x["dtype"])), shape, str(x["driver"]))
 
 
 def planned_load(
@@ -128,7 +128,7 @@ def planned_load(
             stubs.append(None)
             continue
         x = wanted_leaf(what, f"{there.shown}: {leaf.where}", leaf, place)
-        stubs.append(ShapeDtypeStruct(leaf.shape, x.dtype, sharding=x.sharding))
+        stubs.append(ShapeDtypeStruct(leaf.shape, x.dtype or leaf.dtype, sharding=x.sharding))
         lies_at = {"driver": leaf.driver, "kvstore": kvstore(f"{there.shown}/{there.arrays}/{i}")}
         wanted.append((x, merged(spec, lies_at)))
 
@@ -173,5 +173,3 @@ def wanted_leaf(what: str, where: str, leaf: Leaf, place: PyTree) -> Wanted:
         place.shard_shape(leaf.shape)
     target = dtypes.requested(leaf.dtype) if dtype is None else dtype
     return Wanted(where, place, target, leaf.shape, leaf.dtype)
-
-

@@ -34,7 +34,7 @@ from effx.experimental.array_serialization.stores import Spec, kvstore, merged, 
 from effx.transforms.stages import ShapeDtypeStruct
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import broadcast_prefix, keystr
-from effx.tree.registry import KeyPath, PyTree
+from effx.tree.registry import PyTree
 
 FILE, ARRAYS, BEGAN = "checkpoint.json", "arrays.", "began"
 FORMAT, VERSION = "effx checkpoint", 1
@@ -50,6 +50,7 @@ class Plan:
         what: the function, for errors.
         directory: where.
         overwrite: whether a checkpoint may be there.
+        paths: of the leaves.
         arrays: what is written.
         specs: for each array what the user says of how it is stored.
         tree: the structure as JSON.
@@ -60,6 +61,7 @@ class Plan:
     what: str
     directory: "str | os.PathLike[str]"
     overwrite: bool
+    paths: Sequence[str]
     arrays: Sequence[Saved]
     specs: Sequence[Spec]
     tree: structures.JSON
@@ -69,7 +71,10 @@ class Plan:
     @property
     def types(self) -> list[list[object]]:
         """The path, dtype and shape of each array, as JSON."""
-        return [[x.where, dtypes.short_name(x.dtype), list(x.shape)] for x in self.arrays]
+        return [
+            [path, dtypes.short_name(x.dtype), list(x.shape)]
+            for path, x in zip(self.paths, self.arrays, strict=True)
+        ]
 
 
 def is_spec(x: PyTree) -> bool:
@@ -123,23 +128,26 @@ def planned(
     tensorstore(what)
     found, form = flatten_with_path(data)
     tree = structures.written(what, form)
-    arrays = [_leaf(what, path, x) for path, x in found]
+    paths = [keystr(path) for path, _ in found]
+    arrays = [_leaf(what, path, x) for path, (_, x) in zip(paths, found, strict=True)]
     stub = form.unflatten([ShapeDtypeStruct(x.shape, x.dtype) for x in arrays])
     specs = specs_for(what, ts_specs, stub, len(arrays))
     if copies:
         arrays = [x.copied(what) for x in arrays]
-    return Plan(what, directory, overwrite, arrays, specs, tree, stub, Agreement(what))
+    return Plan(what, directory, overwrite, paths, arrays, specs, tree, stub, Agreement(what))
 
 
-def leaf_name(path: KeyPath) -> str:
-    """Returns what errors call a leaf."""
-    return f"the leaf {keystr(path)}" if path else "the array"
+def leaf_name(path: str) -> str:
+    """Returns what errors call the leaf at a path."""
+    return f"the leaf {path}" if path else "the array"
 
 
-def _leaf(what: str, path: KeyPath, x: PyTree) -> Saved:
+def _leaf(what: str, path: str, x: PyTree) -> Saved:
     where = leaf_name(path)
     if isinstance(x, Box):
-        raise ConcretizationError(f"{what}: {where} is {x.type!r} of a transformation, which has no value yet")
+        raise ConcretizationError(
+            f"{what}: {where} is {x.type!r} of a transformation, which has no value yet"
+        )
     try:
         # NumPy's arrays keep their 64 bits.
         array = np.asarray(x) if isinstance(x, np.ndarray | np.generic) else as_operand(x)
@@ -164,7 +172,9 @@ def saved(plan: Plan) -> None:
         for i, x in enumerate(plan.arrays)
         if agreement.count > 1 and x.processes in ((), (agreement.number,))
     }
-    described = json.dumps([plan.tree, plan.types, plan.overwrite, [dict(s) for s in plan.specs]], default=str)
+    described = json.dumps(
+        [plan.tree, plan.types, plan.overwrite, [dict(s) for s in plan.specs]], default=str
+    )
     mine: Message = {"save": hashlib.sha256(described.encode()).hexdigest(), "alone": alone}
     begun: list[str] = []
     try:
@@ -186,8 +196,8 @@ def _begun(plan: Plan, everyone: Sequence[Message], begun: list[str]) -> Message
     for k, message in enumerate(everyone):
         if message["save"] != everyone[0]["save"]:
             raise ProcessMismatchError(
-                f"{what}: processes 0 and {k} save different trees: structure, paths, shapes, dtypes, overwrite and ts_specs "
-                f"must be equal"
+                f"{what}: processes 0 and {k} save different trees: structure, paths, shapes, dtypes, overwrite and "
+                f"ts_specs must be equal"
             )
     for i, x in enumerate(plan.arrays):
         marks = [claim.get(str(i)) for claim in claims]
@@ -229,11 +239,11 @@ def _written(plan: Plan, arrays: str, shared: Sequence[int]) -> str:
         folder = Folder(what, plan.directory)
         if folder.read(f"{arrays}/{BEGAN}") is None:
             return f"{folder.shown} is not the directory of process 0: all processes must save to one file system"
-        writes = [
-            (attrs.evolve(x, where=f"{folder.shown}: {x.where}"), merged(spec, {"kvstore": kvstore(f"{folder.shown}/{arrays}/{i}")}))
-            for i, (x, spec) in enumerate(zip(plan.arrays, plan.specs, strict=True))
-            if number == 0 or i not in shared
-        ]
+        writes: list[tuple[Saved, Spec]] = []
+        for i, (x, spec) in enumerate(zip(plan.arrays, plan.specs, strict=True)):
+            if number == 0 or i not in shared:
+                at = {"kvstore": kvstore(f"{folder.shown}/{arrays}/{i}")}
+                writes.append((attrs.evolve(x, where=f"{folder.shown}: {x.where}"), merged(spec, at)))
         run(write_all(what, writes, LIMIT))
     except Exception as error:  # every other process waits for word of it
         if plan.agreement.count == 1:
@@ -249,11 +259,12 @@ def _ended(plan: Plan, everyone: Sequence[Message], begun: list[str]) -> Message
     arrays = begun.pop()
     folder = Folder(plan.what, plan.directory)
     leaves = [
-        {"path": where, "dtype": dtype, "shape": shape, "driver": spec["driver"]}
-        for (where, dtype, shape), spec in zip(plan.types, plan.specs, strict=True)
+        {"path": path, "dtype": dtype, "shape": shape, "driver": spec["driver"]}
+        for (path, dtype, shape), spec in zip(plan.types, plan.specs, strict=True)
     ]
     text = json.dumps(
-        {"format": FORMAT, "version": VERSION, "arrays": arrays, "tree": plan.tree, "leaves": leaves}, indent=1
+        {"format": FORMAT, "version": VERSION, "arrays": arrays, "tree": plan.tree, "leaves": leaves},
+        indent=1,
     )
     folder.write(FILE, text.encode())
     _clean(folder, arrays)

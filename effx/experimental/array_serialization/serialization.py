@@ -305,9 +305,7 @@ def run_deserialization(
     return run(read_all(what, pairs, concurrent_gb << 30))
 
 
-def _check_count(
-    what: str, name: str, first: Sequence[object], other: str, second: Sequence[object]
-) -> None:
+def _check_count(what: str, name: str, first: Sequence[object], other: str, second: Sequence[object]) -> None:
     if len(first) != len(second):
         raise CheckpointError(f"{what}: {len(first)} {name} have {len(second)} {other}")
 
@@ -483,7 +481,7 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         dtypes: Sequence[DTypeLike] | None = None,
         concurrent_gb: int = 32,
     ) -> list[Array]:
-        """Reads arrays, when what is written in the background is stored; the arguments are those of `run_deserialization`."""
+        """Reads arrays, when what is written in the background is stored; arguments are those of `run_deserialization`."""
         self.wait_until_finished()
         return run_deserialization(shardings, tensorstore_specs, global_shapes, dtypes, concurrent_gb)
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 Spec: TypeAlias = Mapping[str, object]
 """A spec of tensorstore as JSON, or a part of one."""
 
-FILE_BYTES = 64 << 20  # larger parts are cut into several files, so that another cut need not read all of them
+FILE_BYTES = (
+    64 << 20
+)  # larger parts are cut into several files, so that another cut need not read all of them
 CACHE_BYTES = 256 << 20  # of files that several devices read parts of
 _ATTRIBUTE = "effx_dtype"
 _contexts: "list[ts.Context]" = []
@@ -160,7 +162,8 @@ def chunk_shape(part: Shape, itemsize: int, limit: int = FILE_BYTES) -> tuple[in
         if n * rest <= limit:
             break
         # The coarsest equal cut of this axis that is small enough; if there is none, the next one is cut too.
-        chunk[axis] = max([k for k in range(1, n + 1) if n % k == 0 and (k == 1 or k * rest <= limit)])
+        small = [k for k in range(1, math.isqrt(n) + 1) if n % k == 0]
+        chunk[axis] = max([k for d in small for k in (d, n // d) if k == 1 or k * rest <= limit])
     return tuple(chunk)
 
 

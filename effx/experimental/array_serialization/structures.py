@@ -24,7 +24,7 @@ from effx.tree.registry import (
     users,
 )
 
-JSON: TypeAlias = "None | bool | int | float | str | list[JSON] | dict[str, JSON]"
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 Classes: TypeAlias = Mapping[str, type[object]]
 
 _LEAF = "*"
@@ -132,12 +132,12 @@ def read(what: str, where: str, data: JSON, classes: Classes) -> PyTreeDef:
     for kind in (list, tuple):
         if kind.__name__ in data:
             return _node(kind, None, children(kind.__name__))
-    for name, cls in (("dict", dict), ("ordered", OrderedDict)):
-        pairs = data.get(name)
+    for word, cls in (("dict", dict), ("ordered", OrderedDict)):
+        pairs = data.get(word)
         if isinstance(pairs, list):
             keys, parts = zip(*[_pair(x, damaged) for x in pairs], strict=True) if pairs else ((), ())
             return _node(cls, list(keys) if cls is dict else keys, [child(x) for x in parts])
-    if isinstance(data.get("node"), str):
+    if "node" in data:
         return _registered(what, where, data, children("children"), damaged)
     name, fields, static = data.get("class"), data.get("fields"), data.get("static", {})
     if not isinstance(name, str) or not isinstance(static, dict):
@@ -147,7 +147,8 @@ def read(what: str, where: str, data: JSON, classes: Classes) -> PyTreeDef:
     if given != (fields, list(static)):
         shown = "no fields that are known" if given is None else given[0] + given[1]
         raise TreeError(
-            f"{what}: {where}: {name} was saved with the fields {[*cast('list[JSON]', fields), *static]}, and has {shown} here"
+            f"{what}: {where}: {name} was saved with the fields {[*cast('list[JSON]', fields), *static]}, and has "
+            f"{shown} here"
         )
     rest = tuple([_static_back(x, damaged) for x in static.values()])
     return _node(known, None if issubclass(known, tuple) else rest, children("children"))
@@ -229,5 +230,3 @@ def classes_of(tree: PyTree) -> Classes:
 
     walk(flatten(tree)[1])
     return found
-
-
