@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,12 +23,6 @@ from hypothesis import strategies as st
 import effx
 import effx.numpy as enp
 from effx import dtypes, errors
-from effx.sharding import NamedSharding, SingleDeviceSharding
-from effx.sharding import PartitionSpec as P
-from effx.tree import Partial, register_record, static
-
-ts = pytest.importorskip("tensorstore")
-
 from effx.experimental.array_serialization import (
     load,
     load_pytreedef,
@@ -35,7 +30,12 @@ from effx.experimental.array_serialization import (
     nonblocking_save,
     save,
 )
+from effx.sharding import NamedSharding, SingleDeviceSharding
+from effx.sharding import PartitionSpec as P
+from effx.tree import Partial, register_record, static
 
+pytestmark = pytest.mark.skipif(find_spec("tensorstore") is None, reason="tensorstore is not installed")
+NAMES: list[Any] = [["x"], ["y"], ["x", "y"], ["y", "x"], [("x", "y")], [("y", "x")], []]
 GRIDS = [(1, 1), (2, 1), (1, 4), (2, 2), (2, 4), (4, 2), (8, 1)]
 
 
@@ -73,7 +73,7 @@ def cases(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], NamedSharding, NamedSh
 
     def sharding() -> NamedSharding:
         entries: list[object] = [None] * ndim
-        names = draw(st.sampled_from([["x"], ["y"], ["x", "y"], ["y", "x"], [("x", "y")], [("y", "x")], []]))
+        names: list[Any] = draw(st.sampled_from(NAMES))
         for name, axis in zip(names, draw(st.permutations(range(ndim))), strict=False):
             entries[axis] = name
         return NamedSharding(mesh(draw(st.sampled_from(GRIDS)), draw(st.integers(0, 7))), P(*entries))
@@ -102,8 +102,9 @@ def test_dtypes(tmp_path: Path) -> None:
     rows = NamedSharding(mesh((4, 2)), P("x", "y"))
     tree = {f"{d.name} {shape}": random_bits(d, shape) for d in dtypes.ALL for shape in [(), (0, 4), (8, 4)]}
     with effx.enable_x64(True):
-        for k, put in enumerate((lambda x: x, lambda x: effx.device_put(x, rows if x.ndim else None))):
-            save({name: put(x) for name, x in tree.items()}, tmp_path / str(k))
+        cut = {name: effx.device_put(x, rows if x.ndim else None) for name, x in tree.items()}
+        for k, saved in enumerate((tree, cut)):
+            save(saved, tmp_path / str(k))
             found = load(tmp_path / str(k), None)
             assert {name: bits(x) for name, x in found.items()} == {name: bits(x) for name, x in tree.items()}
 
@@ -140,10 +141,10 @@ class Layer:
 @register_record
 @dataclasses.dataclass
 class Options:
-    """A class whose static fields are of all kinds that can be written."""
+    """A class with a static field."""
 
     scale: Any
-    kinds: Any = static(default=(None, True, 3, 0.1, "é", (1, ("a",)), np.dtype("float32")))
+    kinds: Any = static()  # noqa: RUF009  a field
 
 
 STRUCTURES: dict[str, Any] = {
@@ -154,7 +155,7 @@ STRUCTURES: dict[str, Any] = {
     "ordered": collections.OrderedDict([("z", 1), ("a", [2])]),
     "named tuple": Point(1, Point([2], None)),
     "attrs": [Layer(np.ones(2)), Layer({"w": 1}, name="conv")],
-    "static fields": Options(2.0),
+    "static fields": Options(2.0, (None, True, 3, 0.1, "é", (1, ("a",)), np.dtype("float32"))),
     "large": {f"layer{i}": {"w": np.full((2, 2), i), "b": [i]} for i in range(40)},
 }
 
@@ -183,8 +184,8 @@ def test_local_classes(tmp_path: Path) -> None:
     with pytest.raises(errors.TreeError) as caught:
         load_pytreedef(tmp_path)
     assert caught.value.message == (
-        f"load_pytreedef: {tmp_path}: there are nodes of {__name__}:test_local_classes.<locals>.Local, which this process has not "
-        f"loaded; import its module, or give a tree of shardings that has such nodes"
+        f"load_pytreedef: {tmp_path}: there are nodes of {__name__}:test_local_classes.<locals>.Local, which this process "
+        f"has not loaded; import its module, or give a tree of shardings that has such nodes"
     )
 
 
@@ -203,7 +204,8 @@ def test_registered_nodes(tmp_path: Path) -> None:
     with pytest.raises(errors.TreeError) as caught:
         save([Scaled(1.0, 3)], tmp_path)
     assert caught.value.message == (
-        f"save: nodes of {__name__}:Scaled are not written by themselves; effx.export.register_pytree_node_serialization says how"
+        f"save: nodes of {__name__}:Scaled are not written by themselves; "
+        f"effx.export.register_pytree_node_serialization says how"
     )
     effx.export.register_pytree_node_serialization(
         Scaled,
@@ -218,24 +220,25 @@ def test_registered_nodes(tmp_path: Path) -> None:
     assert bits(found.x) == bits(np.ones(2, np.float32))
 
 
+REGISTER = "effx.export.register_pytree_node_serialization says how"
+STATIC = "static fields are written of None, bools, numbers, strings, dtypes and tuples of them"
+
+
 @pytest.mark.parametrize(
     ("tree", "text"),
     [
         ({1.5: 2}, "the keys of dicts must be strings or ints, got 1.5 of type float"),
         (
-            collections.defaultdict(list, a=1),
-            "nodes of collections:defaultdict are not written by themselves; "
-            "effx.export.register_pytree_node_serialization says how",
+            collections.defaultdict(int, a=1),
+            f"nodes of collections:defaultdict are not written by themselves; {REGISTER}",
         ),
         (
             Partial(max, 1),
-            "nodes of effx.tree.partial:Partial are not written by themselves; "
-            "effx.export.register_pytree_node_serialization says how",
+            f"nodes of effx.tree.partial:Partial are not written by themselves; {REGISTER}",
         ),
         (
             Layer(1, name=b"no"),  # type: ignore[arg-type]  # what is refused
-            f"the static field 'name' of {__name__}:Layer is b'no'; static fields are written of None, bools, numbers, "
-            f"strings, dtypes and tuples of them; effx.export.register_pytree_node_serialization says how for others",
+            f"the static field 'name' of {__name__}:Layer is b'no'; {STATIC}; {REGISTER} for others",
         ),
         ({"a": ["text"]}, "the leaf ['a'][0] must be an array or a number, got 'text' of type str"),
         (object, "the array must be an array or a number, got <class 'object'> of type type"),
@@ -264,7 +267,7 @@ def test_deleted_arrays(tmp_path: Path) -> None:
     """What was donated is gone."""
     x = enp.ones(2) + 1
     x.delete()
-    with pytest.raises(errors.DonatedArrayError, match="^save: the array f32\\[2\\] is gone"):
+    with pytest.raises(errors.DonatedArrayError, match=r"^save: the array f32\[2\] is gone"):
         save([x], tmp_path)
 
 
@@ -293,6 +296,9 @@ def test_where_arrays_are_loaded(tmp_path: Path) -> None:
     assert bits(found["b"][0]) == bits(x)
 
 
+MESH = "P('x') alone means a sharding on the mesh in force, and there is none"
+
+
 def test_what_cannot_be_loaded_so(tmp_path: Path) -> None:
     """Each error's text."""
     save({"a": np.ones((6, 2), np.float32), "c": np.ones(2, np.complex64), "i": np.array([1, 300])}, tmp_path)
@@ -301,17 +307,45 @@ def test_what_cannot_be_loaded_so(tmp_path: Path) -> None:
     def struct(n: int, dtype: str) -> effx.ShapeDtypeStruct:
         return effx.ShapeDtypeStruct((n,), dtype)
 
-    grid = mesh((4, 2))
+    grid, where = mesh((4, 2)), {k: f"{tmp_path}: the leaf ['{k}']" for k in "aci"}
     cases: list[tuple[type[errors.EffxError], Any, str]] = [
-        (errors.ShapeError, {"a": struct(2, "float32"), "c": None, "i": None}, f"{tmp_path}: the leaf ['a']: expected the shape (2,), (6, 2) is stored"),
-        (errors.ShardingError, NamedSharding(grid, P("x")), "NamedSharding: axis 0 of the shape (6, 2) is 6, which P('x') cannot cut into 4 equal parts"),
-        (errors.ShardingError, P("x"), "P('x') alone means a sharding on the mesh in force, and there is none; use effx.set_mesh, or give a NamedSharding"),
-        (errors.DTypeError, {"a": None, "c": struct(2, "float32"), "i": None}, f"{tmp_path}: the leaf ['c']: c64 is stored, which does not convert to the real f32"),
-        (errors.DTypeError, {"a": None, "c": key, "i": None}, f"{tmp_path}: the leaf ['c']: c64 is stored, which does not convert to key<fry>"),
-        (errors.DTypeError, {"a": None, "c": None, "i": struct(2, "uint8")}, f"{tmp_path}: the leaf ['i']: i64 is stored, with numbers that u8 does not hold"),
+        (
+            errors.ShapeError,
+            {"a": struct(2, "float32"), "c": None, "i": None},
+            f"{where['a']}: expected the shape (2,), (6, 2) is stored",
+        ),
+        (
+            errors.ShardingError,
+            NamedSharding(grid, P("x")),
+            "NamedSharding: axis 0 of the shape (6, 2) is 6, which P('x') cannot cut into 4 equal parts",
+        ),
+        (
+            errors.ShardingError,
+            P("x"),
+            f"{MESH}; use effx.set_mesh, or give a NamedSharding",
+        ),
+        (
+            errors.DTypeError,
+            {"a": None, "c": struct(2, "float32"), "i": None},
+            f"{where['c']}: c64 is stored, which does not convert to the real f32",
+        ),
+        (
+            errors.DTypeError,
+            {"a": None, "c": key, "i": None},
+            f"{where['c']}: c64 is stored, which does not convert to key<fry>",
+        ),
+        (
+            errors.DTypeError,
+            {"a": None, "c": None, "i": struct(2, "uint8")},
+            f"{where['i']}: i64 is stored, with numbers that u8 does not hold",
+        ),
         (errors.TreeError, {"a": None, "c": None}, "shardings is no prefix of the checkpoint's tree: "),
-        (errors.TreeError, {"a": None, "c": "cpu", "i": None}, f"{tmp_path}: the leaf ['c']: expected a sharding or a ShapeDtypeStruct, got 'cpu' of type str"),
-    ]  # fmt: skip
+        (
+            errors.TreeError,
+            {"a": None, "c": "cpu", "i": None},
+            f"{where['c']}: expected a sharding or a ShapeDtypeStruct, got 'cpu' of type str",
+        ),
+    ]
     for error, shardings, text in cases:
         with pytest.raises(error) as caught:
             load(tmp_path, shardings)

@@ -254,7 +254,12 @@ def _written(plan: Plan, arrays: str, shared: Sequence[int]) -> str:
 
 def _ended(plan: Plan, everyone: Sequence[Message], begun: list[str]) -> Message:
     """Makes a checkpoint of the arrays, and removes those of the one that was there."""
-    check(plan.what, everyone)
+    try:
+        check(plan.what, everyone)
+    except CheckpointError:
+        # Before the others hear of it, and save again.
+        Folder(plan.what, plan.directory).remove(begun.pop())
+        raise
     # From here on the arrays stay: where the next line fails, nobody knows whether they are a checkpoint.
     arrays = begun.pop()
     folder = Folder(plan.what, plan.directory)

@@ -273,7 +273,7 @@ def run_deserialization(
     shardings: Sequence[Sharding | ShapeDtypeStruct],
     tensorstore_specs: Sequence[SpecLike],
     global_shapes: Sequence[Shape] | None = None,
-    dtypes: Sequence[DTypeLike] | None = None,
+    dtypes: Sequence[DTypeLike | None] | None = None,
     concurrent_gb: int = 32,
 ) -> list[Array]:
     """Reads of arrays what the devices of this process shall have.
@@ -379,7 +379,7 @@ class GlobalAsyncCheckpointManagerBase(ABC):
         shardings: Sequence[Sharding | ShapeDtypeStruct],
         tensorstore_specs: Sequence[SpecLike],
         global_shapes: Sequence[Shape] | None = None,
-        dtypes: Sequence[DTypeLike] | None = None,
+        dtypes: Sequence[DTypeLike | None] | None = None,
     ) -> list[Array]:
         """Reads arrays."""
 
@@ -478,7 +478,7 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         shardings: Sequence[Sharding | ShapeDtypeStruct],
         tensorstore_specs: Sequence[SpecLike],
         global_shapes: Sequence[Shape] | None = None,
-        dtypes: Sequence[DTypeLike] | None = None,
+        dtypes: Sequence[DTypeLike | None] | None = None,
         concurrent_gb: int = 32,
     ) -> list[Array]:
         """Reads arrays, when what is written in the background is stored; arguments are those of `run_deserialization`."""
@@ -490,7 +490,7 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         shardings: Sequence[Sharding | ShapeDtypeStruct],
         paths: Sequence[str],
         global_shapes: Sequence[Shape] | None = None,
-        dtypes: Sequence[DTypeLike] | None = None,
+        dtypes: Sequence[DTypeLike | None] | None = None,
         concurrent_gb: int = 32,
     ) -> list[Array]:
         """Reads what `serialize_with_paths` wrote; the other arguments are those of `run_deserialization`."""
