@@ -42,7 +42,7 @@ def on(n: int, *entries: str | None) -> NamedSharding:
 @pytest.mark.parametrize("ocdbt", [False, True])
 def test_drivers(driver: str, ocdbt: bool, tmp_path: Path) -> None:
     """Formats, one file for a part or one database, from one mesh to another."""
-    specs = [get_tensorstore_spec(tmp_path / name, ocdbt, driver=driver) for name in ("a", "b", "c")]
+    specs = [get_tensorstore_spec(tmp_path / name, ocdbt=ocdbt, driver=driver) for name in ("a", "b", "c")]
     x, y, z = effx.device_put(X, on(4, "x")), effx.device_put(X, on(2, None, "x")), enp.asarray(3)
     run_serialization([x, y, z], specs)
     shardings = [on(8, "x"), on(2, "x"), SingleDeviceSharding(effx.devices()[5])]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future
 from typing import Generic, TypeVar, final
 
+from effx.errors import EffxError, current_source, place
 from effx.tree.registry import PyTree
 
 T = TypeVar("T")
@@ -33,11 +34,15 @@ class PyTreeFuture(Future[T], Generic[T]):
 def started(executor: Executor, pytree: PyTree, work: Callable[[], T]) -> PyTreeFuture[T]:
     """Starts work in the background, with the settings that are in force here."""
     found: PyTreeFuture[T] = PyTreeFuture(pytree)
-    around = contextvars.copy_context()
+    around, source = contextvars.copy_context(), current_source()
 
     def do() -> None:
         try:
             found.set_result(around.run(work))
+        except EffxError as error:
+            # In this thread there is no line of the user's.
+            place(error, source)
+            found.set_exception(error)
         except BaseException as error:  # noqa: BLE001  raised by `result`
             found.set_exception(error)
 

@@ -60,6 +60,7 @@ class BarrierTimeoutError(DistributedError):
 
 def get_tensorstore_spec(
     ckpt_path: str | os.PathLike[str],
+    *,
     ocdbt: bool = False,
     process_idx: int | None = None,
     arr: Array | None = None,
