@@ -117,7 +117,9 @@ REASONS: dict[str, str] = {
     },
 }
 # Experimental modules that effx has or will have; the others get EXPERIMENTAL.
-EXPERIMENTS = frozenset({"array_serialization", "checkify", "jet", "multihost_utils", "ode", "pjit", "shard_map", "sparse"})
+EXPERIMENTS = frozenset(
+    {"array_serialization", "checkify", "jet", "multihost_utils", "ode", "pjit", "shard_map", "sparse"}
+)
 
 
 @attrs.frozen
