@@ -31,6 +31,10 @@ FILE_BYTES = (
 )  # larger parts are cut into several files, so that another cut need not read all of them
 CACHE_BYTES = 256 << 20  # of files that several devices read parts of
 _ATTRIBUTE = "effx_dtype"
+# What some version of tensorstore since 0.1.76 does not know.
+_AS_BITS = frozenset({
+    dtypes.uint2, dtypes.uint4, dtypes.float4_e2m1fn, dtypes.float8_e4m3, dtypes.float8_e8m0fnu,
+})  # fmt: skip
 _contexts: "list[ts.Context]" = []
 
 
@@ -101,7 +105,7 @@ def form_of(dtype: DType) -> Form:
     """Returns how a dtype is stored: as itself, or as its bits where tensorstore does not know it."""
     if dtypes.is_key(dtype):
         return Form(dtypes.uint32, (dtype.itemsize // 4,), dtypes.short_name(dtype))
-    if dtype in (dtypes.uint2, dtypes.uint4, dtypes.float8_e4m3):
+    if dtype in _AS_BITS:
         return Form(dtypes.uint8, (), dtypes.short_name(dtype))
     return Form(dtype)
 
