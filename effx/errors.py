@@ -20,6 +20,7 @@ from types import CodeType, FrameType, TracebackType
 __all__ = [
     "AxisNameError",
     "BackendError",
+    "CheckpointError",
     "ConcretizationError",
     "ConcretizationTypeError",
     "ConversionError",
@@ -401,6 +402,10 @@ class ProcessMismatchError(DistributedError, AssertionError):
 
 class ShardingError(EffxError, ValueError):
     """A sharding does not fit its mesh, or an array does not fit a sharding."""
+
+
+class CheckpointError(EffxError, ValueError):
+    """A checkpoint is not there, not whole or damaged, or cannot be written."""
 
 
 def check_function(what: str, fun: object) -> None:

@@ -89,6 +89,10 @@ REASONS: dict[str, str] = {
     "jax.ops.*(out_sharding)": SHARDED,
     "jax.random.*(out_sharding)": SHARDED,
     "jax.scipy.stats.gaussian_kde.": "what is missing is refused there, or registers the class as a pytree",
+    "jax.experimental.array_serialization.*save(overwrite)": "a checkpoint is replaced only where that is asked for",
+    "jax.experimental.array_serialization.pytree_serialization_utils": INTERNAL,
+    "jax.experimental.array_serialization.serialization.logger": INTERNAL,
+    "jax.experimental.array_serialization.tensorstore_impl": INTERNAL,
     "jax.experimental.checkify.Error.": "what is missing registers the class as a pytree",
     "jax.experimental.checkify.checkify(errors)": "the checks of users, there as here",
     "jax.experimental.jet.[!j]*": INTERNAL,
@@ -114,7 +118,17 @@ REASONS: dict[str, str] = {
 }
 # Experimental modules that effx has or will have; the others get EXPERIMENTAL.
 EXPERIMENTS = frozenset(
-    {"checkify", "jet", "multihost_utils", "ode", "pjit", "shard_map", "sparse", "topologies"}
+    {
+        "array_serialization",
+        "checkify",
+        "jet",
+        "multihost_utils",
+        "ode",
+        "pjit",
+        "shard_map",
+        "sparse",
+        "topologies",
+    }
 )
 
 

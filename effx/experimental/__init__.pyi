@@ -1,2 +1,11 @@
-from . import checkify, jet, multihost_utils, ode, serialize_executable, sparse, topologies
+from . import (
+    array_serialization,
+    checkify,
+    jet,
+    multihost_utils,
+    ode,
+    serialize_executable,
+    sparse,
+    topologies,
+)
 from effx.callbacks import io_callback as io_callback

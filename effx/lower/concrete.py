@@ -25,7 +25,7 @@ from effx.errors import (
     ExchangeError,
     ShardingError,
 )
-from effx.ir.ops.convert import Bitcast, Convert
+from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.shape import Slice
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import HostData, Number
@@ -45,6 +45,7 @@ from effx.lower.sharding import (
     single,
 )
 from effx.lower.shards import (
+    NoJax,
     Shard,
     on_devices,
     on_one_device,
@@ -318,8 +319,8 @@ def _fetch(x: ConcreteArray) -> HostData:
     buffer, t = x.buffer, x.type
     if type(buffer._sharding) is Placement:
         return _assembled(x)
-    # jaxlib's own conversion imports jax where it is installed; the buffer protocol does not, but
-    # it exists on CPUs only and knows no ml_dtypes, whose bits go through integers.
+    # jaxlib's own conversion imports jax where it is installed and nothing keeps it from that; the buffer protocol does
+    # not, but it exists on CPUs only and knows no ml_dtypes.
     if dtypes.is_key(t.dtype):
         stored = array_type(dtypes.key_storage(t.dtype), t.shape)
         words = _fetch(ConcreteArray(buffer._rewrap_with_aval_and_sharding(stored, single(x.device))))
@@ -330,17 +331,11 @@ def _fetch(x: ConcreteArray) -> HostData:
         return value
     if t.dtype.isbuiltin == 1:
         return np.asarray(memoryview(buffer))
-    if dtypes.bits(t.dtype) < 8:
-        with isolated():
-            wider = dtypes.float16 if t.kind == "f" else dtypes.int8
-            wide = cast("ConcreteArray", perform(Convert(wider), (x,)))
-        value = np.asarray(memoryview(wide.buffer)).astype(t.dtype)
-        value.flags.writeable = False
-        return value
-    raw = dtypes.uint16 if t.dtype.itemsize == 2 else dtypes.uint8
-    with isolated():
-        bits = cast("ConcreteArray", perform(Bitcast(raw), (x,)))
-    return np.asarray(memoryview(bits.buffer)).view(t.dtype)
+    # A copy, which does not keep the buffer: see `_is_viewed`.
+    with NoJax():
+        value = np.array(buffer._single_device_array_to_np_array_did_copy()[0])
+    value.flags.writeable = False
+    return value
 
 
 def _assembled(x: ConcreteArray) -> HostData:

@@ -3,7 +3,9 @@
 Never: decide how processes find each other, or what becomes of one that fails; `effx.distributed` does.
 """
 
+import math
 import os
+import time
 from collections.abc import Callable
 from typing import final
 
@@ -84,17 +86,19 @@ class Group:
         self.client.key_value_set_bytes(f"{key}/0", len(chunks).to_bytes(8, "little") + chunks[0])
         return len(chunks)
 
-    def get(self, what: str, key: str, of: int) -> bytes:
-        """Waits for a value of process `of`; `what` waits.
+    def get(self, what: str, key: str, of: int, seconds: float = math.inf) -> bytes:
+        """Waits for a value of process `of`; `what` waits, for at most so many seconds.
 
         Raises:
             DistributedError: a process has failed, or `of` has come to its end.
+            TimeoutError: the time is over.
         """
-        first = self._wait(what, f"{key}/0", of)
+        end = time.monotonic() + seconds
+        first = self._wait(what, f"{key}/0", of, end)
         count = int.from_bytes(first[:8], "little")
-        return first[8:] + b"".join([self._wait(what, f"{key}/{i}", of) for i in range(1, count)])
+        return first[8:] + b"".join([self._wait(what, f"{key}/{i}", of, end) for i in range(1, count)])
 
-    def _wait(self, what: str, key: str, of: int) -> bytes:
+    def _wait(self, what: str, key: str, of: int, end: float) -> bytes:
         while True:
             # Asked before: what a process has put there before its end is there.
             reason = self.check(of)
@@ -105,6 +109,8 @@ class Group:
                     reason = self.check(of) or f"the coordination service does not answer: {error}"
             if reason is not None:
                 raise DistributedError(f"{what}: {reason}")
+            if time.monotonic() > end:
+                raise TimeoutError
 
     def delete(self, key: str) -> None:
         """Deletes the values under a key."""

@@ -47,7 +47,7 @@ def parts_of(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]:
         return [Shard(buffer, device, (slice(None),) * t.ndim, 0)]
     sharding, tiling = lies.sharding, lies.tiling
     part = t.with_shape(sharding.shard_shape(t.shape))
-    with _NoJax():
+    with NoJax():
         buffers = buffer._arrays
     here = [(k, d) for k, d in enumerate(sharding.ordered_devices) if is_local(d)]
     return [
@@ -78,11 +78,11 @@ def start_copies(buffer: ArrayImpl, t: ArrayType) -> None:
     for part in parts_of(buffer, t):
         # On a CPU the conversion is a view, and there is nothing to start.
         if part.device.platform != "cpu":
-            with _NoJax():
+            with NoJax():
                 part.data._copy_single_device_array_to_host_async()
 
 
-class _NoJax:
+class NoJax:
     """Keeps this thread from importing jax, which jaxlib does to give parts a type if it can; it need not."""
 
     __slots__ = ("thread",)

@@ -170,6 +170,27 @@ def _fields(cls: type[object]) -> tuple[list[str], list[str]]:
     return data, [f.name for f in fields if f.metadata.get("static", False)]
 
 
+def record_fields(cls: type[object]) -> tuple[list[str], list[str]] | None:
+    """Returns the names of a record's data fields and of its static fields; None for nodes that are no records.
+
+    >>> @register_record
+    ... @dataclasses.dataclass
+    ... class Scale:
+    ...     factor: float
+    ...     name: str = static(default="s")
+    >>> record_fields(Scale), record_fields(dict)
+    ((['factor'], ['name']), None)
+    """
+    if cls in _automatic:
+        return _fields(cls)
+    form = declared.get(cls, ())
+    names = [x for x in form if isinstance(x, str)]
+    if None not in form or len(names) != len(form) - 1:
+        return None
+    count = form.index(None)
+    return names[:count], names[count:]
+
+
 def _init_only_stores(cls: type[object], names: set[str]) -> bool:
     """Whether calling `cls` with its fields as keywords does no more than store them."""
     init = vars(cls).get("__init__")

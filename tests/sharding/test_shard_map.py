@@ -107,11 +107,11 @@ def summed(w: Any, x: Any) -> Any:
     return c.sum() + ys.sum()
 
 
-# A body of a row of weights and a matrix; how these are cut and the result joined.
-def summed(w: Any, x: Any) -> Any:
+def over_i(w: Any, x: Any) -> Any:
     return lax.psum(enp.sin(w) * x, "i")
 
 
+# A body of a row of weights and a matrix; how these are cut and the result joined.
 BODIES: dict[str, tuple[Any, tuple[P, P], P]] = {
     "elementwise": (lambda w, x: enp.sin(w * x), (P("j"), P("i", "j")), P("i", "j")),
     "turned": (lambda w, x: (w * x).T, (P("i"), P("j", "i")), P("i", "j")),
@@ -149,7 +149,7 @@ BODIES: dict[str, tuple[Any, tuple[P, P], P]] = {
     ),
     "matmul": (lambda w, x: lax.psum((x * w) @ x.T, "j"), (P("j"), P("i", "j")), P("i")),
     "sort": (lambda w, x: enp.sort(x * w, 1), (P("j"), P("i", "j")), P("i", "j")),
-    "jit": (effx.jit(summed), (P("j"), P("i", "j")), P(None, "j")),
+    "jit": (effx.jit(over_i), (P("j"), P("i", "j")), P(None, "j")),
     "checkpoint": (
         effx.checkpoint(lambda w, x: lax.psum(enp.sin(enp.sin(w) * x), "i") ** 2), (P("j"), P("i", "j")), P(None, "j"),
     ),

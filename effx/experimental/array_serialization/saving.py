@@ -1,0 +1,298 @@
+"""Saves a tree: all arrays first, then the file that makes a checkpoint of them, so that half of one is none.
+
+A folder has `checkpoint.json`, which names the folder of the arrays, and that folder. A save writes arrays into a folder of
+its own; `checkpoint.json`, which is replaced in one step, is the commit. So an interrupted save leaves the checkpoint that
+was there, or none, and a folder that the next save removes.
+"""
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Sequence
+from typing import cast, final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Box
+from effx.array.promotion import as_operand
+from effx.errors import (
+    CheckpointError,
+    ConcretizationError,
+    DTypeError,
+    EffxError,
+    ProcessMismatchError,
+    TreeError,
+)
+from effx.experimental.array_serialization import structures
+from effx.experimental.array_serialization.agreement import Agreement, Message, check
+from effx.experimental.array_serialization.arrays import Saved, described_array, run, write_all
+from effx.experimental.array_serialization.folders import Folder
+from effx.experimental.array_serialization.stores import Spec, kvstore, merged, tensorstore
+from effx.transforms.stages import ShapeDtypeStruct
+from effx.tree.mapping import flatten_with_path
+from effx.tree.prefixes import broadcast_prefix, keystr
+from effx.tree.registry import PyTree
+
+FILE, ARRAYS, BEGAN = "checkpoint.json", "arrays.", "began"
+FORMAT, VERSION = "effx checkpoint", 1
+LIMIT = 32 << 30  # bytes of the host's memory that are on their way at a time
+
+
+@final
+@attrs.frozen(eq=False)
+class Plan:
+    """What a save does.
+
+    Attributes:
+        what: the function, for errors.
+        directory: where.
+        overwrite: whether a checkpoint may be there.
+        paths: of the leaves.
+        arrays: what is written.
+        specs: for each array what the user says of how it is stored.
+        tree: the structure as JSON.
+        stub: the tree, with shapes and dtypes in place of arrays.
+        agreement: with the other processes.
+    """
+
+    what: str
+    directory: "str | os.PathLike[str]"
+    overwrite: bool
+    paths: Sequence[str]
+    arrays: Sequence[Saved]
+    specs: Sequence[Spec]
+    tree: structures.JSON
+    stub: PyTree
+    agreement: Agreement
+
+    @property
+    def types(self) -> list[list[object]]:
+        """The path, dtype and shape of each array, as JSON."""
+        return [
+            [path, dtypes.short_name(x.dtype), list(x.shape)]
+            for path, x in zip(self.paths, self.arrays, strict=True)
+        ]
+
+
+def is_spec(x: PyTree) -> bool:
+    """Says whether something is a leaf in a tree of specs."""
+    return x is None or (isinstance(x, dict) and "driver" in x)
+
+
+def specs_for(what: str, given: PyTree, tree: PyTree, count: int) -> list[Spec]:
+    """Returns what a prefix of a tree says of how its arrays are stored.
+
+    Raises:
+        TreeError: it is no prefix.
+        CheckpointError: a spec says where the array is stored.
+    """
+    if given is None:
+        return [{"driver": "zarr3"}] * count
+    try:
+        found = broadcast_prefix(given, tree, is_spec)
+    except TreeError as error:
+        reason = error.message.partition(": ")[2]
+        raise TreeError(f"{what}: ts_specs is no prefix of the tree: {reason}") from None
+    for spec in found:
+        if not is_spec(spec):
+            raise CheckpointError(f"{what}: ts_specs has dicts with a 'driver', and None; got {spec!r}")
+        if spec is not None and "kvstore" in spec:
+            raise CheckpointError(f"{what}: where arrays lie is the checkpoint's to say; got {spec!r}")
+    return [{"driver": "zarr3"} if spec is None else spec for spec in found]
+
+
+def planned(
+    what: str,
+    data: PyTree,
+    directory: "str | os.PathLike[str]",
+    overwrite: bool,
+    ts_specs: PyTree,
+    copies: bool,
+) -> Plan:
+    """Looks at what is to be saved.
+
+    Args:
+        what: the function, for errors.
+        data, directory, overwrite, ts_specs: its arguments.
+        copies: whether arrays are copied to the host now, so that computations may take their memory.
+
+    Raises:
+        DTypeError: a leaf is no array.
+        ConcretizationError: a leaf is a tracer.
+        TreeError: the structure cannot be written.
+        BackendError: tensorstore is not installed.
+    """
+    tensorstore(what)
+    found, form = flatten_with_path(data)
+    tree = structures.written(what, form)
+    paths = [keystr(path) for path, _ in found]
+    arrays = [_leaf(what, path, x) for path, (_, x) in zip(paths, found, strict=True)]
+    stub = form.unflatten([ShapeDtypeStruct(x.shape, x.dtype) for x in arrays])
+    specs = specs_for(what, ts_specs, stub, len(arrays))
+    if copies:
+        arrays = [x.copied(what) for x in arrays]
+    return Plan(what, directory, overwrite, paths, arrays, specs, tree, stub, Agreement(what))
+
+
+def leaf_name(path: str) -> str:
+    """Returns what errors call the leaf at a path."""
+    return f"the leaf {path}" if path else "the array"
+
+
+def _leaf(what: str, path: str, x: PyTree) -> Saved:
+    where = leaf_name(path)
+    if isinstance(x, Box):
+        raise ConcretizationError(
+            f"{what}: {where} is {x.type!r} of a transformation, which has no value yet"
+        )
+    try:
+        # NumPy's arrays keep their 64 bits.
+        array = np.asarray(x) if isinstance(x, np.ndarray | np.generic) else as_operand(x)
+        dtypes.as_dtype(array.dtype)
+    except DTypeError:
+        raise DTypeError(
+            f"{what}: {where} must be an array or a number, got {x!r} of type {type(x).__name__}"
+        ) from None
+    if array.dtype == dtypes.float0:
+        raise DTypeError(f"{what}: {where} is float0, of which nothing is stored")
+    if isinstance(array, np.ndarray):
+        array = array.astype(dtypes.as_dtype(array.dtype), copy=False)
+    return described_array(what, where, cast("Array", array))
+
+
+def saved(plan: Plan) -> None:
+    """Does what a plan says, in step with the other processes."""
+    what, agreement = plan.what, plan.agreement
+    # Of what each process has alone it says what it is.
+    alone = {
+        str(i): hashlib.sha256(b"".join([p.host(what).tobytes() for p in x.parts])).hexdigest()
+        for i, x in enumerate(plan.arrays)
+        if agreement.count > 1 and x.processes in ((), (agreement.number,))
+    }
+    described = json.dumps(
+        [plan.tree, plan.types, plan.overwrite, [dict(s) for s in plan.specs]], default=str
+    )
+    mine: Message = {"save": hashlib.sha256(described.encode()).hexdigest(), "alone": alone}
+    begun: list[str] = []
+    try:
+        answer = agreement.settle(mine, lambda everyone: _begun(plan, everyone, begun))
+        error = _written(plan, cast("str", answer["arrays"]), cast("list[int]", answer["shared"]))
+        agreement.settle({"error": error} if error else {}, lambda everyone: _ended(plan, everyone, begun))
+    except BaseException:
+        if begun and agreement.number == 0:
+            Folder(what, plan.directory).remove(begun[0])
+        raise
+
+
+def _begun(plan: Plan, everyone: Sequence[Message], begun: list[str]) -> Message:
+    """Compares what the processes save, and makes the folder of the arrays."""
+    what = plan.what
+    check(what, everyone)
+    shared: list[int] = []
+    claims = [cast("dict[str, str]", message["alone"]) for message in everyone]
+    for k, message in enumerate(everyone):
+        if message["save"] != everyone[0]["save"]:
+            raise ProcessMismatchError(
+                f"{what}: processes 0 and {k} save different trees: structure, paths, shapes, dtypes, overwrite and "
+                f"ts_specs must be equal"
+            )
+    for i, x in enumerate(plan.arrays):
+        marks = [claim.get(str(i)) for claim in claims]
+        have = [k for k, mark in enumerate(marks) if mark is not None]
+        if len(have) < 2:  # parts of all processes, or of one alone
+            continue
+        other = next((k for k, mark in enumerate(marks) if mark != marks[0]), None)
+        if other is not None:
+            raise ProcessMismatchError(
+                f"{what}: {x.where} lies on devices of one process alone, and processes 0 and {other} have different ones; "
+                f"make one array of all processes, or save what is equal"
+            )
+        shared.append(i)
+    folder = Folder(what, plan.directory)
+    there = read_file(what, folder)
+    if there is not None and not plan.overwrite:
+        raise CheckpointError(f"{what}: {folder.shown} has a checkpoint; overwrite=True replaces it")
+    _clean(folder, None if there is None else str(there["arrays"]))
+    begun.append(f"{ARRAYS}{uuid.uuid4().hex}")
+    folder.write(f"{begun[0]}/{BEGAN}", b"")
+    return {"arrays": begun[0], "shared": shared}
+
+
+def _clean(folder: Folder, keep: str | None) -> None:
+    """Removes what saves have left that did not end."""
+    for name in folder.names():
+        if name.startswith(ARRAYS) and name != keep:
+            folder.remove(name)
+
+
+def _written(plan: Plan, arrays: str, shared: Sequence[int]) -> str:
+    """Writes this process's parts.
+
+    Returns:
+        What has failed; "" for nothing.
+    """
+    what, number = plan.what, plan.agreement.number
+    try:
+        folder = Folder(what, plan.directory)
+        if folder.read(f"{arrays}/{BEGAN}") is None:
+            return f"{folder.shown} is not the directory of process 0: all processes must save to one file system"
+        writes: list[tuple[Saved, Spec]] = []
+        for i, (x, spec) in enumerate(zip(plan.arrays, plan.specs, strict=True)):
+            if number == 0 or i not in shared:
+                at = {"kvstore": kvstore(f"{folder.shown}/{arrays}/{i}")}
+                writes.append((attrs.evolve(x, where=f"{folder.shown}: {x.where}"), merged(spec, at)))
+        run(write_all(what, writes, LIMIT))
+    except Exception as error:  # every other process waits for word of it
+        if plan.agreement.count == 1:
+            raise
+        return error.message if isinstance(error, EffxError) else f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _ended(plan: Plan, everyone: Sequence[Message], begun: list[str]) -> Message:
+    """Makes a checkpoint of the arrays, and removes those of the one that was there."""
+    try:
+        check(plan.what, everyone)
+    except CheckpointError:
+        # Before the others hear of it, and save again.
+        Folder(plan.what, plan.directory).remove(begun.pop())
+        raise
+    # From here on the arrays stay: where the next line fails, nobody knows whether they are a checkpoint.
+    arrays = begun.pop()
+    folder = Folder(plan.what, plan.directory)
+    leaves = [
+        {"path": path, "dtype": dtype, "shape": shape, "driver": spec["driver"]}
+        for (path, dtype, shape), spec in zip(plan.types, plan.specs, strict=True)
+    ]
+    text = json.dumps(
+        {"format": FORMAT, "version": VERSION, "arrays": arrays, "tree": plan.tree, "leaves": leaves},
+        indent=1,
+    )
+    folder.write(FILE, text.encode())
+    _clean(folder, arrays)
+    return {}
+
+
+def read_file(what: str, folder: Folder) -> dict[str, object] | None:
+    """Returns what the checkpoint in a folder says; None if there is none.
+
+    Raises:
+        CheckpointError: the file is not of effx, is damaged, or of a later version.
+    """
+    data = folder.read(FILE)
+    if data is None:
+        return None
+    try:
+        found: object = json.loads(data)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise CheckpointError(f"{what}: {folder.shown}: {FILE} is none of effx's, or damaged")
+    if found.get("version") != VERSION:
+        raise CheckpointError(
+            f"{what}: {folder.shown}: the checkpoint is of version {found.get('version')}, this effx reads {VERSION}"
+        )
+    return found

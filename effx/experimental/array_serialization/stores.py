@@ -1,0 +1,246 @@
+"""How arrays stand in tensorstore: specs, the dtypes that it has, contexts, errors.
+
+Never: decide which parts a process writes or reads; `arrays` does.
+"""
+
+import importlib
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias, cast, final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.dtypes import DType
+from effx.errors import BackendError, CheckpointError, DTypeError, EffxError
+from effx.ir.types import Shape
+from effx.ir.values.array import HostData
+
+if TYPE_CHECKING:
+    import tensorstore as ts
+
+Spec: TypeAlias = Mapping[str, object]
+"""A spec of tensorstore as JSON, or a part of one."""
+
+FILE_BYTES = (
+    64 << 20
+)  # larger parts are cut into several files, so that another cut need not read all of them
+CACHE_BYTES = 256 << 20  # of files that several devices read parts of
+_ATTRIBUTE = "effx_dtype"
+# What some version of tensorstore since 0.1.76 does not know.
+_AS_BITS = frozenset({
+    dtypes.uint2, dtypes.uint4, dtypes.float4_e2m1fn, dtypes.float8_e4m3, dtypes.float8_e8m0fnu,
+})  # fmt: skip
+_contexts: "list[ts.Context]" = []
+
+
+def tensorstore(what: str) -> ModuleType:
+    """Returns the library.
+
+    Raises:
+        BackendError: it is not installed.
+    """
+    try:
+        return importlib.import_module("tensorstore")
+    except ImportError:
+        raise BackendError(
+            f"{what}: checkpoints are stored by tensorstore, which is not installed; pip install 'effx[checkpoint]'"
+        ) from None
+
+
+def context(what: str) -> "ts.Context":
+    """Returns the context in which all stores are opened by default: it bounds how much is done at a time."""
+    if not _contexts:
+        limits = {"file_io_concurrency": {"limit": 32}, "cache_pool": {"total_bytes_limit": 0}}
+        _contexts.append(tensorstore(what).Context(limits))
+    return _contexts[0]
+
+
+def caching_context(what: str) -> "ts.Context":
+    """Returns a context for one load, in which a file is read once though several devices want parts of it."""
+    cache = {"cache_pool": {"total_bytes_limit": CACHE_BYTES}}
+    return cast("ts.Context", tensorstore(what).Context(cache, context(what)))
+
+
+@contextmanager
+def errors_of(what: str, where: str) -> Iterator[None]:
+    """Says what was done with which array where tensorstore raises."""
+    try:
+        yield
+    except (ValueError, OSError, RuntimeError, IndexError) as error:
+        if isinstance(error, EffxError):
+            raise
+        raise CheckpointError(f"{what}: {where}: {error}") from error
+
+
+# --- dtypes ---------------------------------------------------------------------------------------
+
+
+@final
+@attrs.frozen
+class Form:
+    """How the elements of a dtype are stored.
+
+    Attributes:
+        dtype: of the array in the store.
+        words: the sizes of the axes that it has at the end for each element: those of a key's words.
+        name: what the store's attribute calls the dtype; "" where the store's own dtype says it.
+    """
+
+    dtype: DType
+    words: Shape = ()
+    name: str = ""
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element in memory."""
+        return self.dtype.itemsize * math.prod(self.words)
+
+
+def form_of(dtype: DType) -> Form:
+    """Returns how a dtype is stored: as itself, or as its bits where tensorstore does not know it."""
+    if dtypes.is_key(dtype):
+        return Form(dtypes.uint32, (dtype.itemsize // 4,), dtypes.short_name(dtype))
+    if dtype in _AS_BITS:
+        return Form(dtypes.uint8, (), dtypes.short_name(dtype))
+    return Form(dtype)
+
+
+def to_stored(data: HostData, form: Form) -> HostData:
+    """Returns the elements as they are stored."""
+    if not form.name:
+        return data
+    return np.ascontiguousarray(data).view(form.dtype).reshape(data.shape + form.words)
+
+
+def from_stored(data: HostData, dtype: DType, form: Form) -> HostData:
+    """Returns the elements of what was stored."""
+    if not form.name:
+        return data
+    shape = data.shape[: data.ndim - len(form.words)]
+    return np.ascontiguousarray(data).view(dtype).reshape(shape)
+
+
+def converted(what: str, where: str, data: HostData, dtype: DType) -> HostData:
+    """Converts elements that were read; integers that become other ones stay what they are.
+
+    Args:
+        what, where: for errors.
+        data: the elements.
+        dtype: the wanted one.
+
+    Raises:
+        DTypeError: complex numbers would lose their imaginary parts, or keys would be numbers, or integers are too large.
+    """
+    if data.dtype == dtype:
+        return data
+    given, wanted = [dtypes.short_name(d) for d in (data.dtype, dtype)]
+    if dtypes.is_key(data.dtype) or dtypes.is_key(dtype):
+        raise DTypeError(f"{what}: {where}: {given} is stored, which does not convert to {wanted}")
+    if dtypes.is_complex(data.dtype) and not dtypes.is_complex(dtype):
+        raise DTypeError(f"{what}: {where}: {given} is stored, which does not convert to the real {wanted}")
+    found = data.astype(dtype)
+    if dtypes.is_integer(data.dtype) and dtypes.is_integer(dtype) and (found != data).any():
+        raise DTypeError(f"{what}: {where}: {given} is stored, with numbers that {wanted} does not hold")
+    return cast("HostData", found)
+
+
+# --- specs ----------------------------------------------------------------------------------------
+
+
+def chunk_shape(part: Shape, itemsize: int, limit: int = FILE_BYTES) -> tuple[int, ...]:
+    """Returns the shape of what stands in one file: a part of an array, or an equal share of one.
+
+    Files never cross the borders of parts, so that no two processes write one.
+
+    >>> chunk_shape((6, 8), 4), chunk_shape((6, 8), 4, limit=64), chunk_shape((0, 3), 4)
+    ((6, 8), (2, 8), (1, 3))
+    """
+    chunk = [max(n, 1) for n in part]
+    for axis, n in enumerate(part):
+        rest = math.prod(chunk[axis + 1 :]) * itemsize
+        if n * rest <= limit:
+            break
+        # The coarsest equal cut of this axis that is small enough; if there is none, the next one is cut too.
+        small = [k for k in range(1, math.isqrt(n) + 1) if n % k == 0]
+        chunk[axis] = max([k for d in small for k in (d, n // d) if k == 1 or k * rest <= limit])
+    return tuple(chunk)
+
+
+def described(who: str, spec: Spec, dtype: DType, shape: Shape, part: Shape) -> dict[str, object]:
+    """Adds to a spec how an array is to be stored, where the spec does not say so itself.
+
+    Args:
+        who: the function and the array, for errors.
+        spec: with a driver.
+        dtype, shape: of the array.
+        part: the shape of the part on one device.
+
+    Raises:
+        DTypeError: the driver has no such dtype.
+    """
+    form = form_of(dtype)
+    chunk = [*chunk_shape(part, form.itemsize), *form.words]
+    whole = [*shape, *form.words]
+    if spec["driver"] == "zarr3":
+        metadata: dict[str, object] = {
+            "shape": whole,
+            "data_type": form.dtype.name,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+            # What a disk or a network changed is an error and not a number.
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+        }
+        if form.name:
+            metadata["attributes"] = {_ATTRIBUTE: form.name}
+        return merged({"metadata": metadata}, spec)
+    if form.name:
+        raise DTypeError(f"{who}: the driver {spec['driver']!r} does not store {form.name}; 'zarr3' does")
+    if "metadata" in spec or "schema" in spec:
+        return dict(spec)
+    layout = {"write_chunk": {"shape": chunk}, "read_chunk": {"shape": chunk}}
+    schema = {"dtype": form.dtype.name, "domain": {"shape": whole}, "chunk_layout": layout}
+    return merged({"schema": schema}, spec)
+
+
+def merged(base: Spec, over: Spec) -> dict[str, object]:
+    """Returns a spec in which the second says what both say.
+
+    >>> merged({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 4}})
+    {'a': 1, 'b': {'c': 4, 'd': 3}}
+    """
+    found = dict(base)
+    for key, value in over.items():
+        old = found.get(key)
+        found[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return found
+
+
+def stored_dtype(store: "ts.TensorStore") -> DType:
+    """Returns the dtype of the array in an open store."""
+    spec: Mapping[str, Mapping[str, Mapping[str, str]]] = store.spec().to_json()
+    name = spec.get("metadata", {}).get("attributes", {}).get(_ATTRIBUTE)
+    return dtypes.as_dtype(store.dtype.numpy_dtype) if name is None else dtypes.from_short_name(name)
+
+
+def url_of(path: "str | os.PathLike[str]") -> tuple[str, bool]:
+    """Returns a path as it is shown, absolute if it is a local one, and whether it is an address such as `gs://…`."""
+    text = os.fspath(path)
+    return (text.rstrip("/"), True) if "://" in text else (os.path.abspath(text), False)
+
+
+def kvstore(path: "str | os.PathLike[str]") -> dict[str, object]:
+    """Returns tensorstore's spec of a folder."""
+    text, is_url = url_of(path)
+    if not is_url:
+        return {"driver": "file", "path": f"{text}/"}
+    scheme, _, rest = text.partition("://")
+    bucket, _, inside = rest.partition("/")
+    if scheme in ("gs", "s3"):
+        return {"driver": "gcs" if scheme == "gs" else scheme, "bucket": bucket, "path": f"{inside}/"}
+    if scheme == "file":
+        return {"driver": "file", "path": f"{rest}/"}
+    return {"driver": scheme, "path": f"{rest}/"}
