@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from effx.array import Array
-from effx.handlers.stage import run_program, stage
-from effx.handlers.tracking import apart, differing, diverging
+from effx.effects import Operation
+from effx.handlers.tracking import apart, diverging, tracked_equation
+from effx.ir.ops.collective import PCast
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
-from effx.ir.program import Program
+from effx.ir.program import Atom, Equation, Program, Var, effect_row
 from effx.ir.types import Vma
 
 Vmas = tuple[Vma, ...]
@@ -63,17 +63,34 @@ def widened(program: Program, given: Vmas, results: Vmas | None = None) -> Progr
     if wider == ins and wanted == outs:
         return program
 
-    def make() -> Program:
-        def body(arrays: list[Array]) -> list[Array]:
-            found = run_program(program, arrays)
-            if results is None:
-                return found
-            return [differing(y, vma) for y, vma in zip(found, results, strict=True)]
+    return _kept(program, ("widened", wider, results, apart.value), lambda: _retyped(program, wider, results))
 
-        types = [t.varying(vma) for t, vma in zip(program.in_types, wider, strict=True)]
-        return stage(body, types, program.name).program
 
-    return _kept(program, ("widened", wider, results, apart.value), make)
+def _retyped(program: Program, given: Vmas, results: Vmas | None) -> Program:
+    """Returns a program with the types that its values have if operands vary so; its results are cast to theirs."""
+    renamed: dict[Var, Atom] = {}
+    inputs = [Var(x.type.varying(vma | apart.value)) for x, vma in zip(program.inputs, given, strict=True)]
+    renamed.update(zip(program.inputs, inputs, strict=True))
+    equations: list[Equation] = []
+
+    def read(x: Atom) -> Atom:
+        return renamed[x] if type(x) is Var else x
+
+    def write(op: Operation[object], operands: tuple[Atom, ...], like: Equation | None) -> tuple[Var, ...]:
+        types = [x.type for x in operands]
+        if isinstance(op, HigherOrder):
+            op = conformed(op, [t.vma for t in types])
+        e = tracked_equation(op, operands, types, "")
+        equations.append(e if like is None else attrs.evolve(e, source=like.source, scope=like.scope))
+        return e.outputs
+
+    for e in program.equations:
+        renamed.update(zip(e.outputs, write(e.op, tuple(map(read, e.inputs)), e), strict=True))
+    outputs = list(map(read, program.outputs))
+    for i, vma in enumerate(results or ()):
+        for axis in sorted(vma - outputs[i].type.vma, key=repr):
+            (outputs[i],) = write(PCast(axis), (outputs[i],), None)
+    return Program(tuple(inputs), tuple(equations), tuple(outputs), program.name, effect_row(equations))
 
 
 def _branches(op: Cond, given: Vmas) -> HigherOrder:

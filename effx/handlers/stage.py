@@ -21,6 +21,7 @@ from effx.effects import (
 )
 from effx.errors import Source, TransformError, current_source, source_in_force
 from effx.flags import check_tracer_leaks, enable_checks, no_tracing
+from effx.handlers.conforming import conformed
 from effx.handlers.renewal import stand_in
 from effx.handlers.tracking import apart, tracked, tracked_equation
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
@@ -125,8 +126,6 @@ class TrackingStage(Stage):
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Writes one equation."""
         if op.multiple and isinstance(op, HigherOrder):
-            from effx.handlers.conforming import conformed  # stages programs
-
             op = cast("Operation[R]", conformed(op, [cast("Array", x).type.vma for x in operands]))
         recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
         inputs = tuple(

@@ -111,6 +111,10 @@ def over_i(w: Any, x: Any) -> Any:
     return lax.psum(enp.sin(w) * x, "i")
 
 
+def squares_over_i(w: Any, x: Any) -> Any:
+    return lax.psum(enp.sin(enp.sin(w) * x), "i") ** 2
+
+
 # A body of a row of weights and a matrix; how these are cut and the result joined.
 BODIES: dict[str, tuple[Any, tuple[P, P], P]] = {
     "elementwise": (lambda w, x: enp.sin(w * x), (P("j"), P("i", "j")), P("i", "j")),
@@ -151,7 +155,7 @@ BODIES: dict[str, tuple[Any, tuple[P, P], P]] = {
     "sort": (lambda w, x: enp.sort(x * w, 1), (P("j"), P("i", "j")), P("i", "j")),
     "jit": (effx.jit(over_i), (P("j"), P("i", "j")), P(None, "j")),
     "checkpoint": (
-        effx.checkpoint(lambda w, x: lax.psum(enp.sin(enp.sin(w) * x), "i") ** 2), (P("j"), P("i", "j")), P(None, "j"),
+        effx.checkpoint(squares_over_i), (P("j"), P("i", "j")), P(None, "j"),
     ),
     "batch": (effx.vmap(lambda w, c: lax.psum(w * c, "i"), (0, 1)), (P("j"), P("i", "j")), P("j")),
     "scalar": (lambda w, x: w[0] * 2 + x.sum() * 0, (P(), P()), P()),
