@@ -33,7 +33,11 @@ def _watched(op: Operation[R], arrays: tuple[Array, ...], run: Callable[[], R]) 
     if not isinstance(op, HigherOrder) and not keys:
         return run()
     concrete = tuple([on_device(x) for x in arrays])
-    program = alone(op) if isinstance(op, HigherOrder) else program_of(op, tuple([x.type for x in arrays]))
+    program = (
+        alone(op, [x.type for x in arrays])
+        if isinstance(op, HigherOrder)
+        else program_of(op, tuple([x.type for x in arrays]))
+    )
     results: list[R] = []
 
     def once() -> tuple[Array, ...]:

@@ -4,7 +4,7 @@ Never: be installed; it is where every stack ends.
 """
 
 import importlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import TypeVar, cast, final
 from weakref import ref
@@ -17,14 +17,16 @@ from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
 from effx.errors import AxisNameError, NoRuleError
 from effx.flags import debug_infs, debug_key_reuse, debug_nans, enable_checks, no_execution
+from effx.handlers.conforming import conformed
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
-from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.handlers.tracking import typed_results
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomTangent
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import DynamicSlice, Slice
+from effx.ir.passes.explicit import settled
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.assignment import assignment_for
@@ -73,7 +75,10 @@ def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
             raise op.backward.no_forward_mode()
         first = op.residuals if type(op) is CustomTangent else 0
         return tuple([as_concrete(y) for y in run_program(op.program, arrays[first:])])
-    program = alone(op)
+    types = [x.type for x in arrays]
+    if any([t.sharding is not None for t in types]):
+        op = conformed(op, types)
+    program = alone(op, types)
     kernel = program.derived.get("kernel")
     if kernel is None:
         kernel = program.derived["kernel"] = kernel_of(program)
@@ -95,13 +100,13 @@ def _kernel(op: Operation[object]) -> Kernel:
     if type(op) is Slice and all([s == 1 for s in op.strides]):
         return _cut(op)
 
-    programs: dict[tuple[ArrayType, ...], Program] = {}
+    programs: dict[tuple[bool, tuple[ArrayType, ...]], Program] = {}
 
     def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
         types = tuple([x.type for x in arrays])
-        program = programs.get(types)
+        program = programs.get((settled.value, types))
         if program is None:
-            program = programs[types] = program_of(op, types)
+            program = programs[settled.value, types] = program_of(op, types)
         return _first_run(program, arrays, op.multiple)
 
     return fast_function(op.name, miss, miss)
@@ -113,10 +118,7 @@ caching.kernel_caches.append(_kernel.cache_clear)
 def program_of(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
     """Returns a program of nothing but one operation."""
     inputs = tuple([Var(t) for t in types])
-    if op.multiple:
-        outputs = tuple([Var(t) for t in cast("TupleOperation", op).infer(*types)])
-    else:
-        outputs = (Var(cast("ArrayOperation", op).infer(*types)),)
+    outputs = tuple([Var(t) for t in typed_results(op, types)])
     return Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
 
 
@@ -172,16 +174,23 @@ def _cut(op: Slice) -> Kernel:
     return cut
 
 
-def alone(op: HigherOrder) -> Program:
-    """Returns a program of nothing but `op`; kept, with what is compiled from it, where the op's programs are."""
+def alone(op: HigherOrder, given: Sequence[ArrayType]) -> Program:
+    """Returns a program of nothing but `op`; kept, with what is compiled from it, where the op's programs are.
+
+    Args:
+        op: the operation. given: the operands' types, which say how they lie.
+    """
     if type(op) is Call:
         return op.program
     derived = op.programs[0].derived
-    found = derived.get(("alone", op))
+    types = tuple([t.lying(x.sharding) for t, x in zip(op.in_types, given, strict=True)])
+    found = derived.get(("alone", op, types))
     if found is None:
-        inputs = tuple([Var(t) for t in op.in_types])
-        outputs = tuple([Var(t) for t in op.infer(*op.in_types)])
-        found = derived["alone", op] = Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
+        inputs = tuple([Var(t) for t in types])
+        outputs = tuple([Var(t) for t in typed_results(op, types)])
+        found = derived["alone", op, types] = Program(
+            inputs, (Equation(op, inputs, outputs),), outputs, op.name
+        )
     return cast("Program", found)
 
 

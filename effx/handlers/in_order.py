@@ -1,18 +1,22 @@
-"""Ordered effects become data: a token goes through a program's calls, branches and loops before it is lowered."""
+"""What becomes of a program before it is lowered: types' cuts become constraints, and ordered effects data: a token goes
+through its calls, branches and loops.
+"""
 
 import importlib
 from typing import cast
 
 from effx.effects import isolated
 from effx.ir.ops.host import ORDERED
+from effx.ir.passes.constraining import with_cuts
 from effx.ir.program import Program
 
 
 def in_order(program: Program) -> Program:
     """Returns a program whose ordered effects happen in order because each needs the token of the one before.
 
-    A program without such effects is returned as it is.
+    What its types say of Explicit axes is said by constraints then. A program without either is returned as it is.
     """
+    program = with_cuts(program)
     if not program.effects or ORDERED.isdisjoint(program.effects):
         return program
     found = program.derived.get("in order")

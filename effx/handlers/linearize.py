@@ -24,7 +24,7 @@ def linearize(
         The results; the derivative as a program linear in the active primals' tangents, with the
         outputs that have a tangent; and which of the results these are.
     """
-    record = recording()
+    record = recording([x.type for x in primals])
     with handle(record, origin) as frame:
         frame.state = Recorder(current_scope.get())
         inputs = [Var(x.type) for x, a in zip(primals, active, strict=True) if a]

@@ -23,7 +23,7 @@ from effx.errors import Source, TransformError, current_source, source_in_force
 from effx.flags import check_tracer_leaks, enable_checks, no_tracing
 from effx.handlers.conforming import conformed
 from effx.handlers.renewal import stand_in
-from effx.handlers.tracking import apart, tracked, tracked_equation
+from effx.handlers.tracking import apart, tracked_equation, tracking
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
@@ -119,14 +119,14 @@ class Stage(Handler):
 @final
 @attrs.frozen
 class TrackingStage(Stage):
-    """Records every operation, and in the types of results along which axes they vary."""
+    """Records every operation, and in the types of results along which axes they vary and which cut them."""
 
     name = "stage"
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Writes one equation."""
         if op.multiple and isinstance(op, HigherOrder):
-            op = cast("Operation[R]", conformed(op, [cast("Array", x).type.vma for x in operands]))
+            op = cast("Operation[R]", conformed(op, [cast("Array", x).type for x in operands]))
         recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
         inputs = tuple(
             [
@@ -166,7 +166,7 @@ def stage(
     try:
         source_in_force.set(None)
         current_scope.set("")
-        with handle(TrackingStage(what) if tracked.value else Stage(what), origin) as frame:
+        with handle(TrackingStage(what) if tracking(types) else Stage(what), origin) as frame:
             recorder = frame.state = Recorder(apart=apart.value)
             if recorder.apart:
                 types = [t.varying(t.vma | recorder.apart) for t in types]

@@ -1,4 +1,5 @@
-"""Along which axes of a `shard_map` values vary, which is part of their types while its body is being staged.
+"""What types say of axes: along which of a `shard_map` values vary, while its body is being staged, and which Explicit
+ones of a mesh cut them.
 
 The sum of cotangents that the gradient with respect to a replicated value is must be taken where the value is used, so
 each linear value has to be known for what it is when a program is transposed.
@@ -14,11 +15,28 @@ from effx.errors import current_source
 from effx.flag_kinds import UserContext
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import PCast, PSum
+from effx.ir.ops.sharding import Constrain
+from effx.ir.passes import explicit_rules as explicit_rules  # rules are registered there
+from effx.ir.passes.constraining import constrain_op
+from effx.ir.passes.explicit import shardings_of_results
 from effx.ir.passes.varying import vma_of_results
 from effx.ir.program import Atom, Equation, Var
-from effx.ir.types import INVARIANT, ArrayType, Vma
+from effx.ir.types import INVARIANT, ArrayType, TypeSharding, Vma
+from effx.lower.meshes import ambient
 
-__all__ = ["agreeing", "apart", "differing", "diverging", "tracked", "tracked_equation"]
+__all__ = [
+    "agreeing",
+    "apart",
+    "differing",
+    "diverging",
+    "laid_out",
+    "lying",
+    "retype",
+    "tracked",
+    "tracked_equation",
+    "tracking",
+    "typed_results",
+]
 
 # The axes that types speak of; programs staged with others are other programs.
 tracked: "UserContext[Vma]" = UserContext(INVARIANT)
@@ -49,13 +67,49 @@ def tracked_equation(
     Args:
         op: the operation. inputs: its operands. types: theirs. scope: the name stack.
     """
-    plain = [t.varying(INVARIANT) for t in types]
-    found = cast("ArrayOperation | TupleOperation", op).infer(*plain)
-    results = found if isinstance(found, tuple) else (found,)
+    results = plain_results(op, types)
     e = Equation(op, inputs, tuple([Var(t) for t in results]), current_source(3), scope)
-    for var, vma in zip(e.outputs, vma_of_results(e, [t.vma for t in types], tracked.value), strict=True):
-        var.type = var.type.varying(vma)
+    _say(e, types, results)
     return e
+
+
+def retype(e: Equation) -> None:
+    """Brings the types of an equation's results to what those of its operands say of axes."""
+    types = [x.type for x in e.inputs]
+    results = plain_results(e.op, types)
+    for var, t in zip(e.outputs, results, strict=True):
+        var.type = t
+    _say(e, types, results)
+
+
+def _say(e: Equation, types: Sequence[ArrayType], results: Sequence[ArrayType]) -> None:
+    if tracked.value:
+        vmas = vma_of_results(e, [t.vma for t in types], tracked.value)
+        for var, vma in zip(e.outputs, vmas, strict=True):
+            var.type = var.type.varying(vma)
+    for var, sharding in zip(e.outputs, shardings_of_results(e.op, types, results), strict=True):
+        var.type = var.type.lying(sharding)
+
+
+def plain_results(op: Operation[object], types: Sequence[ArrayType]) -> list[ArrayType]:
+    """Returns the types of an operation's results without what they say of axes."""
+    found = cast("ArrayOperation | TupleOperation", op).infer(*[t.plain() for t in types])
+    return [t.plain() for t in (found if isinstance(found, tuple) else (found,))]
+
+
+def typed_results(op: Operation[object], types: Sequence[ArrayType]) -> list[ArrayType]:
+    """Returns the types of an operation's results outside of all maps."""
+    results = plain_results(op, types)
+    shardings = shardings_of_results(op, types, results)
+    return [t.lying(sharding) for t, sharding in zip(results, shardings, strict=True)]
+
+
+def tracking(types: Sequence[ArrayType]) -> bool:
+    """Says whether types of what is staged with these inputs speak of axes."""
+    if tracked.value:
+        return True
+    mesh = ambient.value
+    return (mesh is not None and bool(mesh.explicit_axes)) or any([t.sharding is not None for t in types])
 
 
 def differing(x: Array, axes: Vma) -> Array:
@@ -73,4 +127,19 @@ def agreeing(ct: Array, t: ArrayType) -> Array:
     """
     for axis in sorted(ct.type.vma - t.vma - apart.value, key=repr):
         ct = PSum(axis)(ct)
-    return differing(ct, t.vma)
+    return lying(differing(ct, t.vma), t.sharding)
+
+
+def lying(x: Array, sharding: TypeSharding | None) -> Array:
+    """Returns a value as one whose type says that it is cut so."""
+    op = laid_out(x.type, sharding)
+    return x if op is None else op(x)
+
+
+def laid_out(t: ArrayType, sharding: TypeSharding | None) -> Constrain | None:
+    """Returns the operation that cuts a value of a type so; None if it is."""
+    if t.sharding == sharding:
+        return None
+    known = t.sharding if sharding is None else sharding
+    assert known is not None
+    return constrain_op(known.mesh, sharding, t.ndim)

@@ -1,15 +1,19 @@
-"""Array types: dtype, shape, weakness and the axes along which values vary, interned so that equality is identity."""
+"""Array types: dtype, shape, weakness, the axes along which values vary and those that cut them, interned so that equality
+is identity.
+"""
 
 from collections.abc import Hashable, Sequence
 from math import prod
 from typing import Any, final
 
+import attrs
 import numpy as np
 
 from effx import dtypes
 from effx.dtypes import DType
-from effx.errors import ShapeError
+from effx.errors import ShapeError, ShardingError
 from effx.ir.dimensions import as_size, is_symbolic
+from effx.ir.meshes import AbstractMesh, PartitionSpec, axes_of, trimmed
 
 Shape = tuple[int, ...]
 
@@ -18,7 +22,41 @@ Vma = frozenset[Hashable]
 
 INVARIANT: Vma = frozenset()
 
-_interned: dict[tuple[DType, Shape, bool, Vma], "ArrayType"] = {}
+_interned: dict[
+    "tuple[DType, Shape, bool, Vma] | tuple[DType, Shape, bool, Vma, TypeSharding]", "ArrayType"
+] = {}
+
+
+@final
+@attrs.frozen
+class TypeSharding:
+    """How the arrays of a type are cut along the Explicit axes of a mesh.
+
+    Attributes:
+        mesh: its sizes and names.
+        spec: for each array axis up to the last that is cut the mesh axes that cut it. There is at least one.
+    """
+
+    mesh: AbstractMesh
+    spec: PartitionSpec
+
+    def cuts(self, ndim: int) -> tuple[tuple[Hashable, ...], ...]:
+        """Returns for each of `ndim` array axes the mesh axes that cut it."""
+        found = [axes_of(entry) for entry in self.spec]
+        return (*found, *[()] * (ndim - len(found)))
+
+
+def type_sharding(mesh: AbstractMesh, cuts: Sequence[Sequence[Hashable]]) -> "TypeSharding | None":
+    """Returns how a type says that arrays are cut: along the Explicit axes of a mesh; None where nothing cuts them.
+
+    Args:
+        mesh: the mesh. cuts: for each array axis the mesh axes that cut it.
+    """
+    explicit = mesh.explicit_axes
+    kept = [tuple([name for name in names if name in explicit]) for names in cuts]
+    if not any(kept):
+        return None
+    return TypeSharding(mesh, PartitionSpec(*trimmed(PartitionSpec(*kept))))
 
 
 def _kind(dtype: DType) -> str:
@@ -32,9 +70,10 @@ def _kind(dtype: DType) -> str:
 
 @final
 class ArrayType:
-    """The type of an array: `f32[3,4]`, with a `~` if weak, `f32[3]{V:i}` if it varies along the axis `i`.
+    """The type of an array: `f32[3,4]`, with a `~` if weak, `f32[3]{V:i}` if it varies along the axis `i`, `f32[4@i]` if
+    this axis of a mesh cuts it.
 
-    There is one instance per (dtype, shape, weak, vma), so `is` compares types. Made by `array_type`.
+    There is one instance per (dtype, shape, weak, vma, sharding), so `is` compares types. Made by `array_type`.
 
     Attributes:
         dtype: the NumPy dtype.
@@ -42,17 +81,34 @@ class ArrayType:
         weak: True if the dtype came from a bare Python number and yields in promotion.
         vma: the axes of surrounding `shard_map`s, which check it, along which devices have different values. Operations
             need not know it: who records them joins that of the operands.
+        sharding: how Explicit axes of a mesh cut the array; None if they do not. Operations need not know it either: who
+            records them asks `effx.ir.passes.explicit`.
     """
 
     # A plain class, because attrs' frozen classes cannot intern in __new__ without
     # running __init__ again on the shared instance.
-    __slots__ = ("__weakref__", "dtype", "kind", "mlir", "ndim", "shape", "size", "vma", "weak", "weak_type")
+    __slots__ = (
+        "__weakref__",
+        "dtype",
+        "kind",
+        "mlir",
+        "ndim",
+        "shape",
+        "sharding",
+        "size",
+        "vma",
+        "weak",
+        "weak_type",
+    )
     dtype: DType
     shape: Shape
     weak: bool
     vma: Vma
+    sharding: TypeSharding | None
 
-    def __init__(self, dtype: DType, shape: Shape, weak: bool, vma: Vma) -> None:
+    def __init__(
+        self, dtype: DType, shape: Shape, weak: bool, vma: Vma, sharding: TypeSharding | None = None
+    ) -> None:
         if any([not is_symbolic(n) and n < 0 for n in shape]):
             raise ShapeError(f"array_type: sizes must not be negative, got {list(shape)}")
         put = object.__setattr__
@@ -60,6 +116,7 @@ class ArrayType:
         put(self, "shape", shape)
         put(self, "weak", weak)
         put(self, "vma", vma)
+        put(self, "sharding", sharding)
         # jaxlib's C++ reads this name, and tells keys from numbers by it.
         put(self, "weak_type", weak or dtypes.is_key(dtype))
         put(self, "kind", _kind(dtype))
@@ -79,36 +136,97 @@ class ArrayType:
         raise AttributeError(f"array types are immutable: cannot set {name!r}")
 
     def __repr__(self) -> str:
-        text = f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]{'~' if self.weak else ''}"
+        sizes = list(map(str, self.shape))
+        if self.sharding is not None:
+            for i, names in enumerate(self.sharding.cuts(self.ndim)):
+                if names:
+                    shown = ",".join([name_shown(n) for n in names])
+                    sizes[i] += f"@({shown})" if names[1:] else f"@{shown}"
+        text = f"{dtypes.short_name(self.dtype)}[{','.join(sizes)}]{'~' if self.weak else ''}"
         return f"{text}{{V:{','.join(names_shown(self.vma))}}}" if self.vma else text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return array_type, (self.dtype, self.shape, self.weak, self.vma)
+        return _again, (self.dtype, self.shape, self.weak, self.vma, self.sharding)
 
     def with_shape(self, shape: Shape) -> "ArrayType":
-        """Returns the type with another shape."""
+        """Returns the type with another shape, which nothing cuts."""
         return array_type(self.dtype, shape, self.weak, self.vma)
 
     def with_dtype(self, dtype: DType) -> "ArrayType":
         """Returns the strong type with another dtype."""
-        return array_type(dtype, self.shape, False, self.vma)
+        return array_type(dtype, self.shape, False, self.vma).lying(self.sharding)
 
     def strong(self) -> "ArrayType":
         """Returns the type without weakness."""
-        return array_type(self.dtype, self.shape, False, self.vma) if self.weak else self
+        if not self.weak:
+            return self
+        return array_type(self.dtype, self.shape, False, self.vma).lying(self.sharding)
 
     def varying(self, vma: Vma) -> "ArrayType":
         """Returns the type of a value that varies along these axes and no others."""
-        return self if self.vma == vma else array_type(self.dtype, self.shape, self.weak, vma)
+        if self.vma == vma:
+            return self
+        return array_type(self.dtype, self.shape, self.weak, vma).lying(self.sharding)
+
+    def lying(self, sharding: TypeSharding | None) -> "ArrayType":
+        """Returns the type of an array that is cut so.
+
+        Raises:
+            ShardingError: it has not as many axes, or one that cannot be cut into equal parts.
+        """
+        if sharding is self.sharding or sharding == self.sharding:
+            return self
+        if sharding is None:
+            return array_type(self.dtype, self.shape, self.weak, self.vma)
+        key = (self.dtype, self.shape, self.weak, self.vma, sharding)
+        found = _interned.get(key)
+        if found is None:
+            check_cuts(self.with_shape(self.shape), sharding)
+            found = _interned.setdefault(key, ArrayType(*key))
+        return found
+
+    def plain(self) -> "ArrayType":
+        """Returns the type without what it says of axes of meshes."""
+        if self.sharding is None and not self.vma:
+            return self
+        return array_type(self.dtype, self.shape, self.weak)
 
     def matches(self, other: "ArrayType") -> bool:
-        """Says whether both have the same dtype and shape; weakness, and along what they vary, is ignored."""
+        """Says whether both have the same dtype and shape; the rest is ignored."""
         return self is other or (self.dtype == other.dtype and self.shape == other.shape)
+
+
+def _again(
+    dtype: DType, shape: Shape, weak: bool, vma: Vma, sharding: TypeSharding | None = None
+) -> ArrayType:
+    return array_type(dtype, shape, weak, vma).lying(sharding)
+
+
+def check_cuts(t: ArrayType, sharding: TypeSharding) -> None:
+    """Checks that arrays of a type can be cut into equal parts.
+
+    Raises:
+        ShardingError: they cannot.
+    """
+    if len(sharding.spec) > t.ndim:
+        raise ShardingError(f"{sharding.spec!r} speaks of {len(sharding.spec)} axes, but {t!r} has {t.ndim}")
+    sizes = sharding.mesh.shape
+    for i, names in enumerate(sharding.cuts(t.ndim)):
+        parts = prod([sizes[n] for n in names])
+        if parts > 1 and (is_symbolic(t.shape[i]) or t.shape[i] % parts):
+            raise ShardingError(
+                f"{t!r} cannot be cut by {sharding.spec!r}: axis {i} of size {t.shape[i]} into {parts} equal parts"
+            )
+
+
+def name_shown(name: Hashable) -> str:
+    """Returns an axis name, without quotes if it is a word."""
+    return name if isinstance(name, str) and name.isidentifier() else repr(name)
 
 
 def names_shown(vma: Vma) -> list[str]:
     """Returns the names of axes in order, those that are words without quotes."""
-    return sorted([n if isinstance(n, str) and n.isidentifier() else repr(n) for n in vma])
+    return sorted(map(name_shown, vma))
 
 
 def array_type(

@@ -16,6 +16,7 @@ from effx.errors import BackendError, ShardingError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.ops.parallel import NamedSizes, ParallelMap
 from effx.ir.ops.sharding import Constrain, Placing, constrained_inputs, places_in
+from effx.ir.passes.constraining import explicit_mesh
 from effx.ir.program import Program
 from effx.lower.backends import default_device, devices
 from effx.lower.concrete import ConcreteArray, bound_device
@@ -201,7 +202,18 @@ def assignment_for(
         inputs = [w if w is not None else x for w, x in zip(asked_in, inputs, strict=True)]
     # An array that lies on the same devices in another order, or on others where a sharding was asked for, is moved.
     given = [x if x is None or x.ordered_devices == where else None for x in inputs]
-    return Assignment(where, True, lying.mesh, tuple(given), () if wanted is None else wanted.outputs)
+    outputs = () if wanted is None else wanted.outputs
+    if not outputs and program is not None and lying.mesh.are_all_axes_explicit:
+        outputs = _of_types(program, lying.mesh)
+    return Assignment(where, True, lying.mesh, tuple(given), outputs)
+
+
+def _of_types(program: Program, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+    """Returns how results lie by their types; () where types do not say."""
+    if explicit_mesh(program) != mesh.abstract_mesh:
+        return ()
+    specs = [PartitionSpec() if t.sharding is None else t.sharding.spec for t in program.out_types]
+    return tuple([NamedSharding(mesh, spec) for spec in specs])
 
 
 def _named_mesh(op: Placing, given: Sequence[NamedSharding]) -> NamedSharding:

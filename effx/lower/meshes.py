@@ -57,10 +57,10 @@ class Mesh(Axes):
     ) -> None:
         grid: Devices = np.array(devices, object)
         names, sizes, types = check_axes("Mesh", axis_names, grid.shape, axis_types)
-        if not all([t is AxisType.Auto for t in types]):
+        if AxisType.Manual in types:
             raise ShardingError(
-                f"Mesh: the axes of a mesh of devices are of the type Auto, got {types}: the types of arrays do not say how "
-                f"they lie, and inside pmap there is no mesh; AbstractMesh takes the other types"
+                f"Mesh: axes of a mesh of devices are Auto or Explicit, got {types}: Manual are those over which a "
+                f"shard_map maps, inside of it"
             )
         ordered: tuple[Any, ...] = tuple(grid.flat) if names else ()
         for d in ordered:

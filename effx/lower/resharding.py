@@ -33,7 +33,7 @@ def rearranged(buffer: ArrayImpl, t: ArrayType, wanted: "Placement") -> ArrayImp
 
         check_agreement("device_put", text, move, given.sharding.ordered_devices, (t,), (t,))
     results = move.execute_sharded([buffer])
-    (found,) = results.consume_with_handlers([result_handler(t, wanted, True)])
+    (found,) = results.consume_with_handlers([result_handler(t.lying(wanted.typed), wanted, True)])
     return cast("ArrayImpl", found)
 
 

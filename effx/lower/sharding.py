@@ -12,8 +12,8 @@ from jaxlib._hlo import HloSharding
 from jaxlib._jax import Device
 
 from effx.errors import BackendError, ShardingError
-from effx.ir.meshes import PartitionSpec, check_spec, cuts_of, trimmed
-from effx.ir.types import Shape
+from effx.ir.meshes import PartitionSpec, axes_of, check_spec, cuts_of, trimmed
+from effx.ir.types import ArrayType, Shape, TypeSharding, type_sharding
 from effx.lower.backends import is_local
 from effx.lower.meshes import Mesh
 from effx.lower.tiling import Index, Tiling
@@ -382,6 +382,11 @@ class Placement(_jax.GSPMDSharding):
         self.sharding = sharding
         self.is_fully_addressable = sharding.is_fully_addressable
         self.is_fully_replicated = sharding.is_fully_replicated
+        mesh = sharding.mesh
+        self.typed: TypeSharding | None = None
+        if mesh.explicit_axes:
+            spec = [axes_of(entry) for entry in sharding.spec]
+            self.typed = type_sharding(mesh.abstract_mesh, spec)
 
     @property
     def num_devices(self) -> int:
@@ -418,6 +423,11 @@ def sharding_of(held: _jax.Sharding) -> SingleDeviceSharding | NamedSharding:
         return held.sharding
     assert isinstance(held, _jax.SingleDeviceSharding)
     return SingleDeviceSharding(held._device)
+
+
+def typed(t: ArrayType, lies: "_jax.Sharding") -> ArrayType:
+    """Returns the type of arrays that lie so: along Explicit axes of a mesh it says how they are cut."""
+    return t.lying(lies.typed if type(lies) is Placement else None)
 
 
 @cache

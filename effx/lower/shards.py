@@ -16,7 +16,7 @@ from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import HostData
 from effx.lower.backends import is_local
 from effx.lower.resharding import rearranged
-from effx.lower.sharding import NamedSharding, Placement, placement, single
+from effx.lower.sharding import NamedSharding, Placement, placement, single, typed
 
 T = TypeVar("T")
 
@@ -109,6 +109,7 @@ def to_devices(
     committed: bool,
 ) -> ArrayImpl:
     """Returns a buffer of a type made of parts, one for each device."""
+    t = typed(t, sharding)
     if not dtypes.is_key(t.dtype):
         # The type is final: jaxlib would narrow 64-bit data by the setting of whoever set it last.
         return _jax.batched_device_put(t, sharding, list(values), list(devices), committed, enable_x64=True)

@@ -38,7 +38,7 @@ from effx.lower.parallel import Partitioning
 from effx.lower.phases import Phase
 from effx.lower.processes import current as group
 from effx.lower.results import result_handler
-from effx.lower.sharding import NamedSharding, Placement, odd_sharding, placement, single
+from effx.lower.sharding import NamedSharding, Placement, odd_sharding, placement, single, typed
 from effx.lower.tiling import Tiling, tiling_found
 from effx.lower.topologies import compile_only
 from effx.monitoring import record_event
@@ -285,6 +285,7 @@ def compile_program(
         locations = [next(taken) if keep else devices[0] for keep in kept]
         in_shardings = [placement(s, t.ndim) for s, t in zip(inputs, kept_program.in_types, strict=True)]
         out_shardings = [placement(s, t.ndim) for s, t in zip(outputs, out_types, strict=True)]
+        out_types = tuple([typed(t, s) for t, s in zip(out_types, out_shardings, strict=True)])
     held = zip(constants, locations, strict=False) if there else ()
     return Executable(
         loaded=loaded,

@@ -223,7 +223,9 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
         None if entry is PartitionSpec.UNCONSTRAINED else tuple([at[n] for n in axes_of(entry)])
         for entry in spec
     ]
-    return Constrain(mesh.shape_tuple, (*cuts, *[()] * (ndim - len(cuts))), devices, platform)
+    return Constrain(
+        mesh.shape_tuple, (*cuts, *[()] * (ndim - len(cuts))), devices, platform, mesh.explicit_axes
+    )
 
 
 def is_sharding(x: object) -> bool:

@@ -15,12 +15,12 @@ from effx.handlers.conforming import conformed
 from effx.handlers.linear.partial_eval import Parts, parts_of
 from effx.handlers.recursion.payloads import performs_once
 from effx.handlers.stage import Recorder
-from effx.handlers.tracking import tracked, tracked_equation
+from effx.handlers.tracking import retype, tracked_equation, tracking
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier
-from effx.ir.passes.varying import vma_of_results
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
+from effx.ir.types import ArrayType
 
 R = TypeVar("R")
 
@@ -124,7 +124,7 @@ class TrackingRecord(Record):
         """Writes one equation of the linear program."""
         recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
         if op.multiple and isinstance(op, HigherOrder):
-            op = cast("Operation[R]", conformed(op, [x.type.vma for x in arrays]))
+            op = cast("Operation[R]", conformed(op, [x.type for x in arrays]))
         if not op.multiple:
             inputs = tuple([_atom(recorder, frame, x) for x in arrays])
             equation = tracked_equation(op, inputs, [x.type for x in arrays], recorder.scope())
@@ -135,9 +135,7 @@ class TrackingRecord(Record):
         before = len(recorder.equations)
         results = cast("tuple[Array, ...]", Record.handle(self, frame, op, operands))
         for e in recorder.equations[before:]:
-            facts = vma_of_results(e, [x.type.vma for x in e.inputs], tracked.value)
-            for var, vma in zip(e.outputs, facts, strict=True):
-                var.type = var.type.varying(vma)
+            retype(e)
         return cast("R", tuple([_typed(frame, x) for x in results]))
 
 
@@ -150,9 +148,9 @@ def _typed(frame: Frame, x: Array) -> Array:
     return Box(frame, x.payload, cast("Var", x.payload).type) if type(x) is Box and x.frame is frame else x
 
 
-def recording() -> Record:
-    """Returns the handler that records what is linear."""
-    return TrackingRecord() if tracked.value else Record()
+def recording(types: Sequence[ArrayType]) -> Record:
+    """Returns the handler that records what is linear in values of some types."""
+    return TrackingRecord() if tracking(types) else Record()
 
 
 def record_linear(
@@ -163,7 +161,7 @@ def record_linear(
     Returns:
         The program, with the outputs that depend on the inputs, and which of the results these are.
     """
-    record = recording()
+    record = recording([x.type for x in inputs])
     with handle(record) as frame:
         frame.state = Recorder(current_scope.get())
         results = function([Box(frame, var, var.type) for var in inputs])

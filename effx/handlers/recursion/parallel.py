@@ -125,7 +125,8 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
     body = handled.program
     if op.checked:  # zeros, say, of what varies
         with bound(op.axes, True):
-            body = widened(body, tuple(map(op.named, cuts_in)), tuple(map(op.named, cuts_out)))
+            ends = [tuple([(op.named(cut), None) for cut in cuts]) for cuts in (cuts_in, cuts_out)]
+            body = widened(body, *ends)
     results = attrs.evolve(op, body=body, cuts_in=cuts_in, cuts_out=cuts_out)(
         *handled.constants, *starts, *leaves
     )

@@ -17,6 +17,7 @@ from effx.handlers.recursion.payloads import Rule
 from effx.handlers.stage import Standing
 from effx.handlers.tracking import agreeing
 from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.passes.explicit import mesh_of, settled
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 
@@ -79,7 +80,7 @@ def backward(
     def add(atoms: Sequence[Atom], cts: Sequence[Cotangent]) -> None:
         for atom, ct in zip(atoms, cts, strict=True):
             if ct is not None and type(atom) is Var and atom not in known:
-                if ct.type.vma is not atom.type.vma:
+                if ct.type.vma is not atom.type.vma or ct.type.sharding is not atom.type.sharding:
                     ct = agreeing(ct, atom.type)
                 sofar = found.get(atom)
                 found[atom] = ct if sofar is None else sofar + ct
@@ -92,7 +93,11 @@ def backward(
             if all([ct is None for ct in cts]):
                 continue
             standing.at(e)
-            add(e.inputs, _transposed(e, cts, known))
+            if mesh_of("", [x.type for x in (*e.inputs, *e.outputs)]) is None:
+                add(e.inputs, _transposed(e, cts, known))
+                continue
+            with settled(True):  # each cotangent lies as what it is the cotangent of
+                add(e.inputs, _transposed(e, cts, known))
     finally:
         try:
             source_in_force.set(standing.place)

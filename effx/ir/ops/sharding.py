@@ -7,6 +7,7 @@ from typing import Any, cast, final
 import attrs
 
 from effx.errors import ShardingError
+from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.ops.base import check_arity
 from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.control import Call, HigherOrder
@@ -14,7 +15,7 @@ from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 
-__all__ = ["Constrain", "Placing", "constrained_inputs", "places_in"]
+__all__ = ["Constrain", "Placing", "Release", "constrained_inputs", "places_in"]
 
 
 @final
@@ -27,17 +28,25 @@ class Constrain(Identity):
         cuts: for each array axis the numbers of the mesh axes that cut it; None for one that is left to the partitioner.
         devices: ids of the mesh's devices; None for those on which the program runs.
         platform: theirs.
+        explicit: names of mesh axes of which the result's type says how they cut.
     """
 
     mesh: tuple[tuple[Any, int], ...]
     cuts: tuple[tuple[int, ...] | None, ...]
     devices: tuple[int, ...] | None = None
     platform: str | None = None
+    explicit: tuple[Any, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes of the mesh's axes."""
         return tuple([n for _, n in self.mesh])
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """The mesh, with the types of its axes."""
+        kinds = [AxisType.Explicit if name in self.explicit else AxisType.Auto for name, _ in self.mesh]
+        return AbstractMesh(self.sizes, [name for name, _ in self.mesh], kinds)
 
     def marks(self, t: ArrayType) -> bool:
         """Says whether an array of this type can lie so."""
@@ -59,6 +68,18 @@ class Constrain(Identity):
                 f"with_sharding_constraint: {t!r} cannot be cut into equal parts by ({cuts}) of a mesh of {dict(self.mesh)}"
             )
         return t
+
+
+@final
+@attrs.frozen
+class Release(Identity):
+    """The identity on an array whose type then says nothing of some mesh axes: the partitioner settles how they cut it.
+
+    Attributes:
+        axes: the mesh axes.
+    """
+
+    axes: tuple[Any, ...]
 
 
 Placing = Constrain | ParallelMap

@@ -158,7 +158,7 @@ def _plain(program: Program, inputs: Facts, axis: AxisName, flow: _Varying) -> P
                 continue
             op, operands = PSum(axis), operands[:1]
         elif isinstance(op, HigherOrder):
-            op = _with_programs(op, {p: _plain(p, mask, axis, flow) for p, mask in inside.items()})
+            op = with_programs(op, {p: _plain(p, mask, axis, flow) for p, mask in inside.items()})
         equations.append(attrs.evolve(e, op=op, inputs=operands))
     return attrs.evolve(
         program,
@@ -203,7 +203,7 @@ def _without_vma(program: Program) -> Program:
     for e in program.equations:
         op = e.op
         if isinstance(op, HigherOrder):
-            op = _with_programs(op, {p: without_vma(p) for p in op.programs})
+            op = with_programs(op, {p: without_vma(p) for p in op.programs})
             if isinstance(op, ParallelMap):
                 op = attrs.evolve(op, checked=False)
         equations.append(
@@ -218,7 +218,7 @@ def _without_vma(program: Program) -> Program:
     )
 
 
-def _with_programs(op: HigherOrder, others: dict[Program, Program]) -> HigherOrder:
+def with_programs(op: HigherOrder, others: dict[Program, Program]) -> HigherOrder:
     """Puts other programs in the place of some that an operation holds."""
     changed: dict[str, object] = {}
     for field in attrs.fields(type(op)):  # type: ignore[arg-type]  # operations that hold programs are attrs classes
