@@ -99,7 +99,11 @@ def _kernel(op: Operation[object]) -> Kernel:
         raise unbound(op.name, op.effects)
     if type(op) is Slice and all([s == 1 for s in op.strides]):
         return _cut(op)
+    return _compiled(op)
 
+
+def _compiled(op: Operation[object]) -> Kernel:
+    """Returns the function of arrays on a device that runs one operation."""
     programs: dict[tuple[bool, tuple[ArrayType, ...]], Program] = {}
 
     def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
@@ -166,7 +170,11 @@ def _cut(op: Slice) -> Kernel:
     index = array_type(int32 if max(op.limit, default=0) < 2**31 else int64)
     starts = [on_device(HostArray(a, index)) for a in op.start]
 
+    whole = _compiled(op)
+
     def cut(x: ConcreteArray) -> object:
+        if x.type.sharding is not None:  # a start that is known is along a cut axis too
+            return whole(x)
         x._check_alive(op.name)
         op.infer(x.type)  # refuses a start out of bounds, which a dynamic slice would move
         return _kernel(block)(x, *starts)

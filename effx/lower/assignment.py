@@ -202,18 +202,14 @@ def assignment_for(
         inputs = [w if w is not None else x for w, x in zip(asked_in, inputs, strict=True)]
     # An array that lies on the same devices in another order, or on others where a sharding was asked for, is moved.
     given = [x if x is None or x.ordered_devices == where else None for x in inputs]
-    outputs = () if wanted is None else wanted.outputs
-    if not outputs and program is not None and lying.mesh.are_all_axes_explicit:
-        outputs = _of_types(program, lying.mesh)
-    return Assignment(where, True, lying.mesh, tuple(given), outputs)
-
-
-def _of_types(program: Program, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
-    """Returns how results lie by their types; () where types do not say."""
-    if explicit_mesh(program) != mesh.abstract_mesh:
-        return ()
-    specs = [PartitionSpec() if t.sharding is None else t.sharding.spec for t in program.out_types]
-    return tuple([NamedSharding(mesh, spec) for spec in specs])
+    mesh, outputs = lying.mesh, () if wanted is None else wanted.outputs
+    spoken = None if program is None else explicit_mesh(program)
+    if spoken is not None and spoken.shape_tuple == mesh.shape_tuple:
+        mesh = mesh.update(axis_types=spoken.axis_types)
+    if not outputs and program is not None and spoken is not None and spoken.are_all_axes_explicit:
+        specs = [PartitionSpec() if t.sharding is None else t.sharding.spec for t in program.out_types]
+        outputs = tuple([NamedSharding(mesh, spec) for spec in specs])
+    return Assignment(where, True, mesh, tuple(given), outputs)
 
 
 def _named_mesh(op: Placing, given: Sequence[NamedSharding]) -> NamedSharding:
@@ -236,7 +232,8 @@ def _named_mesh(op: Placing, given: Sequence[NamedSharding]) -> NamedSharding:
         by_id = {d.id: d for d in there or devices(platform) if d.platform == platform}
         if by_id.keys() >= set(ids):
             grid = np.array([by_id[i] for i in ids], object).reshape([n for _, n in axes])
-            return NamedSharding(Mesh(grid, [name for name, _ in axes]), PartitionSpec())
+            kinds = op.abstract_mesh.axis_types if isinstance(op, Constrain) else None
+            return NamedSharding(Mesh(grid, [name for name, _ in axes], kinds), PartitionSpec())
     gone = next(i for i in ids if i not in by_id)
     raise BackendError(
         f"{what}: there is no device {platform}:{gone}; where the mesh is one of a topology, an argument or a result must "

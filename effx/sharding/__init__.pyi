@@ -5,6 +5,7 @@ from effx.lower.sharding import (
     Sharding as Sharding,
     SingleDeviceSharding as SingleDeviceSharding,
 )
+from effx.transforms.explicit import auto_axes as auto_axes, explicit_axes as explicit_axes
 from effx.transforms.meshes import (
     get_abstract_mesh as get_abstract_mesh,
     get_mesh as get_mesh,

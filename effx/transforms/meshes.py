@@ -280,7 +280,12 @@ def reshard(xs: T, out_shardings: PyTree) -> T:
         ShardingError: an array cannot be cut so, or a PartitionSpec is given and no mesh is in force.
         TreeError: `out_shardings` is no prefix of `xs`.
     """
-    return _constrained("reshard", xs, out_shardings)
+    return reshard_as("reshard", xs, out_shardings)
+
+
+def reshard_as(what: str, xs: T, out_shardings: PyTree) -> T:
+    """Lays arrays out otherwise, as `reshard` does, for a function that errors name."""
+    return _constrained(what, xs, out_shardings)
 
 
 def _constrained(what: str, x: T, shardings: PyTree) -> T:
