@@ -15,9 +15,9 @@ from effx.errors import NoRuleError, source_in_force
 from effx.handlers.linear.recorder import record_linear
 from effx.handlers.recursion.payloads import Rule
 from effx.handlers.stage import Standing
-from effx.handlers.tracking import agreeing
+from effx.handlers.tracking import agreeing, tracking
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.passes.explicit import mesh_of, settled
+from effx.ir.passes.explicit import settled
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 
@@ -73,6 +73,15 @@ def backward(
     Raises:
         NoRuleError: an operation is not linear in its linear operands.
     """
+    if not tracking(program.in_types):
+        return _backward(program, residuals, cotangents)
+    with settled(True):  # each cotangent lies as what it is the cotangent of
+        return _backward(program, residuals, cotangents)
+
+
+def _backward(
+    program: Program, residuals: Sequence[Array], cotangents: Sequence[Cotangent]
+) -> list[Cotangent]:
     n = len(residuals)
     known: dict[Var, Array] = dict(zip(program.inputs[:n], residuals, strict=True))
     found: dict[Var, Array] = {}
@@ -93,11 +102,7 @@ def backward(
             if all([ct is None for ct in cts]):
                 continue
             standing.at(e)
-            if mesh_of("", [x.type for x in (*e.inputs, *e.outputs)]) is None:
-                add(e.inputs, _transposed(e, cts, known))
-                continue
-            with settled(True):  # each cotangent lies as what it is the cotangent of
-                add(e.inputs, _transposed(e, cts, known))
+            add(e.inputs, _transposed(e, cts, known))
     finally:
         try:
             source_in_force.set(standing.place)
