@@ -85,8 +85,8 @@ def initial(key: Array) -> Weights:
 def through(up: Array, down: Array, x: Array) -> Array:
     """What blocks make of f32[n, WIDTH], of which each adds something to what comes in."""
 
-    def block(x: Array, own: tuple[Array, Array]) -> tuple[Array, None]:
-        return x + nn.gelu(nn.standardize(x) @ own[0]) @ own[1] / math.sqrt(BLOCKS), None
+    def block(x: Array, w: tuple[Array, Array]) -> tuple[Array, None]:
+        return x + nn.gelu(nn.standardize(x) @ w[0]) @ w[1] / math.sqrt(BLOCKS), None
 
     return lax.scan(block, x, (up, down))[0]
 
@@ -103,6 +103,15 @@ def mean_loss(found: Array, y: Array) -> Array:
 def plain(w: Weights, x: Array, y: Array) -> Array:
     """The loss without a pipeline."""
     return mean_loss(scores(w.leave, through(w.up, w.down, x @ w.enter)), y)
+
+
+def own(axis: str, x: Array) -> Array:
+    """A copy for each device along an axis.
+
+    Where something that is the same along an axis meets what differs, its gradient is summed over the axis there: in a
+    loop at each turn. With copies made before the loop it is summed once, after it.
+    """
+    return lax.pcast(x, axis, to="varying")
 
 
 def pipeline(work: Callable[[Array], Array], entries: Array) -> Array:
@@ -124,8 +133,7 @@ def pipeline(work: Callable[[Array], Array], entries: Array) -> Array:
 
     # At tick t stage s has micro-batch t - s, so the last stage begins stages - 1 ticks after the first, and the first then
     # has nothing to do as many ticks before the end.
-    entering = enp.pad(entries, ((0, stages - 1), (0, 0), (0, 0)))
-    entering = lax.pcast(entering, "stage", to="varying")
+    entering = own("stage", enp.pad(entries, ((0, stages - 1), (0, 0), (0, 0))))
     _, left = lax.scan(tick, enp.zeros_like(entering[0]), entering)
     return left[stages - 1 :]
 
@@ -136,10 +144,11 @@ def pipelined(mesh: Mesh, microbatches: int) -> Loss:
     @effx.shard_map(mesh=mesh, in_specs=(LAYOUT, P("data"), P("data")), out_specs=P())
     def loss(w: Weights, x: Array, y: Array) -> Array:
         entries = (x @ w.enter).reshape(microbatches, -1, WIDTH)
-        left = pipeline(lambda x: through(w.up, w.down, x), entries).reshape(-1, WIDTH)
-        own = mean_loss(scores(w.leave, left), y)
+        up, down = own("data", w.up), own("data", w.down)
+        left = pipeline(lambda x: through(up, down, x), entries).reshape(-1, WIDTH)
+        value = mean_loss(scores(w.leave, left), y)
         is_last = lax.axis_index("stage") == lax.axis_size("stage") - 1
-        return lax.pmean(lax.psum(enp.where(is_last, own, 0.0), "stage"), "data")
+        return lax.pmean(lax.psum(enp.where(is_last, value, 0.0), "stage"), "data")
 
     return loss
 
