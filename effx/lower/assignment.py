@@ -149,7 +149,12 @@ def assignment_for(
     asked: list[NamedSharding | None] = [] if wanted is None else [*wanted.inputs, *wanted.outputs]
     if program is not None:
         given_meshes = [x for x in asked if x is not None]
-        asked += [_named_mesh(op, given_meshes) for op in places_in(program) if op.devices is not None]
+        named: dict[object, Placing] = {}
+        for op in places_in(program):  # nearly all on one mesh
+            if op.devices is not None:
+                of = (op.platform, op.explicit) if isinstance(op, Constrain) else (op.backend, ())
+                named.setdefault((*of, op.devices, op.mesh), op)
+        asked += [_named_mesh(op, given_meshes) for op in named.values()]
     for sharding in asked:
         lying = _agreed(name, lying, sharding)
     inputs: list[NamedSharding | None] = []
