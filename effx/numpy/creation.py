@@ -13,6 +13,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, host_array, 
 from effx.dtypes import DType, DTypeLike
 from effx.effects import current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
+from effx.handlers.tracking import lying
 from effx.ir.dimensions import as_size, has_symbolic, is_symbolic
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
@@ -326,7 +327,7 @@ def full(shape: Any, fill_value: Operand, dtype: DTypeLike | None = None, *, dev
     value = operand(fill_value, "full")
     if dtype is not None:
         value = arithmetic.astype(value, dtype)
-    return placed(broadcast_to(value, sizes), device)
+    return _resembling(a, placed(broadcast_to(value, sizes), device))
 
 
 def _like(
@@ -340,6 +341,12 @@ def _like(
     return sizes, dtypes.requested(dtype), False
 
 
+def _resembling(like: object, x: Array) -> Array:
+    """Returns an array that is cut as another of its shape, where types say so."""
+    t = like.type if isinstance(like, Array) else None
+    return x if t is None or t.sharding is None or t.shape != x.type.shape else lying(x, t.sharding)
+
+
 @resembles
 def zeros_like(
     a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
@@ -350,7 +357,7 @@ def zeros_like(
     dtype('int8')
     """
     sizes, found, weak = _like("zeros_like", a, dtype, shape)
-    return placed(filled(sizes, 0, found, weak, "zeros_like"), device)
+    return _resembling(a, placed(filled(sizes, 0, found, weak, "zeros_like"), device))
 
 
 @resembles
@@ -363,7 +370,7 @@ def ones_like(
     [1.0, 1.0]
     """
     sizes, found, weak = _like("ones_like", a, dtype, shape)
-    return placed(filled(sizes, 1, found, weak, "ones_like"), device)
+    return _resembling(a, placed(filled(sizes, 1, found, weak, "ones_like"), device))
 
 
 @resembles
@@ -380,7 +387,7 @@ def empty_like(
     [0.0, 0.0]
     """
     sizes, found, weak = _like("empty_like", prototype, dtype, shape)
-    return placed(filled(sizes, 0, found, weak, "empty_like"), device)
+    return _resembling(prototype, placed(filled(sizes, 0, found, weak, "empty_like"), device))
 
 
 def full_like(
@@ -398,9 +405,9 @@ def full_like(
     """
     sizes, found, weak = _like("full_like", a, dtype, shape)
     if type(fill_value) in (bool, int, float):
-        return placed(filled(sizes, fill_value, found, weak, "full_like"), device)  # type: ignore[arg-type]  # a number, by its type
+        return _resembling(a, placed(filled(sizes, fill_value, found, weak, "full_like"), device))  # type: ignore[arg-type]  # a number, by its type
     value = convert(arithmetic.astype(operand(fill_value, "full_like"), found), found, weak)
-    return placed(broadcast_to(value, sizes), device)
+    return _resembling(a, placed(broadcast_to(value, sizes), device))
 
 
 def as_int(what: str, name: str, value: Any) -> int:
