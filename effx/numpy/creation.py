@@ -327,7 +327,7 @@ def full(shape: Any, fill_value: Operand, dtype: DTypeLike | None = None, *, dev
     value = operand(fill_value, "full")
     if dtype is not None:
         value = arithmetic.astype(value, dtype)
-    return _resembling(a, placed(broadcast_to(value, sizes), device))
+    return placed(broadcast_to(value, sizes), device)
 
 
 def _like(
