@@ -40,6 +40,7 @@ def module_of(
     donated: Sequence[bool] = (),
     debug_info: bool = True,
     partitioning: Partitioning | None = None,
+    memories: tuple[Sequence[str | None], Sequence[str | None]] = ((), ()),
 ) -> tuple[str, tuple[tuple[Hosted, tuple[ArrayType, ...]], ...], bool]:
     """Returns the text, the operations in it that run on the host, each with the types of its results, and whether it
     calls foreign functions.
@@ -50,6 +51,7 @@ def module_of(
         donated: for each input whether its memory may be reused for a result.
         debug_info: True to keep locations.
         partitioning: how it lies on several devices; by default as its parallel maps have it.
+        memories: the kinds of memory for inputs and outputs; None for the default one.
     """
     if not are_optional(program.effects):
         advice = "".join(sorted({f"; {e.advice}" for e in program.effects if e.advice}))
@@ -73,7 +75,16 @@ def module_of(
         [[] for _ in program.inputs] if partitioning is None else _shardings(module, partitioning.inputs)
     )
     results = [] if partitioning is None else _shardings(module, partitioning.outputs)
-    cuts = None if partitioning is None else (partitioning.inputs, partitioning.outputs)
+    cuts: tuple[Sequence[object], Sequence[object]] | None = (
+        None if partitioning is None else (partitioning.inputs, partitioning.outputs)
+    )
+    if any(memories[0]) or any(memories[1]):
+        results = results or [[] for _ in program.outputs]
+        for side, kinds in ((attributes, memories[0]), (results, memories[1])):
+            for entry, kind in zip(side, kinds, strict=True):
+                if kind is not None:
+                    entry.append(f'mhlo.memory_kind = "{kind}"')
+        cuts = (attributes[:], results[:])
     donations(attributes, donated, program.in_types, program.out_types, cuts)
     main = function_lines(
         module, program, "main", "public", [", ".join(a) for a in attributes], [", ".join(a) for a in results]

@@ -46,13 +46,14 @@ def parts_of(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]:
         device = cast("_jax.SingleDeviceSharding", lies)._device
         return [Shard(buffer, device, (slice(None),) * t.ndim, 0)]
     sharding, tiling = lies.sharding, lies.tiling
+    memory = sharding.other_memory
     part = t.with_shape(sharding.shard_shape(t.shape))
     with NoJax():
         buffers = buffer._arrays
     here = [(k, d) for k, d in enumerate(sharding.ordered_devices) if is_local(d)]
     return [
         Shard(
-            b._rewrap_with_aval_and_sharding(part, single(d)),
+            b._rewrap_with_aval_and_sharding(part, single(d, memory)),
             d,
             tiling.index(k, t.shape),
             tiling.replica(k),
@@ -152,7 +153,7 @@ def on_devices(
         if given.is_like(wanted):
             return buffer._rewrap_with_aval_and_sharding(t, wanted)
         if given.sharding.ordered_devices == devices:
-            return rearranged(buffer, t, wanted)
+            return _rearranged(buffer, t, wanted)
     here = [(k, d) for k, d in enumerate(devices) if is_local(d)]
     indices = [wanted.tiling.index(k, t.shape) for k, _ in here]
     parts: list[HostData | np.generic | ArrayImpl]
@@ -165,6 +166,27 @@ def on_devices(
     return to_devices(t, wanted, parts, [d for _, d in here], True)
 
 
+def _rearranged(buffer: ArrayImpl, t: ArrayType, wanted: Placement) -> ArrayImpl:
+    """Returns an array that lies otherwise on the same devices; programs move parts within the default memory only."""
+    given = cast("Placement", buffer._sharding).sharding
+    target = wanted.sharding
+    if given.other_memory is None and target.other_memory is None:
+        return rearranged(buffer, t, wanted)
+    plain = placement(given.with_memory_kind(None), t.ndim)
+    goal = placement(target.with_memory_kind(None), t.ndim)
+    if not plain.is_like(goal):
+        buffer = rearranged(_in_memory(buffer, t, plain), t, goal)
+    return _in_memory(buffer, t, wanted)
+
+
+def _in_memory(buffer: ArrayImpl, t: ArrayType, wanted: Placement) -> ArrayImpl:
+    """Returns an array with the same parts in another memory of the same devices."""
+    if cast("Placement", buffer._sharding).is_like(wanted):
+        return buffer._rewrap_with_aval_and_sharding(t, wanted)
+    parts = parts_of(buffer, t)
+    return to_devices(t, wanted, [p.data for p in parts], [p.device for p in parts], True)
+
+
 def on_one_device(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
     """Returns a buffer that one device of this process holds whole, gathered there if need be."""
     given = buffer._sharding
@@ -172,5 +194,5 @@ def on_one_device(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
         return buffer
     if not given.is_fully_replicated:
         everywhere = NamedSharding(given.sharding.mesh, PartitionSpec())
-        buffer = rearranged(buffer, t, placement(everywhere, t.ndim))
+        buffer = _rearranged(buffer, t, placement(everywhere, t.ndim))
     return parts_of(buffer, t)[0].data

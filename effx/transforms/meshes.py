@@ -14,8 +14,10 @@ from effx.effects import axes_in_scope
 from effx.errors import DeviceCountError, ShardingError, TreeError
 from effx.handlers.parallel import replicas_around
 from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, axes_of, check_spec
+from effx.ir.ops.checkpoint import Offload
 from effx.ir.ops.sharding import Constrain
 from effx.lower.backends import devices as all_devices
+from effx.lower.memories import Space
 from effx.lower.meshes import Mesh, ambient
 from effx.lower.sharding import Device, NamedSharding, Sharding, SingleDeviceSharding
 from effx.tree.prefixes import broadcast_prefix
@@ -226,9 +228,17 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
     return Constrain(mesh.shape_tuple, (*cuts, *[()] * (ndim - len(cuts))), devices, platform)
 
 
+def laid_out(what: str, sharding: object, x: Array) -> Array:
+    """Says of a value in a program how it lies, and in which memory, if not in the default one."""
+    op = constraint(what, sharding, x.type.ndim)
+    y = x if op is None else op(x)
+    kind = sharding.other_memory if isinstance(sharding, Sharding) else None
+    return y if kind is None else Offload(destination=kind)(y)
+
+
 def is_sharding(x: object) -> bool:
     """Says whether something is a leaf in a tree of shardings."""
-    return x is None or isinstance(x, Sharding | PartitionSpec | Device)
+    return x is None or isinstance(x, Sharding | PartitionSpec | Device | Space)
 
 
 def shardings_for(what: str, given: PyTree, tree: PyTree) -> list[Any]:
@@ -290,7 +300,6 @@ def _constrained(what: str, x: T, shardings: PyTree) -> T:
             results.append(leaf)
             continue
         array: Array = as_operand(leaf, what)
-        op = constraint(what, sharding, array.type.ndim)
-        results.append(array if op is None else op(array))
+        results.append(laid_out(what, sharding, array))
     result: T = form.unflatten(results)
     return result

@@ -40,7 +40,11 @@ def placed(
             f"{what}: {name} is bound to {device_name(device)}, "
             f"but an argument is committed to {', '.join(map(device_name, found.devices))}"
         )
-    return Assignment((device,), True)
+    # What was known of arrays on the default device says nothing of this one.
+    same = found.devices == (device,)
+    return (
+        Assignment((device,), True, None, found.inputs, found.outputs) if same else Assignment((device,), True)
+    )
 
 
 def planned(
