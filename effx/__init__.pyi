@@ -22,6 +22,7 @@ from . import (
     laws,
     lax,
     library,
+    memory,
     monitoring,
     nn,
     numpy,

@@ -19,7 +19,7 @@ from effx.ir.ops.sharding import Constrain, Placing, constrained_inputs, memorie
 from effx.ir.program import Program
 from effx.lower.backends import default_device, devices
 from effx.lower.concrete import ConcreteArray, bound_device, memory_in
-from effx.lower.memories import memory_of, other_kind
+from effx.lower.memories import Memories, default_kind, memory_of, other_kind
 from effx.lower.meshes import Mesh
 from effx.lower.parallel import Partitioning, device_count, devices_for, partitioning_of, spans_devices
 from effx.lower.sharding import (
@@ -108,8 +108,8 @@ class Assignment:
                     found[i] = sharding.tiling(t.ndim)
         return Partitioning(count, tuple(inputs), tuple(outputs), tuple([d.id for d in self.devices]))
 
-    def memories(self, program: Program) -> tuple[list[str | None], list[str | None]]:
-        """Returns the kinds of memory that a program takes its inputs from and leaves its outputs in; None for the default.
+    def memories(self, program: Program) -> Memories:
+        """Returns which memories a program takes its inputs from and leaves its outputs in.
 
         An output lies where the user asked for it, else where the program has put it.
         """
@@ -124,7 +124,7 @@ class Assignment:
             else:
                 kind = None if found is None else memory_of(program.name, self.device, found)
                 outputs.append(other_kind(self.device, kind))
-        return inputs, outputs
+        return Memories(tuple(inputs), tuple(outputs), default_kind(self.device))
 
     def lies_on(self, op: Constrain) -> bool:
         """Says whether a constraint's mesh has the devices in the same order."""
@@ -217,7 +217,7 @@ def assignment_for(
         found = (
             Assignment((device,), committed) if program is None else assignment_on(program, device, committed)
         )
-        return _on_one(found, inputs, len(held), wanted)
+        return _on_one(found, inputs, len(held), wanted, program)
     where = lying.ordered_devices
     if chosen is not None and (chosen,) != where:
         raise _different(name, device_name(chosen), f"the mesh {lying.mesh!r}")
@@ -246,7 +246,11 @@ def _lies(x: ConcreteArray) -> Place | None:
 
 
 def _on_one(
-    found: Assignment, inputs: Sequence[Place | None], held: int, wanted: Wanted | None
+    found: Assignment,
+    inputs: Sequence[Place | None],
+    held: int,
+    wanted: Wanted | None,
+    program: Program | None,
 ) -> Assignment:
     """Returns an assignment to one device with the memories that arrays lie in or users asked for.
 
@@ -256,7 +260,8 @@ def _on_one(
     if len(found.devices) != 1:
         return found
     asked = () if wanted is None else wanted.inputs
-    given = [*inputs, *[None] * (held + len(asked) - len(inputs))]
+    count = held + len(asked) if program is None else len(program.inputs)
+    given = [*inputs, *[None] * (count - len(inputs))]  # the arguments may not be there yet
     given = [None if x is None or x.ordered_devices != found.devices else x for x in given]
     if asked:
         given[held:] = [want or x for want, x in zip(asked, given[held:], strict=True)]

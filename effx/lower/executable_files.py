@@ -127,8 +127,6 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
     )
 
 
-
-
 def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
     if not data.startswith(_MAGIC):
         raise BackendError("deserialize: these bytes are no compiled function of this version of effx")

@@ -3,12 +3,13 @@
 import enum
 from typing import final
 
+import attrs
 from jaxlib import _jax
 from jaxlib._jax import Device
 
 from effx.errors import ShardingError
 
-__all__ = ["Space", "default_kind", "kind_of_space", "memory_of", "other_kind"]
+__all__ = ["Memories", "Space", "default_kind", "kind_of_space", "memory_of", "other_kind"]
 
 
 @final
@@ -24,6 +25,26 @@ class Space(enum.Enum):
     Device = 1
     Host = 2
     Any = 3
+
+
+@final
+@attrs.frozen
+class Memories:
+    """Which memories a program takes its inputs from and leaves its outputs in.
+
+    Attributes:
+        inputs, outputs: for each the kind; None for that of the default memory.
+        usual: the kind of the default memory.
+    """
+
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str | None, ...]
+    usual: str
+
+    @property
+    def several(self) -> bool:
+        """Whether there are others than the default one."""
+        return any(self.inputs) or any(self.outputs)
 
 
 def device_name(device: Device) -> str:

@@ -42,7 +42,7 @@ class Sharding:
     """How an array lies on devices: the base of `NamedSharding` and `SingleDeviceSharding`."""
 
     __slots__ = ()
-    memory_kind: str | None
+    memory_kind: str | None = None
 
     @abstractmethod
     def with_memory_kind(self, kind: str | None) -> "Sharding":

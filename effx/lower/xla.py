@@ -22,7 +22,6 @@ from effx.errors import BackendError, EffxError, ShapeError
 from effx.flags import log_compiles
 from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.control import HigherOrder
-from effx.ir.ops.sharding import between_memories
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.assignment import Assignment
@@ -33,7 +32,7 @@ from effx.lower.compile_options import CompilerOptions, compile_options
 from effx.lower.concrete import ConcreteArray, buffer_for, memory_in
 from effx.lower.concrete import constants as constant_buffers
 from effx.lower.failures import failed, names, refused
-from effx.lower.memories import default_kind
+from effx.lower.memories import Memories
 from effx.lower.memory_maps import make_room
 from effx.lower.module import module_of
 from effx.lower.parallel import Partitioning
@@ -264,14 +263,9 @@ def compile_program(
     partitioning = lying.partitioning(kept_program)
     devices = assignment.devices
     memories = lying.memories(kept_program)
-    elsewhere = any(memories[0]) or any(memories[1])
     with Phase("/effx/lower", program.name):
         text, hosted, is_foreign = module_of(
-            between_memories(kept_program, *memories, default_kind(devices[0])) if elsewhere else kept_program,
-            platform_of(devices[0]),
-            taken_over,
-            partitioning=partitioning,
-            memories=memories,
+            kept_program, platform_of(devices[0]), taken_over, partitioning=partitioning, memories=memories
         )
     calls = HostCalls(hosted, len(devices) > 1) if hosted else None
     there = is_there(devices[0])
@@ -293,8 +287,8 @@ def compile_program(
         ) from error.__cause__
     out_types = program.out_types
     # What lies in another memory is bound: an operation on it would not find it there on another device.
-    bound = assignment.committed or elsewhere
-    places = (_on_one(devices[0], memories[0]), _on_one(devices[0], memories[1]))
+    bound = assignment.committed or memories.several
+    places = _on_one(devices[0], memories.inputs), _on_one(devices[0], memories.outputs)
     if len(devices) > 1 or assignment.mesh is not None:
         places = _lying(lying, partitioning, loaded, kept_program, memories)
     taken = iter(places[0])
@@ -329,7 +323,7 @@ def _lying(
     partitioning: Partitioning | None,
     loaded: _jax.LoadedExecutable | _jax.Executable,
     program: Program,
-    memories: tuple[list[str | None], list[str | None]],
+    memories: Memories,
 ) -> tuple[list[Location], list[Location]]:
     """Returns how inputs and outputs of what was compiled lie."""
     count = len(assignment.devices)
@@ -355,10 +349,8 @@ def _lying(
                     sharding = odd_sharding(seen, assignment.devices, t.ndim)
             if sharding is None:
                 sharding = assignment.named(tiling or Tiling(sizes, ((),) * t.ndim))
-            kind = memories[side][i]
-            found[side].append(
-                sharding if kind == sharding.other_memory else sharding.with_memory_kind(kind)
-            )
+            kind = (memories.inputs, memories.outputs)[side][i]
+            found[side].append(sharding if kind == sharding.other_memory else sharding.with_memory_kind(kind))
     return found
 
 

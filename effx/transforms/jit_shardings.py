@@ -10,11 +10,11 @@ from effx.errors import ShardingError, TransformError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType
 from effx.lower.assignment import Place, Wanted
-from effx.lower.sharding import Device, NamedSharding, Sharding, SingleDeviceSharding
+from effx.lower.sharding import Device, NamedSharding, SingleDeviceSharding
 from effx.transforms.meshes import in_force, is_sharding, laid_out, shardings_for
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["JitShardings", "constrained", "jit_shardings", "lying", "names_memories", "one_device"]
+__all__ = ["JitShardings", "constrained", "jit_shardings", "lying", "one_device"]
 
 Leaf = object
 
@@ -124,12 +124,6 @@ def one_device(given: JitShardings | None) -> Device | None:
     return found.pop() if len(found) == 1 else None
 
 
-def names_memories(given: JitShardings | None) -> bool:
-    """Says whether something that was said names another memory than the default one."""
-    said = () if given is None else (*given.inputs, *given.outputs)
-    return any([isinstance(x, Sharding) and x.other_memory is not None for x in said])
-
-
 def lying(leaves: Sequence[PyTree], wanted: Wanted | None) -> Wanted | None:
     """Returns how arguments lie that are arrays, or descriptions with a sharding, where nothing else was asked for."""
     found = [getattr(x, "sharding", None) if not isinstance(x, Box) else None for x in leaves]
@@ -141,4 +135,6 @@ def lying(leaves: Sequence[PyTree], wanted: Wanted | None) -> Wanted | None:
 
 def _says_more(s: object) -> bool:
     """Says whether a sharding is more than a device."""
-    return isinstance(s, NamedSharding) or (isinstance(s, SingleDeviceSharding) and s.other_memory is not None)
+    return isinstance(s, NamedSharding) or (
+        isinstance(s, SingleDeviceSharding) and s.other_memory is not None
+    )

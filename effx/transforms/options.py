@@ -13,7 +13,7 @@ from effx.lower.backends import local_devices
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.sharding import Device, device_of
 from effx.transforms.arguments import name_of, signature_of
-from effx.transforms.jit_shardings import JitShardings, jit_shardings, names_memories, one_device
+from effx.transforms.jit_shardings import JitShardings, jit_shardings, one_device
 from effx.tree.registry import PyTree
 
 
@@ -123,7 +123,7 @@ def options_for(
     if shardings is not None and (where is not None or backend is not None):
         raise TransformError("jit: give shardings or a device, not both")
     if (alone := one_device(shardings)) is not None:
-        where, shardings = alone, shardings if names_memories(shardings) else None
+        where = alone
     if where is None and backend is not None:
         where = local_devices(backend)[0]
     chosen = compiler_options_for("jit", compiler_options)

@@ -7,7 +7,7 @@ from effx.errors import BackendError
 from effx.ir.ops.sharding import places_in
 from effx.ir.program import Program
 from effx.lower.assignment import Assignment, Wanted, assignment_for, assignment_on
-from effx.lower.concrete import ConcreteArray, is_spread
+from effx.lower.concrete import ConcreteArray, is_spread, memory_in
 from effx.lower.sharding import Device, device_name
 
 
@@ -40,11 +40,12 @@ def placed(
             f"{what}: {name} is bound to {device_name(device)}, "
             f"but an argument is committed to {', '.join(map(device_name, found.devices))}"
         )
-    # What was known of arrays on the default device says nothing of this one.
-    same = found.devices == (device,)
-    return (
-        Assignment((device,), True, None, found.inputs, found.outputs) if same else Assignment((device,), True)
-    )
+    # What is known of arrays on the default device says nothing of this one.
+    inputs, outputs = [
+        tuple([x if x is None or x.ordered_devices == (device,) else None for x in side])
+        for side in (found.inputs, found.outputs)
+    ]
+    return Assignment((device,), True, None, inputs, outputs)
 
 
 def planned(
@@ -58,7 +59,7 @@ def planned(
         wanted: how arguments and results shall lie.
         device: where it runs if nothing else is said. bound: whether it is bound to that.
     """
-    spread = any([type(x) is ConcreteArray and is_spread(x) for x in held])
-    if wanted is None and not places_in(program) and not spread:
+    lie = any([type(x) is ConcreteArray and (is_spread(x) or memory_in(x) is not None) for x in held])
+    if wanted is None and not places_in(program) and not lie:
         return assignment_on(program, device, bound)
     return assignment_for(program, name, (), wanted, held)

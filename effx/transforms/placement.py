@@ -11,7 +11,7 @@ from effx.ir.ops.checkpoint import Offload
 from effx.lower import concrete
 from effx.lower.backends import default_device
 from effx.lower.concrete import joined
-from effx.lower.memories import Space, kind_of_space
+from effx.lower.memories import Space, default_kind, kind_of_space
 from effx.lower.sharding import Device, NamedSharding, SingleDeviceSharding, device_name, grid_sharding
 from effx.transforms.meshes import in_force, laid_out, shardings_for
 from effx.tree.mapping import map as tree_map
@@ -82,7 +82,11 @@ def _in_program(x: Box, target: NamedSharding | SingleDeviceSharding | Space) ->
             kind_of_space("device_put", target, default_device())  # raises
         return Offload(back=target is Space.Device)(x)
     y = laid_out("device_put", target, x)
-    return y if target.other_memory is not None else Offload(target.memory_kind, back=True)(y)
+    return (
+        y
+        if target.other_memory is not None
+        else Offload(default_kind(target.ordered_devices[0]), back=True)(y)
+    )
 
 
 def _grid(what: str, devices: Sequence[Device]) -> NamedSharding:

@@ -291,7 +291,12 @@ class Lowered(OfFunction):
         flags = [False] * len(captured) + list(self.signature.donated)
         assignment = self.traced._assign(program, captured, self._device or default_device())
         return module_text(
-            in_order(program), self.platform, flags, debug_info, assignment.partitioning(program)
+            in_order(program),
+            self.platform,
+            flags,
+            debug_info,
+            assignment.partitioning(program),
+            assignment.memories(program),
         )
 
     def compile(self, compiler_options: "Mapping[str, str | bool | int | float] | None" = None) -> "Compiled":

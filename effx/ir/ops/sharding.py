@@ -119,7 +119,7 @@ def _constrained(program: Program) -> tuple[Constrain | None, ...]:
 
 
 Left = str | int | None
-"""Where a program leaves an output: a kind of memory; where the input with this number lies; or, for None, in the default."""
+"""Where a program leaves an output: a kind of memory; where the input of this number lies; None for the default one."""
 
 
 def memories_of_outputs(program: Program) -> tuple[Left, ...]:
@@ -147,7 +147,7 @@ def _memories(program: Program) -> tuple[Left, ...]:
 def between_memories(
     program: Program, inputs: Sequence[str | None], outputs: Sequence[str | None], usual: str
 ) -> Program:
-    """Returns a program that takes inputs from other memories to the one that computations use, and leaves outputs in others.
+    """Returns a program that takes inputs out of other memories than computations use, and leaves outputs in others.
 
     Args:
         inputs, outputs: for each the kind of memory; None for the usual one. usual: its kind.
@@ -167,6 +167,4 @@ def between_memories(
             after.append(Equation(op, (results[i],), (y,)))
             results[i] = y
     equations = (*before, *program.equations, *after)
-    return attrs.evolve(
-        program, inputs=tuple(given), equations=equations, outputs=tuple(results), derived={}
-    )
+    return attrs.evolve(program, inputs=tuple(given), equations=equations, outputs=tuple(results), derived={})

@@ -57,7 +57,12 @@ def unloadable(executable: Executable, out_tree: PyTreeDef) -> str:
         return "it calls Python when it runs"
     if len(executable.devices) != 1:
         return "it runs on several devices"
-    if any([sharding_of(s).other_memory is not None for s in (*executable.in_shardings, *executable.out_shardings)]):
+    if any(
+        [
+            sharding_of(s).other_memory is not None
+            for s in (*executable.in_shardings, *executable.out_shardings)
+        ]
+    ):
         return "it takes or leaves arrays in another memory than the default one"
     for target in _TARGET.findall(executable.text):
         if _KNOWN.fullmatch(target) is None:
