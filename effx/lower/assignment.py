@@ -177,6 +177,11 @@ def assignment_for(
     lying: NamedSharding | None = None
     said: list[Place | None] = [] if wanted is None else [*wanted.inputs, *wanted.outputs]
     asked = [x for x in said if isinstance(x, NamedSharding)]
+    for place in said:
+        if isinstance(place, SingleDeviceSharding):
+            if chosen is not None and chosen != place.device:
+                raise _different(name, device_name(chosen), device_name(place.device))
+            chosen = place.device
     if program is not None:
         given_meshes = list(asked)
         asked += [_named_mesh(op, given_meshes) for op in places_in(program) if op.devices is not None]
@@ -257,7 +262,7 @@ def _on_one(
     Args:
         inputs: how arrays lie, as far as they are there. held: how many are what the computation closes over.
     """
-    if len(found.devices) != 1:
+    if len(found.devices) != 1 or (wanted is None and not any(inputs)):
         return found
     asked = () if wanted is None else wanted.inputs
     count = held + len(asked) if program is None else len(program.inputs)

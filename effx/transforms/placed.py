@@ -40,12 +40,7 @@ def placed(
             f"{what}: {name} is bound to {device_name(device)}, "
             f"but an argument is committed to {', '.join(map(device_name, found.devices))}"
         )
-    # What is known of arrays on the default device says nothing of this one.
-    inputs, outputs = [
-        tuple([x if x is None or x.ordered_devices == (device,) else None for x in side])
-        for side in (found.inputs, found.outputs)
-    ]
-    return Assignment((device,), True, None, inputs, outputs)
+    return Assignment((device,), True)
 
 
 def planned(

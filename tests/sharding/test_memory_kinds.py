@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -320,6 +321,23 @@ def test_executables_keep_memories() -> None:
         assert y.sharding == host
         assert y.tolist() == (X * 2).tolist()
         assert again.input_shardings == ((host,), {})
+
+
+@places
+def test_checkpoints_keep_memories(place: str, tmp_path: Path) -> None:
+    """Arrays are saved from any memory, and loaded into that which is asked for."""
+    pytest.importorskip("tensorstore")
+    from effx.experimental import array_serialization
+
+    plain, host = PLACES[place]
+    tree = {"host": effx.device_put(X, host), "device": effx.device_put(X + 1, plain)}
+    array_serialization.save(tree, tmp_path / "a")
+    found = array_serialization.load(tmp_path / "a", {"host": plain, "device": host})
+    assert (kind(found["host"]), kind(found["device"])) == ("device", "pinned_host")
+    assert found["device"].sharding == host
+    assert (found["host"].tolist(), found["device"].tolist()) == (X.tolist(), (X + 1).tolist())
+    again = array_serialization.load(tmp_path / "a", tree)
+    assert again["host"].sharding == host
 
 
 def test_closed_over() -> None:
