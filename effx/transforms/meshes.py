@@ -17,6 +17,7 @@ from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, 
 from effx.ir.ops.checkpoint import Offload
 from effx.ir.ops.sharding import Constrain
 from effx.lower.backends import devices as all_devices
+from effx.lower.concrete import ConcreteArray, memory_in
 from effx.lower.memories import Space
 from effx.lower.meshes import Mesh, ambient
 from effx.lower.sharding import Device, NamedSharding, Sharding, SingleDeviceSharding
@@ -229,11 +230,18 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
 
 
 def laid_out(what: str, sharding: object, x: Array) -> Array:
-    """Says of a value in a program how it lies, and in which memory, if not in the default one."""
+    """Says how an array lies, and in which memory.
+
+    In a program the default memory says nothing: it is where values are that were not put elsewhere.
+    """
     op = constraint(what, sharding, x.type.ndim)
     y = x if op is None else op(x)
-    kind = sharding.other_memory if isinstance(sharding, Sharding) else None
-    return y if kind is None else Offload(destination=kind)(y)
+    if not isinstance(sharding, Sharding):
+        return y
+    kind = sharding.other_memory
+    if kind is not None:
+        return Offload(destination=kind)(y)
+    return Offload(back=True)(y) if type(y) is ConcreteArray and memory_in(y) is not None else y
 
 
 def is_sharding(x: object) -> bool:

@@ -266,6 +266,30 @@ def test_transformations() -> None:
     assert chosen(True, X).tolist() == chosen(False, X).tolist() == X.tolist()
 
 
+def test_maps_over_devices() -> None:
+    """shard_map and pmap take arrays out of any memory."""
+    x = effx.device_put(X, HOST)
+    summed = effx.shard_map(
+        lambda a: a + effx.lax.psum(enp.sum(a), "x"), mesh=MESH, in_specs=P("x"), out_specs=P("x")
+    )
+    for f in (summed, effx.jit(summed)):
+        assert f(x).sharding == ROWS
+        assert f(x).tolist() == (X + 28).tolist()
+    assert kind(effx.jit(summed, out_shardings=HOST)(x)) == "pinned_host"
+    assert effx.pmap(lambda a: effx.lax.psum(a, "i"), axis_name="i")(x[:4]).tolist() == [6.0] * 4
+
+
+def test_constraints_and_resharding() -> None:
+    """A sharding says in which memory, too, in a program and outside."""
+    spread = HOST.update(spec=P())
+    for way in (effx.lax.with_sharding_constraint, effx.sharding.reshard):
+        for f in (way, effx.jit(way, static_argnums=1)):
+            y = f(effx.device_put(X, ROWS), spread)
+            assert y.sharding == spread
+            assert y.tolist() == X.tolist()
+    assert effx.sharding.reshard(effx.device_put(X, HOST), ROWS).sharding == ROWS
+
+
 def test_donation_needs_the_same_memory() -> None:
     """Memory of one kind takes no result of another."""
     h = effx.device_put(X, ONE_HOST)
