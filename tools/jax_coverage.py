@@ -31,6 +31,7 @@ TOKENS = "experimental there; in effx effects have the order of the program, and
 UNCOMPILED = "XLA for CPUs compiles no program with its numbers, there as here"
 SHARDED = "for types that say how arrays lie on several devices, which effx does not have yet"
 SETTING = "a setting's value, which has the same name for all here; a switch without one is on"
+NAMED = "the parameters have names here"
 LIVE = "experimental there; here a process that fails ends the others"
 EXPERIMENTAL = "experimental there, and not planned here"
 
@@ -77,6 +78,12 @@ REASONS: dict[str, str] = {
     "jax.P.": SHARDED,
     "jax.P.update(*reduced)": SHARDED,
     "jax.jit(*_shardings)": "None says nothing, there as here",
+    "jax.NamedSharding.update(*kwargs)": NAMED,
+    "jax.P.update(*kwargs)": NAMED,
+    "jax.sharding.AbstractMesh.update(*kwargs)": NAMED,
+    "jax.sharding.AbstractMesh.": "what is missing is refused there, as it needs devices; copying and pickling need no method here",
+    "jax.sharding.use_abstract_mesh.": "a class there; here what it gives is the context manager",
+    "jax.tree_util.Partial(func)": "keywords are the function's: one may be called `func`",
     "jax.set_mesh.": "a class there; here what it gives is the context manager",
     "jax.lax.*(out_sharding)": SHARDED,
     "jax.lax.full*(sharding)": SHARDED,

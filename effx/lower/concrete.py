@@ -179,7 +179,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         self._check_alive("x.addressable_shards")
         whole = self.buffer
         return [
-            Shard(self if p.data is whole else ConcreteArray(p.data), p.device, p.index, p.replica_id)
+            Shard(p.device, p.sharding, p.global_shape, self if p.data is whole else ConcreteArray(p.data))
             for p in parts_of(whole, self.type)
         ]
 

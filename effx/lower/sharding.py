@@ -31,6 +31,7 @@ __all__ = [
     "device_of",
     "grid_sharding",
     "held_at",
+    "make_single_device_sharding",
     "memory_named",
     "placement",
     "sharding_of",
@@ -64,6 +65,14 @@ class Sharding:
     @abstractmethod
     def index(self, k: int, shape: Shape) -> Index:
         """Returns which part of an array of this shape the k-th device holds."""
+
+    def check_compatible_aval(self, aval_shape: Shape) -> None:
+        """Checks that arrays of a shape have axes enough to lie so.
+
+        Raises:
+            ShardingError: there are too few.
+        """
+        tiling_of(self, len(aval_shape))
 
     @property
     @abstractmethod
@@ -163,6 +172,18 @@ class SingleDeviceSharding(Sharding):
     def with_memory_kind(self, kind: str | None) -> "SingleDeviceSharding":
         """Returns the same device with another of its memories."""
         return SingleDeviceSharding(self.device, memory_kind=kind)
+
+
+def make_single_device_sharding(device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """Returns the sharding of arrays that are whole on one device.
+
+    Args:
+        device: where they are. memory_kind: in which of its memories; None for the default one.
+
+    Raises:
+        ShardingError: the device has no such memory.
+    """
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
 @register_leaf

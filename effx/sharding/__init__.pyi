@@ -4,6 +4,7 @@ from effx.lower.sharding import (
     NamedSharding as NamedSharding,
     Sharding as Sharding,
     SingleDeviceSharding as SingleDeviceSharding,
+    make_single_device_sharding as make_single_device_sharding,
 )
 from effx.transforms.meshes import (
     get_abstract_mesh as get_abstract_mesh,

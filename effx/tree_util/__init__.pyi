@@ -2,6 +2,7 @@ from effx.tree import (
     DictKey as DictKey,
     FlattenedIndexKey as FlattenedIndexKey,
     GetAttrKey as GetAttrKey,
+    KeyEntry as KeyEntry,
     KeyPath as KeyPath,
     Partial as Partial,
     PyTree as PyTree,
@@ -9,13 +10,17 @@ from effx.tree import (
     SequenceKey as SequenceKey,
     all_leaves as all_leaves,
     broadcast_prefix as broadcast_prefix,
+    flatten_one_level as flatten_one_level,
+    flatten_one_level_with_keys as flatten_one_level_with_keys,
     flatten_up_to as flatten_up_to,
+    is_tree_node as is_tree_node,
     keystr as keystr,
     prefix_errors as prefix_errors,
     register_leaf as register_leaf,
     treedef_children as treedef_children,
     treedef_is_leaf as treedef_is_leaf,
     treedef_tuple as treedef_tuple,
+    users as default_registry,
 )
 from effx.tree_util.registering import *
 from effx.tree_util.renamed import *
