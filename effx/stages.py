@@ -3,8 +3,8 @@
 >>> import effx, effx.numpy as enp
 >>> traced: Traced = effx.jit(enp.sin).trace(1.0)
 >>> compiled: Compiled = traced.lower().compile()
->>> compiled.args_info
-((ArgInfo(shape=(), dtype=float32, donated=False),), {})
+>>> compiled.args_info[0][0].shape
+()
 """
 
 from collections.abc import Mapping

@@ -37,7 +37,7 @@ class Shard(Generic[T]):
     device: Device
     sharding: Sharding
     global_shape: Shape
-    data: T = cast("T", None)
+    data: T = attrs.field(default=cast("T", None))
 
     @property
     def index(self) -> tuple[slice, ...]:

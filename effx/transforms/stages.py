@@ -7,6 +7,7 @@ import attrs
 
 from effx.array import Array
 from effx.dtypes import DType, canonicalize
+from effx.effects import Effect
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.handlers.in_order import in_order
 from effx.ir.cells import OnCell
@@ -195,6 +196,16 @@ class Traced(OfFunction):
     def jaxpr(self) -> Program:
         """The program, under the name that JAX users know."""
         return self.program
+
+    @property
+    def effects(self) -> frozenset[Effect]:
+        """The effects that no handler inside of the function has handled."""
+        return self.program.effects
+
+    @property
+    def out_avals(self) -> PyTree:
+        """Shapes and dtypes in the structure of the result."""
+        return self.out_info
 
     @property
     def fun_name(self) -> str:

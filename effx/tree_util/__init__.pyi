@@ -20,7 +20,6 @@ from effx.tree import (
     treedef_children as treedef_children,
     treedef_is_leaf as treedef_is_leaf,
     treedef_tuple as treedef_tuple,
-    users as default_registry,
 )
 from effx.tree_util.registering import *
 from effx.tree_util.renamed import *

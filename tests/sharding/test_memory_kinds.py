@@ -269,14 +269,17 @@ def test_transformations() -> None:
 def test_maps_over_devices() -> None:
     """shard_map and pmap take arrays out of any memory."""
     x = effx.device_put(X, HOST)
-    summed = effx.shard_map(
-        lambda a: a + effx.lax.psum(enp.sum(a), "x"), mesh=MESH, in_specs=P("x"), out_specs=P("x")
-    )
+
+    def one(a: Any) -> Any:
+        return a + effx.lax.psum(enp.sum(a), "x")
+
+    summed: Any = effx.shard_map(one, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
     for f in (summed, effx.jit(summed)):
         assert f(x).sharding == ROWS
         assert f(x).tolist() == (X + 28).tolist()
     assert kind(effx.jit(summed, out_shardings=HOST)(x)) == "pinned_host"
-    assert effx.pmap(lambda a: effx.lax.psum(a, "i"), axis_name="i")(x[:4]).tolist() == [6.0] * 4
+    mapped: Any = effx.pmap(lambda a: effx.lax.psum(a, "i"), axis_name="i")
+    assert mapped(x[:4]).tolist() == [6.0] * 4
 
 
 def test_constraints_and_resharding() -> None:
@@ -284,7 +287,7 @@ def test_constraints_and_resharding() -> None:
     spread = HOST.update(spec=P())
     for way in (effx.lax.with_sharding_constraint, effx.sharding.reshard):
         for f in (way, effx.jit(way, static_argnums=1)):
-            y = f(effx.device_put(X, ROWS), spread)
+            y: Any = f(effx.device_put(X, ROWS), spread)
             assert y.sharding == spread
             assert y.tolist() == X.tolist()
     assert effx.sharding.reshard(effx.device_put(X, HOST), ROWS).sharding == ROWS
