@@ -40,6 +40,7 @@ from . import (
 )
 from effx.ir.values.parameters import Size as Size
 from effx.ir.values.array import Array as Array, Scalar as Scalar
+from effx.array.windows import ds as ds
 from effx.callbacks import effects_barrier as effects_barrier, pure_callback as pure_callback
 from effx.caching import clear_caches as clear_caches
 from effx.dtypes import float0 as float0
