@@ -77,6 +77,7 @@ REASONS: dict[str, str] = {
     "jax.P(*reduced*)": SHARDED,
     "jax.P.": SHARDED,
     "jax.P.update(*reduced)": SHARDED,
+    "jax.ds(size)": "left out it is None here",
     "jax.jit(*_shardings)": "None says nothing, there as here",
     "jax.NamedSharding.update(*kwargs)": NAMED,
     "jax.P.update(*kwargs)": NAMED,

@@ -383,6 +383,7 @@ def _read_slices(x: Array, plan: IndexPlan, advanced: list[int]) -> Array:
         if axis in advanced:
             first, last, step = 0, n, 1
         elif isinstance(e, Slicing):
+            assert not isinstance(e.start, Array)  # these blocks have been cut out
             first, last, step = e.start, e.start + e.step * (e.size - 1) + 1, e.step
             if e.size == 0:
                 first, last, step = 0, 0, 1
