@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
 from effx.errors import TreeError
-from effx.tree.registry import PyTree, is_record, settle, users
+from effx.tree.registry import GetAttrKey, PyTree, is_record, named, settle, users
 
 C = TypeVar("C")
 
@@ -64,4 +64,7 @@ def flatten_one_level_with_keys(tree: PyTree) -> tuple[Iterable[tuple[object, Py
     >>> list(children)
     [(SequenceKey(idx=0), 5), (SequenceKey(idx=1), [6])]
     """
+    if isinstance(tree, tuple) and hasattr(tree, "_fields") and type(tree) not in named:
+        # jaxlib 0.10 names all fields by the first.
+        return [(GetAttrKey(name), x) for name, x in zip(tree._fields, tree, strict=True)], type(tree)
     return _taken("flatten_one_level_with_keys", users.flatten_one_level_with_keys, tree)
