@@ -12,6 +12,9 @@ from effx.errors import ShardingError
 __all__ = ["Memories", "Space", "default_kind", "kind_of_space", "memory_of", "other_kind"]
 
 
+_USUAL = ["device", "pinned_host", "unpinned_host"]
+
+
 @final
 class Space(enum.Enum):
     """A memory that every platform has, whatever it calls it; `device_put` takes it in place of a sharding.
@@ -69,10 +72,8 @@ def memory_of(what: str, device: Device, kind: str | None) -> str:
     default = default_kind(device)
     if kind is None or kind == default:
         return default
-    try:
-        kinds = [m.kind for m in device.addressable_memories()]
-    except _jax.JaxRuntimeError:
-        kinds = [default]
+    # The devices of a topology may say nothing.
+    kinds = [m.kind for m in device.addressable_memories()] or _USUAL
     if kind not in kinds:
         raise ShardingError(
             f"{what}: {device_name(device)} has no memory of the kind {kind!r}; it has {', '.join(map(repr, kinds))}"

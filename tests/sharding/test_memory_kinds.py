@@ -13,6 +13,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx.errors import ShardingError
+from effx.experimental import topologies
 from effx.memory import Space
 from effx.sharding import NamedSharding, SingleDeviceSharding
 from effx.sharding import PartitionSpec as P
@@ -376,6 +377,20 @@ def test_closed_over() -> None:
     assert kind(f(X)) == "device"
     spread = effx.device_put(X, HOST)
     assert effx.jit(lambda a: a + spread)(X).tolist() == (X * 2).tolist()
+
+
+def test_devices_that_are_not_there() -> None:
+    """Programs for a topology name memories too."""
+    mesh = topologies.make_mesh(topologies.get_topology_desc("2x2", "cpu"), (2, 2), ("x", "y"))
+    host = NamedSharding(mesh, P("x"), memory_kind="pinned_host")
+    rows = effx.ShapeDtypeStruct((8,), "float32", sharding=host.with_memory_kind(None))
+    compiled = effx.jit(lambda a: effx.device_put(a * 2, Space.Host)).lower(rows).compile()
+    assert compiled.output_shardings == host
+    assert compiled.input_shardings == ((rows.sharding,), {})
+    with pytest.raises(ShardingError) as caught:
+        host.with_memory_kind("hbm")
+    kinds = "'device', 'pinned_host', 'unpinned_host'"
+    assert caught.value.message == f"NamedSharding: cpu:0 has no memory of the kind 'hbm'; it has {kinds}"
 
 
 MISMATCH = (
