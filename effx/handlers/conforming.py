@@ -27,7 +27,8 @@ def conformed(op: HigherOrder, given: Sequence[Vma]) -> HigherOrder:
     """
     facts = tuple(given)
     if isinstance(op, Call):
-        return attrs.evolve(op, program=widened(op.program, facts))
+        program = widened(op.program, facts)
+        return op if program is op.program else attrs.evolve(op, program=program)
     if isinstance(op, Cond):
         return _branches(op, facts)
     if isinstance(op, Scan):

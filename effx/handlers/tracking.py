@@ -14,7 +14,7 @@ from effx.errors import current_source
 from effx.flag_kinds import UserContext
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import PCast, PSum
-from effx.ir.passes.varying import vma_of_results
+from effx.ir.passes.varying import SINGULAR, vma_of_results
 from effx.ir.program import Atom, Equation, Var
 from effx.ir.types import INVARIANT, ArrayType, Vma
 
@@ -49,6 +49,15 @@ def tracked_equation(
     Args:
         op: the operation. inputs: its operands. types: theirs. scope: the name stack.
     """
+    if not op.multiple and not isinstance(op, SINGULAR):  # nearly all
+        plain, vma = [], INVARIANT
+        for t in types:
+            if t.vma:
+                vma = vma | t.vma if vma else t.vma
+                t = t.varying(INVARIANT)
+            plain.append(t)
+        result = cast("ArrayOperation", op).infer(*plain)
+        return Equation(op, inputs, (Var(result.varying(vma)),), current_source(3), scope)
     plain = [t.varying(INVARIANT) for t in types]
     found = cast("ArrayOperation | TupleOperation", op).infer(*plain)
     results = found if isinstance(found, tuple) else (found,)

@@ -184,7 +184,12 @@ def assignment_for(
             chosen = place.device
     if program is not None:
         given_meshes = list(asked)
-        asked += [_named_mesh(op, given_meshes) for op in places_in(program) if op.devices is not None]
+        named: dict[object, Placing] = {}
+        for op in places_in(program):  # nearly all on one mesh
+            if op.devices is not None:
+                platform = op.platform if isinstance(op, Constrain) else op.backend
+                named.setdefault((platform, op.devices, op.mesh), op)
+        asked += [_named_mesh(op, given_meshes) for op in named.values()]
     for sharding in asked:
         lying = _agreed(name, lying, sharding)
     inputs: list[Place | None] = []
