@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from math import prod
 from operator import index
 from typing import Any, ParamSpec, TypeVar, cast, final, overload
@@ -139,13 +140,21 @@ def shard_map(
     return mapped if f is None else mapped(f)
 
 
+@overload
 def smap(
     f: Callable[P, R], /, *, in_axes: Any = Infer, out_axes: Any, axis_name: MeshAxisName
-) -> Callable[P, R]:
+) -> Callable[P, R]: ...
+@overload
+def smap(
+    f: None = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: MeshAxisName
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def smap(
+    f: "Callable[P, R] | None" = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: MeshAxisName
+) -> Any:
     """Returns a function that runs `f` along one axis of the mesh in force: `shard_map` in the manner of `vmap`.
 
     Args:
-        f: takes and returns pytrees of arrays: the parts.
+        f: takes and returns pytrees of arrays: the parts. Without it a decorator is returned.
         in_axes: for each argument the array axis that is cut, None for what each device gets whole; a pytree prefix.
             Left out, types say it, if the mesh axis is Explicit.
         out_axes: likewise for the results, along which axis parts are joined.
@@ -159,6 +168,8 @@ def smap(
     ...     print(effx.smap(lambda x: x * 2, in_axes=0, out_axes=0, axis_name="data")(enp.ones(2)))
     [2. 2.]
     """
+    if f is None:
+        return partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
     check_function("smap", f)
 
     def spec(axis: object) -> PartitionSpec:
