@@ -24,7 +24,7 @@ import attrs
 
 from effx import dtypes
 from effx.effects import Operation
-from effx.errors import DTypeError, ProgramError
+from effx.errors import DTypeError, ProgramError, ShardingError
 from effx.ir.catalogue import load_all
 from effx.ir.checker import check_types
 from effx.ir.meshes import AbstractMesh, AxisType
@@ -155,15 +155,19 @@ class _Parser:
             shape = symbolic_shape(sizes)
             vma = frozenset(map(_axis_name, _NAME.findall(match[4] or "")))
             t = array_type(dtypes.from_short_name(match[1]), shape, bool(match[3]), vma)
-            if not any(cuts):
-                return t
-            if self.mesh is None:
-                self.index -= 1
-                raise self.error(repr(token.text), "the mesh first, as in mesh(i=2),")
-            return t.lying(type_sharding(self.mesh, cuts))
         except (DTypeError, ValueError):
             self.index -= 1
             raise self.error(repr(token.text), "a type") from None
+        if not any(cuts):
+            return t
+        if self.mesh is None:
+            self.index -= 1
+            raise self.error(repr(token.text), "the mesh before, as in mesh(i=2)")
+        try:
+            return t.lying(type_sharding(self.mesh, cuts))
+        except (KeyError, ShardingError):
+            self.index -= 1
+            raise self.error(repr(token.text), f"a type that {self.mesh!r} can cut") from None
 
     def read_mesh(self) -> None:
         """Reads `mesh(X=4, Y=2~)`, where the text begins so: the mesh of which types speak."""

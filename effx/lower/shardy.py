@@ -12,16 +12,20 @@ def mesh_line(name: str, sizes: Sequence[int], order: Sequence[int] = ()) -> str
     return f"  sdy.mesh @{name} = <[{axes}]{ids}>"
 
 
-def tiling_text(mesh: str, dims: Sequence[Sequence[int]], open_dims: Sequence[bool] = ()) -> str:
+def tiling_text(
+    mesh: str, dims: Sequence[Sequence[int]], open_dims: Sequence[bool] = (), whole: Sequence[int] = ()
+) -> str:
     """Returns how an array lies.
 
     Args:
         mesh: the name of a grid.
         dims: for each array axis the grid's axes that cut it.
         open_dims: for each array axis whether the partitioner may cut it further; by default it may not.
+        whole: the grid's axes along which it may not.
     """
     found = []
     for d, axes in enumerate(dims):
         names = [f'"m{a}"' for a in axes]
         found.append(f"{{{', '.join([*names, '?'] if d < len(open_dims) and open_dims[d] else names)}}}")
-    return f"<@{mesh}, [{', '.join(found)}]>"
+    replicated = ", ".join([f'"m{a}"' for a in whole])
+    return f"<@{mesh}, [{', '.join(found)}]{f', replicated={{{replicated}}}' if whole else ''}>"

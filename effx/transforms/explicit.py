@@ -12,6 +12,7 @@ from effx.ir.ops.sharding import Release
 from effx.ir.passes.explicit import settled
 from effx.lower.meshes import ambient
 from effx.lower.sharding import NamedSharding
+from effx.transforms.jit import jit
 from effx.transforms.meshes import MeshInForce, reshard_as
 from effx.tree import PyTree
 from effx.tree.registry import flatten
@@ -164,16 +165,26 @@ def explicit_axes(
         return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)
     function = f
 
+    def inner(lies: PyTree) -> Callable[..., Any]:
+        # Staged by itself: what is around does not ask types how arrays lie.
+        return jit(lambda args, kwargs: function(*reshard_as("explicit_axes", args, lies), **kwargs))
+
+    given = None if in_sharding is None else inner(in_sharding)
+
     @wraps(function)
     def explicit(*args: Any, **kwargs: Any) -> Any:
-        lies = kwargs.pop("in_sharding", None) if in_sharding is None else in_sharding
-        if lies is None:
-            raise ShardingError(
-                "explicit_axes: nothing says how the arguments lie; give in_sharding, to explicit_axes or to the function"
-            )
+        run = given
+        if run is None:
+            lies = kwargs.pop("in_sharding", None)
+            if lies is None:
+                raise ShardingError(
+                    "explicit_axes: nothing says how the arguments lie; give in_sharding, to explicit_axes or to the "
+                    "function"
+                )
+            run = inner(lies)
         names = _axes("explicit_axes", axes)
         with _in_force(names, AxisType.Explicit):
-            results = function(*reshard_as("explicit_axes", args, lies), **kwargs)
+            results = run(args, kwargs)
         return _each(results, lambda x: _released(x, names))
 
     return cast("Any", explicit)

@@ -15,7 +15,7 @@ from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Identity, Offload
 from effx.ir.ops.control import Call, Calling, HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Equation, Program, Var
-from effx.ir.types import ArrayType
+from effx.ir.types import ArrayType, type_sharding
 
 __all__ = [
     "Constrain",
@@ -90,6 +90,15 @@ class Release(Identity):
     """
 
     axes: tuple[Any, ...]
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type, which says nothing of the axes."""
+        check_arity(self, types, 1)
+        (t,) = types
+        if t.sharding is None:
+            return t
+        cuts = [[n for n in cut if n not in self.axes] for cut in t.sharding.cuts(t.ndim)]
+        return t.lying(type_sharding(t.sharding.mesh, cuts))
 
 
 Placing = Constrain | ParallelMap

@@ -23,11 +23,14 @@ def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tupl
         raise BackendError(
             f"with_sharding_constraint: a mesh of {prod(op.sizes)} devices in a program that runs on {module.devices}"
         )
-    # Of what types say of Explicit axes the partitioner's own are left to it.
+    # Where types speak of some axes only, the others are left to the partitioner.
     mixed = 0 < len(op.explicit) < len(op.mesh)
+    cutting = {a for axes in op.cuts for a in axes or ()}
+    spoken = [a for a, (name, _) in enumerate(op.mesh) if name in op.explicit]
     lies = tiling_text(
         module.mesh(op.sizes, op.devices),
         [axes or () for axes in op.cuts],
         [axes is None or mixed for axes in op.cuts],
+        [a for a in spoken if a not in cutting] if mixed and None not in op.cuts else (),
     )
     return body.line(f"sdy.sharding_constraint {x} {lies} : {outputs[0].type.mlir}")
