@@ -416,12 +416,15 @@ def empty_like(
     shape: Any = None,
     *,
     device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Zeros of another array's shape and dtype: memory is always initialised.
 
     >>> empty_like(np.ones(2)).tolist()
     [0.0, 0.0]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, empty_like, prototype, dtype, shape, device=device)
     sizes, found, weak = _like("empty_like", prototype, dtype, shape)
     return placed(filled(sizes, 0, found, weak, "empty_like"), device)
 

@@ -82,6 +82,7 @@ CALLS: dict[str, tuple[Call, P]] = {
     "dot": (lambda x, k, **s: enp.dot(x.T, x, **s), P("X", "Y")),
     "einsum": (lambda x, k, **s: enp.einsum("ij,ik->jk", x, x, **s), P("X", "Y")),
     "empty": (lambda x, k, **s: enp.empty((8, 2), **s), P("X", "Y")),
+    "empty_like": (lambda x, k, **s: enp.empty_like(x, **s), P("X", "Y")),
     "full": (lambda x, k, **s: enp.full((8, 2), 3, **s), P("X", "Y")),
     "full_like": (lambda x, k, **s: enp.full_like(x, 3, **s), P("X", "Y")),
     "histogram": (lambda x, k, **s: enp.histogram(x, 4, **s)[0], P("X")),
