@@ -138,6 +138,15 @@ def along(axis: int, given: Lies, why: str) -> list[Cuts]:
     return [cuts] * len(given.results)
 
 
+def leading(count: int, given: Lies, why: str) -> list[Cuts]:
+    """Returns what cuts results of which only the first axes, so many, are axes of the operands, which have others whole."""
+    front: list[Cut] = [()] * count
+    for k, (t, cuts) in enumerate(zip(given.types, given.cuts, strict=True)):
+        given.whole(k, range(count, t.ndim), why)
+        front = [given.together(a, b, f"axis {i}") for i, (a, b) in enumerate(zip(front, cuts, strict=False))]
+    return [(*front, *[()] * (t.ndim - count)) for t in given.results]
+
+
 @lies(Concatenate)
 def concatenated(op: Concatenate, given: Lies) -> list[Cuts]:
     """As the operands, if they lie alike."""
