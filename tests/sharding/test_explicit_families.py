@@ -182,8 +182,8 @@ REFUSED: dict[str, tuple[Case, str]] = {
     ),
     "grouped_matmul": (
         of(GroupedMatmul(), [(A, P(None, None, "Y")), (MATRICES, P()), (BOUNDS // 2, P())]),
-        "grouped_matmul of f32[8,4,6@Y], f32[1,2,6,1], i32[8,3]: axis 2 is cut by 'Y', "
-         "in which groups lie, or over which it sums",
+        ("grouped_matmul of f32[8,4,6@Y], f32[1,2,6,1], i32[8,3]: axis 2 is cut by 'Y', "
+         "in which groups lie, or over which it sums"),
     ),
     "cholesky": (
         of(
