@@ -62,6 +62,17 @@ def test_data_and_tensor_parallel(tmp_path: Path) -> None:
     assert number(r"^\[0\] losses differ from .+ by at most ([\d.e-]+)$", output) < 1e-5
 
 
+def test_pipeline() -> None:
+    """Four stages with eight blocks learn what the same network learns on one device."""
+    output = run("examples/pipeline_shard_map.py", "--steps", "60", "--timed", "2")
+    assert "mesh {'stage': 4, 'data': 2}; up, 8x64x256, lies on it so:" in output
+    assert number(r"^losses differ from those without a pipeline by at most ([\d.e-]+)$", output) < 1e-5
+    assert number(r"^step 60: loss ([\d.]+)", output) < 0.3 < number(r"^step 1: loss ([\d.]+)", output)
+    assert number(r"^test accuracy ([\d.]+)%$", output) > 90.0
+    assert number(r"^micro-batches 2: bubble ([\d.]+)%, [\d.]+ ms a step$", output) == 60.0
+    assert picture_of(output).stat().st_size > 10_000
+
+
 def picture_of(output: str) -> Path:
     """The picture that a program says it has drawn."""
     found = re.search(r"^picture: (.+)$", output, re.MULTILINE)

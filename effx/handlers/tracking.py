@@ -19,7 +19,7 @@ from effx.ir.ops.sharding import Constrain
 from effx.ir.passes import explicit_rules as explicit_rules  # rules are registered there
 from effx.ir.passes.constraining import constrain_op
 from effx.ir.passes.explicit import shardings_of_results
-from effx.ir.passes.varying import vma_of_results
+from effx.ir.passes.varying import SINGULAR, vma_of_results
 from effx.ir.program import Atom, Equation, Var
 from effx.ir.types import INVARIANT, ArrayType, TypeSharding, Vma
 from effx.lower.meshes import ambient
@@ -37,6 +37,9 @@ __all__ = [
     "tracking",
     "typed_results",
 ]
+
+# The operations whose results' types may say more of axes than their operands' do.
+SPECIAL = (*SINGULAR, Constrain)
 
 # The axes that types speak of; programs staged with others are other programs.
 tracked: "UserContext[Vma]" = UserContext(INVARIANT)
@@ -67,6 +70,16 @@ def tracked_equation(
     Args:
         op: the operation. inputs: its operands. types: theirs. scope: the name stack.
     """
+    if not op.multiple and not isinstance(op, SPECIAL):  # nearly all
+        plain, vma, cut = [], INVARIANT, False
+        for t in types:
+            if t.vma:
+                vma = vma | t.vma if vma else t.vma
+            cut = cut or t.sharding is not None
+            plain.append(t.plain())
+        if not cut:
+            result = cast("ArrayOperation", op).infer(*plain)
+            return Equation(op, inputs, (Var(result.varying(vma)),), current_source(3), scope)
     results = plain_results(op, types)
     e = Equation(op, inputs, tuple([Var(t) for t in results]), current_source(3), scope)
     _say(e, types, results)

@@ -93,7 +93,7 @@ def check_types(e: Equation, where: str) -> None:
     try:
         if not isinstance(e.op, ArrayOperation | TupleOperation):
             raise ProgramError(f"{e.op.name}: is no operation on arrays")
-        found = e.op.infer(*types)
+        found = e.op.infer(*[t.plain() for t in types])
         expected = cast("tuple[ArrayType, ...]", found if e.op.multiple else (found,))
         if len(expected) != len(e.outputs):
             raise ProgramError(
@@ -101,12 +101,14 @@ def check_types(e: Equation, where: str) -> None:
             )
         varies = INVARIANT.union(*[t.vma for t in types])
         for var, t in zip(e.outputs, expected, strict=True):
-            if var.type.vma or varies:  # the typing rule does not know of it
+            t = t.plain()  # the typing rule does not know of axes
+            if var.type.vma or varies:
                 t = t.varying(var.type.vma)
                 if not (
                     varies <= var.type.vma or isinstance(e.op, HigherOrder | Collective | OptimizationBarrier)
                 ):
                     t = t.varying(varies)
+            t = t.lying(var.type.sharding)
             if var.type is not t:
                 raise ProgramError(
                     f"{e.op.name}: the result is {var.type!r}, but the typing rule gives {t!r}"

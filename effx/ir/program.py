@@ -12,7 +12,8 @@ from effx import dtypes
 from effx.effects import Effect, Operation
 from effx.errors import ProgramError, Source, resolve, source_at
 from effx.ir.dimensions import is_symbolic
-from effx.ir.types import ArrayType
+from effx.ir.meshes import AbstractMesh, AxisType
+from effx.ir.types import ArrayType, name_shown
 
 if TYPE_CHECKING:
     from effx.ir.values.array import Array
@@ -231,6 +232,7 @@ class Printer:
     def __init__(self) -> None:
         self.names: dict[Program, str] = {}
         self.functions: list[str] = []
+        self.mesh: AbstractMesh | None = None
 
     def function(self, program: Program) -> str:
         """Returns the program's name, writing its text the first time."""
@@ -250,6 +252,8 @@ class Printer:
 
         def define(var: Var) -> str:
             env[var] = variable_name(len(env))
+            if var.type.sharding is not None:
+                self.mesh = var.type.sharding.mesh
             return f"{env[var]}: {var.type!r}"
 
         def read(atom: Atom) -> str:
@@ -304,4 +308,13 @@ def print_program(program: Program) -> str:
     """Returns the text of a program, the programs that it holds first."""
     printer = Printer()
     printer.function(program)
-    return "\n\n".join(printer.functions)
+    return "\n\n".join([*([] if printer.mesh is None else [mesh_text(printer.mesh)]), *printer.functions])
+
+
+def mesh_text(mesh: AbstractMesh) -> str:
+    """Returns `mesh(X=4, Y=2~)`: the axes' sizes, with a `~` where types do not speak of them."""
+    axes = [
+        f"{name_shown(name)}={n}{'' if kind is AxisType.Explicit else '~'}"
+        for (name, n), kind in zip(mesh.shape_tuple, mesh.axis_types, strict=True)
+    ]
+    return f"mesh({', '.join(axes)})"

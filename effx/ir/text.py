@@ -27,9 +27,10 @@ from effx.effects import Operation
 from effx.errors import DTypeError, ProgramError
 from effx.ir.catalogue import load_all
 from effx.ir.checker import check_types
+from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row, print_program, row_text
 from effx.ir.shape_text import parse_size, symbolic_shape
-from effx.ir.types import ArrayType, array_type
+from effx.ir.types import ArrayType, array_type, type_sharding
 
 __all__ = ["parse_program", "print_program"]
 
@@ -98,6 +99,7 @@ class _Parser:
             position = match.end()
         self.operations = _operations()
         self.programs: dict[str, Program] = {}
+        self.mesh: AbstractMesh | None = None
 
     def error(self, got: str, expected: str = "") -> ProgramError:
         """Returns the error for the next token."""
@@ -143,18 +145,45 @@ class _Parser:
             raise self.error(repr(token.text), "a dtype") from None
 
     def type(self) -> ArrayType:
-        """Reads a type such as `f32[3]~` or `f32[3]{V:i}`."""
+        """Reads a type such as `f32[3]~`, `f32[3]{V:i}` or `f32[4@i]`."""
         token = self.take()
         match = re.fullmatch(r"(\w+(?:<\w+>)?)\[([^\[\]]*)\](~?)(?:\{V:([^{}]*)\})?", token.text)
         try:
             if token.kind != "type" or match is None:
                 raise ValueError
-            shape = symbolic_shape(match[2])
+            sizes, cuts = _sizes_and_cuts(match[2])
+            shape = symbolic_shape(sizes)
             vma = frozenset(map(_axis_name, _NAME.findall(match[4] or "")))
-            return array_type(dtypes.from_short_name(match[1]), shape, bool(match[3]), vma)
+            t = array_type(dtypes.from_short_name(match[1]), shape, bool(match[3]), vma)
+            if not any(cuts):
+                return t
+            if self.mesh is None:
+                self.index -= 1
+                raise self.error(repr(token.text), "the mesh first, as in mesh(i=2),")
+            return t.lying(type_sharding(self.mesh, cuts))
         except (DTypeError, ValueError):
             self.index -= 1
             raise self.error(repr(token.text), "a type") from None
+
+    def read_mesh(self) -> None:
+        """Reads `mesh(X=4, Y=2~)`, where the text begins so: the mesh of which types speak."""
+        if [t.text for t in self.tokens[:2]] != ["mesh", "("] or [t.text for t in self.tokens[3:4]] != ["="]:
+            return
+        self.index = 2
+        names: list[Hashable] = []
+        sizes: list[int] = []
+        kinds: list[AxisType] = []
+        while not self.skip(")"):
+            names.append(_axis_name(self.take().text))
+            self.take("=")
+            token = self.take()
+            if not token.text.isdigit():
+                self.index -= 1
+                raise self.error(repr(token.text), "a size")
+            sizes.append(int(token.text))
+            kinds.append(AxisType.Auto if self.skip("~") else AxisType.Explicit)
+            self.skip(",")
+        self.mesh = AbstractMesh(sizes, names, kinds)
 
     def program(self) -> Program:
         """Reads one function."""
@@ -318,6 +347,20 @@ class _Parser:
 _NAME = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\([^()]*\)|[^,]+""")
 
 
+def _sizes_and_cuts(text: str) -> tuple[str, list[tuple[Hashable, ...]]]:
+    """Takes `8@X,4@(Y,Z),2` apart: the sizes, and what cuts each axis."""
+    pieces, depth = [""], 0
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if c == "," and not depth:
+            pieces.append("")
+        else:
+            pieces[-1] += c
+    found = [piece.partition("@") for piece in pieces]
+    cuts = [tuple(map(_axis_name, _NAME.findall(cut.strip("() ")))) for _, _, cut in found]
+    return ",".join([size for size, _, _ in found]), cuts
+
+
 def _axis_name(text: str) -> Hashable:
     """Reads the name of an axis: a word, or a literal of Python's."""
     return text if text.isidentifier() else cast("Hashable", ast.literal_eval(text))
@@ -350,6 +393,7 @@ def parse_program(text: str) -> Program:
     parser = _Parser(text)
     if not parser.tokens:
         raise ProgramError("parse: line 1: expected a program, got the end of the text")
+    parser.read_mesh()
     result = parser.program()
     while parser.index < len(parser.tokens):
         result = parser.program()

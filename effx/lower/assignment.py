@@ -20,7 +20,7 @@ from effx.ir.passes.constraining import explicit_mesh
 from effx.ir.program import Program
 from effx.lower.backends import default_device, devices
 from effx.lower.concrete import ConcreteArray, bound_device
-from effx.lower.meshes import Mesh
+from effx.lower.meshes import Mesh, ambient
 from effx.lower.parallel import Partitioning, device_count, devices_for, partitioning_of, spans_devices
 from effx.lower.sharding import Device, NamedSharding, Placement, device_name, grid_sharding
 from effx.lower.tiling import Tiling
@@ -149,7 +149,12 @@ def assignment_for(
     asked: list[NamedSharding | None] = [] if wanted is None else [*wanted.inputs, *wanted.outputs]
     if program is not None:
         given_meshes = [x for x in asked if x is not None]
-        asked += [_named_mesh(op, given_meshes) for op in places_in(program) if op.devices is not None]
+        named: dict[object, Placing] = {}
+        for op in places_in(program):  # nearly all on one mesh
+            if op.devices is not None:
+                of = (op.platform, op.explicit) if isinstance(op, Constrain) else (op.backend, ())
+                named.setdefault((*of, op.devices, op.mesh), op)
+        asked += [_named_mesh(op, given_meshes) for op in named.values()]
     for sharding in asked:
         lying = _agreed(name, lying, sharding)
     inputs: list[NamedSharding | None] = []
@@ -177,6 +182,18 @@ def assignment_for(
             if chosen is not None and chosen != device:
                 raise _different(name, device_name(chosen), device_name(device))
             chosen = device
+    spoken = None if program is None else explicit_mesh(program)
+    here = ambient.value
+    if (
+        lying is None
+        and spoken is not None
+        and isinstance(here, Mesh)
+        and here.shape_tuple == spoken.shape_tuple
+    ):
+        lying = NamedSharding(
+            here, PartitionSpec()
+        )  # what has no device of its own goes to the mesh in force
+        inputs += [None] * (len(arrays) + len(held) - len(inputs))
     if lying is None and program is not None and (sizes := _abstract(program)):
         lying = _of_first_devices(name, sizes, default_device() if chosen is None else chosen)
         inputs += [None] * (len(arrays) + len(held) - len(inputs))
@@ -203,7 +220,6 @@ def assignment_for(
     # An array that lies on the same devices in another order, or on others where a sharding was asked for, is moved.
     given = [x if x is None or x.ordered_devices == where else None for x in inputs]
     mesh, outputs = lying.mesh, () if wanted is None else wanted.outputs
-    spoken = None if program is None else explicit_mesh(program)
     if spoken is not None and spoken.shape_tuple == mesh.shape_tuple:
         mesh = mesh.update(axis_types=spoken.axis_types)
     if not outputs and program is not None and spoken is not None and spoken.are_all_axes_explicit:
@@ -242,8 +258,12 @@ def _named_mesh(op: Placing, given: Sequence[NamedSharding]) -> NamedSharding:
 
 
 def _abstract(program: Program) -> NamedSizes:
-    """Returns the axes of a mesh without devices over which a program maps; () for none, or for one of one device."""
-    found = [op.mesh for op in places_in(program) if isinstance(op, ParallelMap) and op.mesh is not None]
+    """Returns the axes of a mesh without devices that a program names; () for none, or for one of one device."""
+    found = [
+        op.mesh
+        for op in places_in(program)
+        if op.mesh is not None and (isinstance(op, ParallelMap) or op.explicit)
+    ]
     return found[0] if found and prod([n for _, n in found[0]]) > 1 else ()
 
 

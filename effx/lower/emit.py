@@ -27,6 +27,7 @@ from effx.lower import sizes
 from effx.lower.custom_call import Attribute, custom_call_text
 from effx.lower.fences import NONE, fences
 from effx.lower.joined_sums import joined_sums
+from effx.lower.shardy import mesh_line
 from effx.lower.sizes import INDEX
 from effx.lower.sizes import ints as ints
 
@@ -114,28 +115,6 @@ class Axis:
     size: int
     stride: int
     order: tuple[int, ...] = ()
-
-
-def mesh_line(name: str, sizes: Sequence[int], order: Sequence[int] = ()) -> str:
-    """Returns the definition of a grid of all devices, in the module's order or another."""
-    axes = ", ".join([f'"m{i}"={n}' for i, n in enumerate(sizes)])
-    ids = f", device_ids=[{', '.join(map(str, order))}]" if order else ""
-    return f"  sdy.mesh @{name} = <[{axes}]{ids}>"
-
-
-def tiling_text(mesh: str, dims: Sequence[Sequence[int]], open_dims: Sequence[bool] = ()) -> str:
-    """Returns how an array lies.
-
-    Args:
-        mesh: the name of a grid.
-        dims: for each array axis the grid's axes that cut it.
-        open_dims: for each array axis whether the partitioner may cut it further; by default it may not.
-    """
-    found = []
-    for d, axes in enumerate(dims):
-        names = [f'"m{a}"' for a in axes]
-        found.append(f"{{{', '.join([*names, '?'] if d < len(open_dims) and open_dims[d] else names)}}}")
-    return f"<@{mesh}, [{', '.join(found)}]>"
 
 
 @final

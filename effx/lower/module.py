@@ -10,8 +10,9 @@ from effx.ir.ops.host import Hosted
 from effx.ir.ops.sizes import Size
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
-from effx.lower.emit import Module, function_lines, tiling_text
+from effx.lower.emit import Module, function_lines
 from effx.lower.parallel import Partitioning, partitioning_of
+from effx.lower.shardy import tiling_text
 from effx.lower.tiling import Tiling
 
 

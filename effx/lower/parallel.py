@@ -20,7 +20,7 @@ from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
-from effx.lower.backends import local_devices
+from effx.lower.backends import devices, local_devices
 from effx.lower.sharding import Device
 from effx.lower.tiling import Tiling, leading
 
@@ -111,13 +111,10 @@ def devices_for(program: Program, device: Device) -> tuple[Device, ...]:
     ids, backend = chosen or (None, None)
     there = device.client.local_devices() if backend is None else local_devices(backend)
     if ids is not None:
-        by_id = {d.id: d for d in there}
-        elsewhere = [i for i in ids if i not in by_id]
-        if elsewhere:
-            raise BackendError(
-                f"pmap: the devices {', '.join(map(str, elsewhere))} are none of this process; over several processes use "
-                f"shard_map or jit on a mesh"
-            )
+        by_id = {d.id: d for d in devices(there[0].platform if backend is None else backend)}
+        gone = [i for i in ids if i not in by_id]
+        if gone:
+            raise BackendError(f"pmap: there are no devices {', '.join(map(str, gone))} to run on")
         there = [by_id[i] for i in ids]
     check_count(program.name, count, len(there))
     return tuple(there[:count])

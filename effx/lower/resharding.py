@@ -8,9 +8,9 @@ from jaxlib._jax import ArrayImpl
 
 from effx.ir.types import ArrayType
 from effx.lower.compile_options import compile_options
-from effx.lower.emit import mesh_line, tiling_text
 from effx.lower.processes import current as group
 from effx.lower.results import result_handler
+from effx.lower.shardy import mesh_line, tiling_text
 
 if TYPE_CHECKING:
     from effx.lower.sharding import Placement

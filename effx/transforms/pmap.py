@@ -18,9 +18,10 @@ from effx.lower.backends import local_devices
 from effx.lower.parallel import check_count
 from effx.lower.sharding import Device, device_name
 from effx.transforms.arguments import Arguments, FlatFunction, adapted, name_of, origin_of, signature_of
-from effx.transforms.jit import Function, Jitted
+from effx.transforms.jit import Jitted
 from effx.transforms.mapped_axes import AxisTree, MappedAxes, mapped_axes
 from effx.transforms.options import Options, numbers_of
+from effx.transforms.pmap_processes import ParallelFunction
 from effx.tree.registry import flatten
 
 __all__ = ["pmap"]
@@ -48,6 +49,11 @@ def pmap(
     the next parallel map without a copy; elsewhere they are gathered. Inside another parallel map, each
     replica of the outer one has as many devices as the inner one has replicas.
 
+    Under `effx.distributed` the replicas are those of all processes, which call it together: each gives the rows of its own
+    devices and gets these back, the axis has the rows of all, process by process, and collectives go over all.
+    `lower` and `trace` are of the whole, with the mapped axes first. Inside of a handler or of a function that is being
+    staged, so under `jit` and `grad`, its replicas are on this process's devices: use `shard_map` on a mesh there.
+
     Args:
         fun: takes and returns pytrees of arrays.
         axis_name: the axis name, for collectives.
@@ -57,9 +63,10 @@ def pmap(
         out_axes: likewise for the results, the index of the replicas' axis. None asks for a result that is the same on
             all replicas.
         static_broadcasted_argnums: arguments that are part of the program; hashable, and the same for all.
-        devices: where to run; the first of them, if there are more than replicas.
+        devices: where to run; the first of them, if there are more than replicas. Over several processes the same in all,
+            and one for each replica.
         backend: the platform to run on, if no devices are given.
-        axis_size: the number of replicas; needed only if no argument is mapped.
+        axis_size: the number of replicas, over several processes of all; needed only if no argument is mapped.
         donate_argnums: arguments whose memory results may reuse; using them afterwards is an error.
         global_arg_shapes: not supported: it described arguments that several processes share.
 
@@ -69,6 +76,8 @@ def pmap(
 
     Raises:
         DeviceCountError: there are more replicas than devices; also a ValueError.
+        BackendError: none of the devices belongs to this process.
+        ProcessMismatchError: another process runs another program.
         TreeError: `in_axes` or `out_axes` is no prefix of the arguments or results.
         ShapeError: an axis is out of range, sizes differ, or a mapped result has out axis None.
         TransformError: nothing is mapped and no size is given, or an option that is not supported.
@@ -107,7 +116,10 @@ def pmap(
         backend if chosen is None else chosen[0].platform,
     )
     options = Options(static, (), donated, (), False, False, None)
-    return Function(cast("Callable[P, R]", parallel.function()), options, "pmap").public()
+    found = ParallelFunction(
+        parallel.function(), options, mapping, parallel.devices, parallel.backend, parallel.widened
+    )
+    return cast("Jitted[P, R]", found.public())
 
 
 def _check_devices(devices: tuple[Device, ...], backend: str | None) -> None:
@@ -168,6 +180,10 @@ class Parallel:
         mapped.__name__ = self.mapping.name
         mapped.__wrapped__ = self.fun  # type: ignore[attr-defined]  # for signatures and origins
         return mapped
+
+    def widened(self, devices: tuple[int, ...], backend: str, mapping: MappedAxes) -> Callable[..., Any]:
+        """Returns the same on other devices, with other axes."""
+        return attrs.evolve(self, devices=devices, backend=backend, mapping=mapping).function()
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Performs the parallel map."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -309,6 +310,28 @@ def test_gathered_parameters_have_scattered_gradients() -> None:
     text = effx.jit(f).lower(W, X).compile().as_text()
     assert "reduce-scatter" in text
     assert "all-reduce" not in text
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_gradients_of_what_is_broadcast_are_summed_in_its_size(inside: bool) -> None:
+    """Devices send one another as many elements as the bias has, not as many as a batch; of several uses each once."""
+
+    def loss(b: effx.Array, x: effx.Array) -> effx.Array:
+        def f(b: effx.Array) -> effx.Array:
+            wide = enp.broadcast_to(b, x.shape)
+            return lax.psum(enp.sum(enp.sin(x + b) * wide + wide * wide), "i")
+
+        return effx.grad(f)(b) if inside else f(b)
+
+    outer = effx.shard_map(loss, mesh=MESH, in_specs=(P(), P("i")), out_specs=P())
+    slope = outer if inside else effx.grad(outer)
+    wanted = np.sum(np.cos(X + W) * W + np.sin(X + W) + 2 * W, axis=0)
+    given = enp.asarray(W), enp.asarray(X)
+    np.testing.assert_allclose(np.asarray(slope(*given)), wanted, rtol=1e-5)
+    text = effx.jit(slope).lower(*given).compile().as_text()
+    sums = re.findall(r"= (.+?) all-reduce\(", text)
+    assert sums
+    assert not [s for s in sums if "f32[2,8]" in s], sums
 
 
 def test_types_say_what_varies() -> None:

@@ -15,9 +15,10 @@ from effx.errors import NoRuleError, source_in_force
 from effx.handlers.linear.recorder import record_linear
 from effx.handlers.recursion.payloads import Rule
 from effx.handlers.stage import Standing
-from effx.handlers.tracking import agreeing
+from effx.handlers.tracking import agreeing, tracked, tracking
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.passes.explicit import mesh_of, settled
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.passes.explicit import settled
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 
@@ -73,14 +74,35 @@ def backward(
     Raises:
         NoRuleError: an operation is not linear in its linear operands.
     """
+    if not tracking(program.in_types):
+        return _backward(program, residuals, cotangents)
+    with settled(True):  # each cotangent lies as what it is the cotangent of
+        return _backward(program, residuals, cotangents)
+
+
+def _backward(
+    program: Program, residuals: Sequence[Array], cotangents: Sequence[Cotangent]
+) -> list[Cotangent]:
     n = len(residuals)
     known: dict[Var, Array] = dict(zip(program.inputs[:n], residuals, strict=True))
     found: dict[Var, Array] = {}
+    made = program.equations if tracked.value else ()
+    broadcasts = {e.outputs[0]: e for e in made if type(e.op) is BroadcastInDim}
+
+    def before_broadcast(x: Var, ct: Array) -> tuple[Var, Array]:
+        # What is summed over devices is summed on each first: for a bias its own elements are sent, not those of a batch.
+        e = broadcasts.get(x)
+        if e is None or type(e.inputs[0]) is not Var or e.inputs[0] in known:
+            return x, ct
+        (less,) = _transposed(e, [ct], known)
+        return e.inputs[0], cast("Array", less)
 
     def add(atoms: Sequence[Atom], cts: Sequence[Cotangent]) -> None:
         for atom, ct in zip(atoms, cts, strict=True):
             if ct is not None and type(atom) is Var and atom not in known:
                 if ct.type.vma is not atom.type.vma or ct.type.sharding is not atom.type.sharding:
+                    if ct.type.vma - atom.type.vma:
+                        atom, ct = before_broadcast(atom, ct)
                     ct = agreeing(ct, atom.type)
                 sofar = found.get(atom)
                 found[atom] = ct if sofar is None else sofar + ct
@@ -93,11 +115,7 @@ def backward(
             if all([ct is None for ct in cts]):
                 continue
             standing.at(e)
-            if mesh_of("", [x.type for x in (*e.inputs, *e.outputs)]) is None:
-                add(e.inputs, _transposed(e, cts, known))
-                continue
-            with settled(True):  # each cotangent lies as what it is the cotangent of
-                add(e.inputs, _transposed(e, cts, known))
+            add(e.inputs, _transposed(e, cts, known))
     finally:
         try:
             source_in_force.set(standing.place)

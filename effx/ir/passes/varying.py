@@ -4,12 +4,13 @@ The analysis is conservative: a result that may vary counts as varying.
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 import attrs
 
 from effx.ir.flow import Flow
 from effx.ir.ops.collective import AllGather, AxisName, Collective, PSum, PSumShared
-from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
@@ -17,6 +18,8 @@ from effx.ir.types import INVARIANT, Vma
 
 Mask = tuple[bool, ...]
 Facts = tuple[Vma, ...]
+# The operations whose results may vary along other axes than all operands together.
+SINGULAR = (HigherOrder, Collective, OptimizationBarrier)
 
 
 def varying(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
@@ -53,7 +56,13 @@ def vma_of_results(e: Equation, operands: Sequence[Vma], axes: Vma) -> Facts:
         axes: those that types speak of.
     """
     given, op = tuple(operands), e.op
-    if isinstance(op, HigherOrder | Collective | OptimizationBarrier):
+    if type(op) is Call:  # of few functions, again and again
+        key = ("varying", given, axes)
+        known = cast("Facts | None", op.program.derived.get(key))
+        if known is None:
+            known = op.program.derived[key] = _Varying(axes, typed=True).results(e, given)
+        return known
+    if isinstance(op, SINGULAR):
         return _Varying(axes, typed=True).results(e, given)
     return (INVARIANT.union(*given),) * len(e.outputs)
 
@@ -207,7 +216,7 @@ def _without_vma(program: Program) -> Program:
             if isinstance(op, ParallelMap):
                 op = attrs.evolve(op, checked=False)
         equations.append(
-            attrs.evolve(e, op=op, inputs=tuple(map(read, e.inputs)), outputs=tuple(map(define, e.outputs)))
+            Equation(op, tuple(map(read, e.inputs)), tuple(map(define, e.outputs)), e.source, e.scope)
         )
     return attrs.evolve(
         program,

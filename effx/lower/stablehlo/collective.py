@@ -27,7 +27,8 @@ from effx.ir.ops.collective import (
 )
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
-from effx.lower.emit import Axis, Body, emits, tiling_text
+from effx.lower.emit import Axis, Body, emits
+from effx.lower.shardy import tiling_text
 from effx.lower.stablehlo.control import INDEX
 
 # Between partitions; between replicas there is no channel.

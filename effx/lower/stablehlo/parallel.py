@@ -16,8 +16,9 @@ from effx.ir.ops.parallel import Cuts, ParallelMap
 from effx.ir.passes.varying import without_vma
 from effx.ir.program import Atom, Program, Var
 from effx.ir.types import ArrayType
-from effx.lower.emit import Axis, Body, Module, emits, tiling_text
+from effx.lower.emit import Axis, Body, Module, emits
 from effx.lower.parallel import grid_of, nest
+from effx.lower.shardy import tiling_text
 from effx.lower.stablehlo.collective import gathered, replica_index
 from effx.lower.stablehlo.control import INDEX
 from effx.lower.tiling import Tiling

@@ -5,7 +5,8 @@ from math import prod
 from effx.errors import BackendError
 from effx.ir.ops.sharding import Constrain
 from effx.ir.program import Atom, Var
-from effx.lower.emit import Body, emits, tiling_text
+from effx.lower.emit import Body, emits
+from effx.lower.shardy import tiling_text
 
 
 @emits(Constrain)

@@ -1,0 +1,27 @@
+"""Shardy's text of grids of devices, and of how arrays lie on them."""
+
+from collections.abc import Sequence
+
+__all__ = ["mesh_line", "tiling_text"]
+
+
+def mesh_line(name: str, sizes: Sequence[int], order: Sequence[int] = ()) -> str:
+    """Returns the definition of a grid of all devices, in the module's order or another."""
+    axes = ", ".join([f'"m{i}"={n}' for i, n in enumerate(sizes)])
+    ids = f", device_ids=[{', '.join(map(str, order))}]" if order else ""
+    return f"  sdy.mesh @{name} = <[{axes}]{ids}>"
+
+
+def tiling_text(mesh: str, dims: Sequence[Sequence[int]], open_dims: Sequence[bool] = ()) -> str:
+    """Returns how an array lies.
+
+    Args:
+        mesh: the name of a grid.
+        dims: for each array axis the grid's axes that cut it.
+        open_dims: for each array axis whether the partitioner may cut it further; by default it may not.
+    """
+    found = []
+    for d, axes in enumerate(dims):
+        names = [f'"m{a}"' for a in axes]
+        found.append(f"{{{', '.join([*names, '?'] if d < len(open_dims) and open_dims[d] else names)}}}")
+    return f"<@{mesh}, [{', '.join(found)}]>"
