@@ -241,6 +241,48 @@ def test_derivatives_go_through() -> None:
     np.testing.assert_allclose(found, 4 * a @ (a.T @ a), rtol=1e-5)
 
 
+COMPILED = effx.jit(lambda x: enp.matmul(x.T, x, out_sharding=NamedSharding(EXPLICIT, P("X"))))
+# What is done with a compiled function, and the same in NumPy for an array and a cotangent of ones.
+TRANSFORMED: dict[str, tuple[Call, Call, str]] = {
+    "jvp": (lambda x: effx.jvp(COMPILED, (x,), (x,))[1], lambda a: 2 * a.T @ a, "f32[4@X,4]"),
+    "linearize": (lambda x: effx.linearize(COMPILED, x)[1](x), lambda a: 2 * a.T @ a, "f32[4@X,4]"),
+    "vjp": (
+        lambda x: effx.vjp(COMPILED, x)[1](enp.ones((4, 4)))[0],
+        lambda a: 2 * a @ np.ones((4, 4)),
+        "f32[8@X,4@Y]",
+    ),
+    "grad": (
+        effx.jit(effx.grad(lambda x: COMPILED(x).sum())),
+        lambda a: 2 * a @ np.ones((4, 4)),
+        "f32[8@X,4@Y]",
+    ),
+    "checkpoint": (
+        effx.grad(lambda x: effx.checkpoint(COMPILED)(x).sum()),
+        lambda a: 2 * a @ np.ones((4, 4)),
+        "f32[8@X,4@Y]",
+    ),
+    "scan": (
+        lambda x: lax.scan(lambda c, _: (c + COMPILED(x), None), COMPILED(x), None, length=2)[0],
+        lambda a: 3 * a.T @ a,
+        "f32[4@X,4]",
+    ),
+    "vmap": (
+        lambda x: effx.vmap(COMPILED)(enp.stack([x, x]))[1],
+        lambda a: a.T @ a,
+        "f32[4@X,4]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_what_was_said_is_said_of_compiled_functions_too(name: str) -> None:
+    call, expected, shown = TRANSFORMED[name]
+    with effx.set_mesh(EXPLICIT):
+        found = call(effx.device_put(DATA, P("X", "Y")))
+    assert repr(found.type) == shown
+    np.testing.assert_allclose(found, expected(DATA.astype(np.float64)), rtol=1e-5)
+
+
 def test_without_a_mesh() -> None:
     with pytest.raises(ShardingError) as caught:
         enp.zeros(8, out_sharding=P("X"))
