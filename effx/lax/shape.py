@@ -14,7 +14,7 @@ from effx.ir.ops import shape as s
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lax.operands import adapt, ints, size_of
-from effx.transforms.explicit import OutSharding, lay_out
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank",

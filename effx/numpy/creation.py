@@ -18,7 +18,7 @@ from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
 from effx.lower.concrete import device_put, put
 from effx.numpy.signatures import creates, resembles
-from effx.transforms.explicit import OutSharding, lay_out
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand

@@ -16,8 +16,8 @@ from effx.numpy.creation import as_int, asarray, filled
 from effx.numpy.ranges import linspace
 from effx.numpy.reductions import diff
 from effx.numpy.sorting import searchsorted
-from effx.transforms.explicit import OutSharding
 from effx.transforms.meshes import reshard_as
+from effx.transforms.out_sharding import OutSharding
 
 if TYPE_CHECKING:
     from effx.array import Operand

@@ -23,7 +23,7 @@ from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
 from effx.numpy.creation import as_int, constant, is_recorded, placed
-from effx.transforms.explicit import OutSharding, lay_out
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand

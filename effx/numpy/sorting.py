@@ -18,8 +18,8 @@ from effx.ir.dimensions import is_symbolic
 from effx.ir.ops.shape import Reverse
 from effx.numpy.creation import as_int, filled
 from effx.numpy.known import known_data
-from effx.transforms.explicit import OutSharding, lay_out
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand

@@ -17,8 +17,8 @@ from effx.ir.division import larger
 from effx.ir.ops import elementwise as e
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort
-from effx.transforms.explicit import OutSharding, lay_out
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand

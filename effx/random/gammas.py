@@ -28,8 +28,8 @@ from effx.random.discrete import rademacher_signs
 from effx.random.floats import exponential_floats, normal_floats, unit_floats
 from effx.random.generators import IMPLEMENTATIONS, THREEFRY, split_key
 from effx.transforms.custom_derivatives import custom_jvp
-from effx.transforms.explicit import OutSharding, lay_out
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 from effx.transforms.vmap import vmap
 
 __all__ = [

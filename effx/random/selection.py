@@ -23,8 +23,8 @@ from effx.random.arguments import ShapeLike, as_key, is_fine, sizes_of
 from effx.random.discrete import randint_integers
 from effx.random.floats import fine_gumbel_floats, gumbel_floats, unit_floats
 from effx.random.generators import one_of, random_bits, split_key
-from effx.transforms.explicit import OutSharding, lay_out
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = ["choice", "permutation"]
 

@@ -242,6 +242,17 @@ def test_derivatives_go_through() -> None:
 
 
 COMPILED = effx.jit(lambda x: enp.matmul(x.T, x, out_sharding=NamedSharding(EXPLICIT, P("X"))))
+
+
+def total(x: effx.Array) -> effx.Array:
+    return COMPILED(x).sum()
+
+
+@effx.checkpoint
+def kept(x: effx.Array) -> effx.Array:
+    return COMPILED(x).sum()
+
+
 # What is done with a compiled function, and the same in NumPy for an array and a cotangent of ones.
 TRANSFORMED: dict[str, tuple[Call, Call, str]] = {
     "jvp": (lambda x: effx.jvp(COMPILED, (x,), (x,))[1], lambda a: 2 * a.T @ a, "f32[4@X,4]"),
@@ -252,12 +263,12 @@ TRANSFORMED: dict[str, tuple[Call, Call, str]] = {
         "f32[8@X,4@Y]",
     ),
     "grad": (
-        effx.jit(effx.grad(lambda x: COMPILED(x).sum())),
+        effx.jit(effx.grad(total)),
         lambda a: 2 * a @ np.ones((4, 4)),
         "f32[8@X,4@Y]",
     ),
     "checkpoint": (
-        effx.grad(lambda x: effx.checkpoint(COMPILED)(x).sum()),
+        effx.grad(kept),
         lambda a: 2 * a @ np.ones((4, 4)),
         "f32[8@X,4@Y]",
     ),

@@ -21,7 +21,7 @@ from effx.ir.passes.explicit import settled
 from effx.lax.products import PrecisionLike
 from effx.lax.shape import broadcast_in_dim
 from effx.numpy.creation import as_int
-from effx.transforms.explicit import OutSharding
+from effx.transforms.out_sharding import OutSharding
 from effx.tree_util import register_pytree_node_class
 
 __all__ = [

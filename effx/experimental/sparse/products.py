@@ -22,8 +22,8 @@ from effx.experimental.sparse.layout import bcoo_update_layout
 from effx.ir.passes.explicit import settled
 from effx.lax.products import PrecisionLike
 from effx.numpy.creation import as_int
-from effx.transforms.explicit import OutSharding
 from effx.transforms.meshes import reshard_as
+from effx.transforms.out_sharding import OutSharding
 
 __all__ = [
     "bcoo_dot_general", "bcoo_dot_general_sampled", "bcoo_multiply_dense", "bcoo_multiply_sparse",

@@ -53,7 +53,7 @@ class _Late:
 
 arithmetic = _Late("arithmetic", "effx.array.arithmetic")
 creation = _Late("creation", "effx.numpy.creation")
-explicit = _Late("explicit", "effx.transforms.explicit")
+out_shardings = _Late("out_shardings", "effx.transforms.out_sharding")
 indexing = _Late("indexing", "effx.array.indexing")
 operators = _Late("operators", "effx.array.operators")
 reducing = _Late("reducing", "effx.array.reducing")
@@ -384,13 +384,13 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     ) -> Array[DT, *tuple[Any, ...]]:
         """The same elements under another shape; one size may be -1."""
         if out_sharding is not None:
-            return explicit.lay_out(out_sharding, self.reshape, *shape, order=order)
+            return out_shardings.lay_out(out_sharding, self.reshape, *shape, order=order)
         return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
     def ravel(self, order: str = "C", *, out_sharding: object = None) -> Array[DT, Any]:
         """The elements as one axis."""
         if out_sharding is not None:
-            return explicit.lay_out(out_sharding, self.ravel, order)
+            return out_shardings.lay_out(out_sharding, self.ravel, order)
         return shaping.reshape(self, -1, order)
 
     flatten = ravel
@@ -417,7 +417,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     ) -> Array[DT, *tuple[Any, ...]]:
         """Repeats each element along an axis."""
         if out_sharding is not None:
-            return explicit.lay_out(
+            return out_shardings.lay_out(
                 out_sharding, self.repeat, repeats, axis, total_repeat_length=total_repeat_length
             )
         if type(repeats) is int and total_repeat_length is None:
@@ -924,7 +924,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> Array[DT, *Dims]:
         """Returns x with the elements replaced; of equal indices an unspecified one wins."""
         if out_sharding is not None:
-            return explicit.lay_out(
+            return out_shardings.lay_out(
                 out_sharding, self.set, value, mode=mode, indices_are_sorted=indices_are_sorted,
                 unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
             )  # fmt: skip
@@ -943,7 +943,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> Array[DT, *Dims]:
         """Returns x with the values added; values at equal indices are summed."""
         if out_sharding is not None:
-            return explicit.lay_out(
+            return out_shardings.lay_out(
                 out_sharding, self.add, value, mode=mode, indices_are_sorted=indices_are_sorted,
                 unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
             )  # fmt: skip
@@ -962,7 +962,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> Array:
         """Returns x with the values subtracted."""
         if out_sharding is not None:
-            return explicit.lay_out(
+            return out_shardings.lay_out(
                 out_sharding, self.subtract, value, mode=mode, indices_are_sorted=indices_are_sorted,
                 unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
             )  # fmt: skip
@@ -981,7 +981,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> Array[DT, *Dims]:
         """Returns x with the values multiplied in."""
         if out_sharding is not None:
-            return explicit.lay_out(
+            return out_shardings.lay_out(
                 out_sharding, self.multiply, value, mode=mode, indices_are_sorted=indices_are_sorted,
                 unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
             )  # fmt: skip
@@ -1002,7 +1002,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> Array:
         """Returns x divided by the values; equal indices divide one after the other."""
         if out_sharding is not None:
-            return explicit.lay_out(
+            return out_shardings.lay_out(
                 out_sharding, self.divide, value, mode=mode, indices_are_sorted=indices_are_sorted,
                 unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
             )  # fmt: skip
@@ -1021,7 +1021,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> Array:
         """Returns x with the elements raised to the values; equal indices raise one after the other."""
         if out_sharding is not None:
-            return explicit.lay_out(
+            return out_shardings.lay_out(
                 out_sharding, self.power, value, mode=mode, indices_are_sorted=indices_are_sorted,
                 unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
             )  # fmt: skip
@@ -1040,7 +1040,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> Array[DT, *Dims]:
         """Returns x with the smaller of element and value."""
         if out_sharding is not None:
-            return explicit.lay_out(
+            return out_shardings.lay_out(
                 out_sharding, self.min, value, mode=mode, indices_are_sorted=indices_are_sorted,
                 unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
             )  # fmt: skip
@@ -1059,7 +1059,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> Array[DT, *Dims]:
         """Returns x with the larger of element and value."""
         if out_sharding is not None:
-            return explicit.lay_out(
+            return out_shardings.lay_out(
                 out_sharding, self.max, value, mode=mode, indices_are_sorted=indices_are_sorted,
                 unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
             )  # fmt: skip
@@ -1095,7 +1095,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> Array:
         """Reads `x[i]`; out of bounds the nearest element, or with mode "fill" `fill_value` or NaN."""
         if out_sharding is not None:
-            return explicit.lay_out(
+            return out_shardings.lay_out(
                 out_sharding, self.get, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
                 unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
             )  # fmt: skip
