@@ -196,6 +196,8 @@ def test_a_result_lies_as_it_is_told(name: str) -> None:
             inside = effx.jit(lambda x: call(x, key, out_sharding=spec))(x)
             assert inside.sharding.is_equivalent_to(NamedSharding(EXPLICIT, spec), inside.ndim)
             np.testing.assert_allclose(inside, expected, rtol=1e-6)
+    if name.startswith("random.") and name not in ALONE:
+        return
     with effx.set_mesh(AUTO):
         result = call(enp.asarray(DATA), key, out_sharding=spec)
         assert result.sharding.spec == spec
