@@ -49,6 +49,10 @@ def of(call: Callable[..., Any], operands: Any, *types: str) -> Case:
     return Case(call, tuple(operands), types)
 
 
+def twice(x: Array) -> Array:
+    return x * 2
+
+
 CASES: dict[str, Case] = {
     "sort": of(lambda x: lax.sort(x, dimension=2), [(A, BY_BATCH)], "f32[8@X,4@Y,6]"),
     "sort of two": of(
@@ -120,6 +124,15 @@ CASES: dict[str, Case] = {
         "f32[4@X,2@Y,3,2]",
     ),
     "solve": of(enp.linalg.solve, [(SQUARE, BY_BATCH), (SIDES, BY_BATCH)], "f32[4@X,2@Y,3,2]"),
+    "linear_solve": of(
+        lambda b: lax.custom_linear_solve(lambda x: 2 * x, b, lambda _, b: b / 2, symmetric=True),
+        [(A, BY_BATCH)], "f32[8@X,4@Y,6]",
+    ),
+    "root": of(
+        lambda x: lax.custom_root(lambda x: 2 * x - 1, x, lambda _, x: x * 0 + 0.5, lambda _, y: y / 2),
+        [(A, BY_BATCH)], "f32[8@X,4@Y,6]",
+    ),
+    "composite": of(lambda x: lax.composite(twice, "effx.twice")(x), [(A, BY_BATCH)], "f32[8@X,4@Y,6]"),
     "det": of(enp.linalg.det, [(SQUARE, BY_BATCH)], "f32[4@X,2@Y]"),
 }  # fmt: skip
 
@@ -142,6 +155,36 @@ def test_results_are_cut_where_operands_are(name: str) -> None:
         assert x.sharding.is_equivalent_to(y.sharding, x.ndim)
         np.testing.assert_allclose(x, z, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(y, z, rtol=1e-4, atol=1e-5)
+
+
+DIFFERENTIATED = (
+    "sort",
+    "rfft2",
+    "convolution",
+    "reduce_window",
+    "grouped_matmul",
+    "cholesky",
+    "qr",
+    "triangular_solve",
+)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_gradients_are_cut_as_what_they_are_of(name: str) -> None:
+    case = CASES[name]
+
+    def loss(*xs: Array) -> Array:
+        return (
+            enp.abs(enp.ravel(tree_leaves(case.call(*xs))[0], out_sharding=NamedSharding(MESH, P()))) ** 3
+        ).sum()
+
+    operands = [put(x, spec) for x, spec in case.operands]
+    floats = tuple([i for i, x in enumerate(operands) if x.type.kind == "f"])
+    found = effx.grad(loss, argnums=floats)(*operands)
+    expected = effx.grad(loss, argnums=floats)(*[enp.asarray(x) for x, _ in case.operands])
+    assert [x.type for x in found] == [operands[i].type for i in floats]
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
 
 
 REFUSED: dict[str, tuple[Case, str]] = {

@@ -29,6 +29,7 @@ from effx.ir.ops.shape import (
     Transpose,
 )
 from effx.ir.ops.sharding import Constrain, Release
+from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.passes.explicit import Cut, Cuts, Lies, cuts_of, lies, shown
 from effx.ir.types import Shape
 
@@ -378,6 +379,8 @@ def held(op: HigherOrder, given: Lies) -> list[Cuts]:
         return _mapped(op, given)
     if isinstance(op, Calling):
         return [cuts_of(t) for t in op.program.out_types]
+    if isinstance(op, LinearSolve | Root):
+        return [cuts_of(t) for t in op.solve.out_types]
     if isinstance(op, CustomTangent):
         return [cuts_of(t) for t in op.out_types]
     given.refuse("nothing says how its results lie")
