@@ -22,6 +22,7 @@ from . import (
     laws,
     lax,
     library,
+    memory,
     monitoring,
     nn,
     numpy,
@@ -31,12 +32,15 @@ from . import (
     ref,
     scipy,
     sharding,
+    stages,
     test_util,
     tree,
     tree_util,
+    typing,
 )
 from effx.ir.values.parameters import Size as Size
 from effx.ir.values.array import Array as Array, Scalar as Scalar
+from effx.array.windows import ds as ds
 from effx.callbacks import effects_barrier as effects_barrier, pure_callback as pure_callback
 from effx.caching import clear_caches as clear_caches
 from effx.dtypes import float0 as float0
@@ -82,7 +86,15 @@ from effx.transforms.jit import *
 from effx.transforms.naming import *
 from effx.ir.meshes import PartitionSpec as P
 from effx.lower.sharding import NamedSharding as NamedSharding
-from effx.transforms.meshes import make_mesh as make_mesh, reshard as reshard, set_mesh as set_mesh
+from effx.transforms.meshes import (
+    get_abstract_mesh as get_abstract_mesh,
+    get_mesh as get_mesh,
+    make_mesh as make_mesh,
+    reshard as reshard,
+    set_mesh as set_mesh,
+    use_abstract_mesh as use_abstract_mesh,
+)
+from effx.lower.shards import Shard as Shard
 from effx.transforms.global_arrays import *
 from effx.transforms.placement import *
 from effx.transforms.pmap import *

@@ -32,6 +32,7 @@ UNCOMPILED = "XLA for CPUs compiles no program with its numbers, there as here"
 SHARDED = "for types that say how arrays lie on several devices, which effx does not have yet"
 UNORDERED = "ignored there: the elements of a sparse array stand in no order along its axes"
 SETTING = "a setting's value, which has the same name for all here; a switch without one is on"
+NAMED = "the parameters have names here"
 LIVE = "experimental there; here a process that fails ends the others"
 EXPERIMENTAL = "experimental there, and not planned here"
 
@@ -77,7 +78,38 @@ REASONS: dict[str, str] = {
     "jax.P(*reduced*)": SHARDED,
     "jax.P.": SHARDED,
     "jax.P.update(*reduced)": SHARDED,
+    "jax.ds(size)": "left out it is None here",
     "jax.jit(*_shardings)": "None says nothing, there as here",
+    "jax.NamedSharding.update(*kwargs)": NAMED,
+    "jax.P.update(*kwargs)": NAMED,
+    "jax.sharding.AbstractMesh.update(*kwargs)": NAMED,
+    "jax.sharding.AbstractMesh.": "what is missing is refused there, or copies and pickles, which needs no method here",
+    "jax.sharding.Mesh.": "devices do not pickle, there as here",
+    **{
+        f"jax.stages.{name}": "users do not make stages, `jit` does"
+        for name in (
+            "ArgInfo(d*)",
+            *[
+                f"Compiled({p})"
+                for p in (
+                    "executable",
+                    "const_args",
+                    "args_info",
+                    "out_tree",
+                    "no_kwargs",
+                    "*_types",
+                    "signature",
+                )
+            ],
+            *[f"Lowered({p})" for p in ("lowering", "args_info", "out_tree", "no_kwargs", "*_types")],
+            *[f"Traced({p})" for p in ("meta_tys_flat", "params", "*_tree", "consts", "fun_sourceinfo")],
+        )
+    },
+    "jax.stages.Lowered.compile(device_assignment)": "a function runs where its arguments and shardings say",
+    "jax.stages.Compiled.": "layouts of the elements, of which arrays have one here; a compiled function is called itself",
+    "jax.stages.Traced.": INTERNAL,
+    "jax.use_abstract_mesh.": "a class there; here what it gives is the context manager",
+    "jax.tree_util.Partial(func)": "keywords are the function's: one may be called `func`",
     "jax.set_mesh.": "a class there; here what it gives is the context manager",
     "jax.lax.psum_scatter_start": SHARDED,
     "jax.lax.ragged_all_to_all": SHARDED,

@@ -22,6 +22,7 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, con
 
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
+from effx.array.windows import Window
 from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError, ShapeError
 from effx.ir.dimensions import as_size, is_symbolic
 from effx.ir.division import larger, smaller
@@ -36,14 +37,18 @@ MODES = ("promise_in_bounds", "clip", "fill", "drop", "wrap")
 @final
 @attrs.frozen
 class Slicing:
-    """A slice with its bounds resolved: `size` elements from `start` in steps of `step`."""
+    """A slice with its bounds resolved: `size` elements from `start`, which is computed where it is an array, in steps of
+    `step`.
+    """
 
-    start: int
+    start: int | Array
     size: int
     step: int
 
     def is_full(self, n: int) -> bool:
         """Says whether the slice takes all of an axis of size n in order."""
+        if isinstance(self.start, Array):
+            return False
         return self.start == 0 and self.size == n and (self.step == 1 or (type(n) is int and n <= 1))
 
 
@@ -198,6 +203,8 @@ def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool
         except TypeError:
             raise IndexingError(f"getitem: slice bounds must be ints or None, got {part!r}") from None
         return Slicing(start, len(range(start, stop, step)), step)
+    if isinstance(part, Window):
+        return _window(part, n, axis, x, mode)
     if isinstance(part, Array):
         return part if wraps else _uncounted(part, n)
     try:
@@ -217,6 +224,23 @@ def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool
     return host_array(
         np.asarray(n if place >= 0 else -n - 1)
     )  # out of range like the int, and no larger than n
+
+
+def _window(part: Window, n: int, axis: int, x: Array, mode: str | None) -> Slicing:
+    start, step = part.start, part.stride
+    if not isinstance(start, Array):
+        first = max(start + n, 0) if start < 0 else start
+        return Slicing(min(first, n), len(range(first, min(first + part.size * step, n), step)), step)
+    if mode == "wrap":
+        raise IndexingError(
+            'at: a slice whose start is computed does not wrap; use mode="clip" or an index array'
+        )
+    extent = max((part.size - 1) * step + 1, 0)
+    if extent > n:
+        raise IndexingError(
+            f"getitem: {part.size} elements in steps of {step} do not fit axis {axis} of {x.type!r} with size {n}"
+        )
+    return Slicing(_index_array(start, n, "clip"), part.size, step)
 
 
 def _symbolic_slicing(part: slice, n: int) -> Slicing:
@@ -279,7 +303,7 @@ def read(
 ) -> Array:
     """Reads the elements of a plan, whose indices the caller may promise to be sorted or unique."""
     advanced = plan.arrays()
-    x = _read_slices(reshape(x, plan.shape), plan, advanced)
+    x = _read_slices(*_read_windows(reshape(x, plan.shape), plan, mode), advanced)
     if not advanced:
         kept = [n for n, e in zip(x.type.shape, plan.entries, strict=True) if isinstance(e, Slicing)]
         return reshape(x, kept)
@@ -331,12 +355,35 @@ def _default_fill(x: Array) -> "Number":
     return int(info.min) if kind == "i" else int(info.max)
 
 
+def _read_windows(x: Array, plan: IndexPlan, mode: str) -> tuple[Array, IndexPlan]:
+    """Cuts out the blocks whose starts are computed, of which the rest of the plan then speaks."""
+    starts = {
+        i: e.start
+        for i, e in enumerate(plan.entries)
+        if isinstance(e, Slicing) and isinstance(e.start, Array)
+    }
+    if not starts:
+        return x, plan
+    if mode == "fill":
+        raise IndexingError('at: a slice whose start is computed is read inside of the axis; use mode="clip"')
+    sizes, entries = list(plan.shape), list(plan.entries)
+    for i in starts:
+        e = entries[i]
+        sizes[i] = max((e.size - 1) * e.step + 1, 0)
+        entries[i] = Slicing(0, e.size, e.step)
+    dtype = promote_dtypes(*starts.values())[0].type.dtype
+    zero = scalar(0, dtype)
+    places = [convert(starts[i], dtype) if i in starts else zero for i in range(len(sizes))]
+    return DynamicSlice(tuple(sizes))(x, *places), IndexPlan(tuple(sizes), entries, plan.gap)
+
+
 def _read_slices(x: Array, plan: IndexPlan, advanced: list[int]) -> Array:
     start, limit, strides, flips = [], [], [], []
     for axis, (n, e) in enumerate(zip(plan.shape, plan.entries, strict=True)):
         if axis in advanced:
             first, last, step = 0, n, 1
         elif isinstance(e, Slicing):
+            assert not isinstance(e.start, Array)  # these blocks have been cut out
             first, last, step = e.start, e.start + e.step * (e.size - 1) + 1, e.step
             if e.size == 0:
                 first, last, step = 0, 0, 1
@@ -472,14 +519,14 @@ def write(x: Array, index: Index, value: Operand, combiner: str, how: Lookup) ->
             inserted.append(axis)
         elif isinstance(e, Slicing):
             if axis in place_of:
-                data = np.arange(e.size, dtype=np.int32) * e.step + e.start
+                data = host_array(np.arange(e.size, dtype=np.int32) * e.step)
                 place = place_of[axis]
-                columns.append(host_array(data.reshape((1,) * place + (e.size,) + (1,) * (rank - place - 1))))
+                columns.append(reshape(_from(e, data), (1,) * place + (e.size,) + (1,) * (rank - place - 1)))
                 inserted.append(axis)
             elif e.is_full(n):
                 continue
             else:
-                columns.append(host_array(np.full((1,) * rank, e.start, np.int32)))
+                columns.append(_from(e, host_array(np.zeros((1,) * rank, np.int32))))
         else:
             columns.append(host_array(np.full((1,) * rank, e, np.int32)))
             inserted.append(axis)
@@ -502,6 +549,13 @@ def write(x: Array, index: Index, value: Operand, combiner: str, how: Lookup) ->
         tuple(window_dims), tuple(inserted), tuple(mapped), combiner, unique=how.unique, sorted=how.ordered
     )
     return reshape(op(target, starts, update), t.shape)
+
+
+def _from(e: Slicing, steps: Array) -> Array:
+    """Returns where the elements of a slice lie that are so many places behind its start."""
+    if isinstance(e.start, Array):
+        return e.start + steps
+    return host_array(np.asarray(steps.host("at")) + np.int32(e.start))
 
 
 def _drop_leading_ones(update: Array, ndim: int) -> Array:

@@ -15,17 +15,29 @@ from effx.array import Array
 from effx.errors import BackendError, ShardingError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.ops.parallel import NamedSizes, ParallelMap
-from effx.ir.ops.sharding import Constrain, Placing, constrained_inputs, places_in
+from effx.ir.ops.sharding import Constrain, Placing, constrained_inputs, memories_of_outputs, places_in
 from effx.ir.passes.constraining import explicit_mesh
 from effx.ir.program import Program
 from effx.lower.backends import default_device, devices
-from effx.lower.concrete import ConcreteArray, bound_device
+from effx.lower.concrete import ConcreteArray, bound_device, memory_in
+from effx.lower.memories import Memories, default_kind, memory_of, other_kind
 from effx.lower.meshes import Mesh, ambient
 from effx.lower.parallel import Partitioning, device_count, devices_for, partitioning_of, spans_devices
-from effx.lower.sharding import Device, NamedSharding, Placement, device_name, grid_sharding
+from effx.lower.sharding import (
+    Device,
+    NamedSharding,
+    Placement,
+    SingleDeviceSharding,
+    device_name,
+    grid_sharding,
+)
 from effx.lower.tiling import Tiling
 
 __all__ = ["Assignment", "Wanted", "assignment_for", "assignment_on"]
+
+
+Place = NamedSharding | SingleDeviceSharding
+"""How one array lies; a `SingleDeviceSharding` where it says of one device which memory."""
 
 
 @final
@@ -37,8 +49,8 @@ class Wanted:
         inputs, outputs: shardings, and None where nothing was said; () for nothing at all.
     """
 
-    inputs: tuple[NamedSharding | None, ...] = ()
-    outputs: tuple[NamedSharding | None, ...] = ()
+    inputs: tuple[Place | None, ...] = ()
+    outputs: tuple[Place | None, ...] = ()
 
 
 @final
@@ -56,8 +68,8 @@ class Assignment:
     devices: tuple[Device, ...]
     committed: bool
     mesh: Mesh | None = None
-    inputs: tuple[NamedSharding | None, ...] = ()
-    outputs: tuple[NamedSharding | None, ...] = ()
+    inputs: tuple[Place | None, ...] = ()
+    outputs: tuple[Place | None, ...] = ()
 
     @property
     def device(self) -> Device:
@@ -93,9 +105,27 @@ class Assignment:
             (outputs, self.outputs, program.out_types),
         ):
             for i, (sharding, t) in enumerate(zip(given, types, strict=False)):
-                if sharding is not None:
+                if isinstance(sharding, NamedSharding):
                     found[i] = sharding.tiling(t.ndim)
         return Partitioning(count, tuple(inputs), tuple(outputs), tuple([d.id for d in self.devices]))
+
+    def memories(self, program: Program) -> Memories:
+        """Returns which memories a program takes its inputs from and leaves its outputs in.
+
+        An output lies where the user asked for it, else where the program has put it.
+        """
+        inputs = [None if x is None else x.other_memory for x in self.inputs or [None] * len(program.inputs)]
+        outputs: list[str | None] = []
+        for i, found in enumerate(memories_of_outputs(program)):
+            asked = self.outputs[i] if self.outputs else None
+            if asked is not None:
+                outputs.append(asked.other_memory)
+            elif isinstance(found, int):
+                outputs.append(inputs[found])
+            else:
+                kind = None if found is None else memory_of(program.name, self.device, found)
+                outputs.append(other_kind(self.device, kind))
+        return Memories(tuple(inputs), tuple(outputs), default_kind(self.device))
 
     def lies_on(self, op: Constrain) -> bool:
         """Says whether a constraint's mesh has the devices in the same order."""
@@ -146,9 +176,15 @@ def assignment_for(
     spans = program is not None and spans_devices(program)
     chosen: Device | None = None
     lying: NamedSharding | None = None
-    asked: list[NamedSharding | None] = [] if wanted is None else [*wanted.inputs, *wanted.outputs]
+    said: list[Place | None] = [] if wanted is None else [*wanted.inputs, *wanted.outputs]
+    asked = [x for x in said if isinstance(x, NamedSharding)]
+    for place in said:
+        if isinstance(place, SingleDeviceSharding):
+            if chosen is not None and chosen != place.device:
+                raise _different(name, device_name(chosen), device_name(place.device))
+            chosen = place.device
     if program is not None:
-        given_meshes = [x for x in asked if x is not None]
+        given_meshes = list(asked)
         named: dict[object, Placing] = {}
         for op in places_in(program):  # nearly all on one mesh
             if op.devices is not None:
@@ -157,26 +193,26 @@ def assignment_for(
         asked += [_named_mesh(op, given_meshes) for op in named.values()]
     for sharding in asked:
         lying = _agreed(name, lying, sharding)
-    inputs: list[NamedSharding | None] = []
+    inputs: list[Place | None] = []
     for x in held:
         own = x.buffer._sharding if type(x) is ConcreteArray else None
-        mine = own.sharding if type(own) is Placement else None
-        lying = _agreed(name, lying, mine)
-        inputs.append(mine)
+        if type(own) is Placement:
+            lying = _agreed(name, lying, own.sharding)
+        inputs.append(_lies(x) if type(x) is ConcreteArray else None)
     for i, x in enumerate(() if spans and lying is None else arrays):
         lies = x.buffer._sharding
         if type(lies) is Placement:
             mine = lies.sharding
             want = wanted.inputs[i] if wanted is not None and wanted.inputs else None
             if want is not None and not want.is_equivalent_to(mine, x.type.ndim):
-                raise ShardingError(
-                    f"{name}: argument {i} of type {x.type!r} lies as {mine.spec!r} on {mine.mesh!r}, but in_shardings asks "
-                    f"for {want.spec!r} on {want.mesh!r}; move it with device_put, or leave in_shardings out"
-                )
+                raise _otherwise(name, i, x, mine, want)
             lying = _agreed(name, lying, mine)
             inputs.append(mine)
             continue
-        inputs.append(None)
+        inputs.append(_lies(x))
+        want = wanted.inputs[i] if wanted is not None and wanted.inputs else None
+        if isinstance(want, SingleDeviceSharding) and x.committed and want.other_memory != memory_in(x):
+            raise _otherwise(name, i, x, x.sharding, want)
         device = bound_device(x)
         if device is not None:
             if chosen is not None and chosen != device:
@@ -190,9 +226,8 @@ def assignment_for(
         and isinstance(here, Mesh)
         and here.shape_tuple == spoken.shape_tuple
     ):
-        lying = NamedSharding(
-            here, PartitionSpec()
-        )  # what has no device of its own goes to the mesh in force
+        # What has no device of its own goes to the mesh in force.
+        lying = NamedSharding(here, PartitionSpec())
         inputs += [None] * (len(arrays) + len(held) - len(inputs))
     if lying is None and program is not None and (sizes := _abstract(program)):
         lying = _of_first_devices(name, sizes, default_device() if chosen is None else chosen)
@@ -201,9 +236,10 @@ def assignment_for(
     if lying is None:
         device = default_device() if chosen is None else chosen
         committed = chosen is not None
-        return (
+        found = (
             Assignment((device,), committed) if program is None else assignment_on(program, device, committed)
         )
+        return _on_one(found, inputs, len(held), wanted, program)
     where = lying.ordered_devices
     if chosen is not None and (chosen,) != where:
         raise _different(name, device_name(chosen), f"the mesh {lying.mesh!r}")
@@ -219,13 +255,75 @@ def assignment_for(
         inputs = [w if w is not None else x for w, x in zip(asked_in, inputs, strict=True)]
     # An array that lies on the same devices in another order, or on others where a sharding was asked for, is moved.
     given = [x if x is None or x.ordered_devices == where else None for x in inputs]
-    mesh, outputs = lying.mesh, () if wanted is None else wanted.outputs
+    mesh = lying.mesh
+    results: tuple[Place | None, ...] = () if wanted is None else wanted.outputs
     if spoken is not None and spoken.shape_tuple == mesh.shape_tuple:
         mesh = mesh.update(axis_types=spoken.axis_types)
-    if not outputs and program is not None and spoken is not None and spoken.are_all_axes_explicit:
+    if not results and program is not None and spoken is not None and spoken.are_all_axes_explicit:
         specs = [PartitionSpec() if t.sharding is None else t.sharding.spec for t in program.out_types]
-        outputs = tuple([NamedSharding(mesh, spec) for spec in specs])
-    return Assignment(where, True, mesh, tuple(given), outputs)
+        results = tuple([NamedSharding(mesh, spec) for spec in specs])
+    return Assignment(where, True, mesh, _on_mesh(mesh, given), _on_mesh(mesh, results))
+
+
+def _lies(x: ConcreteArray) -> Place | None:
+    """Returns how an array lies; None where nothing need be said of it: in the default memory of one device."""
+    own = x.buffer._sharding
+    if type(own) is Placement:
+        return own.sharding
+    return None if memory_in(x) is None else x.sharding
+
+
+def _on_one(
+    found: Assignment,
+    inputs: Sequence[Place | None],
+    held: int,
+    wanted: Wanted | None,
+    program: Program | None,
+) -> Assignment:
+    """Returns an assignment to one device with the memories that arrays lie in or users asked for.
+
+    Args:
+        inputs: how arrays lie, as far as they are there. held: how many are what the computation closes over.
+    """
+    if len(found.devices) != 1 or (wanted is None and not any(inputs)):
+        return found
+    asked = () if wanted is None else wanted.inputs
+    count = held + len(asked) if program is None else len(program.inputs)
+    given = [*inputs, *[None] * (count - len(inputs))]  # the arguments may not be there yet
+    given = [None if x is None or x.ordered_devices != found.devices else x for x in given]
+    if asked:
+        given[held:] = [want or x for want, x in zip(asked, given[held:], strict=True)]
+    outputs = () if wanted is None else wanted.outputs
+    return attrs.evolve(
+        found, inputs=tuple(given) if any(given) else (), outputs=outputs if any(outputs) else ()
+    )
+
+
+def _on_mesh(mesh: Mesh, places: Sequence[Place | None]) -> tuple[NamedSharding | None, ...]:
+    """Says of a mesh what was said of its only device."""
+    return tuple(
+        [
+            NamedSharding(mesh, PartitionSpec(), memory_kind=x.memory_kind)
+            if isinstance(x, SingleDeviceSharding)
+            else x
+            for x in places
+        ]
+    )
+
+
+def _otherwise(name: str, i: int, x: ConcreteArray, mine: Place, want: Place) -> ShardingError:
+    if mine.memory_kind != want.memory_kind:
+        lies, asks = f"in the memory {mine.memory_kind!r}", repr(want.memory_kind)
+    else:
+        lies, asks = [
+            f"as {s.spec!r} on {s.mesh!r}" if isinstance(s, NamedSharding) else f"on {device_name(s.device)}"
+            for s in (mine, want)
+        ]
+        asks = asks.removeprefix("as ")
+    return ShardingError(
+        f"{name}: argument {i} of type {x.type!r} lies {lies}, but in_shardings asks for {asks}; move it with device_put, "
+        f"or leave in_shardings out"
+    )
 
 
 def _named_mesh(op: Placing, given: Sequence[NamedSharding]) -> NamedSharding:

@@ -33,13 +33,14 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower import guards
 from effx.lower.backends import check_there, client, default_device, is_local
+from effx.lower.memories import Space, device_name, kind_of_space
 from effx.lower.processes import failure_elsewhere
 from effx.lower.sharding import (
     NamedSharding,
     Placement,
     SingleDeviceSharding,
-    device_name,
     device_of,
+    memory_named,
     placement,
     sharding_of,
     single,
@@ -178,7 +179,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         self._check_alive("x.addressable_shards")
         whole = self.buffer
         return [
-            Shard(self if p.data is whole else ConcreteArray(p.data), p.device, p.index, p.replica_id)
+            Shard(p.device, p.sharding, p.global_shape, self if p.data is whole else ConcreteArray(p.data))
             for p in parts_of(whole, self.type)
         ]
 
@@ -323,7 +324,7 @@ def _fetch(x: ConcreteArray) -> HostData:
     # not, but it exists on CPUs only and knows no ml_dtypes.
     if dtypes.is_key(t.dtype):
         stored = array_type(dtypes.key_storage(t.dtype), t.shape)
-        words = _fetch(ConcreteArray(buffer._rewrap_with_aval_and_sharding(stored, single(x.device))))
+        words = _fetch(ConcreteArray(buffer._rewrap_with_aval_and_sharding(stored, buffer._sharding)))
         return words.view(t.dtype)
     if x.device.platform != "cpu":
         value = buffer._single_device_array_to_np_array_did_copy()[0]
@@ -385,7 +386,7 @@ def is_spread(x: ConcreteArray) -> bool:
 
 
 def _copy_buffer(x: ConcreteArray) -> ConcreteArray:
-    return put(np.array(x.host("copy")), x.type, x.device, x.committed)
+    return put(np.array(x.host("copy")), x.type, x.device, x.committed, memory=memory_in(x))
 
 
 def _unpickle(data: HostData, weak: bool) -> Array:
@@ -409,6 +410,7 @@ def put(
     device: Device | None = None,
     committed: bool | None = None,
     asked: str = "",
+    memory: str | None = None,
 ) -> ConcreteArray:
     """Moves host data to a device.
 
@@ -418,9 +420,10 @@ def put(
         device: None for the default device.
         committed: whether computations follow the array to its device; by default, if one was named.
         asked: the function by which the user asked for it; "" where none did.
+        memory: the kind of the device's memory, where that is not the default one.
     """
     guards.to_device(asked or "array", type, bool(asked))
-    return _placed(data, type, device, committed)
+    return _placed(data, type, device, committed, memory)
 
 
 def _placed(
@@ -428,9 +431,10 @@ def _placed(
     type: ArrayType,
     device: Device | None = None,
     committed: bool | None = None,
+    memory: str | None = None,
 ) -> ConcreteArray:
     where = default_device() if device is None else device
-    sharding = single(where)
+    sharding = single(where, memory)
     value = np.asarray(data, type.dtype)
     # The runtime may keep the host memory as the array's own, so data that somebody could still write to is copied.
     made_here = value is not data and value.base is None
@@ -450,31 +454,43 @@ def _unbound_key(value: HostData, t: ArrayType, where: Device) -> ConcreteArray:
         return cast("ConcreteArray", perform(Bitcast(t.dtype), (bits,)))
 
 
-def moved_to(x: ConcreteArray, device: Device, asked: str = "") -> ConcreteArray:
-    """Returns a copy of the array on another device; `asked` is as for `put`."""
+def memory_in(x: ConcreteArray) -> str | None:
+    """Returns the kind of memory in which an array on one device lies; None for the default one."""
+    held = x.buffer._sharding
+    if type(held) is Placement:
+        return held.sharding.other_memory
+    there = cast("_jax.SingleDeviceSharding", held)
+    usual = single(there._device)
+    return None if there is usual or there._memory_kind == usual._memory_kind else there._memory_kind
+
+
+def moved_to(x: ConcreteArray, device: Device, asked: str = "", memory: str | None = None) -> ConcreteArray:
+    """Returns a copy of the array on another device, or in another of its memories; `asked` is as for `put`."""
     guards.to_other_device(asked or "array", x.type, bool(asked))
     whole = on_one_device(x.buffer, x.type)
-    return ConcreteArray(to_devices(x.type, single(device), [whole], [device], True))
+    return ConcreteArray(to_devices(x.type, single(device, memory), [whole], [device], True))
 
 
-def buffer_on(x: ConcreteArray, device: Device) -> ArrayImpl:
-    """Returns the array's buffer on a device, copying one that lies elsewhere."""
+def buffer_on(x: ConcreteArray, device: Device, memory: str | None = None) -> ArrayImpl:
+    """Returns the array's buffer on a device, in its default memory or another, copying one that lies elsewhere."""
     sharding = x.buffer._sharding
     if type(sharding) is Placement:
-        if sharding.is_fully_replicated:
+        if sharding.is_fully_replicated and sharding.sharding.other_memory == memory:
             for part in parts_of(x.buffer, x.type):
                 if part.device == device:
                     return part.data
-    elif x.device == device:
+    elif sharding is single(device, memory) or (x.device == device and memory_in(x) == memory):
         return x.buffer
-    return moved_to(x, device).buffer
+    return moved_to(x, device, "", memory).buffer
 
 
-def buffer_for(x: ConcreteArray, sharding: Device | NamedSharding) -> ArrayImpl:
+def buffer_for(x: ConcreteArray, place: Device | SingleDeviceSharding | NamedSharding) -> ArrayImpl:
     """Returns the array's buffer as a computation wants it, copying one that lies elsewhere."""
-    if isinstance(sharding, NamedSharding):
-        return on_devices(x.buffer, x.type, lambda: x.host("move"), _part, sharding)
-    return buffer_on(x, sharding)
+    if isinstance(place, NamedSharding):
+        return on_devices(x.buffer, x.type, lambda: x.host("move"), _part, place)
+    if isinstance(place, SingleDeviceSharding):
+        return buffer_on(x, place.device, place.other_memory)
+    return buffer_on(x, place)
 
 
 def _part(buffer: ArrayImpl, index: tuple[slice, ...]) -> ArrayImpl:
@@ -536,8 +552,10 @@ def on_device(x: Array) -> ConcreteArray:
 
 
 def device_put(x: Operand, device: object = None) -> Array:
-    """Moves one array or number to a device; boxes stay what they are."""
+    """Moves one array or number to a device, or to one of its memories; boxes stay what they are."""
     array = as_operand(x, "device_put")
+    if isinstance(device, Space) and not isinstance(array, Box):
+        device = _in_space(array, device)
     if isinstance(device, NamedSharding):
         if isinstance(array, Box):
             return array
@@ -545,7 +563,7 @@ def device_put(x: Operand, device: object = None) -> Array:
         array = as_concrete(array)
         array._check_alive("device_put")
         return ConcreteArray(buffer_for(array, device))
-    target = device_of(device)
+    target, memory = (None, None) if isinstance(device, Space) else (device_of(device), memory_named(device))
     if isinstance(array, Box):
         return array
     if target is not None and not is_local(target):
@@ -559,16 +577,31 @@ def device_put(x: Operand, device: object = None) -> Array:
             if target is None:
                 return array
             array._check_alive("device_put")
-            return ConcreteArray(buffer_on(array, target))
-        if target is None or (array.device == target and array.committed):
+            return ConcreteArray(buffer_on(array, target, memory))
+        if target is None:
+            return array
+        same = array.device == target and memory_in(array) == memory
+        if same and array.committed:
             return array
         array._check_alive("device_put")
-        if array.device != target:
-            return moved_to(array, target, "device_put")
-        return ConcreteArray(to_devices(array.type, single(target), [array.buffer], [target], True))
+        if not same:
+            return moved_to(array, target, "device_put", memory)
+        return ConcreteArray(to_devices(array.type, single(target, memory), [array.buffer], [target], True))
     assert type(array) is HostArray
     value = array.value if isinstance(array.value, np.ndarray) else np.asarray(array.value, array.type.dtype)
-    return put(value, array.type, target, asked="device_put")
+    return put(value, array.type, target, asked="device_put", memory=memory)
+
+
+def _in_space(array: Array, space: Space) -> Device | SingleDeviceSharding | NamedSharding | None:
+    """Returns where an array shall lie that moves to another memory of its devices; None for where it is."""
+    if type(array) is not ConcreteArray:
+        where = default_device()
+        kind = kind_of_space("device_put", space, where)
+        there = SingleDeviceSharding(where, memory_kind=kind)
+        return None if there.other_memory is None else there
+    lies = array.sharding
+    kind = kind_of_space("device_put", space, lies.ordered_devices[0])
+    return None if kind == lies.memory_kind else lies.with_memory_kind(kind)
 
 
 def device_get(x: Operand) -> HostData:

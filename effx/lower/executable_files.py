@@ -18,12 +18,12 @@ from effx.lower.concrete import ConcreteArray, buffer_for, put
 from effx.lower.executable_bytes import pack, unpack
 from effx.lower.meshes import Mesh
 from effx.lower.results import result_handler
-from effx.lower.sharding import Device, NamedSharding, placement, sharding_of, single
-from effx.lower.xla import Executable
+from effx.lower.sharding import Device, NamedSharding, SingleDeviceSharding, held_at, sharding_of
+from effx.lower.xla import Executable, Location
 
 __all__ = ["devices_needed", "dump", "load"]
 
-_MAGIC = b"effx program 2\n"
+_MAGIC = b"effx program 3\n"
 
 
 def dump(executable: Executable) -> bytes:
@@ -106,8 +106,8 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
     ranks = [*[x.type.ndim for x in constants], *[t.ndim for t in taken]]
     in_places = [_read_place(x, listed) for x in header["in_places"]]
     out_places = [_read_place(x, listed) for x in header["out_places"]]
-    in_shardings = [_held(x, ndim) for x, ndim in zip(in_places, ranks, strict=True)]
-    out_shardings = [_held(x, t.ndim) for x, t in zip(out_places, out_types, strict=True)]
+    in_shardings = [held_at(x, ndim) for x, ndim in zip(in_places, ranks, strict=True)]
+    out_shardings = [held_at(x, t.ndim) for x, t in zip(out_places, out_types, strict=True)]
     return Executable(
         loaded=loaded,
         devices=listed,
@@ -125,9 +125,6 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
         may_fail=True,  # nothing says so, and it is called from Python anyway
         handlers=[result_handler(t, s, committed) for t, s in zip(out_types, out_shardings, strict=True)],
     )
-
-
-Place = Device | NamedSharding
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -150,27 +147,34 @@ def _read_type(text: list[Any]) -> ArrayType:
     return array_type(from_short_name(text[0]), tuple(text[1]), text[2])
 
 
-def _place(held: _jax.Sharding) -> Place:
+def _place(held: _jax.Sharding) -> Location:
     found = sharding_of(held)
-    return found if isinstance(found, NamedSharding) else found.device
+    return found.device if isinstance(found, SingleDeviceSharding) and found.other_memory is None else found
 
 
-def _place_text(place: Place, devices: tuple[Device, ...]) -> object:
-    """Returns a mesh's devices, sizes and names, and which axes cut; None for the first device."""
-    if not isinstance(place, NamedSharding):
+def _place_text(place: Location, devices: tuple[Device, ...]) -> object:
+    """Returns a mesh's devices, sizes and names, which axes cut, and the memory; its kind alone for the first device."""
+    if isinstance(place, Device):
         return None
+    if isinstance(place, SingleDeviceSharding):
+        return place.other_memory
     mesh = place.mesh
     order = [devices.index(d) for d in mesh.ordered]
-    return [order, mesh.axis_sizes, list(map(str, mesh.axis_names)), cuts_of(mesh, place.spec)]
+    return [
+        order,
+        mesh.axis_sizes,
+        list(map(str, mesh.axis_names)),
+        cuts_of(mesh, place.spec),
+        place.other_memory,
+    ]
 
 
-def _read_place(text: list[Any] | None, devices: tuple[Device, ...]) -> Place:
+def _read_place(text: list[Any] | str | None, devices: tuple[Device, ...]) -> Location:
     if text is None:
         return devices[0]
-    order, sizes, names, cuts = text
+    if isinstance(text, str):
+        return SingleDeviceSharding(devices[0], memory_kind=text)
+    order, sizes, names, cuts, memory = text
     mesh = Mesh(np.array([devices[i] for i in order], object).reshape(sizes), names)
-    return NamedSharding(mesh, PartitionSpec(*[tuple([names[a] for a in axes]) for axes in cuts]))
-
-
-def _held(place: Place, ndim: int) -> _jax.Sharding:
-    return placement(place, ndim) if isinstance(place, NamedSharding) else single(place)
+    spec = PartitionSpec(*[tuple([names[a] for a in axes]) for axes in cuts])
+    return NamedSharding(mesh, spec, memory_kind=memory)

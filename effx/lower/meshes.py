@@ -100,6 +100,14 @@ class Mesh(Axes):
 
     _hash: int
 
+    def __copy__(self) -> "Mesh":
+        """A mesh does not change."""
+        return self
+
+    def __deepcopy__(self, copies: dict[int, object]) -> "Mesh":
+        """A mesh does not change, and there is one object for each device."""
+        return self
+
     def __enter__(self) -> "Mesh":
         """Puts the mesh in force in a block, as `effx.set_mesh` does."""
         override = ambient(self)
@@ -121,6 +129,11 @@ class Mesh(Axes):
     def abstract_mesh(self) -> AbstractMesh:
         """The mesh without its devices."""
         return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is one device without axes."""
+        return not self.devices.ndim
 
     @property
     def device_ids(self) -> npt.NDArray[np.int64]:

@@ -7,10 +7,12 @@ from effx.effects import are_optional
 from effx.errors import BackendError
 from effx.ir.dimensions import has_symbolic, is_symbolic
 from effx.ir.ops.host import Hosted
+from effx.ir.ops.sharding import between_memories
 from effx.ir.ops.sizes import Size
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.lower.emit import Module, function_lines
+from effx.lower.memories import Memories
 from effx.lower.parallel import Partitioning, partitioning_of
 from effx.lower.shardy import tiling_text
 from effx.lower.tiling import Tiling
@@ -30,9 +32,10 @@ def module_text(
     donated: Sequence[bool] = (),
     debug_info: bool = True,
     partitioning: Partitioning | None = None,
+    memories: Memories | None = None,
 ) -> str:
     """Returns the StableHLO text of a program as a module with a public `main`; see `module_of`."""
-    return module_of(program, platform, donated, debug_info, partitioning)[0]
+    return module_of(program, platform, donated, debug_info, partitioning, memories)[0]
 
 
 def module_of(
@@ -41,6 +44,7 @@ def module_of(
     donated: Sequence[bool] = (),
     debug_info: bool = True,
     partitioning: Partitioning | None = None,
+    memories: Memories | None = None,
 ) -> tuple[str, tuple[tuple[Hosted, tuple[ArrayType, ...]], ...], bool]:
     """Returns the text, the operations in it that run on the host, each with the types of its results, and whether it
     calls foreign functions.
@@ -51,6 +55,7 @@ def module_of(
         donated: for each input whether its memory may be reused for a result.
         debug_info: True to keep locations.
         partitioning: how it lies on several devices; by default as its parallel maps have it.
+        memories: those of inputs and outputs; None for the default one throughout.
     """
     if not are_optional(program.effects):
         advice = "".join(sorted({f"; {e.advice}" for e in program.effects if e.advice}))
@@ -74,7 +79,17 @@ def module_of(
         [[] for _ in program.inputs] if partitioning is None else _shardings(module, partitioning.inputs)
     )
     results = [] if partitioning is None else _shardings(module, partitioning.outputs)
-    cuts = None if partitioning is None else (partitioning.inputs, partitioning.outputs)
+    cuts: tuple[Sequence[object], Sequence[object]] | None = (
+        None if partitioning is None else (partitioning.inputs, partitioning.outputs)
+    )
+    if memories is not None and memories.several:
+        program = between_memories(program, memories.inputs, memories.outputs, memories.usual)
+        results = results or [[] for _ in program.outputs]
+        for side, kinds in ((attributes, memories.inputs), (results, memories.outputs)):
+            for entry, kind in zip(side, kinds, strict=True):
+                if kind is not None:
+                    entry.append(f'mhlo.memory_kind = "{kind}"')
+        cuts = (attributes[:], results[:])
     donations(attributes, donated, program.in_types, program.out_types, cuts)
     main = function_lines(
         module, program, "main", "public", [", ".join(a) for a in attributes], [", ".join(a) for a in results]

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, final
+from typing import Any, cast, final
 
 import attrs
 import numpy as np
@@ -15,6 +15,7 @@ from effx.errors import BackendError, ShardingError
 from effx.ir.meshes import PartitionSpec, axes_of, check_spec, cuts_of, trimmed
 from effx.ir.types import ArrayType, Shape, TypeSharding, type_sharding
 from effx.lower.backends import is_local
+from effx.lower.memories import device_name, memory_of, other_kind
 from effx.lower.meshes import Mesh
 from effx.lower.tiling import Index, Tiling
 from effx.tree.registry import register_leaf
@@ -29,6 +30,9 @@ __all__ = [
     "device_name",
     "device_of",
     "grid_sharding",
+    "held_at",
+    "make_single_device_sharding",
+    "memory_named",
     "placement",
     "sharding_of",
     "single",
@@ -39,7 +43,7 @@ class Sharding:
     """How an array lies on devices: the base of `NamedSharding` and `SingleDeviceSharding`."""
 
     __slots__ = ()
-    memory_kind: str | None
+    memory_kind: str | None = None
 
     @abstractmethod
     def with_memory_kind(self, kind: str | None) -> "Sharding":
@@ -62,10 +66,23 @@ class Sharding:
     def index(self, k: int, shape: Shape) -> Index:
         """Returns which part of an array of this shape the k-th device holds."""
 
+    def check_compatible_aval(self, aval_shape: Shape) -> None:
+        """Checks that arrays of a shape have axes enough to lie so.
+
+        Raises:
+            ShardingError: there are too few.
+        """
+        tiling_of(self, len(aval_shape))
+
     @property
     @abstractmethod
     def is_fully_replicated(self) -> bool:
         """Whether every device holds the whole array."""
+
+    @property
+    def other_memory(self) -> str | None:
+        """The kind of the memory; None for the default one."""
+        return other_kind(self.ordered_devices[0], self.memory_kind)
 
     @property
     def device_set(self) -> set[Device]:
@@ -105,30 +122,9 @@ class Sharding:
         """Says whether both lay an array with this many axes out alike."""
         if not isinstance(other, Sharding) or self.ordered_devices != other.ordered_devices:
             return False
+        if self.memory_kind != other.memory_kind:
+            return False
         return self.num_devices == 1 or tiling_of(self, ndim).is_like(tiling_of(other, ndim))
-
-
-def memory_of(what: str, device: Device, kind: str | None) -> str:
-    """Returns the name of one of a device's memories; that of the default one for None.
-
-    Raises:
-        ShardingError: the device has no such memory, or it is not the default one, in which all arrays lie.
-    """
-    try:
-        default = device.default_memory().kind
-    except _jax.JaxRuntimeError:  # a CPU that is not there does not say
-        default = "device"
-    if kind is None or kind == default:
-        return default
-    kinds = [m.kind for m in device.addressable_memories()]
-    if kind not in kinds:
-        raise ShardingError(
-            f"{what}: {device_name(device)} has no memory of the kind {kind!r}; it has {', '.join(map(repr, kinds))}"
-        )
-    raise ShardingError(
-        f"{what}: arrays lie in the default memory {default!r} of {device_name(device)}, not in {kind!r}; inside programs "
-        f"checkpoint policies offload what they save"
-    )
 
 
 @register_leaf
@@ -139,7 +135,7 @@ class SingleDeviceSharding(Sharding):
 
     Args:
         device: where the array is.
-        memory_kind: in which of its memories: the default one, which None means too.
+        memory_kind: in which of its memories: the kind of one of `device.addressable_memories()`; None for the default one.
 
     Raises:
         ShardingError: the device has no such memory.
@@ -178,6 +174,18 @@ class SingleDeviceSharding(Sharding):
         return SingleDeviceSharding(self.device, memory_kind=kind)
 
 
+def make_single_device_sharding(device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """Returns the sharding of arrays that are whole on one device.
+
+    Args:
+        device: where they are. memory_kind: in which of its memories; None for the default one.
+
+    Raises:
+        ShardingError: the device has no such memory.
+    """
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
+
+
 @register_leaf
 @final
 @attrs.frozen(eq=False, repr=False)
@@ -190,7 +198,7 @@ class NamedSharding(Sharding):
     Args:
         mesh: the devices.
         spec: for each array axis the mesh axes that cut it.
-        memory_kind: in which memory of the devices: the default one, which None means too.
+        memory_kind: in which memory of the devices, such as "pinned_host"; None for the default one.
 
     Raises:
         ShardingError: the mesh has no axis that `spec` names, or `spec` names one twice, or the devices have no such memory.
@@ -359,14 +367,31 @@ class _Asked(_jax.SingleDeviceSharding):
 # jaxlib's own class where that will do: C++ knows it by identity, which is 0.1 us of a call.
 _Single = _jax.SingleDeviceSharding if version.__version_info__ >= (0, 12) else _Asked
 _singles: dict[Device, _jax.SingleDeviceSharding] = {}
+_elsewhere: dict[tuple[Device, str], _jax.SingleDeviceSharding] = {}
 
 
-def single(device: Device) -> _jax.SingleDeviceSharding:
-    """Returns the one object with which buffers of a device are made."""
+def single(device: Device, memory: str | None = None) -> _jax.SingleDeviceSharding:
+    """Returns the one object with which buffers of a device are made.
+
+    Args:
+        device: where they lie. memory: the kind of one that is not the default; None for that.
+    """
+    if memory is not None:
+        there = _elsewhere.get((device, memory))
+        return there or _elsewhere.setdefault((device, memory), _Single(device, memory_kind=memory))
     found = _singles.get(device)
     if found is None:
         found = _singles.setdefault(device, _Single(device))
     return found
+
+
+def held_at(place: "Device | Sharding", ndim: int) -> _jax.Sharding:
+    """Returns what buffers of arrays with this many axes carry that lie at a place."""
+    if isinstance(place, NamedSharding):
+        return placement(place, ndim)
+    if isinstance(place, SingleDeviceSharding):
+        return single(place.device, place.other_memory)
+    return single(cast("Device", place))
 
 
 @final
@@ -378,7 +403,8 @@ class Placement(_jax.GSPMDSharding):
 
     def __init__(self, sharding: NamedSharding, ndim: int) -> None:
         self.tiling = sharding.tiling(ndim)
-        super().__init__(_jax.DeviceList(sharding.ordered_devices), self.tiling.hlo())
+        devices = _jax.DeviceList(sharding.ordered_devices)
+        super().__init__(devices, self.tiling.hlo(), memory_kind=sharding.other_memory)
         self.sharding = sharding
         self.is_fully_addressable = sharding.is_fully_addressable
         self.is_fully_replicated = sharding.is_fully_replicated
@@ -413,6 +439,7 @@ class Placement(_jax.GSPMDSharding):
         """Says whether both lay an array out alike."""
         return self is other or (
             self.sharding.ordered_devices == other.sharding.ordered_devices
+            and self.sharding.memory_kind == other.sharding.memory_kind
             and self._hlo_sharding == other._hlo_sharding
         )
 
@@ -422,7 +449,7 @@ def sharding_of(held: _jax.Sharding) -> SingleDeviceSharding | NamedSharding:
     if isinstance(held, Placement):
         return held.sharding
     assert isinstance(held, _jax.SingleDeviceSharding)
-    return SingleDeviceSharding(held._device)
+    return SingleDeviceSharding(held._device, memory_kind=held._memory_kind)
 
 
 def typed(t: ArrayType, lies: "_jax.Sharding") -> ArrayType:
@@ -434,11 +461,6 @@ def typed(t: ArrayType, lies: "_jax.Sharding") -> ArrayType:
 def placement(sharding: NamedSharding, ndim: int) -> Placement:
     """Returns the one object with which buffers of arrays with this many axes are made."""
     return Placement(sharding, ndim)
-
-
-def device_name(device: Device) -> str:
-    """Returns `cpu:0`; devices print themselves differently from version to version."""
-    return f"{device.platform}:{device.id}"
 
 
 def device_of(target: object) -> Device | None:
@@ -454,3 +476,10 @@ def device_of(target: object) -> Device | None:
     if isinstance(target, Sequence) and len(target) == 1:
         return device_of(target[0])
     raise BackendError(f"device_put: expected a device or a sharding, got {target!r}")
+
+
+def memory_named(target: object) -> str | None:
+    """Returns the memory of a device that a user named, as `device_of` takes it; None for the default one."""
+    if isinstance(target, SingleDeviceSharding):
+        return target.other_memory
+    return memory_named(target[0]) if isinstance(target, Sequence) and len(target) == 1 else None

@@ -12,11 +12,21 @@ from jaxlib._jax import ArrayImpl, Device
 
 from effx import dtypes
 from effx.ir.meshes import PartitionSpec
-from effx.ir.types import ArrayType, array_type
+from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lower.backends import is_local
 from effx.lower.resharding import rearranged
-from effx.lower.sharding import NamedSharding, Placement, placement, single, typed
+from effx.lower.sharding import (
+    NamedSharding,
+    Placement,
+    Sharding,
+    placement,
+    sharding_of,
+    single,
+    tiling_of,
+    typed,
+)
+from effx.lower.tiling import Tiling
 
 T = TypeVar("T")
 
@@ -27,37 +37,56 @@ class Shard(Generic[T]):
     """The part of an array, or of a buffer, that lies on one device.
 
     Attributes:
-        data: the part, as an array or a buffer of its own; None where another process holds it.
         device: where it lies.
-        index: which part of the whole it is.
-        replica_id: how many devices before this one hold the same part.
+        sharding: how the whole array lies.
+        global_shape: the shape of the whole.
+        data: the part, as an array or a buffer of its own; None where another process holds it.
     """
 
-    data: T
     device: Device
-    index: tuple[slice, ...]
-    replica_id: int
+    sharding: Sharding
+    global_shape: Shape
+    data: T = attrs.field(default=cast("T", None))
+
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """Which part of the whole it is."""
+        return self._tiling.index(self._place, self.global_shape)
+
+    @property
+    def replica_id(self) -> int:
+        """How many devices before this one hold the same part."""
+        return self._tiling.replica(self._place)
+
+    @property
+    def _tiling(self) -> Tiling:
+        sharding, ndim = self.sharding, len(self.global_shape)
+        return (
+            placement(sharding, ndim).tiling
+            if isinstance(sharding, NamedSharding)
+            else tiling_of(sharding, ndim)
+        )
+
+    @property
+    def _place(self) -> int:
+        return self.sharding.ordered_devices.index(self.device)
 
 
 def parts_of(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]:
     """Returns the parts of a buffer on the devices of this process, in the order of the devices."""
     lies = buffer._sharding
     if type(lies) is not Placement:
-        device = cast("_jax.SingleDeviceSharding", lies)._device
-        return [Shard(buffer, device, (slice(None),) * t.ndim, 0)]
-    sharding, tiling = lies.sharding, lies.tiling
+        alone = sharding_of(lies)
+        return [Shard(alone.ordered_devices[0], alone, t.shape, buffer)]
+    sharding = lies.sharding
+    memory = sharding.other_memory
     part = t.with_shape(sharding.shard_shape(t.shape))
     with NoJax():
         buffers = buffer._arrays
-    here = [(k, d) for k, d in enumerate(sharding.ordered_devices) if is_local(d)]
+    here = [d for d in sharding.ordered_devices if is_local(d)]
     return [
-        Shard(
-            b._rewrap_with_aval_and_sharding(part, single(d)),
-            d,
-            tiling.index(k, t.shape),
-            tiling.replica(k),
-        )
-        for b, (k, d) in zip(buffers, here, strict=True)
+        Shard(d, sharding, t.shape, b._rewrap_with_aval_and_sharding(part, single(d, memory)))
+        for b, d in zip(buffers, here, strict=True)
     ]
 
 
@@ -66,11 +95,8 @@ def parts_elsewhere(buffer: ArrayImpl, t: ArrayType) -> list[Shard[None]]:
     lies = buffer._sharding
     if type(lies) is not Placement:
         return []
-    return [
-        Shard(None, d, lies.tiling.index(k, t.shape), lies.tiling.replica(k))
-        for k, d in enumerate(lies.sharding.ordered_devices)
-        if not is_local(d)
-    ]
+    sharding = lies.sharding
+    return [Shard(d, sharding, t.shape, None) for d in sharding.ordered_devices if not is_local(d)]
 
 
 def start_copies(buffer: ArrayImpl, t: ArrayType) -> None:
@@ -153,7 +179,7 @@ def on_devices(
         if given.is_like(wanted):
             return buffer._rewrap_with_aval_and_sharding(t, wanted)
         if given.sharding.ordered_devices == devices:
-            return rearranged(buffer, t, wanted)
+            return _rearranged(buffer, t, wanted)
     here = [(k, d) for k, d in enumerate(devices) if is_local(d)]
     indices = [wanted.tiling.index(k, t.shape) for k, _ in here]
     parts: list[HostData | np.generic | ArrayImpl]
@@ -166,6 +192,27 @@ def on_devices(
     return to_devices(t, wanted, parts, [d for _, d in here], True)
 
 
+def _rearranged(buffer: ArrayImpl, t: ArrayType, wanted: Placement) -> ArrayImpl:
+    """Returns an array that lies otherwise on the same devices; programs move parts within the default memory only."""
+    given = cast("Placement", buffer._sharding).sharding
+    target = wanted.sharding
+    if given.other_memory is None and target.other_memory is None:
+        return rearranged(buffer, t, wanted)
+    plain = placement(given.with_memory_kind(None), t.ndim)
+    goal = placement(target.with_memory_kind(None), t.ndim)
+    if not plain.is_like(goal):
+        buffer = rearranged(_in_memory(buffer, t, plain), t, goal)
+    return _in_memory(buffer, t, wanted)
+
+
+def _in_memory(buffer: ArrayImpl, t: ArrayType, wanted: Placement) -> ArrayImpl:
+    """Returns an array with the same parts in another memory of the same devices."""
+    if cast("Placement", buffer._sharding).is_like(wanted):
+        return buffer._rewrap_with_aval_and_sharding(t, wanted)
+    parts = parts_of(buffer, t)
+    return to_devices(t, wanted, [p.data for p in parts], [p.device for p in parts], True)
+
+
 def on_one_device(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
     """Returns a buffer that one device of this process holds whole, gathered there if need be."""
     given = buffer._sharding
@@ -173,5 +220,5 @@ def on_one_device(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
         return buffer
     if not given.is_fully_replicated:
         everywhere = NamedSharding(given.sharding.mesh, PartitionSpec())
-        buffer = rearranged(buffer, t, placement(everywhere, t.ndim))
+        buffer = _rearranged(buffer, t, placement(everywhere, t.ndim))
     return parts_of(buffer, t)[0].data

@@ -29,22 +29,34 @@ from effx.lower.backends import check_process, check_there, is_there, platform_o
 from effx.lower.callbacks import HostCalls, compile_calling
 from effx.lower.compile_cache import compiled_before, keep_compiled
 from effx.lower.compile_options import CompilerOptions, compile_options
-from effx.lower.concrete import ConcreteArray, buffer_for
+from effx.lower.concrete import ConcreteArray, buffer_for, memory_in
 from effx.lower.concrete import constants as constant_buffers
 from effx.lower.failures import failed, names, refused
+from effx.lower.memories import Memories
 from effx.lower.memory_maps import make_room
 from effx.lower.module import module_of
 from effx.lower.parallel import Partitioning
 from effx.lower.phases import Phase
 from effx.lower.processes import current as group
 from effx.lower.results import result_handler
-from effx.lower.sharding import NamedSharding, Placement, odd_sharding, placement, single, typed
+from effx.lower.sharding import (
+    NamedSharding,
+    Placement,
+    SingleDeviceSharding,
+    held_at,
+    odd_sharding,
+    placement,
+    typed,
+)
 from effx.lower.tiling import Tiling, tiling_found
 from effx.lower.topologies import compile_only
 from effx.monitoring import record_event
 
 _log = logging.getLogger("effx")
 _ALIKE = frozenset((dtypes.uint64, dtypes.complex128, dtypes.KEYS["rbg"], dtypes.KEYS["unsafe_rbg"]))
+
+Location = Device | SingleDeviceSharding | NamedSharding
+"""Where an array lies; a `SingleDeviceSharding` for another memory than a device's default one."""
 
 
 @final
@@ -70,7 +82,7 @@ class Executable:
 
     loaded: _jax.LoadedExecutable | _jax.Executable
     devices: tuple[Device, ...]
-    locations: tuple[Device | NamedSharding, ...]
+    locations: tuple[Location, ...]
     in_shardings: tuple[_jax.Sharding, ...]
     out_shardings: tuple[_jax.Sharding, ...]
     in_types: tuple[ArrayType, ...]
@@ -119,7 +131,7 @@ class Executable:
         one = len(self.devices) == 1
         return all(
             [
-                one
+                one and memory_in(x) == (None if isinstance(location, Device) else location.other_memory)
                 if type(lies := x.buffer._sharding) is not Placement
                 else isinstance(location, NamedSharding) and lies is placement(location, x.type.ndim)
                 for x, location, keep in zip(arrays, self.locations, self.kept, strict=True)
@@ -251,9 +263,10 @@ def compile_program(
     lying = assignment.kept(kept)
     partitioning = lying.partitioning(kept_program)
     devices = assignment.devices
+    memories = lying.memories(kept_program)
     with Phase("/effx/lower", program.name):
         text, hosted, is_foreign = module_of(
-            kept_program, platform_of(devices[0]), taken_over, partitioning=partitioning
+            kept_program, platform_of(devices[0]), taken_over, partitioning=partitioning, memories=memories
         )
     calls = HostCalls(hosted, len(devices) > 1) if hosted else None
     there = is_there(devices[0])
@@ -274,18 +287,17 @@ def compile_program(
             kept_program, error.error_message.strip(), partial(_refuses, devices)
         ) from error.__cause__
     out_types = program.out_types
-    bound = assignment.committed
-    locations: list[Device | NamedSharding] = [devices[0]] * len(used)
-    in_shardings: list[_jax.Sharding] = [single(devices[0])] * sum(kept)
-    out_shardings: list[_jax.Sharding] = [single(devices[0])] * len(out_types)
+    # What lies in another memory is bound: an operation on it would not find it there on another device.
+    bound = assignment.committed or memories.several
+    places = _on_one(devices[0], memories.inputs), _on_one(devices[0], memories.outputs)
     if len(devices) > 1 or assignment.mesh is not None:
-        inputs, outputs = _lying(lying, partitioning, loaded, kept_program)
-        taken = iter(inputs)
-        # An input that is not read is not moved either: `run` leaves it out.
-        locations = [next(taken) if keep else devices[0] for keep in kept]
-        in_shardings = [placement(s, t.ndim) for s, t in zip(inputs, kept_program.in_types, strict=True)]
-        out_shardings = [placement(s, t.ndim) for s, t in zip(outputs, out_types, strict=True)]
-        out_types = tuple([typed(t, s) for t, s in zip(out_types, out_shardings, strict=True)])
+        places = _lying(lying, partitioning, loaded, kept_program, memories)
+    taken = iter(places[0])
+    # An input that is not read is not moved either: `run` leaves it out.
+    locations = [next(taken) if keep else devices[0] for keep in kept]
+    in_shardings = [held_at(s, t.ndim) for s, t in zip(places[0], kept_program.in_types, strict=True)]
+    out_shardings = [held_at(s, t.ndim) for s, t in zip(places[1], out_types, strict=True)]
+    out_types = tuple([typed(t, s) for t, s in zip(out_types, out_shardings, strict=True)])
     held = zip(constants, locations, strict=False) if there else ()
     return Executable(
         loaded=loaded,
@@ -313,7 +325,8 @@ def _lying(
     partitioning: Partitioning | None,
     loaded: _jax.LoadedExecutable | _jax.Executable,
     program: Program,
-) -> tuple[list[NamedSharding], list[NamedSharding]]:
+    memories: Memories,
+) -> tuple[list[Location], list[Location]]:
     """Returns how inputs and outputs of what was compiled lie."""
     count = len(assignment.devices)
     if partitioning is None:  # a mesh of one device
@@ -322,7 +335,7 @@ def _lying(
         assignment.inputs or (None,) * len(program.inputs),
         assignment.outputs or (None,) * len(program.outputs),
     )
-    found: list[list[NamedSharding]] = [[], []]
+    found: tuple[list[Location], list[Location]] = ([], [])
     said = loaded.get_output_shardings() if None in partitioning.outputs and count > 1 else None
     sizes = (count,) if assignment.mesh is None else assignment.mesh.axis_sizes
     for side, tilings, types in (
@@ -338,8 +351,14 @@ def _lying(
                     sharding = odd_sharding(seen, assignment.devices, t.ndim)
             if sharding is None:
                 sharding = assignment.named(tiling or Tiling(sizes, ((),) * t.ndim))
-            found[side].append(sharding)
-    return found[0], found[1]
+            kind = (memories.inputs, memories.outputs)[side][i]
+            found[side].append(sharding if kind == sharding.other_memory else sharding.with_memory_kind(kind))
+    return found
+
+
+def _on_one(device: Device, memories: Sequence[str | None]) -> list[Location]:
+    """Returns where arrays lie on one device."""
+    return [device if kind is None else SingleDeviceSharding(device, memory_kind=kind) for kind in memories]
 
 
 def _refuses(devices: tuple[Device, ...], program: Program) -> bool:

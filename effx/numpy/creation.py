@@ -13,6 +13,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, host_array, 
 from effx.dtypes import DType, DTypeLike
 from effx.effects import current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
+from effx.handlers.tracking import lying
 from effx.ir.dimensions import as_size, has_symbolic, is_symbolic
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
@@ -369,6 +370,12 @@ def _like(
     return sizes, dtypes.requested(dtype), False
 
 
+def _resembling(like: object, x: Array) -> Array:
+    """Returns an array that is cut as another of its shape, where types say so."""
+    t = like.type if isinstance(like, Array) else None
+    return x if t is None or t.sharding is None or t.shape != x.type.shape else lying(x, t.sharding)
+
+
 @resembles
 def zeros_like(
     a: Operand | SupportsType,
@@ -386,7 +393,7 @@ def zeros_like(
     if out_sharding is not None:
         return lay_out(out_sharding, zeros_like, a, dtype, shape, device=device)
     sizes, found, weak = _like("zeros_like", a, dtype, shape)
-    return placed(filled(sizes, 0, found, weak, "zeros_like"), device)
+    return _resembling(a, placed(filled(sizes, 0, found, weak, "zeros_like"), device))
 
 
 @resembles
@@ -406,7 +413,7 @@ def ones_like(
     if out_sharding is not None:
         return lay_out(out_sharding, ones_like, a, dtype, shape, device=device)
     sizes, found, weak = _like("ones_like", a, dtype, shape)
-    return placed(filled(sizes, 1, found, weak, "ones_like"), device)
+    return _resembling(a, placed(filled(sizes, 1, found, weak, "ones_like"), device))
 
 
 @resembles
@@ -426,7 +433,7 @@ def empty_like(
     if out_sharding is not None:
         return lay_out(out_sharding, empty_like, prototype, dtype, shape, device=device)
     sizes, found, weak = _like("empty_like", prototype, dtype, shape)
-    return placed(filled(sizes, 0, found, weak, "empty_like"), device)
+    return _resembling(prototype, placed(filled(sizes, 0, found, weak, "empty_like"), device))
 
 
 def full_like(
@@ -447,9 +454,9 @@ def full_like(
         return lay_out(out_sharding, full_like, a, fill_value, dtype, shape, device=device)
     sizes, found, weak = _like("full_like", a, dtype, shape)
     if type(fill_value) in (bool, int, float):
-        return placed(filled(sizes, fill_value, found, weak, "full_like"), device)  # type: ignore[arg-type]  # a number, by its type
+        return _resembling(a, placed(filled(sizes, fill_value, found, weak, "full_like"), device))  # type: ignore[arg-type]  # a number, by its type
     value = convert(arithmetic.astype(operand(fill_value, "full_like"), found), found, weak)
-    return placed(broadcast_to(value, sizes), device)
+    return _resembling(a, placed(broadcast_to(value, sizes), device))
 
 
 def as_int(what: str, name: str, value: Any) -> int:

@@ -4,6 +4,7 @@ from effx.lower.sharding import (
     NamedSharding as NamedSharding,
     Sharding as Sharding,
     SingleDeviceSharding as SingleDeviceSharding,
+    make_single_device_sharding as make_single_device_sharding,
 )
 from effx.transforms.explicit import auto_axes as auto_axes, explicit_axes as explicit_axes
 from effx.transforms.meshes import (

@@ -48,7 +48,9 @@ def _made(
             raise ShapeError(f"{what}: the part of {t!r} on {d.platform}:{d.id} is {part!r}, got {x.type!r}")
     if isinstance(sharding, SingleDeviceSharding):
         return concrete.device_put(parts[0], sharding)
-    buffers = [concrete.as_concrete(concrete.device_put(x, d)) for x, d in zip(parts, here, strict=True)]
+    kind = sharding.memory_kind
+    places = [SingleDeviceSharding(d, memory_kind=kind) for d in here]
+    buffers = [concrete.as_concrete(concrete.device_put(x, at)) for x, at in zip(parts, places, strict=True)]
     held = [b.buffer for b in buffers]
     return ConcreteArray(to_devices(t.strong(), placement(sharding, t.ndim), held, here, True))
 

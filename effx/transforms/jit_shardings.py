@@ -9,9 +9,9 @@ from effx.array import Array, Box
 from effx.errors import ShardingError, TransformError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType
-from effx.lower.assignment import Wanted
-from effx.lower.sharding import NamedSharding, SingleDeviceSharding
-from effx.transforms.meshes import constraint, in_force, is_sharding, shardings_for
+from effx.lower.assignment import Place, Wanted
+from effx.lower.sharding import Device, NamedSharding, SingleDeviceSharding
+from effx.transforms.meshes import in_force, is_sharding, laid_out, shardings_for
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["JitShardings", "constrained", "jit_shardings", "lying", "one_device"]
@@ -62,27 +62,29 @@ class JitShardings:
         returned = shardings_for(
             "jit: out_shardings", self.out_tree.unflatten(self.outputs), result.unflatten(out_types)
         )
+        alone = one_device(self) is not None
         return Wanted(
-            _settled("in_shardings", asked, in_types), _settled("out_shardings", returned, out_types)
+            _settled("in_shardings", asked, in_types, alone),
+            _settled("out_shardings", returned, out_types, alone),
         )
 
 
-def constrained(arrays: Sequence[Array], shardings: Sequence[NamedSharding | None]) -> list[Array]:
+def constrained(arrays: Sequence[Array], shardings: Sequence[Place | None]) -> list[Array]:
     """Says how arrays lie in a program that is being staged, or under another handler."""
-    found: list[Array] = []
-    for x, sharding in zip(arrays, shardings, strict=True):
-        op = None if sharding is None else constraint("jit", sharding, x.type.ndim)
-        found.append(x if op is None else op(x))
-    return found
+    pairs = zip(arrays, shardings, strict=True)
+    return [x if sharding is None else laid_out("jit", sharding, x) for x, sharding in pairs]
 
 
 def _settled(
-    what: str, shardings: Sequence[Any], types: Sequence[ArrayType]
-) -> tuple[NamedSharding | None, ...]:
-    found: list[NamedSharding | None] = []
+    what: str, shardings: Sequence[Any], types: Sequence[ArrayType], alone: bool
+) -> tuple[Place | None, ...]:
+    found: list[Place | None] = []
     for sharding, t in zip(shardings, types, strict=True):
         if isinstance(sharding, PartitionSpec):
             sharding = in_force(f"jit: {what}", sharding)
+        if alone and isinstance(sharding, SingleDeviceSharding):
+            found.append(sharding)
+            continue
         if sharding is not None and not isinstance(sharding, NamedSharding):
             raise ShardingError(
                 f"jit: {what} must hold NamedShardings, PartitionSpecs and None, got {sharding!r} of type "
@@ -115,19 +117,24 @@ def jit_shardings(in_shardings: PyTree, out_shardings: PyTree) -> JitShardings |
     return JitShardings(tuple(inputs), in_tree, tuple(outputs), out_tree)
 
 
-def one_device(given: JitShardings | None) -> SingleDeviceSharding | None:
+def one_device(given: JitShardings | None) -> Device | None:
     """Returns the device where everything that was said names one and the same."""
-    if given is None:
-        return None
-    said = {x for x in (*given.inputs, *given.outputs) if x is not None}
-    found = said.pop() if len(said) == 1 else None
-    return found if isinstance(found, SingleDeviceSharding) else None
+    said = () if given is None else [x for x in (*given.inputs, *given.outputs) if x is not None]
+    found = {x.device if isinstance(x, SingleDeviceSharding) else None for x in said}
+    return found.pop() if len(found) == 1 else None
 
 
 def lying(leaves: Sequence[PyTree], wanted: Wanted | None) -> Wanted | None:
     """Returns how arguments lie that are arrays, or descriptions with a sharding, where nothing else was asked for."""
     found = [getattr(x, "sharding", None) if not isinstance(x, Box) else None for x in leaves]
-    own = [s if isinstance(s, NamedSharding) else None for s in found]
+    own: list[Place | None] = [s if _says_more(s) else None for s in found]
     if wanted is not None:
         return attrs.evolve(wanted, inputs=tuple([w or s for w, s in zip(wanted.inputs, own, strict=True)]))
     return Wanted(tuple(own)) if any([s is not None for s in own]) else None
+
+
+def _says_more(s: object) -> bool:
+    """Says whether a sharding is more than a device."""
+    return isinstance(s, NamedSharding) or (
+        isinstance(s, SingleDeviceSharding) and s.other_memory is not None
+    )

@@ -14,8 +14,11 @@ from effx.effects import axes_in_scope
 from effx.errors import DeviceCountError, ShardingError, TreeError
 from effx.handlers.parallel import replicas_around
 from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, axes_of, check_spec
+from effx.ir.ops.checkpoint import Offload
 from effx.ir.ops.sharding import Constrain
 from effx.lower.backends import devices as all_devices
+from effx.lower.concrete import ConcreteArray, memory_in
+from effx.lower.memories import Space
 from effx.lower.meshes import Mesh, ambient
 from effx.lower.sharding import Device, NamedSharding, Sharding, SingleDeviceSharding
 from effx.tree.prefixes import broadcast_prefix
@@ -228,9 +231,24 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
     )
 
 
+def laid_out(what: str, sharding: object, x: Array) -> Array:
+    """Says how an array lies, and in which memory.
+
+    In a program the default memory says nothing: it is where values are that were not put elsewhere.
+    """
+    op = constraint(what, sharding, x.type.ndim)
+    y = x if op is None else op(x)
+    if not isinstance(sharding, Sharding):
+        return y
+    kind = sharding.other_memory
+    if kind is not None:
+        return Offload(destination=kind)(y)
+    return Offload(back=True)(y) if type(y) is ConcreteArray and memory_in(y) is not None else y
+
+
 def is_sharding(x: object) -> bool:
     """Says whether something is a leaf in a tree of shardings."""
-    return x is None or isinstance(x, Sharding | PartitionSpec | Device)
+    return x is None or isinstance(x, Sharding | PartitionSpec | Device | Space)
 
 
 def shardings_for(what: str, given: PyTree, tree: PyTree) -> list[Any]:
@@ -297,7 +315,6 @@ def _constrained(what: str, x: T, shardings: PyTree) -> T:
             results.append(leaf)
             continue
         array: Array = as_operand(leaf, what)
-        op = constraint(what, sharding, array.type.ndim)
-        results.append(array if op is None else op(array))
+        results.append(laid_out(what, sharding, array))
     result: T = form.unflatten(results)
     return result

@@ -123,7 +123,7 @@ def options_for(
     if shardings is not None and (where is not None or backend is not None):
         raise TransformError("jit: give shardings or a device, not both")
     if (alone := one_device(shardings)) is not None:
-        where, shardings = alone.device, None
+        where = alone
     if where is None and backend is not None:
         where = local_devices(backend)[0]
     chosen = compiler_options_for("jit", compiler_options)

@@ -7,7 +7,7 @@ from effx.errors import BackendError
 from effx.ir.ops.sharding import places_in
 from effx.ir.program import Program
 from effx.lower.assignment import Assignment, Wanted, assignment_for, assignment_on
-from effx.lower.concrete import ConcreteArray, is_spread
+from effx.lower.concrete import ConcreteArray, is_spread, memory_in
 from effx.lower.sharding import Device, device_name
 
 
@@ -54,7 +54,7 @@ def planned(
         wanted: how arguments and results shall lie.
         device: where it runs if nothing else is said. bound: whether it is bound to that.
     """
-    spread = any([type(x) is ConcreteArray and is_spread(x) for x in held])
-    if wanted is None and not places_in(program) and not spread:
+    lie = any([type(x) is ConcreteArray and (is_spread(x) or memory_in(x) is not None) for x in held])
+    if wanted is None and not places_in(program) and not lie:
         return assignment_on(program, device, bound)
     return assignment_for(program, name, (), wanted, held)

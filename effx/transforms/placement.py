@@ -7,10 +7,13 @@ from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.ir.meshes import PartitionSpec
+from effx.ir.ops.checkpoint import Offload
 from effx.lower import concrete
+from effx.lower.backends import default_device
 from effx.lower.concrete import joined
-from effx.lower.sharding import Device, NamedSharding, device_name, grid_sharding
-from effx.transforms.meshes import constraint, in_force, shardings_for
+from effx.lower.memories import Space, default_kind, kind_of_space
+from effx.lower.sharding import Device, NamedSharding, SingleDeviceSharding, device_name, grid_sharding
+from effx.transforms.meshes import in_force, laid_out, shardings_for
 from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, flatten
 
@@ -34,15 +37,15 @@ def device_put(
 
     Args:
         x: arrays, numbers, or a pytree of them.
-        device: a device, a sharding, or a PartitionSpec of the mesh in force; or a pytree of them that is a prefix of `x`.
-            None for the default device, to which nothing is bound.
+        device: a device, a sharding, a PartitionSpec of the mesh in force, or a `memory.Space` in which arrays lie as they
+            do; or a pytree of them that is a prefix of `x`. None for the default device, to which nothing is bound.
         donate: True to give the memory of the arrays away: they are gone where they were not on the device already.
         may_alias: False for arrays that share no memory with those given; True and None let them.
 
     Raises:
         DTypeError: a leaf is no array or number.
         TransformError: both `donate` and `may_alias` are true.
-        ShardingError: an array cannot be cut so, or a PartitionSpec is given and no mesh is in force.
+        ShardingError: an array cannot be cut so, a PartitionSpec is given and no mesh is in force, or `Space.Any` is given.
         TreeError: `device` is no prefix of `x`.
 
     >>> import effx
@@ -55,9 +58,8 @@ def device_put(
     def moved(leaf: PyTree, target: object) -> Array:
         if isinstance(target, PartitionSpec):
             target = in_force("device_put", target)
-        if isinstance(leaf, Box) and isinstance(target, NamedSharding):
-            op = constraint("device_put", target, leaf.type.ndim)
-            return leaf if op is None else op(leaf)
+        if isinstance(leaf, Box) and isinstance(target, NamedSharding | SingleDeviceSharding | Space):
+            return _in_program(leaf, target)
         y = concrete.device_put(leaf, target)
         if type(leaf) is not concrete.ConcreteArray or type(y) is not concrete.ConcreteArray:
             return y
@@ -71,6 +73,20 @@ def device_put(
     leaves, form = flatten(x)
     targets = shardings_for("device_put", device, x)
     return form.unflatten([moved(leaf, target) for leaf, target in zip(leaves, targets, strict=True)])
+
+
+def _in_program(x: Box, target: NamedSharding | SingleDeviceSharding | Space) -> Array:
+    """Says of a value in a program how it shall lie, and in which memory."""
+    if isinstance(target, Space):
+        if target is Space.Any:
+            kind_of_space("device_put", target, default_device())  # raises
+        return Offload(back=target is Space.Device)(x)
+    y = laid_out("device_put", target, x)
+    return (
+        y
+        if target.other_memory is not None
+        else Offload(default_kind(target.ordered_devices[0]), back=True)(y)
+    )
 
 
 def _grid(what: str, devices: Sequence[Device]) -> NamedSharding:

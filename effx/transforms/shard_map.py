@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from math import prod
 from operator import index
 from typing import Any, ParamSpec, TypeVar, cast, final, overload
@@ -13,11 +14,12 @@ from effx.array.promotion import as_operand
 from effx.errors import ShardingError, TransformError, TreeError, check_function
 from effx.handlers.parallel import replicas_around, stage_replica
 from effx.handlers.tracking import differing
-from effx.ir.meshes import AbstractMesh, MeshAxisName, PartitionSpec, axes_of, check_spec
+from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, axes_of, check_spec
 from effx.ir.ops.parallel import NamedSizes, ParallelMap
 from effx.ir.ops.shape import Reshape, Transpose
 from effx.ir.ops.sharding import Constrain
-from effx.ir.types import ArrayType, names_shown
+from effx.ir.passes.explicit import cuts_of
+from effx.ir.types import ArrayType, names_shown, type_sharding
 from effx.lower.meshes import Mesh, ambient
 from effx.transforms.arguments import FlatFunction, argument_path, name_of, origin_of
 from effx.transforms.jit import Function
@@ -96,7 +98,8 @@ def shard_map(
         out_specs: for each result a PartitionSpec: along which mesh axes the parts are joined. Along an axis that it
             does not name, parts must be equal. One for all, or a pytree prefix of the result.
         in_specs: for each argument a PartitionSpec: along which mesh axes it is cut, into equal parts; along the others
-            each device gets all. One for all arguments, or a pytree prefix of the tuple of arguments.
+            each device gets all. One for all arguments, or a pytree prefix of the tuple of arguments. Left out, types say
+            it, for axes of the mesh that are Explicit.
         mesh: the mesh; None for the mesh in force when the function is called.
         axis_names: the mesh axes that `f` knows; the partitioner cuts along the others. Empty for all axes.
         check_vma: whether types say what differs, and parts that must be equal are checked to be so. False: gradients
@@ -107,9 +110,10 @@ def shard_map(
 
     Raises:
         ShardingError: specs name axes that there are not, an array cannot be cut into equal parts, a result differs
-            along an axis that its spec does not name, or there is no mesh.
+            along an axis that its spec does not name, the type of an argument says otherwise than `in_specs`, or these
+            are left out and an axis is not Explicit, or there is no mesh.
         TreeError: specs are no prefix of the arguments or the result.
-        TransformError: `in_specs` is left out, arguments are given by name, or it is inside pmap.
+        TransformError: arguments are given by name, or it is inside pmap.
 
     >>> import effx, effx.numpy as enp
     >>> from effx.sharding import PartitionSpec as P
@@ -133,22 +137,26 @@ def shard_map(
         raise ShardingError(
             f"shard_map: axis_names must be a set of names of mesh axes, got {axis_names!r}; write {{{axis_names!r}}}"
         )
-    if in_specs is Infer:
-        raise TransformError(
-            "shard_map: in_specs must say how arguments are cut: types of arrays do not; use P() for what each device "
-            "gets whole"
-        )
     return mapped if f is None else mapped(f)
 
 
+@overload
 def smap(
     f: Callable[P, R], /, *, in_axes: Any = Infer, out_axes: Any, axis_name: MeshAxisName
-) -> Callable[P, R]:
+) -> Callable[P, R]: ...
+@overload
+def smap(
+    f: None = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: MeshAxisName
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def smap(
+    f: "Callable[P, R] | None" = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: MeshAxisName
+) -> Any:
     """Returns a function that runs `f` along one axis of the mesh in force: `shard_map` in the manner of `vmap`.
 
     Args:
-        f: takes and returns pytrees of arrays: the parts.
+        f: takes and returns pytrees of arrays: the parts. Without it a decorator is returned.
         in_axes: for each argument the array axis that is cut, None for what each device gets whole; a pytree prefix.
+            Left out, types say it, if the mesh axis is Explicit.
         out_axes: likewise for the results, along which axis parts are joined.
         axis_name: the mesh axis; along others the partitioner cuts.
 
@@ -160,9 +168,9 @@ def smap(
     ...     print(effx.smap(lambda x: x * 2, in_axes=0, out_axes=0, axis_name="data")(enp.ones(2)))
     [2. 2.]
     """
+    if f is None:
+        return partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
     check_function("smap", f)
-    if in_axes is Infer:
-        raise TransformError("smap: in_axes must say how arguments are cut: types of arrays do not")
 
     def spec(axis: object) -> PartitionSpec:
         if axis is None:
@@ -180,7 +188,14 @@ def smap(
         return form.unflatten(list(map(spec, leaves)))
 
     found = _shard_map(
-        f, "smap", None, specs(in_axes), specs(out_axes), frozenset([axis_name]), True, _is_spec
+        f,
+        "smap",
+        None,
+        in_axes if in_axes is Infer else specs(in_axes),
+        specs(out_axes),
+        frozenset([axis_name]),
+        True,
+        _is_spec,
     )
     return cast("Callable[P, R]", found)
 
@@ -202,6 +217,8 @@ def _shard_map(
     if isinstance(in_specs, list):
         in_specs = tuple(in_specs)
     for which, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
+        if specs is Infer and which == "in_specs":
+            continue
         for spec in flatten(specs, is_leaf)[0]:
             if not isinstance(spec, PartitionSpec):
                 raise ShardingError(
@@ -255,11 +272,16 @@ class Shards:
         leaves, tree = flatten((args, {}))
         paths = [argument_path((args, {}), i) for i in range(len(leaves))]
         operands = [as_operand(x, self.what) for x in leaves]
-        specs = self.specs_of("in_specs", self.in_specs, args, mesh, axes)
+        if self.in_specs is Infer:
+            specs = [self.inferred(x.type, mesh, axes) for x in operands]
+        else:
+            specs = self.specs_of("in_specs", self.in_specs, args, mesh, axes)
         cutters = [
             Cutter(self, mesh, axes, spec, f"{path} of {self.name}")
             for spec, path in zip(specs, paths, strict=True)
         ]
+        for c, x in zip(cutters, operands, strict=True):
+            c.check_type(x.type)
         types = [c.part(x.type) for c, x in zip(cutters, operands, strict=True)]
         replica = FlatFunction(self.what, self.fun, tree, self.name)
         joiners: list[Cutter] = []
@@ -323,6 +345,21 @@ class Shards:
                 f"{self.what}: {self.name} has no axis to map over: shard_maps around it map over {mesh.axis_names}"
             )
         return mesh, axes
+
+    def inferred(self, t: ArrayType, mesh: Mesh | AbstractMesh, axes: NamedSizes) -> PartitionSpec:
+        """Returns the spec that a type says.
+
+        Raises:
+            ShardingError: types do not speak of one of the axes.
+        """
+        names = [name for name, _ in axes]
+        silent = [name for name in names if name not in mesh.explicit_axes]
+        if silent:
+            raise ShardingError(
+                f"{self.what}: in_specs must say how the arguments of {self.name} are cut along {silent[0]!r}: it is an "
+                f"{AxisType.Auto} axis, of which types say nothing; use P() for what each device gets whole"
+            )
+        return PartitionSpec(*[tuple([n for n in cut if n in names]) for cut in cuts_of(t)])
 
     def specs_of(
         self, which: str, specs: Specs, full: PyTree, mesh: Mesh | AbstractMesh, axes: NamedSizes
@@ -395,6 +432,22 @@ class Cutter:
                 f"{self.shards.what}: {self.spec!r} speaks of {len(self.spec)} axes, but {self.where} is {t!r}"
             )
 
+    def check_type(self, t: ArrayType) -> None:
+        """Raises a ShardingError if the type says that the array is cut otherwise than the spec does."""
+        if t.sharding is None:
+            return
+        bound = [name for name, _ in self.axes]
+        own = [tuple([n for n in cut if n in bound]) for cut in cuts_of(t)]
+        if not any(own):
+            return  # a part of what is whole is there already
+        entries = [axes_of(entry) for entry in self.spec]
+        entries += [()] * (t.ndim - len(entries))
+        if own != entries:
+            raise ShardingError(
+                f"{self.shards.what}: in_specs says {self.spec!r} of {self.where}, but its type is {t!r}; leave in_specs "
+                f"out, or lay it out otherwise with effx.reshard"
+            )
+
     def part(self, t: ArrayType) -> ArrayType:
         """Returns the type of a part.
 
@@ -412,7 +465,12 @@ class Cutter:
                 )
             shape.append(n // prod(sizes))
         vma = t.vma | self.names if self.shards.checked else t.vma
-        return t.with_shape(tuple(shape)).varying(vma)
+        found = t.with_shape(tuple(shape)).varying(vma)
+        if t.sharding is None:
+            return found
+        bound = [name for name, _ in self.axes]
+        rest = [tuple([n for n in cut if n not in bound]) for cut in cuts_of(t)]
+        return found.lying(type_sharding(t.sharding.mesh, rest))
 
     def check_result(self, t: ArrayType) -> None:
         """Raises a ShardingError if a part has too few axes, or differs where the spec says that it does not."""
@@ -437,7 +495,10 @@ class Cutter:
         if isinstance(self.mesh, Mesh):
             devices = tuple([d.id for d in self.mesh.ordered])
             platform = self.mesh.ordered[0].platform
-        return Constrain(self.mesh.shape_tuple, (*cuts, *[()] * (ndim - len(cuts))), devices, platform)
+        explicit = self.mesh.explicit_axes
+        return Constrain(
+            self.mesh.shape_tuple, (*cuts, *[()] * (ndim - len(cuts))), devices, platform, explicit
+        )
 
     def divided(self, x: Array) -> Array:
         """Returns the array with the axes that cut it in front."""

@@ -7,6 +7,7 @@ import attrs
 
 from effx.array import Array
 from effx.dtypes import DType, canonicalize
+from effx.effects import Effect
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.handlers.in_order import in_order
 from effx.ir.cells import OnCell
@@ -197,6 +198,16 @@ class Traced(OfFunction):
         return self.program
 
     @property
+    def effects(self) -> frozenset[Effect]:
+        """The effects that no handler inside of the function has handled."""
+        return self.program.effects
+
+    @property
+    def out_avals(self) -> PyTree:
+        """Shapes and dtypes in the structure of the result."""
+        return self.out_info
+
+    @property
     def fun_name(self) -> str:
         """The function's name."""
         return self.signature.name
@@ -291,7 +302,12 @@ class Lowered(OfFunction):
         flags = [False] * len(captured) + list(self.signature.donated)
         assignment = self.traced._assign(program, captured, self._device or default_device())
         return module_text(
-            in_order(program), self.platform, flags, debug_info, assignment.partitioning(program)
+            in_order(program),
+            self.platform,
+            flags,
+            debug_info,
+            assignment.partitioning(program),
+            assignment.memories(program),
         )
 
     def compile(self, compiler_options: "Mapping[str, str | bool | int | float] | None" = None) -> "Compiled":

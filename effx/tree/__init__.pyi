@@ -1,3 +1,4 @@
+from effx.tree.levels import *
 from effx.tree.mapping import *
 from effx.tree.partial import Partial as Partial
 from effx.tree.prefixes import (
@@ -11,6 +12,7 @@ from effx.tree.registry import (
     FlattenedIndexKey as FlattenedIndexKey,
     GetAttrKey as GetAttrKey,
     IsLeaf as IsLeaf,
+    KeyEntry as KeyEntry,
     KeyPath as KeyPath,
     PyTree as PyTree,
     PyTreeDef as PyTreeDef,

@@ -109,20 +109,23 @@ def map(f: Callable[..., R], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None
     return treedef.unflatten(builtins.map(f, found, *others))
 
 
-def transpose(outer: PyTreeDef, inner: PyTreeDef | None, tree: PyTree) -> PyTree:
+def transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: PyTree
+) -> PyTree:
     """Turn a tree of trees inside out.
 
     Args:
-        outer: the structure at the root of `tree`.
-        inner: the structure at each leaf of `outer`; None takes that of the first.
-        tree: what to transpose.
+        outer_treedef: the structure at the root of the tree.
+        inner_treedef: the structure at each leaf of `outer_treedef`; None takes that of the first.
+        pytree_to_transpose: the tree.
 
     Raises:
-        TreeError: the structure of `tree` is not `inner` inside `outer`.
+        TreeError: the structure of the tree is not the inner one inside the outer one.
 
     >>> transpose(structure([0, 0]), structure({"a": 0}), [{"a": 1}, {"a": 2}])
     {'a': [1, 2]}
     """
+    outer, inner, tree = outer_treedef, inner_treedef, pytree_to_transpose
     found, treedef = flatten(tree)
     if inner is None:
         if outer.num_leaves == 0:
@@ -189,13 +192,13 @@ def all(tree: PyTree, *, is_leaf: IsLeaf | None = None) -> bool:
     return builtins.all(leaves(tree, is_leaf))
 
 
-def all_leaves(values: Iterable[PyTree], is_leaf: IsLeaf | None = None) -> bool:
+def all_leaves(iterable: Iterable[PyTree], is_leaf: IsLeaf | None = None) -> bool:
     """Whether each value is a leaf.
 
     >>> all_leaves([1, "a"]), all_leaves([1, None])
     (True, False)
     """
-    items = list(values)
+    items = list(iterable)
     found = leaves(items, is_leaf)
     return len(found) == len(items) and builtins.all(x is y for x, y in zip(found, items, strict=True))
 
@@ -294,10 +297,10 @@ def map_with_path(
     return treedef.unflatten(builtins.map(f, paths, [leaf for _, leaf in found], *others))
 
 
-def broadcast(prefix: PyTree, full: PyTree, is_leaf: IsLeaf | None = None) -> PyTree:
-    """A tree with the structure of `full` and the leaves of `prefix`.
+def broadcast(prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf | None = None) -> PyTree:
+    """A tree with the structure of `full_tree` and the leaves of `prefix_tree`.
 
     >>> broadcast((0, 1), ([5, 6], 7))
     ([0, 0], 1)
     """
-    return structure(full).unflatten(broadcast_prefix(prefix, full, is_leaf))
+    return structure(full_tree).unflatten(broadcast_prefix(prefix_tree, full_tree, is_leaf))

@@ -26,6 +26,8 @@ SequenceKey: TypeAlias = _cpp.SequenceKey
 DictKey: TypeAlias = _cpp.DictKey
 GetAttrKey: TypeAlias = _cpp.GetAttrKey
 FlattenedIndexKey: TypeAlias = _cpp.FlattenedIndexKey
+KeyEntry: TypeAlias = SequenceKey | DictKey | GetAttrKey | FlattenedIndexKey
+"""One step on the way to a leaf; users' nodes may have keys of other types."""
 KeyPath: TypeAlias = tuple[object, ...]
 """Where a leaf sits: a key for each node from the root, such as `(DictKey('w'), SequenceKey(0))`."""
 

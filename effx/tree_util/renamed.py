@@ -3,11 +3,12 @@
 from effx import tree
 
 __all__ = [
-    "register_attrs", "tree_all", "tree_broadcast", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
-    "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_reduce_associative",
+    "default_registry", "register_attrs", "tree_all", "tree_broadcast", "tree_flatten", "tree_flatten_with_path",
+    "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_reduce_associative",
     "tree_structure", "tree_transpose", "tree_unflatten",
 ]  # fmt: skip
 
+default_registry = tree.users
 register_attrs = tree.register_record
 tree_all = tree.all
 tree_broadcast = tree.broadcast

@@ -58,7 +58,8 @@ class CheckpointName(Identity):
 @final
 @attrs.frozen
 class Offload(Identity):
-    """The identity, in another memory of the device. On a CPU, which has one memory, nothing moves.
+    """The identity, in another memory of the device. On a CPU, whose memories are one, nothing moves inside of programs;
+    what a program returns is in that memory on every platform.
 
     Returned by a policy, it means that a value is saved there.
 

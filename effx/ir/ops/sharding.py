@@ -1,6 +1,8 @@
-"""The operation by which a user tells the partitioner how an array shall lie on a mesh, and who names meshes."""
+"""The operation by which a user tells the partitioner how an array shall lie on a mesh, who names meshes, and in which
+memories programs leave their results.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, cast, final
 
@@ -9,13 +11,21 @@ import attrs
 from effx.errors import ShardingError
 from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.ops.base import check_arity
-from effx.ir.ops.checkpoint import Identity
-from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Identity, Offload
+from effx.ir.ops.control import Call, Calling, HigherOrder
 from effx.ir.ops.parallel import ParallelMap
-from effx.ir.program import Program, Var
+from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType
 
-__all__ = ["Constrain", "Placing", "Release", "constrained_inputs", "places_in"]
+__all__ = [
+    "Constrain",
+    "Placing",
+    "Release",
+    "between_memories",
+    "constrained_inputs",
+    "memories_of_outputs",
+    "places_in",
+]
 
 
 @final
@@ -128,3 +138,55 @@ def _constrained(program: Program) -> tuple[Constrain | None, ...]:
         if type(x) is Var and x in uses:
             uses[x].add(None)
     return tuple([next(iter(uses[x])) if len(uses[x]) == 1 else None for x in program.inputs])
+
+
+Left = str | int | None
+"""Where a program leaves an output: a kind of memory; where the input of this number lies; None for the default one."""
+
+
+def memories_of_outputs(program: Program) -> tuple[Left, ...]:
+    """Returns in which memory a program leaves each output; found once."""
+    found = program.derived.get("memories of outputs")
+    if found is None:
+        found = program.derived["memories of outputs"] = _memories(program)
+    return cast("tuple[Left, ...]", found)
+
+
+def _memories(program: Program) -> tuple[Left, ...]:
+    left: dict[object, Left] = {x: i for i, x in enumerate(program.inputs)}
+    for e in program.equations:
+        if type(e.op) is Offload:
+            left[e.outputs[0]] = None if e.op.back else e.op.destination
+        elif type(e.op) in (Constrain, CheckpointName):
+            left[e.outputs[0]] = left.get(e.inputs[0])
+        elif type(e.op) in (Call, Checkpoint):
+            inner = memories_of_outputs(cast("Calling", e.op).program)
+            for y, where in zip(e.outputs, inner, strict=True):
+                left[y] = left.get(e.inputs[where]) if isinstance(where, int) else where
+    return tuple([left.get(x) for x in program.outputs])
+
+
+def between_memories(
+    program: Program, inputs: Sequence[str | None], outputs: Sequence[str | None], usual: str
+) -> Program:
+    """Returns a program that takes inputs out of other memories than computations use, and leaves outputs in others.
+
+    Args:
+        inputs, outputs: for each the kind of memory; None for the usual one. usual: its kind.
+    """
+    given, results = list(program.inputs), list(program.outputs)
+    before: list[Equation] = []
+    after: list[Equation] = []
+    for i, kind in enumerate(inputs):
+        if kind is not None:
+            x = given[i]
+            given[i] = Var(x.type)
+            before.append(Equation(Offload(usual, kind, back=True), (given[i],), (x,)))
+    for i, (kind, left) in enumerate(zip(outputs, memories_of_outputs(program), strict=True)):
+        if (kind is not None and left != kind) or (kind is None and isinstance(left, str)):
+            op = Offload(usual, kind) if kind is not None else Offload(usual, str(left), back=True)
+            y = Var(results[i].type)
+            after.append(Equation(op, (results[i],), (y,)))
+            results[i] = y
+    equations = (*before, *program.equations, *after)
+    return attrs.evolve(program, inputs=tuple(given), equations=equations, outputs=tuple(results), derived={})

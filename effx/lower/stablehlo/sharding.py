@@ -23,9 +23,11 @@ def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tupl
         raise BackendError(
             f"with_sharding_constraint: a mesh of {prod(op.sizes)} devices in a program that runs on {module.devices}"
         )
+    # Of what types say of Explicit axes the partitioner's own are left to it.
+    mixed = 0 < len(op.explicit) < len(op.mesh)
     lies = tiling_text(
         module.mesh(op.sizes, op.devices),
         [axes or () for axes in op.cuts],
-        [axes is None for axes in op.cuts],
+        [axes is None or mixed for axes in op.cuts],
     )
     return body.line(f"sdy.sharding_constraint {x} {lies} : {outputs[0].type.mlir}")

@@ -23,7 +23,7 @@ from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, buffer_for, put
 from effx.lower.memory_maps import make_room
 from effx.lower.results import result_handler
-from effx.lower.sharding import Device, single
+from effx.lower.sharding import Device, sharding_of, single
 from effx.lower.xla import Executable
 from effx.tree.registry import PyTreeDef, settle_classes, users
 
@@ -57,6 +57,13 @@ def unloadable(executable: Executable, out_tree: PyTreeDef) -> str:
         return "it calls Python when it runs"
     if len(executable.devices) != 1:
         return "it runs on several devices"
+    if any(
+        [
+            sharding_of(s).other_memory is not None
+            for s in (*executable.in_shardings, *executable.out_shardings)
+        ]
+    ):
+        return "it takes or leaves arrays in another memory than the default one"
     for target in _TARGET.findall(executable.text):
         if _KNOWN.fullmatch(target) is None:
             return f"it calls the foreign function {target}"

@@ -1,0 +1,97 @@
+"""The memories of devices: which a device has, and what users call them."""
+
+import enum
+from typing import final
+
+import attrs
+from jaxlib import _jax
+from jaxlib._jax import Device
+
+from effx.errors import ShardingError
+
+__all__ = ["Memories", "Space", "default_kind", "kind_of_space", "memory_of", "other_kind"]
+
+
+_USUAL = ["device", "pinned_host", "unpinned_host"]
+
+
+@final
+class Space(enum.Enum):
+    """A memory that every platform has, whatever it calls it; `device_put` takes it in place of a sharding.
+
+    Attributes:
+        Device: the memory that computations use.
+        Host: the host's memory, pinned so that the device can copy from it by itself.
+        Any: no memory in particular; nothing can be put there.
+    """
+
+    Device = 1
+    Host = 2
+    Any = 3
+
+
+@final
+@attrs.frozen
+class Memories:
+    """Which memories a program takes its inputs from and leaves its outputs in.
+
+    Attributes:
+        inputs, outputs: for each the kind; None for that of the default memory.
+        usual: the kind of the default memory.
+    """
+
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str | None, ...]
+    usual: str
+
+    @property
+    def several(self) -> bool:
+        """Whether there are others than the default one."""
+        return any(self.inputs) or any(self.outputs)
+
+
+def device_name(device: Device) -> str:
+    """Returns `cpu:0`; devices print themselves differently from version to version."""
+    return f"{device.platform}:{device.id}"
+
+
+def default_kind(device: Device) -> str:
+    """Returns the kind of the memory that computations of a device use."""
+    try:
+        return device.default_memory().kind
+    except _jax.JaxRuntimeError:  # a CPU that is not there does not say
+        return "device"
+
+
+def memory_of(what: str, device: Device, kind: str | None) -> str:
+    """Returns the kind of one of a device's memories; that of the default one for None.
+
+    Raises:
+        ShardingError: the device has no such memory.
+    """
+    default = default_kind(device)
+    if kind is None or kind == default:
+        return default
+    # The devices of a topology may say nothing.
+    kinds = [m.kind for m in device.addressable_memories()] or _USUAL
+    if kind not in kinds:
+        raise ShardingError(
+            f"{what}: {device_name(device)} has no memory of the kind {kind!r}; it has {', '.join(map(repr, kinds))}"
+        )
+    return kind
+
+
+def other_kind(device: Device, kind: str | None) -> str | None:
+    """Returns a kind; None for that of the default memory, whichever way it is said."""
+    return None if kind is None or kind == default_kind(device) else kind
+
+
+def kind_of_space(what: str, space: Space, device: Device) -> str:
+    """Returns what a device calls one of the memories that all have.
+
+    Raises:
+        ShardingError: nothing can be put there, or the device cannot reach the host's memory.
+    """
+    if space is Space.Any:
+        raise ShardingError(f"{what}: Space.Any is no memory in particular; give Space.Device or Space.Host")
+    return memory_of(what, device, None if space is Space.Device else "pinned_host")

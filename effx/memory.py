@@ -1,0 +1,11 @@
+"""The memories of devices by what they are for; named as in `jax.memory`.
+
+>>> import effx
+>>> x = effx.device_put(effx.numpy.ones(3), effx.memory.Space.Host)
+>>> x.sharding.memory_kind
+'pinned_host'
+"""
+
+from effx.lower.memories import Space
+
+__all__ = ["Space"]

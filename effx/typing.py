@@ -1,0 +1,15 @@
+"""Types for annotations of what functions take; named as in `jax.typing`.
+
+>>> from effx.typing import ArrayLike
+>>> def double(x: ArrayLike) -> "effx.Array": ...
+"""
+
+from typing import TypeAlias
+
+from effx.array import Operand
+from effx.dtypes import DTypeLike
+
+__all__ = ["ArrayLike", "DTypeLike"]
+
+ArrayLike: TypeAlias = Operand
+"""What functions take for an array: arrays, numbers, NumPy's arrays and scalars, and what NumPy can make an array of."""

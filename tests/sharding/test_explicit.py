@@ -1,0 +1,401 @@
+"""Types that say how arrays are cut: what each operation makes of them, errors, transformations, against whole arrays."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import effx
+import effx.numpy as enp
+from effx import lax
+from effx.errors import ShardingError, TransformError
+from effx.ir.text import parse_program
+from effx.sharding import AxisType, NamedSharding, auto_axes, explicit_axes
+from effx.sharding import PartitionSpec as P
+from effx.transforms.explicit import lay_out
+
+MESH = effx.make_mesh((4, 2), ("X", "Y"), AxisType.Explicit)
+MIXED = effx.make_mesh((4, 2), ("X", "Y"), (AxisType.Explicit, AxisType.Auto))
+RNG = np.random.default_rng(0)
+A = RNG.normal(size=(8, 4)).astype(np.float32)
+W = RNG.normal(size=(4, 6)).astype(np.float32)
+B = RNG.normal(size=6).astype(np.float32)
+
+
+def put(x: Any, *spec: Any, mesh: effx.sharding.Mesh = MESH) -> effx.Array:
+    return effx.device_put(x, NamedSharding(mesh, P(*spec)))
+
+
+def close(got: Any, want: Any) -> None:
+    for a, b in zip(effx.tree.leaves(got), effx.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-4, atol=2e-5)
+
+
+# A function of f32[8@X,4@Y], and the types of its results.
+RESULTS: dict[str, tuple[Callable[..., Any], str]] = {
+    "elementwise": (lambda x: enp.sin(x) * x + 1, "f32[8@X,4@Y]"),
+    "broadcast": (lambda x: x + enp.arange(4.0), "f32[8@X,4@Y]"),
+    "convert": (lambda x: x.astype("int32"), "i32[8@X,4@Y]"),
+    "select": (lambda x: enp.where(x > 0, x, 0), "f32[8@X,4@Y]"),
+    "transpose": (lambda x: x.T, "f32[4@Y,8@X]"),
+    "sum": (lambda x: x.sum(0), "f32[4@Y]"),
+    "sum of all": (lambda x: x.sum(), "f32[]"),
+    "mean": (lambda x: x.mean(1, keepdims=True), "f32[8@X,1]"),
+    "argmax": (lambda x: enp.argmax(x, 1), "i32[8@X]"),
+    "softmax": (effx.nn.softmax, "f32[8@X,4@Y]"),
+    "reverse": (lambda x: x[::-1], "f32[8@X,4@Y]"),
+    "slice": (lambda x: x[:4, 2:], "f32[4@X,2@Y]"),
+    "pad": (lambda x: enp.pad(x, ((0, 0), (1, 1))), "f32[8@X,6@Y]"),
+    "concatenate": (lambda x: enp.concatenate([x, x], 1), "f32[8@X,8@Y]"),
+    "stack": (lambda x: enp.stack([x, x]), "f32[2,8@X,4@Y]"),
+    "new axis": (lambda x: x[None, :, None], "f32[1,8@X,1,4@Y]"),
+    "split axis": (lambda x: x.reshape(4, 2, 4), "f32[4@X,2,4@Y]"),
+    "merged axes": (lambda x: effx.reshard(x, P("X")).reshape(32), "f32[32@X]"),
+    "two mesh axes": (lambda x: effx.reshard(x, P(("X", "Y"))).reshape(4, 2, 4), "f32[4@X,2@Y,4]"),
+    "zeros_like": (enp.zeros_like, "f32[8@X,4@Y]"),
+    "full_like": (lambda x: lax.full_like(x, 2.0), "f32[8@X,4@Y]"),
+    "zeros": (lambda x: enp.zeros((8, 4)) * x.sum(), "f32[8,4]"),
+    "product": (lambda x: x @ W, "f32[8@X,6]"),
+    "batched product": (lambda x: enp.einsum("bi,bij->bj", effx.reshard(x, P("X")), enp.ones((8, 4, 3))), "f32[8@X,3]"),
+    "reshard": (lambda x: effx.reshard(x, P(None, ("Y", "X"))[:1] if False else P("Y")), "f32[8@Y,4]"),
+    "whole": (lambda x: effx.reshard(x, P()), "f32[8,4]"),
+    "gather of rows": (lambda x: effx.reshard(x, P(None, "Y"))[enp.array([1, 0, 1])], "f32[3,4@Y]"),
+    "dynamic slice": (lambda x: lax.dynamic_slice_in_dim(effx.reshard(x, P("X")), 1, 2, 1), "f32[8@X,2]"),
+    "cumsum": (lambda x: enp.cumsum(effx.reshard(x, P("X")), 1), "f32[8@X,4]"),
+    "scan": (lambda x: lax.scan(lambda c, r: (c + r, r * 2), enp.zeros(8), effx.reshard(x.T, P(None, "X")))[1], "f32[4,8@X]"),
+    "carry": (lambda x: lax.scan(lambda c, r: (c + r, r), enp.zeros(8), effx.reshard(x.T, P(None, "X")))[0], "f32[8@X]"),
+    "while": (lambda x: lax.while_loop(lambda c: c.sum() < 10, lambda c: enp.abs(c) + 1, x), "f32[8@X,4@Y]"),
+    "fori": (lambda x: lax.fori_loop(0, 3, lambda i, c: enp.tanh(c), x), "f32[8@X,4@Y]"),
+    "cond": (lambda x: lax.cond(x.sum() > 0, enp.sin, enp.zeros_like, x), "f32[8@X,4@Y]"),
+    "vmap": (lambda x: effx.vmap(lambda r: r * 2 + r.sum())(x), "f32[8@X,4@Y]"),
+    "vmap of the other": (lambda x: effx.vmap(enp.cumsum, 1, 1)(effx.reshard(x, P(None, "Y"))), "f32[8,4@Y]"),
+    "jit": (lambda x: effx.jit(lambda y: enp.tanh(y).sum(1))(x), "f32[8@X]"),
+    "checkpoint": (effx.checkpoint(lambda x: enp.sin(enp.sin(x))), "f32[8@X,4@Y]"),
+    "custom rule": (effx.nn.relu, "f32[8@X,4@Y]"),
+    "shard_map": (lambda x: effx.shard_map(lambda p: p * lax.psum(p.sum(), ("X", "Y")), out_specs=P("X", "Y"))(x), "f32[8@X,4@Y]"),
+    "smap": (lambda x: effx.smap(lambda p: p * 2, in_axes=0, out_axes=0, axis_name="X")(x), "f32[8@X,4@Y]"),
+    "auto_axes": (auto_axes(lambda x: enp.sort(x[::-1], 0), out_sharding=P("Y")), "f32[8@Y,4]"),
+    "random": (lambda x: x * effx.random.normal(effx.random.key(0), (8, 4)), "f32[8@X,4@Y]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_types_of_results(name: str) -> None:
+    """What is staged, what compiled code gives, and what single operations give lie alike, with whole arrays' values."""
+    f, t = RESULTS[name]
+    with effx.set_mesh(effx.make_mesh((4, 2), ("X", "Y"))):  # Auto axes: types say nothing
+        want = (
+            effx.jit(lambda x: f(x))(effx.device_put(A, P("X", "Y")))
+            if name not in ("shard_map", "smap")
+            else None
+        )
+    with effx.set_mesh(MESH):
+        x = put(A, "X", "Y")
+        assert repr(effx.make_jaxpr(f)(x).out_types[0]) == t
+        for got in (effx.jit(lambda x: f(x))(x), f(x)):
+            assert repr(got.type) == t
+            assert got.sharding.is_equivalent_to(
+                NamedSharding(MESH, P() if got.type.sharding is None else got.type.sharding.spec), got.ndim
+            )
+            if want is not None:
+                close(got, want)
+
+
+def test_programs_are_shown_and_read() -> None:
+    with effx.set_mesh(MESH):
+        program = effx.make_jaxpr(lambda x: effx.jit(enp.sin)(x).reshape(4, 2, 4).sum(0))(put(A, ("X",), "Y"))
+        two = effx.make_jaxpr(lambda x: x * 2)(put(A, ("X", "Y")))
+    assert str(program) == (
+        "mesh(X=4, Y=2)\n\n"
+        "sin(a: f32[8@X,4@Y]) {\n  b: f32[8@X,4@Y] = sin a\n  return b\n}\n\n"
+        "<lambda>(a: f32[8@X,4@Y]) {\n"
+        "  b: f32[8@X,4@Y] = call[program=@sin] a\n"
+        "  c: f32[4@X,2,4@Y] = reshape[shape=(4, 2, 4)] b\n"
+        "  d: f32[2,4@Y] = reduce_sum[axes=(0,)] c\n"
+        "  return d\n}"
+    )
+    assert repr(two.in_types[0]) == "f32[8@(X,Y),4]"
+    for p in (program, two):
+        again = parse_program(str(p))
+        assert str(again) == str(p)
+        assert again.in_types == p.in_types
+        assert pickle.loads(pickle.dumps(p)).in_types == p.in_types
+    with effx.set_mesh(MIXED):
+        mixed = effx.make_jaxpr(lambda x: x * 2)(put(A, "X", "Y", mesh=MIXED))
+    assert str(mixed).startswith("mesh(X=4, Y=2~)\n\n<lambda>(a: f32[8@X,4])")
+    assert parse_program(str(mixed)).in_types == mixed.in_types
+
+
+def test_text_without_a_mesh() -> None:
+    with pytest.raises(effx.errors.ProgramError) as caught:
+        parse_program("f(a: f32[8@X]) {\n  return a\n}")
+    assert str(caught.value).startswith(
+        "parse: line 1: expected the mesh first, as in mesh(i=2),, got 'f32[8@X]'"
+    ) or str(caught.value).startswith(
+        "parse: line 1: expected the mesh first, as in mesh(i=2), got 'f32[8@X]'"
+    )
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[P, P, P]]] = {
+    "network": (lambda x, w, b: (enp.tanh(x @ w + b) ** 2).sum(), (P("X"), P(None, "Y"), P("Y"))),
+    "whole": (lambda x, w, b: (enp.tanh(x @ w + b) ** 2).sum(), (P(), P(), P())),
+    "summed in parts": (
+        lambda x, w, b: (enp.tanh(lay_out(P("X"), enp.dot, x, w) + b) ** 2).sum(), (P("X", "Y"), P("Y"), P()),
+    ),
+    "scan": (
+        lambda x, w, b: lax.scan(lambda c, r: (enp.tanh(c * r), c.sum()), enp.ones(4), x)[0].sum() * (w.sum(0) * b).sum(),
+        (P(None, "Y"), P(None, "Y"), P("Y")),
+    ),
+    "loop": (
+        lambda x, w, b: lax.fori_loop(0, 3, lambda i, c: enp.tanh(c) * 1.5, x @ w).sum() + b.sum(), (P("X"), P(None, "Y"), P("Y")),
+    ),
+    "cond": (
+        lambda x, w, b: lax.cond(x.sum() > 0, enp.sin, lambda x: x * 2, x).sum() + (w * b).sum(), (P("X"), P(None, "Y"), P()),
+    ),
+    "checkpoint": (
+        lambda x, w, b: effx.checkpoint(lambda x: enp.sin(enp.sin(x @ w)))(x).sum() * b.sum(), (P("X"), P(None, "Y"), P()),
+    ),
+    "vmap": (lambda x, w, b: effx.vmap(lambda r: enp.tanh(r @ w + b).sum())(x).sum(), (P("X"), P(None, "Y"), P("Y"))),
+    "custom rule": (lambda x, w, b: (effx.nn.relu(x @ w) + effx.nn.gelu(b)).sum(), (P("X"), P(None, "Y"), P("Y"))),
+    "logsumexp": (lambda x, w, b: effx.nn.logsumexp(x @ w + b, axis=1).sum(), (P("X"), P(None, "Y"), P("Y"))),
+    "norm": (
+        lambda x, w, b: (((x - x.mean(1, keepdims=True)) / (x.var(1, keepdims=True) + 1e-2) ** 0.5) @ w + b).sum(),
+        (P("X"), P(None, "Y"), P("Y")),
+    ),
+    "shard_map": (
+        lambda x, w, b: (
+            effx.shard_map(lambda x, w: lax.psum(x @ w, "Y"), out_specs=P("X"))(x, w) * b if not isinstance(x, np.ndarray)
+            and effx.get_mesh().explicit_axes else (x @ w) * b
+        ).sum(),
+        (P("X", "Y"), P("Y"), P()),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives(name: str) -> None:
+    """Gradients lie as their arguments, and are those of whole arrays; forward over reverse, compiled and not."""
+    f, specs = FUNCTIONS[name]
+    g = effx.value_and_grad(f, (0, 1, 2))
+    with effx.set_mesh(effx.make_mesh((4, 2), ("X", "Y"))):
+        want, second = g(A, W, B), effx.jvp(g, (A, W, B), (A, W, B))[1]
+    with effx.set_mesh(MESH):
+        args = [effx.device_put(x, s) for x, s in zip((A, W, B), specs, strict=True)]
+        for derivative in (g, effx.jit(g)):
+            got = derivative(*args)
+            close(got, want)
+            assert [x.type for x in got[1]] == [x.type for x in args]
+        close(effx.jit(lambda *a: effx.jvp(g, a, a)[1])(*args), second)
+
+
+def test_checked_programs() -> None:
+    with effx.set_mesh(MESH), effx.enable_checks(True):
+        for f, specs in FUNCTIONS.values():
+            effx.jit(effx.grad(f))(*[effx.device_put(x, s) for x, s in zip((A, W, B), specs, strict=True)])
+
+
+SHAPES = st.sampled_from([P(), P("X"), P(None, "Y"), P("X", "Y"), P("Y"), P(("X", "Y")), P("Y", None)])
+STEPS: list[Callable[[Any, Any], Any]] = [
+    lambda x, y: x + 1,
+    lambda x, y: enp.sin(x) * 2,
+    lambda x, y: enp.concatenate([x, x])[:8] if x.shape[0] == 8 else x,
+    lambda x, y: x - x.max(0),
+    lambda x, y: x.reshape(-1, 2, x.shape[-1]).reshape(x.shape),
+    lambda x, y: x * y.sum(),
+    lambda x, y: x[::-1],
+    lambda x, y: effx.vmap(lambda r: r / (1 + enp.abs(r).sum()))(x),
+]
+
+
+@given(SHAPES, SHAPES, SHAPES, st.lists(st.integers(0, len(STEPS) - 1), min_size=1, max_size=5))
+def test_random_programs(first: P, second: P, third: P, steps: list[int]) -> None:
+    """Where types say how results lie, they lie so and are those of whole arrays; elsewhere there is an error."""
+
+    def f(x: Any, y: Any) -> Any:
+        for i in steps:
+            x = STEPS[i](x, y)
+        return x + effx.reshard(y, P() if x.type.sharding is None else x.type.sharding.spec) if on else x + y
+
+    on = False
+    want = f(enp.asarray(A), enp.asarray(A * 2))
+    on = True
+    with effx.set_mesh(MESH):
+        x, y = effx.device_put(A, first), effx.device_put(A * 2, second)
+        try:
+            t = effx.eval_shape(f, x, y)
+        except ShardingError:
+            with pytest.raises(ShardingError):
+                effx.jit(f)(x, y)
+            return
+        assert t.shape == want.shape
+        got = effx.jit(f)(x, y)
+        close(got, want)
+        assert got.type == effx.make_jaxpr(f)(x, y).out_types[0]
+
+
+ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "two cuts": (
+        lambda x: x + effx.reshard(x, P("Y")),
+        "add of f32[8@X,4@Y], f32[8@Y,4]: axis 0 is cut by 'X' and by 'Y'",
+    ),
+    "summed on both sides": (
+        lambda x: x @ effx.reshard(x, P(None, "Y")).T,
+        "dot_general of f32[8@X,4@Y], f32[4@Y,8]: axes that are summed over, 1 of the first and 0 of the second, are cut by "
+        "'Y' and 'Y', and the sum may lie in parts or whole",
+    ),
+    "one axis twice": (
+        lambda x: x @ enp.ones((4, 8)) + (x @ enp.ones((4, 8))).T,
+        "add of f32[8@X,8], f32[8,8@X]: 'X' would cut two axes of the result",
+    ),
+    "unequal parts": (
+        lambda x: x[1:],
+        "slice of f32[8@X,4@Y]: axis 0 is cut by 'X' into 4 parts, which 7 elements cannot be",
+    ),
+    "reshape": (
+        lambda x: x.reshape(32),
+        "reshape of f32[8@X,4@Y]: [8, 4] becomes [32], of which these parts are not equal parts",
+    ),
+    "cumulative": (
+        lambda x: enp.cumsum(x, 0),
+        "cum_sum of f32[8@X,4@Y]: axis 0 is cut by 'X', along which it goes",
+    ),
+    "scan": (lambda x: lax.scan(lambda c, r: (c, r), 0.0, x), "scan: the axis that it goes along is cut by 'X'"),
+    "gather": (
+        lambda x: x[enp.array([0, 3])],
+        "gather of f32[8@X,4@Y], i32[2,1]: axis 0 is cut by 'X', from which slices are taken",
+    ),
+    "branches": (
+        lambda x: lax.cond(x.sum() > 0, lambda: x, lambda: effx.reshard(x, P("Y"))),
+        "cond: what its branches give is cut otherwise: P('X', 'Y') and P('Y') meet",
+    ),
+    "carry": (
+        lambda x: lax.fori_loop(0, 2, lambda i, c: effx.reshard(c, P("Y")), x),
+        "what a loop begins with is cut otherwise than what its body gives: P('X', 'Y') and P('Y') meet",
+    ),
+    "shard_map": (
+        lambda x: effx.shard_map(lambda p: p, in_specs=P("Y"), out_specs=P("Y"))(x),
+        "shard_map: in_specs says P('Y') of args[0] of <lambda>, but its type is f32[8@X,4@Y]; leave in_specs out",
+    ),
+    "auto_axes": (
+        lambda x: auto_axes(enp.sort)(x),
+        "auto_axes: types cannot say how the results lie; give out_sharding, to auto_axes or to the function",
+    ),
+    "no such axis": (
+        lambda x: auto_axes(enp.sort, axes="Z", out_sharding=P())(x),
+        "auto_axes: the mesh has no axis 'Z'; it has ('X', 'Y')",
+    ),
+    "explicit_axes": (
+        lambda x: explicit_axes(enp.sin)(x),
+        "explicit_axes: nothing says how the arguments lie; give in_sharding, to explicit_axes or to the function",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name: str) -> None:
+    """At the user's line, before anything is compiled; single operations refuse alike."""
+    f, text = ERRORS[name]
+    with effx.set_mesh(MESH):
+        x = put(A, "X", "Y")
+        for run in (effx.make_jaxpr(f), f):
+            with pytest.raises(ShardingError) as caught:
+                run(x)
+            assert text in str(caught.value)
+
+
+def test_two_meshes() -> None:
+    other = effx.make_mesh((8,), ("Z",), AxisType.Explicit)
+    with pytest.raises(ShardingError, match="add: operands lie on two meshes"):
+        effx.jit(lambda a, b: a + b)(put(A, "X"), put(A, "Z", mesh=other))
+
+
+def test_no_mesh_in_force() -> None:
+    for f in (auto_axes(enp.sin, out_sharding=P()), explicit_axes(enp.sin, in_sharding=P())):
+        with pytest.raises(ShardingError, match="there is no mesh in force; use effx.set_mesh"):
+            f(A)
+
+
+def test_types_are_kept_without_a_mesh_in_force() -> None:
+    """Arrays bring their mesh along."""
+    x = put(A, "X", "Y")
+    assert repr((x * 2).type) == repr(effx.jit(lambda x: x * 2)(x).type) == "f32[8@X,4@Y]"
+    assert repr(effx.typeof(x)) == "f32[8@X,4@Y]"
+    sharding = x.type.sharding
+    assert sharding is not None
+    assert (sharding.spec, sharding.mesh) == (P("X", "Y"), MESH.abstract_mesh)
+
+
+def test_each_sharding_is_another_type() -> None:
+    f = effx.jit(lambda x: x * 2)
+    with effx.set_mesh(MESH):
+        for spec in ((), ("X",), ("Y",), ("X",)):
+            assert f(put(A, *spec)).sharding.spec == P(*spec)
+    assert f._cache_size() == 3
+
+
+def test_mixed_meshes() -> None:
+    """The partitioner settles how Auto axes cut; types speak of the others."""
+    with effx.set_mesh(MIXED):
+        x = put(A, "X", "Y", mesh=MIXED)
+        assert repr(x.type) == "f32[8@X,4]"
+        for y in (x * 2, effx.jit(lambda x: x * 2)(x)):
+            assert repr(y.type) == "f32[8@X,4]"
+            assert y.sharding.spec == P("X", "Y")
+            close(y, A * 2)
+        close(effx.jit(lambda x: x @ x.T)(effx.reshard(x, P())), A @ A.T)
+        with pytest.raises(ShardingError, match="must say how the arguments of <lambda> are cut along 'Y'"):
+            effx.shard_map(lambda p: p, out_specs=P())(x)
+
+
+def test_explicit_axes() -> None:
+    seen = []
+
+    @explicit_axes(in_sharding=(P("X"), P()))
+    def f(x: effx.Array, y: effx.Array) -> effx.Array:
+        seen.extend([x.type, y.type, (x + y).type])
+        return x + y
+
+    with effx.set_mesh(effx.make_mesh((4, 2), ("X", "Y"))):
+        got = effx.jit(f)(A, A)
+    assert list(map(repr, seen)) == ["f32[8@X,4]", "f32[8,4]", "f32[8@X,4]"]
+    close(got, A + A)
+    assert repr(got.type) == "f32[8,4]"
+
+
+def test_auto_axes_of_some() -> None:
+    with effx.set_mesh(MESH):
+        f = auto_axes(lambda x: enp.cumsum(x, 1), axes="Y", out_sharding=P("X", "Y"))
+        got = effx.jit(f)(put(A, "X", "Y"))
+        assert repr(got.type) == "f32[8@X,4@Y]"
+        close(got, np.cumsum(A, 1))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (8, 0), (1, 8)])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64", "bfloat16"])
+def test_shapes_and_dtypes(shape: tuple[int, ...], dtype: str) -> None:
+    x = np.ones(shape, enp.dtype(dtype))
+    spec = ["X" if n % 4 == 0 and n else None for n in shape]
+    with effx.set_mesh(MESH):
+        y = put(x, *spec)
+        got = effx.jit(lambda y: enp.stack([y, y]).reshape((2, *shape)))(y)
+        assert got.sharding.spec == P(*trimmed([None, *spec]))
+        assert got.dtype == x.dtype
+        np.testing.assert_array_equal(np.asarray(got), np.stack([x, x]))
+
+
+def trimmed(spec: list[Any]) -> list[Any]:
+    while spec and spec[-1] is None:
+        spec = spec[:-1]
+    return spec
+
+
+def test_users_operations_need_no_rule() -> None:
+    """Elementwise ones lie as their operands; others are refused, or done inside auto_axes."""
+    from effx.families import sort
+
+    with effx.set_mesh(MESH), pytest.raises((ShardingError, TransformError)):
+        sort.Sort(0)(put(A, "X"))
