@@ -22,6 +22,7 @@ from effx.numpy.sorting import argsort
 from effx.transforms.autodiff import jvp
 from effx.transforms.custom_derivatives import custom_jvp
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -183,6 +184,7 @@ def segment_sum(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Mode = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Sums the elements of each segment.
 
@@ -197,6 +199,7 @@ def segment_sum(
             rounds less; by default in one.
         mode: the treatment of numbers outside of `[0, num_segments)`: "drop" (the default) leaves their elements out, "clip"
             takes the nearest segment, "promise_in_bounds" promises that there are none.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         `[num_segments, *rest]` of data's dtype; 0 for a segment without elements.
@@ -209,6 +212,18 @@ def segment_sum(
     >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([5., 0., 2.], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding,
+            segment_sum,
+            data,
+            segment_ids,
+            num_segments,
+            indices_are_sorted,
+            unique_indices,
+            bucket_size,
+            mode,
+        )
     return _segments(
         "segment_sum", "add", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
         mode,
@@ -223,12 +238,25 @@ def segment_prod(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Mode = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Multiplies the elements of each segment; 1 for a segment without elements. Arguments as for `segment_sum`.
 
     >>> segment_prod(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([4., 1., 2.], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding,
+            segment_prod,
+            data,
+            segment_ids,
+            num_segments,
+            indices_are_sorted,
+            unique_indices,
+            bucket_size,
+            mode,
+        )
     return _segments(
         "segment_prod", "mul", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
         bucket_size, mode,
@@ -243,6 +271,7 @@ def segment_max(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Mode = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The largest element of each segment; of one without elements minus infinity, or the least integer.
 
@@ -251,6 +280,18 @@ def segment_max(
     >>> segment_max(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([  4., -inf,   2.], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding,
+            segment_max,
+            data,
+            segment_ids,
+            num_segments,
+            indices_are_sorted,
+            unique_indices,
+            bucket_size,
+            mode,
+        )
     return _segments(
         "segment_max", "max", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
         bucket_size, mode,
@@ -265,6 +306,7 @@ def segment_min(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Mode = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The smallest element of each segment; of one without elements infinity, or the largest integer.
 
@@ -273,6 +315,18 @@ def segment_min(
     >>> segment_min(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([ 1., inf,  2.], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding,
+            segment_min,
+            data,
+            segment_ids,
+            num_segments,
+            indices_are_sorted,
+            unique_indices,
+            bucket_size,
+            mode,
+        )
     return _segments(
         "segment_min", "min", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
         bucket_size, mode,

@@ -28,6 +28,7 @@ from effx.handling import (
     vmap_rule,
 )
 from effx.ir.ops.base import check_arity, check_kind, show
+from effx.ir.passes.explicit import Cuts, Lies, lies
 from effx.ir.types import Shape
 from effx.ir.values.described import HostData as Data
 
@@ -219,6 +220,12 @@ class RngUniform(ArrayOperation):
         if low.shape or high.shape:
             raise ShapeError(f"rng_uniform: the bounds must be scalars, got {show(types)}")
         return array_type(low.dtype, self.shape)
+
+
+@lies(RngBitGenerator, RngUniform)
+def drawn_whole(op: object, given: Lies) -> list[Cuts]:
+    """One generator draws all of it."""
+    return [((),) * t.ndim for t in given.results]
 
 
 @jvp_rule(RngUniform)

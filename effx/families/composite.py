@@ -13,6 +13,7 @@ from effx.handlers.stage import run_program
 from effx.handling import ArrayType, Atom, Body, Program, TupleOperation, Var, decomposes, emits
 from effx.ir.ops.base import is_int, show
 from effx.ir.ops.control import fits
+from effx.ir.passes.explicit import Cuts, Lies, cuts_of, lies
 from effx.lower.custom_call import number_text, string_text
 
 __all__ = ["Composite", "attribute_text"]
@@ -41,6 +42,11 @@ class Composite(TupleOperation):
         if not fits(types, expected):
             raise ProgramError(f"composite: {self.label} takes ({show(expected)}), got ({show(types)})")
         return self.program.out_types
+
+
+@lies(Composite)
+def _(op: Composite, given: Lies) -> list[Cuts]:
+    return [cuts_of(t) for t in op.program.out_types]
 
 
 @decomposes(Composite)

@@ -33,6 +33,7 @@ from effx.ir.ops import shape as s
 from effx.ir.ops.base import check_arity, check_kind, is_int, is_ints
 from effx.ir.ops.linalg import PRECISIONS
 from effx.ir.ops.shape import Reverse
+from effx.ir.passes.explicit import Cut, Cuts, Lies, lies
 from effx.lower import sizes
 
 __all__ = ["Convolution", "dilated", "steps"]
@@ -158,6 +159,21 @@ class Convolution(ArrayOperation):
             raise ShapeError(
                 f"convolution: the result's features in rhs {rhs!r}, {o}, do not divide into {groups * batches} groups"
             )
+
+
+@lies(Convolution)
+def batch_and_features(op: Convolution, given: Lies) -> list[Cuts]:
+    """The batch of lhs and the features of rhs, if there are no groups of them; all else is whole."""
+    (n, *lhs), (o, *rhs) = op.lhs_axes, op.rhs_axes
+    grouped = op.batch_groups > 1, op.batch_groups > 1 or op.feature_groups > 1
+    for k, (axis, others) in enumerate(((n, lhs), (o, rhs))):
+        given.whole(k, others, "over which it sums or moves")
+        if grouped[k]:
+            given.whole(k, (axis,), "which comes in groups")
+    found: list[Cut] = [()] * given.results[0].ndim
+    for k, (axis, at) in enumerate(zip((n, o), op.out_axes, strict=False)):
+        found[at] = () if grouped[k] else given.cuts[k][axis]
+    return [tuple(found)]
 
 
 @jvp_rule(Convolution)

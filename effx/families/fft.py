@@ -33,6 +33,8 @@ from effx.handling import (
 )
 from effx.ir.ops.base import check_arity, check_kind, is_ints
 from effx.ir.ops.elementwise import Conj
+from effx.ir.passes.explicit import Cuts, Lies, lies
+from effx.ir.passes.explicit_rules import leading
 
 __all__ = ["KINDS", "Fft"]
 
@@ -81,6 +83,11 @@ class Fft(ArrayOperation, Linear):
         )
         result = given if self.kind in ("RFFT", "IRFFT") else self.lengths
         return array_type(dtype, (*t.shape[:-k], *result))
+
+
+@lies(Fft)
+def _(op: Fft, given: Lies) -> list[Cuts]:
+    return leading(given.types[0].ndim - len(op.lengths), given, "along which it transforms")
 
 
 @transpose_rule(Fft)

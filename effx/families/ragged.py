@@ -40,6 +40,7 @@ from effx.ir.ops.control import While
 from effx.ir.ops.linalg import DotGeneral, Precision, swapped
 from effx.ir.ops.reduce import CumSum, ReduceSum
 from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice, Iota, Slice
+from effx.ir.passes.explicit import Cut, Cuts, Lies, lies
 
 __all__ = ["GroupedMatmul", "GroupedOuter"]
 
@@ -115,6 +116,29 @@ class GroupedOuter(ArrayOperation):
             raise ShapeError(f"{self.name}: sizes do not fit: {show(types)}")
         shape = (lhs.shape[0] // self.summed, bounds.shape[1] - 1, lhs.shape[2], rhs.shape[2])
         return array_type(lhs.dtype if self.preferred is None else self.preferred, shape)
+
+
+@lies(GroupedMatmul)
+def products_lie(op: GroupedMatmul, given: Lies) -> list[Cuts]:
+    """The first axis of lhs and the last one of rhs; rows come in groups, and are whole."""
+    lhs, rhs, bounds = given.cuts
+    given.whole(0, (1, 2), "in which groups lie, or over which it sums")
+    given.whole(1, (0, 1, 2), "along which groups find their matrices, or over which it sums")
+    given.whole(2, (1,), "which holds the groups' bounds")
+    return [(given.together(lhs[0], bounds[0], "axis 0"), (), rhs[3])]
+
+
+@lies(GroupedOuter)
+def outer_products_lie(op: GroupedOuter, given: Lies) -> list[Cuts]:
+    """The first axis, if its elements are not added, and the last ones of both; rows come in groups, and are whole."""
+    for k in range(3):
+        given.whole(k, (1,), "in which groups lie")
+        if op.summed > 1:
+            given.whole(k, (0,), "of which elements are added")
+    first: Cut = ()
+    for cuts in given.cuts if op.summed == 1 else ():
+        first = given.together(first, cuts[0], "axis 0")
+    return [(first, (), given.cuts[0][2], given.cuts[1][2])]
 
 
 # --- value ----------------------------------------------------------------------------------------

@@ -35,6 +35,8 @@ from effx.handling import (
 )
 from effx.ir.ops.base import check_axis, check_kind, is_int, show
 from effx.ir.ops.shape import Iota
+from effx.ir.passes.explicit import Cuts, Lies, lies
+from effx.ir.passes.explicit_rules import along
 from effx.lower.stablehlo.elementwise import COMPARE_KIND
 
 __all__ = ["Sort"]
@@ -71,6 +73,12 @@ class Sort(TupleOperation):
             check_kind(self, key, "biufc", "a key")
         check_axis(self, self.axis, types[0])
         return types
+
+
+@lies(Sort)
+def lines(op: Sort, given: Lies) -> list[Cuts]:
+    """As the operands, along whole lines."""
+    return along(op.axis, given, "along which it sorts")
 
 
 @jvp_rule(Sort)

@@ -25,6 +25,8 @@ from effx.handling import (
     vmap_rule,
 )
 from effx.ir.ops.base import check_arity, is_int
+from effx.ir.passes.explicit import Cuts, Lies, lies
+from effx.ir.passes.explicit_rules import leading
 from effx.ir.values.described import HostData
 
 __all__ = ["TopIndices"]
@@ -52,6 +54,11 @@ class TopIndices(ArrayOperation):
         if t.ndim != 2 or not 0 <= self.k <= t.shape[1]:
             raise ShapeError(f"top_indices: takes rows of at least {self.k} elements, got {t!r}")
         return array_type(dtypes.int32, (t.shape[0], self.k))
+
+
+@lies(TopIndices)
+def _(op: TopIndices, given: Lies) -> list[Cuts]:
+    return leading(1, given, "of which it finds the largest")
 
 
 @emits(TopIndices)

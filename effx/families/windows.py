@@ -40,6 +40,8 @@ from effx.handling import (
 from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.base import check_arity, check_kind, is_ints
 from effx.ir.ops.shape import Iota, Pad
+from effx.ir.passes.explicit import Cuts, Lies, lies
+from effx.ir.passes.explicit_rules import merged
 from effx.ir.program import Scalar
 from effx.lower import sizes
 from effx.lower.emit import highest, lowest
@@ -193,6 +195,19 @@ class WindowArgMax(WindowArg):
 @attrs.frozen
 class WindowArgMin(WindowArg):
     """The label of the smallest element."""
+
+
+@lies(WindowReduction)
+def beside_windows(op: WindowReduction, given: Lies) -> list[Cuts]:
+    """As the operands, along axes on which the window is one element that goes everywhere; others must be whole."""
+    still = [
+        (w, s, a, b, d) == (1, 1, 0, 0, 1)
+        for w, s, a, b, d in zip(op.window, op.strides, op.low, op.high, op.base_dilation, strict=True)
+    ]
+    for k in range(len(given.types)):
+        given.whole(k, [i for i, kept in enumerate(still) if not kept], "along which a window moves")
+    cuts = merged(given, range(len(given.types)), len(still))
+    return [tuple([cut if kept else () for cut, kept in zip(cuts, still, strict=True)])]
 
 
 tangent_of(ReduceWindowSum)(lambda op, dx, x, y: op(dx))

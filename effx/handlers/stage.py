@@ -1,6 +1,7 @@
 """Staging: running a function on variables and recording what it performs as a program."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import TypeVar, cast, final
 
@@ -27,6 +28,8 @@ from effx.handlers.tracking import apart, tracked_equation, tracking
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
+from effx.ir.passes.constraining import explicit_mesh
+from effx.ir.passes.explicit import settled
 from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
 from effx.ir.types import INVARIANT, ArrayType, Vma
 from effx.lower import emit
@@ -237,14 +240,17 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
         return env[atom] if type(atom) is Var else HostArray(atom.value, atom.type)
 
     standing = Standing()
+    # What types could say was asked when the program was staged, and here and there its user said the rest.
+    said = nullcontext() if explicit_mesh(program) is None else settled(True)
     try:
-        for equation in program.equations:
-            standing.at(equation)
-            result = equation.op(*[read(x) for x in equation.inputs])
-            if equation.op.multiple:
-                env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))
-            else:
-                env[equation.outputs[0]] = cast("Array", result)
+        with said:
+            for equation in program.equations:
+                standing.at(equation)
+                result = equation.op(*[read(x) for x in equation.inputs])
+                if equation.op.multiple:
+                    env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))
+                else:
+                    env[equation.outputs[0]] = cast("Array", result)
     finally:
         try:
             source_in_force.set(standing.place)

@@ -25,6 +25,7 @@ from effx.lax.conv_shapes import (
 )
 from effx.lax.operands import ints
 from effx.lax.products import PrecisionLike
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "conv", "conv_general_dilated", "conv_general_dilated_local", "conv_general_dilated_patches", "conv_transpose",
@@ -44,6 +45,7 @@ def conv_general_dilated(
     batch_group_count: int = 1,
     precision: PrecisionLike = None,
     preferred_element_type: "DTypeLike | None" = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Convolves lhs with the kernel rhs, which is not reversed, along any number of spatial axes.
 
@@ -58,6 +60,7 @@ def conv_general_dilated(
         batch_group_count: in how many groups the batch of lhs and the features of the result are.
         precision: for accelerators, one for both operands or a pair.
         preferred_element_type: the dtype of the sums and of the result.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array `[n / batch_group_count, o, *positions]`.
@@ -71,6 +74,22 @@ def conv_general_dilated(
     >>> conv_general_dilated(x, np.ones((1, 1, 2), np.float32), (2,), "SAME")
     Array([[[1., 5., 4.]]], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding,
+            conv_general_dilated,
+            lhs,
+            rhs,
+            window_strides,
+            padding,
+            lhs_dilation,
+            rhs_dilation,
+            dimension_numbers,
+            feature_group_count,
+            batch_group_count,
+            precision,
+            preferred_element_type,
+        )
     what = "conv_general_dilated"
     x, kernel = as_operand(lhs, what), as_operand(rhs, what)
     numbers = conv_dimension_numbers(x.type.shape, kernel.type.shape, dimension_numbers)

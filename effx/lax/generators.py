@@ -12,6 +12,8 @@ from effx.errors import DTypeError, ShapeError
 from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.ir.types import Shape
 from effx.lax.operands import adapt
+from effx.transforms.meshes import reshard_as
+from effx.transforms.out_sharding import OutSharding
 
 __all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_uniform"]
 
@@ -36,6 +38,8 @@ def rng_bit_generator(
     shape: int | Sequence[int],
     dtype: "DTypeLike" = dtypes.uint32,
     algorithm: RandomAlgorithm | int = RandomAlgorithm.RNG_DEFAULT,
+    *,
+    out_sharding: OutSharding = None,
 ) -> tuple[Array, Array]:
     """Returns the state of XLA's bit generator after a draw, and the bits. Under `vmap` the first batch
     element's generator draws for all of them.
@@ -45,6 +49,7 @@ def rng_bit_generator(
         shape: of the bits.
         dtype: an unsigned integer dtype of 8 to 64 bits.
         algorithm: which generator; by default the platform's choice, Philox on CPUs.
+        out_sharding: how the bits lie; by default whole.
 
     Returns:
         The state to go on with, of the key's type, and bits of the shape and dtype.
@@ -66,7 +71,7 @@ def rng_bit_generator(
         _sizes("rng_bit_generator", shape), dtypes.requested(dtype), chosen.name.removeprefix("RNG_")
     )
     state, bits = op(as_operand(key, "rng_bit_generator"))
-    return state, bits
+    return state, bits if out_sharding is None else reshard_as("rng_bit_generator", bits, out_sharding)
 
 
 def rng_uniform(a: Operand, b: Operand, shape: int | Sequence[int]) -> Array:

@@ -14,6 +14,7 @@ from effx.lax.elementwise.bits import bitwise_and, bitwise_or, bitwise_xor
 from effx.lax.operands import adapt, ints
 from effx.lax.slicing import slice_in_dim
 from effx.transforms.arguments import name_of
+from effx.transforms.out_sharding import OutSharding, lay_out
 from effx.transforms.vmap import vmap
 from effx.tree import PyTreeDef
 from effx.tree.registry import PyTree, flatten
@@ -90,7 +91,11 @@ def combining(
 
 
 def reduce(
-    operands: PyTree, init_values: PyTree, computation: Callable[..., PyTree], dimensions: Sequence[int]
+    operands: PyTree,
+    init_values: PyTree,
+    computation: Callable[..., PyTree],
+    dimensions: Sequence[int],
+    out_sharding: OutSharding = None,
 ) -> PyTree:
     """Combines all elements along some axes.
 
@@ -103,6 +108,7 @@ def reduce(
         init_values: what is combined with the elements once: a scalar, or a pytree of them like `operands`.
         computation: takes two pytrees of scalars like `operands`, and gives one; associative.
         dimensions: the axes.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         A pytree like `operands`, of arrays without the axes.
@@ -120,6 +126,8 @@ def reduce(
     >>> [int(v) for v in reduce((np.array([3, 7, 5]), np.arange(3)), (0, -1), argmax, (0,))]
     [7, 1]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, reduce, operands, init_values, computation, dimensions)
     what = "reduce"
     xs, starts, tree = monoid_operands(what, "operands", operands, init_values, computation)
     axes = tuple(sorted(ints(what, "axes", dimensions)))

@@ -12,6 +12,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.linalg import DotGeneral
 from effx.lax.operands import ints
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "DotAlgorithm", "DotAlgorithmPreset", "DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot",
@@ -144,6 +145,8 @@ def dot_general(
     dimension_numbers: DotDimensionNumbers,
     precision: PrecisionLike = None,
     preferred_element_type: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Multiplies, and sums over the contracting axes, for each index along the batch axes.
 
@@ -154,6 +157,7 @@ def dot_general(
         precision: for accelerators, one for both operands or a pair; or an algorithm: a `DotAlgorithm`, or a
             `DotAlgorithmPreset` or its name.
         preferred_element_type: the dtype of the sums and of the result.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array with the batch axes, then the other axes of lhs, then those of rhs.
@@ -167,6 +171,10 @@ def dot_general(
     Array([[ 2.,  3.],
            [ 6., 11.]], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding, dot_general, lhs, rhs, dimension_numbers, precision, preferred_element_type
+        )
     try:
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     except (TypeError, ValueError):
@@ -193,6 +201,7 @@ def dot(
     dimension_numbers: DotDimensionNumbers | None = None,
     precision: PrecisionLike = None,
     preferred_element_type: "DTypeLike | None" = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Returns the product of vectors and matrices.
 
@@ -203,6 +212,7 @@ def dot(
         precision: for accelerators, one for both operands or a pair; or an algorithm: a `DotAlgorithm`, or a
             `DotAlgorithmPreset` or its name.
         preferred_element_type: the dtype of the sums and of the result.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         A scalar, `[m]`, `[k]` or `[m, k]`.
@@ -214,6 +224,16 @@ def dot(
     >>> dot(np.arange(3, dtype=np.float32), np.arange(3, dtype=np.float32))
     Array(5., dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding,
+            dot,
+            lhs,
+            rhs,
+            dimension_numbers=dimension_numbers,
+            precision=precision,
+            preferred_element_type=preferred_element_type,
+        )
     if dimension_numbers is None:
         a, b = as_operand(lhs, "dot").type, as_operand(rhs, "dot").type
         if not (1 <= a.ndim <= 2 and 1 <= b.ndim <= 2):

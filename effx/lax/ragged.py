@@ -17,6 +17,7 @@ from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Slice
 from effx.lax.operands import ints
 from effx.lax.products import DotDimensionNumbers, PrecisionLike
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
 
@@ -65,6 +66,7 @@ def ragged_dot(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
     group_offset: Operand | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Multiplies groups of rows, which lie one after the other, by a matrix each. Rows of no group give 0.
 
@@ -75,6 +77,7 @@ def ragged_dot(
         precision: as of `dot`.
         preferred_element_type: the dtype of the sums and of the result.
         group_offset: an integer scalar: rhs holds the matrices of g groups from this one on; there may be more groups.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array `[m, n]`.
@@ -88,6 +91,10 @@ def ragged_dot(
     >>> ragged_dot(rows, matrices, np.array([1, 2]))[:, 0]
     Array([2., 3., 3., 0.], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding, ragged_dot, lhs, rhs, group_sizes, precision, preferred_element_type, group_offset
+        )
     x, y = as_operand(lhs, "ragged_dot"), as_operand(rhs, "ragged_dot")
     if x.type.ndim != 2 or y.type.ndim != 3 or x.type.shape[1] != y.type.shape[1]:
         raise ShapeError(f"ragged_dot: lhs must be [m, k] and rhs [g, k, n], got {x.type!r} and {y.type!r}")
@@ -103,6 +110,7 @@ def ragged_dot_general(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
     group_offset: Operand | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Multiplies as `dot_general` does, with groups that lie one after the other along an axis of lhs.
 
@@ -118,6 +126,7 @@ def ragged_dot_general(
         precision: as of `dot_general`.
         preferred_element_type: the dtype of the sums and of the result.
         group_offset: an integer scalar: rhs holds the matrices of the groups from this one on.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         As of `dot_general`; with groups along a contracted axis, `[g, *]`. Rows of no group give 0.
@@ -132,6 +141,18 @@ def ragged_dot_general(
     >>> ragged_dot_general(x, x, np.array([2, 2]), numbers).ravel()
     Array([ 1., 13.], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding,
+            ragged_dot_general,
+            lhs,
+            rhs,
+            group_sizes,
+            ragged_dot_dimension_numbers,
+            precision,
+            preferred_element_type,
+            group_offset,
+        )
     if not isinstance(ragged_dot_dimension_numbers, RaggedDotDimensionNumbers):
         raise ShapeError(
             f"{GENERAL}: ragged_dot_dimension_numbers must be RaggedDotDimensionNumbers, "

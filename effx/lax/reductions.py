@@ -9,6 +9,7 @@ from effx.array.promotion import as_operand
 from effx.dtypes import DTypeLike
 from effx.ir.ops import reduce as r
 from effx.lax.operands import ints
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "argmax", "argmin", "cummax", "cummin", "cumprod", "cumsum", "reduce_and",
@@ -22,12 +23,13 @@ def _axes(what: str, axes: Axes) -> tuple[int, ...]:
     return tuple(sorted(ints(what, "axes", axes)))
 
 
-def reduce_sum(operand: Operand, axes: Axes) -> Array:
+def reduce_sum(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None) -> Array:
     """Returns the sum along some axes.
 
     Args:
         operand: integer, floating or complex.
         axes: distinct axes; all of them for a scalar.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array of the operand's dtype without the axes; for no elements 0.
@@ -40,6 +42,8 @@ def reduce_sum(operand: Operand, axes: Axes) -> Array:
     >>> reduce_sum(np.array([1., 2.], np.float32), (0,))
     Array(3., dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, reduce_sum, operand, axes)
     return r.ReduceSum(_axes("reduce_sum", axes))(as_operand(operand, "reduce_sum"))
 
 
@@ -64,12 +68,13 @@ def reduce_prod(operand: Operand, axes: Axes) -> Array:
     return r.ReduceProd(_axes("reduce_prod", axes))(as_operand(operand, "reduce_prod"))
 
 
-def reduce_max(operand: Operand, axes: Axes) -> Array:
+def reduce_max(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None) -> Array:
     """Returns the largest element, NaN if there is one, along some axes.
 
     Args:
         operand: of any dtype, complex numbers by real and then by imaginary part.
         axes: distinct axes; all of them for a scalar.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array of the operand's dtype without the axes; for no elements the dtype's smallest value.
@@ -82,16 +87,19 @@ def reduce_max(operand: Operand, axes: Axes) -> Array:
     >>> reduce_max(np.array([1., 2.], np.float32), (0,))
     Array(2., dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, reduce_max, operand, axes)
     x, op = as_operand(operand, "reduce_max"), r.ReduceMax(_axes("reduce_max", axes))
     return ordering.extreme(op, x) if x.type.kind == "c" else op(x)
 
 
-def reduce_min(operand: Operand, axes: Axes) -> Array:
+def reduce_min(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None) -> Array:
     """Returns the smallest element, NaN if there is one, along some axes.
 
     Args:
         operand: of any dtype, complex numbers by real and then by imaginary part.
         axes: distinct axes; all of them for a scalar.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array of the operand's dtype without the axes; for no elements the dtype's largest value.
@@ -104,6 +112,8 @@ def reduce_min(operand: Operand, axes: Axes) -> Array:
     >>> reduce_min(np.array([1., 2.], np.float32), (0,))
     Array(1., dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, reduce_min, operand, axes)
     x, op = as_operand(operand, "reduce_min"), r.ReduceMin(_axes("reduce_min", axes))
     return ordering.extreme(op, x) if x.type.kind == "c" else op(x)
 

@@ -15,6 +15,7 @@ from effx.ir.ops import shape as s
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lax.operands import adapt, ints, size_of
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank",
@@ -38,13 +39,20 @@ class HasShape(Protocol):
         ...
 
 
-def full(shape: int | Sequence[int], fill_value: Operand, dtype: "DTypeLike | None" = None) -> Array:
+def full(
+    shape: int | Sequence[int],
+    fill_value: Operand,
+    dtype: "DTypeLike | None" = None,
+    *,
+    sharding: OutSharding = None,
+) -> Array:
     """Returns an array of one value.
 
     Args:
         shape: the result's shape.
         fill_value: a scalar.
         dtype: by default the value's; the result is then weakly typed if the value is a Python number.
+        sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape.
@@ -55,6 +63,8 @@ def full(shape: int | Sequence[int], fill_value: Operand, dtype: "DTypeLike | No
     >>> full((2,), 1.5)
     Array([1.5, 1.5], dtype=float32, weak_type=True)
     """
+    if sharding is not None:
+        return lay_out(sharding, full, shape, fill_value, dtype)
     value = as_operand(fill_value, "full")
     if value.type.shape:
         raise ShapeError(f"full: the fill value must be a scalar, got {value.type!r}")
@@ -69,6 +79,7 @@ def full_like(
     fill_value: Operand,
     dtype: "DTypeLike | None" = None,
     shape: int | Sequence[int] | None = None,
+    sharding: OutSharding = None,
 ) -> Array:
     """Returns an array of one value with another array's shape and dtype.
 
@@ -76,6 +87,7 @@ def full_like(
         x: an array or anything with `shape` and `dtype`; its values are not used.
         fill_value: a scalar.
         dtype, shape: used instead of x's.
+        sharding: how the result lies; by default whole.
 
     Returns:
         An array of x's shape and dtype, weakly typed if x is and no dtype is given.
@@ -87,6 +99,8 @@ def full_like(
     >>> full_like(np.zeros(2, np.int32), 7)
     Array([7, 7], dtype=int32)
     """
+    if sharding is not None:
+        return lay_out(sharding, full_like, x, fill_value, dtype, shape)
     if not isinstance(x, Array) and isinstance(x, HasShape):
         likeness = array_type(dtypes.canonicalize(x.dtype), x.shape)
     else:
@@ -119,13 +133,16 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     return broadcasted_iota(dtype, (as_size(size),), 0)
 
 
-def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
+def broadcasted_iota(
+    dtype: DTypeLike, shape: Sequence[int], dimension: int, *, out_sharding: OutSharding = None
+) -> Array:
     """Counts from 0 along one axis.
 
     Args:
         dtype: integer, floating or complex.
         shape: the result's shape.
         dimension: the axis to count along.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape whose elements are their indices along the axis.
@@ -138,16 +155,19 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
     Array([[0, 1, 2],
            [0, 1, 2]], dtype=int32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, broadcasted_iota, dtype, shape, dimension)
     sizes = ints("broadcasted_iota", "shape", shape)
     return s.Iota(array_type(dtypes.requested(dtype), sizes), index(dimension))()
 
 
-def broadcast(operand: Operand, sizes: Sequence[int]) -> Array:
+def broadcast(operand: Operand, sizes: Sequence[int], *, out_sharding: OutSharding = None) -> Array:
     """Repeats an array along new leading axes.
 
     Args:
         operand: `[*s]` of any dtype.
         sizes: of the new axes.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array `[*sizes, *s]`.
@@ -158,12 +178,20 @@ def broadcast(operand: Operand, sizes: Sequence[int]) -> Array:
     >>> broadcast(1.0, (2,))
     Array([1., 1.], dtype=float32, weak_type=True)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, broadcast, operand, sizes)
     x = as_operand(operand, "broadcast")
     new = ints("broadcast", "sizes", sizes)
     return s.BroadcastInDim((*new, *x.type.shape), tuple(range(len(new), len(new) + x.type.ndim)))(x)
 
 
-def broadcast_in_dim(operand: Operand, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
+def broadcast_in_dim(
+    operand: Operand,
+    shape: Sequence[int],
+    broadcast_dimensions: Sequence[int],
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Repeats an array along new axes, and along axes of size 1.
 
     Args:
@@ -171,6 +199,7 @@ def broadcast_in_dim(operand: Operand, shape: Sequence[int], broadcast_dimension
         shape: the result's shape.
         broadcast_dimensions: for each axis of the operand the axis of the result that it becomes,
             increasing.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array of the shape.
@@ -183,18 +212,27 @@ def broadcast_in_dim(operand: Operand, shape: Sequence[int], broadcast_dimension
     Array([[1, 1, 1],
            [2, 2, 2]], dtype=int32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, broadcast_in_dim, operand, shape, broadcast_dimensions)
     x = as_operand(operand, "broadcast_in_dim")
     sizes = ints("broadcast_in_dim", "shape", shape)
     return s.BroadcastInDim(sizes, ints("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions))(x)
 
 
-def reshape(operand: Operand, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Array:
+def reshape(
+    operand: Operand,
+    new_sizes: Sequence[int],
+    dimensions: Sequence[int] | None = None,
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Returns the same elements under another shape.
 
     Args:
         operand: of any dtype and shape.
         new_sizes: the result's shape.
         dimensions: the order in which the operand's axes are read, row-major by default.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array of the new sizes.
@@ -206,6 +244,8 @@ def reshape(operand: Operand, new_sizes: Sequence[int], dimensions: Sequence[int
     Array([[0, 1],
            [2, 3]], dtype=int32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, reshape, operand, new_sizes, dimensions)
     x = as_operand(operand, "reshape")
     if dimensions is not None:
         x = transpose(x, dimensions)
@@ -529,14 +569,17 @@ def broadcast_like(arr: Operand, like_arr: Operand) -> Array:
     )
 
 
-def empty(shape: int | Sequence[int], dtype: DTypeLike) -> Array:
+def empty(shape: int | Sequence[int], dtype: DTypeLike, *, out_sharding: OutSharding = None) -> Array:
     """Returns zeros: memory is always initialised.
 
     Args:
         shape: the sizes.
         dtype: of the elements.
+        out_sharding: how the result lies; by default whole.
 
     >>> empty((2,), "float32").tolist()
     [0.0, 0.0]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, empty, shape, dtype)
     return full(shape, 0, dtype)

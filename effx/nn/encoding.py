@@ -16,13 +16,21 @@ from effx.ir.ops.elementwise import Rsqrt
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = ["one_hot", "standardize"]
 
 Axis = int | Sequence[int] | None
 
 
-def one_hot(x: Operand, num_classes: int, *, dtype: "DTypeLike | None" = None, axis: int = -1) -> Array:
+def one_hot(
+    x: Operand,
+    num_classes: int,
+    *,
+    dtype: "DTypeLike | None" = None,
+    axis: int = -1,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Returns for each class number a vector that is 1 at that index and 0 elsewhere.
 
     Args:
@@ -30,6 +38,7 @@ def one_hot(x: Operand, num_classes: int, *, dtype: "DTypeLike | None" = None, a
         num_classes: the length of the vectors.
         dtype: f32 by default, f64 with `enable_x64`.
         axis: the index of the vectors' axis in the result; negative ones count from the end.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array `[*s]` with an axis of `num_classes` more.
@@ -43,6 +52,8 @@ def one_hot(x: Operand, num_classes: int, *, dtype: "DTypeLike | None" = None, a
     Array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, one_hot, x, num_classes, dtype=dtype, axis=axis)
     t = as_operand(x, "one_hot").type
     if t.kind == "c":
         raise DTypeError(f"one_hot: class numbers must be real, got {t!r}")

@@ -18,6 +18,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
 from effx.random.arguments import ShapeLike, sizes_of
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 COMPLEX, COS, LOG1P, SIN, SQRT = e.Complex(), e.Cos(), e.Log1p(), e.Sin(), e.Sqrt()
 
@@ -62,13 +63,16 @@ def _filled(what: str, value: Operand, shape: ShapeLike, dtype: DType) -> Array:
     return BroadcastInDim(sizes, ())(filling)
 
 
-def zeros(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+def zeros(
+    key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None, out_sharding: OutSharding = None
+) -> Array:
     """Returns zeros; an initializer that does not use its key.
 
     Args:
         key: not used.
         shape: the result's shape.
         dtype: f32 by default, f64 with `enable_x64`.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -79,16 +83,21 @@ def zeros(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> A
     >>> zeros(random.PRNGKey(0), (2,))
     Array([0., 0.], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, zeros, key, shape, dtype)
     return _filled("zeros", 0, shape, _dtype(dtype))
 
 
-def ones(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
+def ones(
+    key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None, out_sharding: OutSharding = None
+) -> Array:
     """Returns ones; an initializer that does not use its key.
 
     Args:
         key: not used.
         shape: the result's shape.
         dtype: f32 by default, f64 with `enable_x64`.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -99,6 +108,8 @@ def ones(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Ar
     >>> ones(random.PRNGKey(0), (2,))
     Array([1., 1.], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, ones, key, shape, dtype)
     return _filled("ones", 1, shape, _dtype(dtype))
 
 

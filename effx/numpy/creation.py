@@ -19,6 +19,7 @@ from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
 from effx.lower.concrete import device_put, put
 from effx.numpy.signatures import creates, resembles
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
@@ -143,6 +144,7 @@ def array(
     order: str | None = "K",
     ndmin: int = 0,
     device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Makes an array from a number, nested lists, NumPy data, or another array.
 
@@ -153,6 +155,7 @@ def array(
         order: "K" or "C"; there is no other memory order.
         ndmin: the least number of axes; axes of size 1 are added in front.
         device: where to put it.
+        out_sharding: how the result lies; by default as the operands say.
 
     Raises:
         DTypeError: an element is no number.
@@ -162,6 +165,8 @@ def array(
     >>> array([1, 2.5]), array(3)
     (Array([1. , 2.5], dtype=float32), Array(3, dtype=int32, weak_type=True))
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, array, object, dtype, copy=copy, order=order, ndmin=ndmin, device=device)
     if order not in ("K", "C", "A", None):
         raise ShapeError(f"array: order must be 'K' or 'C', got {order!r}")
     wanted = None if dtype is None else dtypes.requested(dtype)
@@ -206,12 +211,15 @@ def asarray(
     *,
     copy: bool | None = None,
     device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Makes an array, without a copy where `a` is one already. Arguments as for `array`.
 
     >>> asarray([[1, 2], [3, 4]], dtype="float32").shape
     (2, 2)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, asarray, a, dtype, order, copy=copy, device=device)
     return array(a, dtype, copy=bool(copy), order=order, device=device)
 
 
@@ -280,43 +288,64 @@ def placed(x: Array, device: object) -> Array:
 
 
 @creates
-def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+def zeros(
+    shape: Any, dtype: DTypeLike | None = None, *, device: object = None, out_sharding: OutSharding = None
+) -> Array:
     """Zeros of a shape; f32 by default.
 
     >>> zeros((2, 3)).shape
     (2, 3)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, zeros, shape, dtype, device=device)
     found = dtypes.requested(float if dtype is None else dtype)
     return placed(filled(_sizes("zeros", shape), 0, found, what="zeros"), device)
 
 
 @creates
-def ones(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+def ones(
+    shape: Any, dtype: DTypeLike | None = None, *, device: object = None, out_sharding: OutSharding = None
+) -> Array:
     """Ones of a shape; f32 by default.
 
     >>> ones(2, int).tolist()
     [1, 1]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, ones, shape, dtype, device=device)
     found = dtypes.requested(float if dtype is None else dtype)
     return placed(filled(_sizes("ones", shape), 1, found, what="ones"), device)
 
 
 @creates
-def empty(shape: Any, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+def empty(
+    shape: Any, dtype: DTypeLike | None = None, *, device: object = None, out_sharding: OutSharding = None
+) -> Array:
     """Zeros of a shape: memory is always initialised.
 
     >>> empty(2).tolist()
     [0.0, 0.0]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, empty, shape, dtype, device=device)
     return zeros(shape, dtype, device=device)
 
 
-def full(shape: Any, fill_value: Operand, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+def full(
+    shape: Any,
+    fill_value: Operand,
+    dtype: DTypeLike | None = None,
+    *,
+    device: object = None,
+    out_sharding: OutSharding = None,
+) -> Array:
     """An array of a shape filled with a value, which may be an array that broadcasts.
 
     >>> full(2, 7).tolist()
     [7, 7]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, full, shape, fill_value, dtype, device=device)
     sizes = _sizes("full", shape)
     kind = type(fill_value)
     if kind is float or kind is int or kind is bool or kind is complex:
@@ -349,26 +378,40 @@ def _resembling(like: object, x: Array) -> Array:
 
 @resembles
 def zeros_like(
-    a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+    a: Operand | SupportsType,
+    dtype: DTypeLike | None = None,
+    shape: Any = None,
+    *,
+    device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Zeros of another array's shape and dtype, unless these are given.
 
     >>> zeros_like(np.ones(2, "int8")).dtype
     dtype('int8')
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, zeros_like, a, dtype, shape, device=device)
     sizes, found, weak = _like("zeros_like", a, dtype, shape)
     return _resembling(a, placed(filled(sizes, 0, found, weak, "zeros_like"), device))
 
 
 @resembles
 def ones_like(
-    a: Operand | SupportsType, dtype: DTypeLike | None = None, shape: Any = None, *, device: object = None
+    a: Operand | SupportsType,
+    dtype: DTypeLike | None = None,
+    shape: Any = None,
+    *,
+    device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Ones of another array's shape and dtype, unless these are given.
 
     >>> ones_like(np.zeros(2)).tolist()
     [1.0, 1.0]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, ones_like, a, dtype, shape, device=device)
     sizes, found, weak = _like("ones_like", a, dtype, shape)
     return _resembling(a, placed(filled(sizes, 1, found, weak, "ones_like"), device))
 
@@ -380,12 +423,15 @@ def empty_like(
     shape: Any = None,
     *,
     device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Zeros of another array's shape and dtype: memory is always initialised.
 
     >>> empty_like(np.ones(2)).tolist()
     [0.0, 0.0]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, empty_like, prototype, dtype, shape, device=device)
     sizes, found, weak = _like("empty_like", prototype, dtype, shape)
     return _resembling(prototype, placed(filled(sizes, 0, found, weak, "empty_like"), device))
 
@@ -397,12 +443,15 @@ def full_like(
     shape: Any = None,
     *,
     device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """An array of another's shape and dtype filled with a value.
 
     >>> full_like(np.zeros(2), 7).tolist()
     [7.0, 7.0]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, full_like, a, fill_value, dtype, shape, device=device)
     sizes, found, weak = _like("full_like", a, dtype, shape)
     if type(fill_value) in (bool, int, float):
         return _resembling(a, placed(filled(sizes, fill_value, found, weak, "full_like"), device))  # type: ignore[arg-type]  # a number, by its type

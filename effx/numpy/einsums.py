@@ -16,6 +16,7 @@ from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.linalg import DotGeneral, Precision
 from effx.ir.types import Shape
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -188,6 +189,7 @@ def einsum(
     optimize: Any = "auto",
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Sums of products of operands, written in Einstein's notation.
 
@@ -199,6 +201,7 @@ def einsum(
         out: not supported.
         optimize: how opt_einsum searches for an order: "auto", "optimal", "greedy", True, False.
         precision, preferred_element_type: as for `dot`.
+        out_sharding: how the result lies; by default as the operands say.
 
     Raises:
         ShapeError: the notation does not fit the operands, or sizes differ.
@@ -207,6 +210,17 @@ def einsum(
     >>> einsum("ij,j->i", np.eye(2), np.array([3.0, 4.0])).tolist()
     [3.0, 4.0]
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding,
+            einsum,
+            subscripts,
+            *operands,
+            out=out,
+            optimize=optimize,
+            precision=precision,
+            preferred_element_type=preferred_element_type,
+        )
     if out is not None:
         raise ShapeError("einsum: arrays are immutable, so out= is not supported; use the result")
     if isinstance(subscripts, str):

@@ -11,10 +11,13 @@ from effx import dtypes
 from effx.array import Array, arithmetic, reducing, shaping
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.errors import DTypeError, ShapeError
+from effx.ir.passes.explicit import settled
 from effx.numpy.creation import as_int, asarray, filled
 from effx.numpy.ranges import linspace
 from effx.numpy.reductions import diff
 from effx.numpy.sorting import searchsorted
+from effx.transforms.meshes import reshard_as
+from effx.transforms.out_sharding import OutSharding
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -67,6 +70,7 @@ def histogram(
     range: Sequence[Operand] | None = None,
     weights: Operand | None = None,
     density: bool | None = None,
+    out_sharding: OutSharding = None,
 ) -> tuple[Array, Array]:
     """How many samples each bin holds.
 
@@ -76,6 +80,7 @@ def histogram(
         range: the first and the last edge; by default the least and the largest sample.
         weights: of each sample, in the shape of `a`.
         density: True for the density: the sum of densities times widths is 1.
+        out_sharding: how the counts lie; by default as the operands say.
 
     Returns:
         `[bins]` counts or sums of weights, both floating; and `[bins + 1]` edges.
@@ -86,6 +91,10 @@ def histogram(
     >>> [x.tolist() for x in histogram(asarray([0.0, 1.0, 1.5, 4.0]), 2)]
     [[3.0, 1.0], [0.0, 2.0, 4.0]]
     """
+    if out_sharding is not None:
+        with settled(True):
+            counts, edges = histogram(a, bins, range, weights, density)
+        return reshard_as("histogram", counts, out_sharding), edges
     x = as_operand(a, "histogram")
     edges = histogram_bin_edges(x, bins, range)
     flat, edges = promote_dtypes(shaping.reshape(arithmetic.to_inexact(x), -1), edges)

@@ -15,6 +15,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.values.parameters import DT, K, M, N
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand, Scalar
@@ -27,26 +28,56 @@ __all__ = [
 
 @overload
 def dot(
-    a: Array[DT, N], b: Array[DT, N], *, precision: object = None, preferred_element_type: None = None
+    a: Array[DT, N],
+    b: Array[DT, N],
+    *,
+    precision: object = None,
+    preferred_element_type: None = None,
+    out_sharding: OutSharding = None,
 ) -> Scalar[DT]: ...
 @overload
 def dot(
-    a: Array[DT, N, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
+    a: Array[DT, N, K],
+    b: Array[DT, K, M],
+    *,
+    precision: object = None,
+    preferred_element_type: None = None,
+    out_sharding: OutSharding = None,
 ) -> Array[DT, N, M]: ...
 @overload
 def dot(
-    a: Array[DT, N, K], b: Array[DT, K], *, precision: object = None, preferred_element_type: None = None
+    a: Array[DT, N, K],
+    b: Array[DT, K],
+    *,
+    precision: object = None,
+    preferred_element_type: None = None,
+    out_sharding: OutSharding = None,
 ) -> Array[DT, N]: ...
 @overload
 def dot(
-    a: Array[DT, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
+    a: Array[DT, K],
+    b: Array[DT, K, M],
+    *,
+    precision: object = None,
+    preferred_element_type: None = None,
+    out_sharding: OutSharding = None,
 ) -> Array[DT, M]: ...
 @overload
 def dot(
-    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
+    a: Operand,
+    b: Operand,
+    *,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array: ...
 def dot(
-    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
+    a: Operand,
+    b: Operand,
+    *,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """NumPy's dot: sums over the last axis of a and the second to last (or only) axis of b.
 
@@ -54,41 +85,80 @@ def dot(
         a, b: arrays; scalars multiply.
         precision: "default", "high" or "highest"; a pair for both operands.
         preferred_element_type: the dtype of the sums and of the result.
+        out_sharding: how the result lies; by default as the operands say.
 
     >>> float(dot(np.ones(3), np.ones(3)))
     3.0
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding, dot, a, b, precision=precision, preferred_element_type=preferred_element_type
+        )
     return arithmetic.dot(as_operand(a, "dot"), as_operand(b, "dot"), precision, preferred_element_type)
 
 
 @overload
 def matmul(
-    a: Array[DT, N], b: Array[DT, N], *, precision: object = None, preferred_element_type: None = None
+    a: Array[DT, N],
+    b: Array[DT, N],
+    *,
+    precision: object = None,
+    preferred_element_type: None = None,
+    out_sharding: OutSharding = None,
 ) -> Scalar[DT]: ...
 @overload
 def matmul(
-    a: Array[DT, N, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
+    a: Array[DT, N, K],
+    b: Array[DT, K, M],
+    *,
+    precision: object = None,
+    preferred_element_type: None = None,
+    out_sharding: OutSharding = None,
 ) -> Array[DT, N, M]: ...
 @overload
 def matmul(
-    a: Array[DT, N, K], b: Array[DT, K], *, precision: object = None, preferred_element_type: None = None
+    a: Array[DT, N, K],
+    b: Array[DT, K],
+    *,
+    precision: object = None,
+    preferred_element_type: None = None,
+    out_sharding: OutSharding = None,
 ) -> Array[DT, N]: ...
 @overload
 def matmul(
-    a: Array[DT, K], b: Array[DT, K, M], *, precision: object = None, preferred_element_type: None = None
+    a: Array[DT, K],
+    b: Array[DT, K, M],
+    *,
+    precision: object = None,
+    preferred_element_type: None = None,
+    out_sharding: OutSharding = None,
 ) -> Array[DT, M]: ...
 @overload
 def matmul(
-    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
+    a: Operand,
+    b: Operand,
+    *,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array: ...
 def matmul(
-    a: Operand, b: Operand, *, precision: object = None, preferred_element_type: DTypeLike | None = None
+    a: Operand,
+    b: Operand,
+    *,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The matrix product `a @ b` over the last two axes; further axes broadcast. Options as for `dot`.
 
     >>> matmul(np.ones((2, 3)), np.ones((3, 4))).shape
     (2, 4)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding, matmul, a, b, precision=precision, preferred_element_type=preferred_element_type
+        )
     return arithmetic.matmul(
         as_operand(a, "matmul"), as_operand(b, "matmul"), precision, preferred_element_type
     )
@@ -187,6 +257,7 @@ def tensordot(
     *,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Sums of products over pairs of axes.
 
@@ -194,6 +265,7 @@ def tensordot(
         a, b: arrays.
         axes: the number of last axes of a and first axes of b, or (axes of a, axes of b).
         precision, preferred_element_type: as for `dot`.
+        out_sharding: how the result lies; by default as the operands say.
 
     Raises:
         ShapeError: the axes do not pair, or their sizes differ.
@@ -201,6 +273,16 @@ def tensordot(
     >>> tensordot(np.ones((2, 3)), np.ones((3, 4)), 1).shape
     (2, 4)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding,
+            tensordot,
+            a,
+            b,
+            axes,
+            precision=precision,
+            preferred_element_type=preferred_element_type,
+        )
     x, y = promote_factors(
         as_operand(a, "tensordot"), as_operand(b, "tensordot"), preferred=preferred_element_type
     )

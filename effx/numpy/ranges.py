@@ -23,6 +23,7 @@ from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
 from effx.numpy.creation import as_int, constant, is_recorded, placed
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -57,6 +58,7 @@ def arange(
     dtype: DTypeLike | None = None,
     *,
     device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Numbers from start up to stop, which is left out, in equal steps.
 
@@ -66,6 +68,7 @@ def arange(
         step: the difference of neighbours.
         dtype: by default the promotion of the arguments' dtypes.
         device: where to put it.
+        out_sharding: how the result lies; by default whole.
 
     Raises:
         ConcretizationError: an argument is abstract.
@@ -73,6 +76,8 @@ def arange(
     >>> arange(3).tolist(), arange(1.0, 2.0, 0.25).tolist()
     ([0, 1, 2], [1.0, 1.25, 1.5, 1.75])
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, arange, start, stop, step, dtype, device=device)
     given = [x for x in (start, stop, step) if x is not None]
     kinds = [0 if is_symbolic(x) else x for x in given]
     found = dtypes.requested(dtype) if dtype is not None else dtypes.result_type(*kinds)

@@ -17,6 +17,7 @@ from effx.ir.ops.convert import Copy
 from effx.ir.ops.shape import Iota, Pad, Reverse
 from effx.ir.types import Shape, array_type
 from effx.numpy.creation import operand
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -30,7 +31,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def reshape(a: Operand, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
+def reshape(
+    a: Operand, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: OutSharding = None
+) -> Array:
     """The same elements in the same order under another shape; one size may be -1.
 
     Args:
@@ -38,6 +41,7 @@ def reshape(a: Operand, shape: Any, order: str = "C", *, copy: bool | None = Non
         shape: the sizes.
         order: "C" to count the last axis first, "F" for the first.
         copy: True for memory of its own; arrays are immutable, so that otherwise nothing tells.
+        out_sharding: how the result lies; by default as the operands say.
 
     Raises:
         ShapeError: the number of elements differs.
@@ -45,16 +49,20 @@ def reshape(a: Operand, shape: Any, order: str = "C", *, copy: bool | None = Non
     >>> reshape(np.arange(4), (2, -1)).tolist()
     [[0, 1], [2, 3]]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, reshape, a, shape, order, copy=copy)
     found = shaping.reshape(operand(a, "reshape"), shape, order)
     return Copy()(found) if copy else found
 
 
-def ravel(a: Operand, order: str = "C") -> Array:
+def ravel(a: Operand, order: str = "C", *, out_sharding: OutSharding = None) -> Array:
     """The elements as one axis.
 
     >>> ravel(np.ones((2, 2))).shape
     (4,)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, ravel, a, order)
     return shaping.reshape(operand(a, "ravel"), -1, order)
 
 
@@ -136,12 +144,14 @@ def expand_dims(a: Operand, axis: int | Sequence[int]) -> Array:
     return shaping.expand_dims(operand(a, "expand_dims"), axis)
 
 
-def broadcast_to(array: Operand, shape: Any) -> Array:
+def broadcast_to(array: Operand, shape: Any, *, out_sharding: OutSharding = None) -> Array:
     """Repeated to a shape, as NumPy broadcasts.
 
     >>> broadcast_to(np.arange(2), (2, 2)).tolist()
     [[0, 1], [0, 1]]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, broadcast_to, array, shape)
     return promotion.broadcast_to(operand(array, "broadcast_to"), shaping.as_shape("broadcast_to", shape))
 
 
@@ -328,7 +338,12 @@ def tile(A: Operand, reps: int | Sequence[int]) -> Array:
 
 
 def repeat(
-    a: Operand, repeats: Operand, axis: int | None = None, *, total_repeat_length: int | None = None
+    a: Operand,
+    repeats: Operand,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Each element repeated along an axis.
 
@@ -337,6 +352,7 @@ def repeat(
         repeats: how often: an int, or an integer array with one number for each element.
         axis: None for all elements as one axis.
         total_repeat_length: the result's size, so that `repeats` may be abstract.
+        out_sharding: how the result lies; by default as the operands say.
 
     Raises:
         ConcretizationError: `repeats` is abstract, without `total_repeat_length`.
@@ -344,6 +360,8 @@ def repeat(
     >>> repeat(np.arange(2), 2).tolist(), repeat(np.arange(2), np.array([1, 2])).tolist()
     ([0, 0, 1, 1], [0, 1, 1])
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, repeat, a, repeats, axis, total_repeat_length=total_repeat_length)
     x = operand(a, "repeat")
     if isinstance(repeats, int | np.integer) and total_repeat_length is None:
         return shaping.repeat(x, int(repeats), axis)

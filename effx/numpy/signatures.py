@@ -13,6 +13,7 @@ from effx.dtypes import DTypeLike
 from effx.ir.values.array import Numeric, Operand, bool_
 from effx.ir.values.holding import AF, AN, AR, A, OfOperand
 from effx.ir.values.parameters import S1, S2, S3, D, Dims
+from effx.transforms.out_sharding import OutSharding
 
 
 class OfInexact(OfOperand, Protocol):
@@ -64,45 +65,101 @@ class Creates(Protocol):
     """`zeros`, `ones`, `empty`: sizes are known if they are `Size`s, the rank if the shape is a literal."""
 
     @overload
-    def __call__(self, shape: tuple[()], dtype: type[D], *, device: object = None) -> Scalar[D]: ...
-    @overload
-    def __call__(self, shape: S1 | tuple[S1], dtype: type[D], *, device: object = None) -> Array[D, S1]: ...
+    def __call__(
+        self, shape: tuple[()], dtype: type[D], *, device: object = None, out_sharding: OutSharding = None
+    ) -> Scalar[D]: ...
     @overload
     def __call__(
-        self, shape: tuple[S1, S2], dtype: type[D], *, device: object = None
+        self,
+        shape: S1 | tuple[S1],
+        dtype: type[D],
+        *,
+        device: object = None,
+        out_sharding: OutSharding = None,
+    ) -> Array[D, S1]: ...
+    @overload
+    def __call__(
+        self, shape: tuple[S1, S2], dtype: type[D], *, device: object = None, out_sharding: OutSharding = None
     ) -> Array[D, S1, S2]: ...
     @overload
     def __call__(
-        self, shape: tuple[S1, S2, S3], dtype: type[D], *, device: object = None
+        self,
+        shape: tuple[S1, S2, S3],
+        dtype: type[D],
+        *,
+        device: object = None,
+        out_sharding: OutSharding = None,
     ) -> Array[D, S1, S2, S3]: ...
     @overload
     def __call__(
-        self, shape: int | tuple[int], dtype: type[D], *, device: object = None
+        self,
+        shape: int | tuple[int],
+        dtype: type[D],
+        *,
+        device: object = None,
+        out_sharding: OutSharding = None,
     ) -> Array[D, Any]: ...
     @overload
     def __call__(
-        self, shape: tuple[int, int], dtype: type[D], *, device: object = None
+        self,
+        shape: tuple[int, int],
+        dtype: type[D],
+        *,
+        device: object = None,
+        out_sharding: OutSharding = None,
     ) -> Array[D, Any, Any]: ...
     @overload
     def __call__(
-        self, shape: tuple[int, int, int], dtype: type[D], *, device: object = None
+        self,
+        shape: tuple[int, int, int],
+        dtype: type[D],
+        *,
+        device: object = None,
+        out_sharding: OutSharding = None,
     ) -> Array[D, Any, Any, Any]: ...
     @overload
-    def __call__(self, shape: object, dtype: DTypeLike | None = None, *, device: object = None) -> Array: ...
+    def __call__(
+        self,
+        shape: object,
+        dtype: DTypeLike | None = None,
+        *,
+        device: object = None,
+        out_sharding: OutSharding = None,
+    ) -> Array: ...
 
 
 class Resembles(Protocol):
     """`zeros_like`, `ones_like`, `empty_like`: of the given array's dtype and shape."""
 
     @overload
-    def __call__(self, a: A, dtype: None = None, shape: None = None, *, device: object = None) -> A: ...
+    def __call__(
+        self,
+        a: A,
+        dtype: None = None,
+        shape: None = None,
+        *,
+        device: object = None,
+        out_sharding: OutSharding = None,
+    ) -> A: ...
     @overload
     def __call__(
-        self, a: Array[Any, *Dims], dtype: type[D], shape: None = None, *, device: object = None
+        self,
+        a: Array[Any, *Dims],
+        dtype: type[D],
+        shape: None = None,
+        *,
+        device: object = None,
+        out_sharding: OutSharding = None,
     ) -> Array[D, *Dims]: ...
     @overload
     def __call__(
-        self, a: object, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
+        self,
+        a: object,
+        dtype: DTypeLike | None = None,
+        shape: object = None,
+        *,
+        device: object = None,
+        out_sharding: OutSharding = None,
     ) -> Array: ...
 
 

@@ -19,6 +19,7 @@ from effx.ir.ops.shape import Reverse
 from effx.numpy.creation import as_int, filled
 from effx.numpy.known import known_data
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -305,7 +306,12 @@ def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | No
 
 
 def bincount(
-    x: Operand, weights: Operand | None = None, minlength: int = 0, *, length: int | None = None
+    x: Operand,
+    weights: Operand | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """How often each non-negative integer occurs.
 
@@ -314,10 +320,13 @@ def bincount(
         weights: what each occurrence counts, by default 1.
         minlength: the least size of the result.
         length: the size of the result, so that `x` may be abstract; larger numbers are left out.
+        out_sharding: how the result lies; by default as the operands say.
 
     >>> bincount(np.array([0, 2, 2])).tolist()
     [1, 0, 2]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, bincount, x, weights, minlength, length=length)
     a = as_operand(x, "bincount")
     if a.type.kind not in "biu" or a.type.ndim != 1:
         raise DTypeError(f"bincount: takes a vector of integers, got {a.type!r}")

@@ -18,6 +18,7 @@ from effx.ir.ops import elementwise as e
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -170,6 +171,7 @@ def percentile(
     keepdims: bool = False,
     *,
     weights: Operand | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The values below which given percentages of the elements lie. Arguments as for `quantile`.
 
@@ -177,6 +179,10 @@ def percentile(
     >>> float(percentile(np.array([1.0, 2.0, 4.0]), 75))
     3.0
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding, percentile, a, q, axis, out, overwrite_input, method, keepdims, weights=weights
+        )
     _in_place("percentile", out, overwrite_input)
     return _order_statistic("percentile", a, q, axis, method, keepdims, False, 0.01, weights)
 

@@ -10,6 +10,7 @@ from effx.errors import DTypeError
 from effx.random import floats
 from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, is_fine, sizes_of
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "cauchy", "exponential", "gumbel", "laplace", "logistic", "normal", "truncated_normal", "uniform",
@@ -34,6 +35,8 @@ def uniform(
     dtype: "DTypeLike | None" = None,
     minval: Operand = 0.0,
     maxval: Operand = 1.0,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws numbers that are uniform in [minval, maxval).
 
@@ -42,6 +45,7 @@ def uniform(
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
         minval, maxval: bounds that broadcast to the shape.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -54,6 +58,8 @@ def uniform(
     >>> uniform(effx.random.PRNGKey(0), (2,))
     Array([0.947667 , 0.9785799], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, uniform, key, shape, dtype, minval, maxval)
     found, kind = as_key("uniform", key), as_floating("uniform", dtype)
     if type(minval) is float and type(maxval) is float:
         sizes = sizes_of("uniform", shape)
@@ -70,6 +76,8 @@ def truncated_normal(
     upper: Operand,
     shape: ShapeLike | None = None,
     dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws standard normal numbers under the condition that they lie between two bounds.
 
@@ -78,6 +86,7 @@ def truncated_normal(
         lower, upper: real bounds that broadcast against each other and to the shape.
         shape: the result's shape; by default the bounds'.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array of the shape and dtype, inside the open interval.
@@ -90,6 +99,8 @@ def truncated_normal(
     >>> truncated_normal(effx.random.PRNGKey(0), -1.0, 1.0, (2,))
     Array([0.8618594, 0.9412883], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, truncated_normal, key, lower, upper, shape, dtype)
     for bound in (lower, upper):
         t = as_operand(bound, "truncated_normal").type
         if t.kind == "c":
@@ -98,13 +109,16 @@ def truncated_normal(
     return _truncated(as_key("truncated_normal", key), lower, upper, shape=sizes, dtype=kind)
 
 
-def normal(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+def normal(
+    key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Draws standard normal numbers; complex ones have independent parts of variance 1/2.
 
     Args:
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating or complex dtype; f32 by default, f64 with `enable_x64`.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -117,18 +131,23 @@ def normal(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None
     >>> normal(effx.random.PRNGKey(0), (2,))
     Array([1.6226422, 2.0252647], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, normal, key, shape, dtype)
     return _normal(
         as_key("normal", key), shape=sizes_of("normal", shape), dtype=as_floating("normal", dtype, "fc")
     )
 
 
-def exponential(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+def exponential(
+    key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Draws exponential numbers of mean 1.
 
     Args:
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -141,6 +160,8 @@ def exponential(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" =
     >>> exponential(effx.random.PRNGKey(0), (2,))
     Array([2.950128 , 3.8434246], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, exponential, key, shape, dtype)
     return _exponential(
         as_key("exponential", key),
         shape=sizes_of("exponential", shape),
@@ -149,7 +170,12 @@ def exponential(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" =
 
 
 def gumbel(
-    key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, mode: str | None = None
+    key: Operand,
+    shape: ShapeLike = (),
+    dtype: "DTypeLike | None" = None,
+    mode: str | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws standard Gumbel numbers, of distribution function exp(-exp(-x)).
 
@@ -158,6 +184,7 @@ def gumbel(
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
         mode: "high" for a longer upper tail, from twice the bits; None is "low".
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -170,17 +197,22 @@ def gumbel(
     >>> gumbel(effx.random.PRNGKey(0), (2,))
     Array([2.9233725, 3.8326178], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, gumbel, key, shape, dtype, mode)
     draw = _fine_gumbel if is_fine("gumbel", mode) else _gumbel
     return draw(as_key("gumbel", key), shape=sizes_of("gumbel", shape), dtype=as_floating("gumbel", dtype))
 
 
-def laplace(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+def laplace(
+    key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Draws standard Laplace numbers, of density exp(-abs(x)) / 2.
 
     Args:
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -193,18 +225,23 @@ def laplace(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = Non
     >>> laplace(effx.random.PRNGKey(0), (2,))
     Array([-2.2569816, -3.1502788], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, laplace, key, shape, dtype)
     return _laplace(
         as_key("laplace", key), shape=sizes_of("laplace", shape), dtype=as_floating("laplace", dtype)
     )
 
 
-def logistic(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+def logistic(
+    key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Draws standard logistic numbers, of distribution function 1 / (1 + exp(-x)).
 
     Args:
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -217,18 +254,23 @@ def logistic(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = No
     >>> logistic(effx.random.PRNGKey(0), (2,))
     Array([2.896376 , 3.8217716], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, logistic, key, shape, dtype)
     return _logistic(
         as_key("logistic", key), shape=sizes_of("logistic", shape), dtype=as_floating("logistic", dtype)
     )
 
 
-def cauchy(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+def cauchy(
+    key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Draws standard Cauchy numbers, of density 1 / (pi * (1 + x^2)).
 
     Args:
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -241,4 +283,6 @@ def cauchy(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None
     >>> cauchy(effx.random.PRNGKey(0), (2,))
     Array([ 6.0274944, 14.837895 ], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, cauchy, key, shape, dtype)
     return _cauchy(as_key("cauchy", key), shape=sizes_of("cauchy", shape), dtype=as_floating("cauchy", dtype))

@@ -23,6 +23,7 @@ from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, siz
 from effx.random.floats import uniform_floats, unit_floats
 from effx.random.generators import split_key
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = ["binomial", "geometric", "multinomial", "poisson"]
 
@@ -197,6 +198,7 @@ def poisson(
     dtype: "DTypeLike | None" = None,
     *,
     method: str = "exact",
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws Poisson numbers of mean `lam`, of an integer dtype; -1 where there is no such mean.
 
@@ -204,6 +206,8 @@ def poisson(
     >>> poisson(effx.random.PRNGKey(7), 3.0, (4,))
     Array([4, 1, 1, 3], dtype=int32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, poisson, key, lam, shape, dtype, method=method)
     if method != "exact":
         raise DTypeError(f"poisson: method must be 'exact', got {method!r}")
     sizes = as_bounds("poisson", shape, lam)
@@ -224,7 +228,12 @@ def binomial(
 
 
 def geometric(
-    key: Operand, p: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+    key: Operand,
+    p: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws how many trials the first success takes, each with the chance p; of an integer dtype.
 
@@ -232,6 +241,8 @@ def geometric(
     >>> geometric(effx.random.PRNGKey(7), 0.3, (4,))
     Array([2, 1, 4, 3], dtype=int32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, geometric, key, p, shape, dtype)
     sizes = as_bounds("geometric", shape, p)
     return _geometric(as_key("geometric", key), p, shape=sizes, dtype=_as_integer("geometric", dtype))
 

@@ -17,19 +17,23 @@ from effx.random.floats import fine_gumbel_floats, gumbel_floats, uniform_floats
 from effx.random.generators import one_of, random_bits, split_key
 from effx.random.threefry import unsigned
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = ["bernoulli", "bits", "categorical", "rademacher", "randint"]
 
 REM = e.Rem()
 
 
-def bits(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+def bits(
+    key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Draws random bits.
 
     Args:
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: an unsigned integer dtype of 8 to 64 bits; u32 by default, u64 with `enable_x64`.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -42,6 +46,8 @@ def bits(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) 
     >>> bits(effx.random.PRNGKey(0), (2,), "uint8")
     Array([167, 146], dtype=uint8)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, bits, key, shape, dtype)
     found = dtypes.canonicalize("uint64") if dtype is None else dtypes.requested(dtype)
     if not dtypes.is_unsigned(found) or dtypes.bits(found) < 8:
         raise DTypeError(f"bits: the dtype must be an unsigned integer of 8 to 64 bits, got {found}")
@@ -49,7 +55,13 @@ def bits(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) 
 
 
 def randint(
-    key: Operand, shape: ShapeLike, minval: Operand, maxval: Operand, dtype: "DTypeLike | None" = None
+    key: Operand,
+    shape: ShapeLike,
+    minval: Operand,
+    maxval: Operand,
+    dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws integers that are uniform in [minval, maxval).
 
@@ -59,6 +71,7 @@ def randint(
         minval, maxval: integers that broadcast to the shape, clipped to the dtype's range. Where `maxval` is
             not above `minval`, the result is `minval`.
         dtype: an integer dtype of 8 to 64 bits; i32 by default, i64 with `enable_x64`.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array of the shape and dtype.
@@ -71,6 +84,8 @@ def randint(
     >>> randint(effx.random.PRNGKey(0), (4,), 0, 10)
     Array([9, 0, 2, 3], dtype=int32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, randint, key, shape, minval, maxval, dtype)
     found = dtypes.requested(int if dtype is None else dtype)
     if not dtypes.is_integer(found) or dtypes.bits(found) < 8:
         raise DTypeError(f"randint: the dtype must be an integer of 8 to 64 bits, got {found}")
@@ -130,7 +145,14 @@ def _clip(x: Array, dtype: DType, smallest: int, largest: int) -> Array:
     return convert(x, dtype)
 
 
-def bernoulli(key: Operand, p: Operand = 0.5, shape: ShapeLike | None = None, mode: str = "low") -> Array:
+def bernoulli(
+    key: Operand,
+    p: Operand = 0.5,
+    shape: ShapeLike | None = None,
+    mode: str = "low",
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Draws booleans.
 
     Args:
@@ -138,6 +160,7 @@ def bernoulli(key: Operand, p: Operand = 0.5, shape: ShapeLike | None = None, mo
         p: probabilities of True, floating.
         shape: the result's shape, to which p broadcasts; by default p's.
         mode: "high" for twice the random bits, which small probabilities need; or "low".
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         A boolean array of the shape.
@@ -150,6 +173,8 @@ def bernoulli(key: Operand, p: Operand = 0.5, shape: ShapeLike | None = None, mo
     >>> bernoulli(effx.random.PRNGKey(0), 0.5, (3,))
     Array([False, False,  True], dtype=bool)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, bernoulli, key, p, shape, mode)
     t = as_operand(p, "bernoulli").type
     if t.kind != "f":
         raise DTypeError(f"bernoulli: the probability must be floating, got {t!r}")
@@ -174,13 +199,16 @@ def _fine_bernoulli_body(key: Array, p: Operand, shape: Shape) -> Array:
     return fine * scalar(2.0 ** -int(dtypes.finfo(dtype).nmant), dtype) < chance - coarse
 
 
-def rademacher(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+def rademacher(
+    key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Draws -1 and 1 with equal probability.
 
     Args:
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a signed integer, floating or complex dtype; i32 by default, i64 with `enable_x64`.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         An array of the shape and dtype.
@@ -193,6 +221,8 @@ def rademacher(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = 
     >>> rademacher(effx.random.PRNGKey(0), (3,))
     Array([-1, -1,  1], dtype=int32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, rademacher, key, shape, dtype)
     found = dtypes.requested(int if dtype is None else dtype)
     if found == dtypes.bool_ or dtypes.is_unsigned(found):
         raise DTypeError(f"rademacher: the dtype must be signed, floating or complex, got {found}")
@@ -212,6 +242,8 @@ def categorical(
     shape: ShapeLike | None = None,
     replace: bool = True,
     mode: str | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws indices with probabilities proportional to exp(logits). The draw is the index of the largest sum
     of logit and Gumbel noise; without replacement, the indices of the largest sums. Source: Kool, van Hoof,
@@ -225,6 +257,7 @@ def categorical(
             just these.
         replace: False to draw different categories along the leading axes of the shape.
         mode: of the Gumbel noise: "high" for a longer upper tail; None is "low".
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An integer array of the shape: indices along the axis.
@@ -238,6 +271,8 @@ def categorical(
     >>> categorical(effx.random.PRNGKey(0), np.log([0.5, 0.25, 0.25]), shape=(5,))
     Array([1, 0, 2, 1, 2], dtype=int32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, categorical, key, logits, axis, shape, replace, mode)
     t = as_operand(logits, "categorical").type
     if t.kind == "c":
         raise DTypeError(f"categorical: logits must be real, got {t!r}")

@@ -29,6 +29,7 @@ from effx.random.floats import exponential_floats, normal_floats, unit_floats
 from effx.random.generators import IMPLEMENTATIONS, THREEFRY, split_key
 from effx.transforms.custom_derivatives import custom_jvp
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 from effx.transforms.vmap import vmap
 
 __all__ = [
@@ -185,6 +186,7 @@ def loggamma(
     dtype: "DTypeLike | None" = None,
     *,
     method: str = "exact",
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws logarithms of gamma numbers of shape parameter a, exact also where these underflow.
 
@@ -192,6 +194,8 @@ def loggamma(
     >>> f"{loggamma(effx.random.PRNGKey(7), 2.5):.4f}"
     '0.9651'
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, loggamma, key, a, shape, dtype, method=method)
     _check_method("loggamma", method)
     sizes = as_bounds("loggamma", shape, a)
     return _loggamma(as_key("loggamma", key), a, shape=sizes, dtype=as_floating("loggamma", dtype))
@@ -204,6 +208,7 @@ def gamma(
     dtype: "DTypeLike | None" = None,
     *,
     method: str = "exact",
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws gamma numbers, of density x^(a-1) exp(-x) / gamma(a).
 
@@ -211,6 +216,8 @@ def gamma(
     >>> f"{gamma(effx.random.PRNGKey(7), 2.5):.4f}"
     '2.6251'
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, gamma, key, a, shape, dtype, method=method)
     _check_method("gamma", method)
     return _gamma(
         as_key("gamma", key), a, shape=as_bounds("gamma", shape, a), dtype=as_floating("gamma", dtype)
@@ -225,6 +232,7 @@ def beta(
     dtype: "DTypeLike | None" = None,
     *,
     method: str = "exact",
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws beta numbers, of density x^(a-1) (1-x)^(b-1) / B(a, b).
 
@@ -232,6 +240,8 @@ def beta(
     >>> np.asarray(beta(effx.random.PRNGKey(7), 2.0, 3.0, (2,))).round(4)
     array([0.3982, 0.3441], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, beta, key, a, b, shape, dtype, method=method)
     _check_method("beta", method)
     return _beta(
         as_key("beta", key), a, b, shape=as_bounds("beta", shape, a, b), dtype=as_floating("beta", dtype)
@@ -245,6 +255,7 @@ def chisquare(
     dtype: "DTypeLike | None" = None,
     *,
     method: str = "exact",
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws chi-square numbers of df degrees of freedom.
 
@@ -252,6 +263,8 @@ def chisquare(
     >>> np.asarray(chisquare(effx.random.PRNGKey(7), 3.0, (2,))).round(4)
     array([3.0221, 1.0438], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, chisquare, key, df, shape, dtype, method=method)
     _check_method("chisquare", method)
     sizes = as_bounds("chisquare", shape, df)
     return _chisquare(as_key("chisquare", key), df, shape=sizes, dtype=as_floating("chisquare", dtype))
@@ -263,6 +276,8 @@ def f(
     dfden: Operand,
     shape: ShapeLike | None = None,
     dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws F numbers: quotients of chi-square numbers, each divided by its degrees of freedom.
 
@@ -270,22 +285,38 @@ def f(
     >>> np.asarray(f(effx.random.PRNGKey(7), 3.0, 5.0, (2,))).round(4)
     array([0.4838, 1.1076], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, f, key, dfnum, dfden, shape, dtype)
     sizes = as_bounds("f", shape, dfnum, dfden)
     return _f(as_key("f", key), dfnum, dfden, shape=sizes, dtype=as_floating("f", dtype))
 
 
-def t(key: Operand, df: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None) -> Array:
+def t(
+    key: Operand,
+    df: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Draws numbers of Student's t distribution of df degrees of freedom.
 
     >>> import effx, numpy as np
     >>> np.asarray(t(effx.random.PRNGKey(7), 3.0, (2,))).round(4)
     array([2.3152, 0.1499], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, t, key, df, shape, dtype)
     return _t(as_key("t", key), df, shape=as_bounds("t", shape, df), dtype=as_floating("t", dtype))
 
 
 def generalized_normal(
-    key: Operand, p: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None
+    key: Operand,
+    p: Operand,
+    shape: ShapeLike = (),
+    dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws numbers of density proportional to exp(-abs(x)^p).
 
@@ -293,13 +324,21 @@ def generalized_normal(
     >>> np.asarray(generalized_normal(effx.random.PRNGKey(7), 1.5, (2,))).round(4)
     array([-0.1131, -0.7861], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, generalized_normal, key, p, shape, dtype)
     sizes = as_bounds("generalized_normal", shape, p)
     kind = as_floating("generalized_normal", dtype)
     return _generalized(as_key("generalized_normal", key), p, shape=sizes, dtype=kind)
 
 
 def ball(
-    key: Operand, d: int, p: Operand = 2, shape: ShapeLike = (), dtype: "DTypeLike | None" = None
+    key: Operand,
+    d: int,
+    p: Operand = 2,
+    shape: ShapeLike = (),
+    dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws points `[*shape, d]` that are uniform in the unit ball of the p-norm in d dimensions.
 
@@ -307,6 +346,8 @@ def ball(
     >>> ball(effx.random.PRNGKey(7), 3).shape
     (3,)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, ball, key, d, p, shape, dtype)
     sizes, kind = as_bounds("ball", shape, p), as_floating("ball", dtype)
     return _ball(as_key("ball", key), p, d=index(d), shape=sizes, dtype=kind)
 
@@ -322,7 +363,12 @@ _dirichlet = jit(dirichlet_floats, static_argnames=STATIC)
 
 
 def dirichlet(
-    key: Operand, alpha: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+    key: Operand,
+    alpha: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws points `[*shape, n]` of the simplex, of density proportional to the product of x^(alpha - 1).
 
@@ -330,6 +376,7 @@ def dirichlet(
         key, dtype: as for all samplers here.
         alpha: positive numbers `[*batch, n]`.
         shape: to which `batch` broadcasts; by default `batch`.
+        out_sharding: how the result lies; by default as the operands say.
 
     Raises:
         ShapeError: alpha is a scalar, or its batch does not broadcast to the shape.
@@ -338,6 +385,8 @@ def dirichlet(
     >>> f"{dirichlet(effx.random.PRNGKey(7), effx.numpy.array([1.0, 2.0, 3.0])).sum():.4f}"
     '1.0000'
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, dirichlet, key, alpha, shape, dtype)
     array = as_operand(alpha, "dirichlet")
     if not array.type.shape:
         raise ShapeError(f"dirichlet: alpha must have an axis of categories, got {array.type!r}")

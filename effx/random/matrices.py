@@ -9,6 +9,7 @@ from effx.numpy import linalg
 from effx.numpy.linear import matvec
 from effx.random.arguments import ShapeLike, as_floating, as_key, broadcasts, sizes_of
 from effx.random.continuous import normal
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = ["multivariate_normal", "orthogonal"]
 
@@ -20,6 +21,8 @@ def multivariate_normal(
     shape: "ShapeLike | None" = None,
     dtype: "DTypeLike | None" = None,
     method: str = "cholesky",
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws vectors of normal numbers with a mean and a covariance: the mean plus a root of the covariance times
     independent ones.
@@ -31,6 +34,7 @@ def multivariate_normal(
         shape: of the batch of results; by default what those of `mean` and `cov` broadcast to.
         dtype: a floating dtype.
         method: of the root: "cholesky", "eigh" or "svd".
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         `[*shape, n]` numbers.
@@ -44,6 +48,8 @@ def multivariate_normal(
     >>> multivariate_normal(PRNGKey(0), np.zeros(2), np.eye(2), (3,)).shape
     (3, 2)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, multivariate_normal, key, mean, cov, shape, dtype, method)
     what = "multivariate_normal"
     found = as_floating(what, dtype)
     if method not in ("cholesky", "eigh", "svd"):
@@ -72,7 +78,13 @@ def multivariate_normal(
 
 
 def orthogonal(
-    key: Operand, n: int, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, m: int | None = None
+    key: Operand,
+    n: int,
+    shape: ShapeLike = (),
+    dtype: "DTypeLike | None" = None,
+    m: int | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws orthogonal matrices, unitary ones for complex dtypes, all of them equally often.
 
@@ -84,6 +96,7 @@ def orthogonal(
         shape: of the batch.
         dtype: floating or complex.
         m: the number of columns; n by default. The longer sides are cut off a square matrix.
+        out_sharding: how the result lies; by default whole.
 
     Returns:
         `[*shape, n, m]` with orthonormal rows or columns, whichever are fewer.
@@ -96,6 +109,8 @@ def orthogonal(
     >>> [[round(abs(x), 3) for x in row] for row in (q @ q.T).tolist()]
     [[1.0, 0.0], [0.0, 1.0]]
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, orthogonal, key, n, shape, dtype, m)
     found = as_floating("orthogonal", dtype, "fc")
     rows, columns = n, n if m is None else m
     size = (max(rows, columns), min(rows, columns))

@@ -24,11 +24,14 @@ from effx.random.discrete import randint_integers
 from effx.random.floats import fine_gumbel_floats, gumbel_floats, unit_floats
 from effx.random.generators import one_of, random_bits, split_key
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = ["choice", "permutation"]
 
 
-def permutation(key: Operand, x: Operand, axis: int = 0, independent: bool = False) -> Array:
+def permutation(
+    key: Operand, x: Operand, axis: int = 0, independent: bool = False, *, out_sharding: OutSharding = None
+) -> Array:
     """Draws a permutation of an array, or of 0, 1, …, x - 1.
 
     Args:
@@ -36,6 +39,7 @@ def permutation(key: Operand, x: Operand, axis: int = 0, independent: bool = Fal
         x: an array, or an integer for the numbers below it.
         axis: the axis along which to permute; negative ones count from the end.
         independent: False to move whole slices, True to permute each line along the axis by itself.
+        out_sharding: how the result lies; by default as the operands say.
 
     Returns:
         An array of x's shape and dtype, or of integers `[x]`.
@@ -48,6 +52,8 @@ def permutation(key: Operand, x: Operand, axis: int = 0, independent: bool = Fal
     >>> permutation(effx.random.PRNGKey(0), 5)
     Array([0, 1, 4, 3, 2], dtype=int32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, permutation, key, x, axis, independent)
     found = as_key("permutation", key)
     array = as_operand(x, "permutation")
     t = array.type

@@ -16,6 +16,7 @@ from effx.random.discrete import rademacher_signs
 from effx.random.floats import exponential_floats, normal_floats, uniform_floats, unit_floats
 from effx.random.generators import split_key
 from effx.transforms.jit import jit
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "double_sided_maxwell", "lognormal", "maxwell", "pareto", "rayleigh", "triangular", "wald", "weibull_min",
@@ -86,7 +87,12 @@ _triangular, _wald = [jit(g, static_argnames=STATIC) for g in (_triangular_float
 
 
 def lognormal(
-    key: Operand, sigma: Operand = 1.0, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+    key: Operand,
+    sigma: Operand = 1.0,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws numbers whose logarithm is normal with the standard deviation sigma.
 
@@ -94,12 +100,19 @@ def lognormal(
     >>> np.asarray(lognormal(effx.random.PRNGKey(7), 2.0, (2,))).round(3)
     array([ 2.466, 49.745], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, lognormal, key, sigma, shape, dtype)
     sizes = as_bounds("lognormal", shape, sigma)
     return _lognormal(as_key("lognormal", key), sigma, shape=sizes, dtype=as_floating("lognormal", dtype))
 
 
 def pareto(
-    key: Operand, b: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+    key: Operand,
+    b: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws Pareto numbers, of density b / x^(b+1) for x > 1.
 
@@ -107,12 +120,19 @@ def pareto(
     >>> np.asarray(pareto(effx.random.PRNGKey(7), 2.0, (2,))).round(3)
     array([1.752, 6.277], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, pareto, key, b, shape, dtype)
     sizes = as_bounds("pareto", shape, b)
     return _pareto(as_key("pareto", key), b, shape=sizes, dtype=as_floating("pareto", dtype))
 
 
 def rayleigh(
-    key: Operand, scale: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+    key: Operand,
+    scale: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws Rayleigh numbers: the lengths of vectors of two normal numbers of standard deviation `scale`.
 
@@ -120,6 +140,8 @@ def rayleigh(
     >>> np.asarray(rayleigh(effx.random.PRNGKey(7), 2.0, (2,))).round(3)
     array([1.776, 0.454], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, rayleigh, key, scale, shape, dtype)
     sizes = as_bounds("rayleigh", shape, scale)
     return _rayleigh(as_key("rayleigh", key), scale, shape=sizes, dtype=as_floating("rayleigh", dtype))
 
@@ -141,13 +163,17 @@ def weibull_min(
     return _weibull(as_key("weibull_min", key), scale, concentration, shape=sizes, dtype=kind)
 
 
-def maxwell(key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None) -> Array:
+def maxwell(
+    key: Operand, shape: ShapeLike = (), dtype: "DTypeLike | None" = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Draws Maxwell numbers: the lengths of vectors of three standard normal numbers.
 
     >>> import effx, numpy as np
     >>> np.asarray(maxwell(effx.random.PRNGKey(7), (2,))).round(3)
     array([2.07 , 0.714], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, maxwell, key, shape, dtype)
     return _maxwell(
         as_key("maxwell", key), shape=sizes_of("maxwell", shape), dtype=as_floating("maxwell", dtype)
     )
@@ -174,6 +200,8 @@ def triangular(
     right: Operand,
     shape: ShapeLike | None = None,
     dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws numbers of a density that rises from `left` to `mode` and falls to `right`.
 
@@ -181,12 +209,19 @@ def triangular(
     >>> np.asarray(triangular(effx.random.PRNGKey(7), 0.0, 1.0, 3.0, (2,))).round(3)
     array([1.602, 2.61 ], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, triangular, key, left, mode, right, shape, dtype)
     sizes, kind = as_bounds("triangular", shape, left, mode, right), as_floating("triangular", dtype)
     return _triangular(as_key("triangular", key), left, mode, right, shape=sizes, dtype=kind)
 
 
 def wald(
-    key: Operand, mean: Operand, shape: ShapeLike | None = None, dtype: "DTypeLike | None" = None
+    key: Operand,
+    mean: Operand,
+    shape: ShapeLike | None = None,
+    dtype: "DTypeLike | None" = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Draws Wald (inverse Gaussian) numbers of shape parameter 1.
 
@@ -196,5 +231,7 @@ def wald(
     >>> np.asarray(wald(effx.random.PRNGKey(7), 2.0, (2,))).round(3)
     array([0.471, 2.443], dtype=float32)
     """
+    if out_sharding is not None:
+        return lay_out(out_sharding, wald, key, mean, shape, dtype)
     sizes = as_bounds("wald", shape, mean)
     return _wald(as_key("wald", key), mean, shape=sizes, dtype=as_floating("wald", dtype))

@@ -1,4 +1,4 @@
-"""Where types say how arrays are cut, and where they do not: `out_sharding=`, `auto_axes`, `explicit_axes`."""
+"""Where types say how arrays are cut, and where they do not: `auto_axes`, `explicit_axes`."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -7,44 +7,20 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast, overload
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.errors import ShardingError
-from effx.ir.meshes import AxisType, MeshAxisName, PartitionSpec
+from effx.ir.meshes import AxisType, MeshAxisName
 from effx.ir.ops.sharding import Release
-from effx.ir.passes.explicit import settled
 from effx.lower.meshes import ambient
-from effx.lower.sharding import NamedSharding
 from effx.transforms.jit import jit
 from effx.transforms.meshes import MeshInForce, reshard_as
 from effx.tree import PyTree
 from effx.tree.registry import flatten
 
-__all__ = ["OutSharding", "auto_axes", "explicit_axes", "lay_out"]
+__all__ = ["auto_axes", "explicit_axes"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-OutSharding: TypeAlias = NamedSharding | PartitionSpec | None
-"""How a result shall lie: a PartitionSpec is one of the mesh in force; None where operands say it."""
 Names: TypeAlias = "str | tuple[MeshAxisName, ...] | None"
-
-
-def lay_out(
-    out_sharding: NamedSharding | PartitionSpec,
-    function: Callable[..., R],
-    /,
-    *args: Any,
-    **kwargs: Any,
-) -> R:
-    """Returns a function's result, which then lies as the user says; what types cannot say in between is not asked.
-
-    Args:
-        out_sharding: how the result shall lie. function: what makes it. args, kwargs: its arguments.
-
-    Raises:
-        ShardingError: the result cannot be cut so, or a PartitionSpec is given and no mesh is in force.
-    """
-    with settled(True):
-        result = function(*args, **kwargs)
-    return reshard_as(getattr(function, "__name__", "out_sharding"), result, out_sharding)
 
 
 def _axes(what: str, axes: Names) -> tuple[MeshAxisName, ...]:

@@ -299,11 +299,11 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (lambda: Mesh(D, ("x", "y")), ShardingError, "Mesh: 1 axes have 2 names: sizes (8,), names ('x', 'y')"),
     (lambda: Mesh([D[0], D[0]], "x"), ShardingError, "Mesh: the device cpu:0 stands in the mesh twice"),
     (
-        lambda: effx.make_mesh((8,), ("x",), AxisType.Explicit),
+        lambda: effx.make_mesh((8,), ("x",), AxisType.Manual),
         ShardingError,
         (
-            "Mesh: the axes of a mesh of devices are of the type Auto, got (Explicit,): the types of arrays do not say how "
-            "they lie, and inside pmap there is no mesh; AbstractMesh takes the other types"
+            "Mesh: axes of a mesh of devices are Auto or Explicit, got (Manual,): Manual are those over which a shard_map "
+            "maps, inside of it"
         ),
     ),
     (lambda: Mesh([1, 2], "x"), ShardingError, "Mesh: expected devices, got 1 of type int"),

@@ -521,11 +521,11 @@ def f(x: Any, *_: Any) -> Any:
 
 ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no in_specs": (
-        lambda: effx.shard_map(f, mesh=MESH, out_specs=P()),
-        TransformError,
+        lambda: effx.shard_map(f, mesh=MESH, out_specs=P())(X),
+        ShardingError,
         (
-            "shard_map: in_specs must say how arguments are cut: types of arrays do not; use P() for what each device "
-            "gets whole"
+            "shard_map: in_specs must say how the arguments of f are cut along 'i': it is an Auto axis, of which types say "
+            "nothing; use P() for what each device gets whole"
         ),
     ),
     "no mesh": (

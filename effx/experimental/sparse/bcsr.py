@@ -16,10 +16,12 @@ from effx.experimental.sparse.bcoo import BCOO
 from effx.experimental.sparse.compressed import numbers_of, starts_of
 from effx.experimental.sparse.entries import bcoo_extract
 from effx.experimental.sparse.layout import bcoo_broadcast_in_dim, bcoo_concatenate, bcoo_update_layout
-from effx.experimental.sparse.products import DimensionNumbers, bcoo_dot_general
+from effx.experimental.sparse.products import DimensionNumbers, bcoo_dot_general, dense_as
+from effx.ir.passes.explicit import settled
 from effx.lax.products import PrecisionLike
 from effx.lax.shape import broadcast_in_dim
 from effx.numpy.creation import as_int
+from effx.transforms.out_sharding import OutSharding
 from effx.tree_util import register_pytree_node_class
 
 __all__ = [
@@ -361,6 +363,7 @@ def bcsr_dot_general(
     dimension_numbers: DimensionNumbers,
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array | BCSR | BCOO:
     """Contract axes of two arrays, one or both of them sparse, as `lax.dot_general`.
 
@@ -370,6 +373,7 @@ def bcsr_dot_general(
         dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
         precision: of the products of dense axes.
         preferred_element_type: the result's dtype; by default that of the operands.
+        out_sharding: how a dense result lies; by default as the operands say.
 
     Returns:
         An array whose axes are the batch axes, then the others of lhs, then those of rhs; that of two sparse arrays is
@@ -378,12 +382,20 @@ def bcsr_dot_general(
     Raises:
         ShapeError: axes do not fit, or the product of two sparse arrays has dense axes.
         DTypeError: neither operand is sparse.
+        ShardingError: `out_sharding` is given for the product of two sparse arrays.
 
     >>> import effx.numpy as enp
     >>> x = BCSR.fromdense(enp.array([[1, 0], [2, 3]]))
     >>> bcsr_dot_general(x, enp.array([1, 10]), dimension_numbers=(((1,), (0,)), ((), ()))).tolist()
     [1, 32]
     """
+    if out_sharding is not None:
+        with settled(True):
+            product = bcsr_dot_general(
+                lhs, rhs, dimension_numbers=dimension_numbers, precision=precision,
+                preferred_element_type=preferred_element_type,
+            )  # fmt: skip
+        return dense_as("bcsr_dot_general", product, out_sharding)
     if not isinstance(lhs, BCSR) and not isinstance(rhs, BCSR):
         raise DTypeError("bcsr_dot_general: one operand must be a BCSR")
     x, y = [m.to_bcoo() if isinstance(m, BCSR) else m for m in (lhs, rhs)]

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import overload
+from typing import cast, overload
 
 import numpy as np
 
 import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, ShardingError
 from effx.experimental.sparse.coordinates import Coordinates, M, apart, places
 from effx.experimental.sparse.entries import capped, inside, ordering, summed
 from effx.experimental.sparse.layout import bcoo_update_layout
+from effx.ir.passes.explicit import settled
 from effx.lax.products import PrecisionLike
 from effx.numpy.creation import as_int
+from effx.transforms.meshes import reshard_as
+from effx.transforms.out_sharding import OutSharding
 
 __all__ = [
     "bcoo_dot_general", "bcoo_dot_general_sampled", "bcoo_multiply_dense", "bcoo_multiply_sparse",
@@ -133,17 +136,17 @@ def bcoo_multiply_sparse(lhs: M, rhs: M) -> M:
 @overload
 def bcoo_dot_general(
     lhs: M, rhs: M, *, dimension_numbers: DimensionNumbers, precision: PrecisionLike = None,
-    preferred_element_type: DTypeLike | None = None,
+    preferred_element_type: DTypeLike | None = None, out_sharding: OutSharding = None,
 ) -> M: ...  # fmt: skip
 @overload
 def bcoo_dot_general(
     lhs: Coordinates, rhs: Operand, *, dimension_numbers: DimensionNumbers, precision: PrecisionLike = None,
-    preferred_element_type: DTypeLike | None = None,
+    preferred_element_type: DTypeLike | None = None, out_sharding: OutSharding = None,
 ) -> Array: ...  # fmt: skip
 @overload
 def bcoo_dot_general(
     lhs: Operand, rhs: Coordinates, *, dimension_numbers: DimensionNumbers, precision: PrecisionLike = None,
-    preferred_element_type: DTypeLike | None = None,
+    preferred_element_type: DTypeLike | None = None, out_sharding: OutSharding = None,
 ) -> Array: ...  # fmt: skip
 def bcoo_dot_general(
     lhs: Coordinates | Operand,
@@ -152,6 +155,7 @@ def bcoo_dot_general(
     dimension_numbers: DimensionNumbers,
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Coordinates | Array:
     """Contract axes of two arrays, one or both of them sparse, as `lax.dot_general`.
 
@@ -161,6 +165,7 @@ def bcoo_dot_general(
         dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
         precision: of the products of dense axes.
         preferred_element_type: the result's dtype; by default that of the operands.
+        out_sharding: how a dense result lies; by default as the operands say.
 
     Returns:
         An array whose axes are the batch axes, then the others of lhs, then those of rhs.
@@ -168,6 +173,7 @@ def bcoo_dot_general(
     Raises:
         ShapeError: axes do not fit, or the product of two sparse arrays has dense axes.
         DTypeError: neither operand is sparse.
+        ShardingError: `out_sharding` is given for the product of two sparse arrays.
 
     >>> import effx.numpy as enp
     >>> from effx.experimental.sparse import BCOO
@@ -176,6 +182,13 @@ def bcoo_dot_general(
     [1, 32]
     """
     what = "bcoo_dot_general"
+    if out_sharding is not None:
+        with settled(True):
+            product = bcoo_dot_general(
+                cast("Coordinates", lhs), cast("Operand", rhs), dimension_numbers=dimension_numbers,
+                precision=precision, preferred_element_type=preferred_element_type,
+            )  # fmt: skip
+        return dense_as(what, product, out_sharding)
     x = lhs if isinstance(lhs, Coordinates) else enp.asarray(lhs)
     y = rhs if isinstance(rhs, Coordinates) else enp.asarray(rhs)
     (lc, rc), (lb, rb) = checked(what, x.shape, y.shape, dimension_numbers)
@@ -193,6 +206,19 @@ def bcoo_dot_general(
     found = _dense(y, x, rc, lc, rb, lb, precision, dtype)
     b, n = len(lb), y.ndim - len(rc) - len(rb)
     return found.transpose((*range(b), *range(b + n, found.ndim), *range(b, b + n)))
+
+
+def dense_as(what: str, found: object, out_sharding: OutSharding) -> Array:
+    """Returns a dense product, laid out as the user says.
+
+    Raises:
+        ShardingError: it is sparse: its elements stand in no order along its axes.
+    """
+    if not isinstance(found, Array):
+        raise ShardingError(
+            f"{what}: out_sharding is for dense results, and the product of two sparse arrays is sparse"
+        )
+    return reshard_as(what, found, out_sharding)
 
 
 def checked(

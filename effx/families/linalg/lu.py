@@ -51,6 +51,8 @@ from effx.ir.ops.base import Singleton, check_arity, is_int
 from effx.ir.ops.elementwise import Log
 from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import Iota
+from effx.ir.passes.explicit import Cuts, Lies, lies
+from effx.ir.passes.explicit_rules import leading
 from effx.lower import sizes
 from effx.lower.stablehlo.control import BOOL, INDEX, Names, loop
 
@@ -121,6 +123,12 @@ class PivotsToPermutation(MatrixOperation):
         """Draws rows at or below the one that they are exchanged with."""
         k = t.shape[-1]
         return rng.integers(np.arange(k), max(k, 1), t.shape).astype(t.dtype)
+
+
+@lies(PivotsToPermutation)
+def beside_pivots(op: PivotsToPermutation, given: Lies) -> list[Cuts]:
+    """The batch axes."""
+    return leading(given.types[0].ndim - 1, given, "which holds the pivots")
 
 
 def permuted(x: Array, permutation: Array) -> Array:

@@ -31,6 +31,8 @@ from effx.handling import (
     materialize,
     vmap_rule,
 )
+from effx.ir.passes.explicit import Cuts, Lies, lies
+from effx.ir.passes.explicit_rules import leading
 from effx.lower import sizes
 
 __all__ = ["Data", "Factorization", "MatrixOperation"]
@@ -54,6 +56,12 @@ class Factorization(TupleOperation):
     """An operation on matrices with several results; batch axes stand first."""
 
     __slots__ = ()
+
+
+@lies(MatrixOperation, Factorization)
+def beside_matrices(op: object, given: Lies) -> list[Cuts]:
+    """The batch axes; matrices are whole."""
+    return leading(max([t.ndim for t in given.types]) - 2, given, "and matrices must be whole")
 
 
 @vmap_rule(MatrixOperation)

@@ -29,6 +29,7 @@ from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Iota
+from effx.ir.ops.sharding import Constrain, Release
 from effx.ir.ops.sizes import Size
 
 ADD, SUB, MUL, DIV, NEG = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Neg()
@@ -198,6 +199,16 @@ def named(
     # The name is the primal's: what it names is what linearising would save.
     (x,), (dx,) = primals, tangents
     return op(x), dx
+
+
+@rule(Constrain, Release)
+def laid_out(
+    op: Identity, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    (x,), (dx,) = primals, tangents
+    z = op(x)
+    # Where types say nothing of it, tangents lie as the partitioner finds best.
+    return z, dx if dx is None or dx.type.sharding == z.type.sharding else op(dx)
 
 
 rule(e.Real, e.Imag, e.Conj, v.ReducePrecision)(linear)

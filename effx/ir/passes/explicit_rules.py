@@ -29,6 +29,7 @@ from effx.ir.ops.shape import (
     Transpose,
 )
 from effx.ir.ops.sharding import Constrain, Release
+from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.passes.explicit import Cut, Cuts, Lies, cuts_of, lies, shown
 from effx.ir.types import Shape
 
@@ -136,6 +137,15 @@ def along(axis: int, given: Lies, why: str) -> list[Cuts]:
     cuts = merged(given, range(len(given.types)), given.results[0].ndim)
     cuts = tuple([() if i == axis % len(cuts) else cut for i, cut in enumerate(cuts)])
     return [cuts] * len(given.results)
+
+
+def leading(count: int, given: Lies, why: str) -> list[Cuts]:
+    """Returns what cuts results of which only the first axes, so many, are axes of the operands, which have others whole."""
+    front: list[Cut] = [()] * count
+    for k, (t, cuts) in enumerate(zip(given.types, given.cuts, strict=True)):
+        given.whole(k, range(count, t.ndim), why)
+        front = [given.together(a, b, f"axis {i}") for i, (a, b) in enumerate(zip(front, cuts, strict=False))]
+    return [(*front, *[()] * (t.ndim - count)) for t in given.results]
 
 
 @lies(Concatenate)
@@ -369,6 +379,8 @@ def held(op: HigherOrder, given: Lies) -> list[Cuts]:
         return _mapped(op, given)
     if isinstance(op, Calling):
         return [cuts_of(t) for t in op.program.out_types]
+    if isinstance(op, LinearSolve | Root):
+        return [cuts_of(t) for t in op.solve.out_types]
     if isinstance(op, CustomTangent):
         return [cuts_of(t) for t in op.out_types]
     given.refuse("nothing says how its results lie")

@@ -53,6 +53,7 @@ class _Late:
 
 arithmetic = _Late("arithmetic", "effx.array.arithmetic")
 creation = _Late("creation", "effx.numpy.creation")
+out_shardings = _Late("out_shardings", "effx.transforms.out_sharding")
 indexing = _Late("indexing", "effx.array.indexing")
 operators = _Late("operators", "effx.array.operators")
 reducing = _Late("reducing", "effx.array.reducing")
@@ -378,12 +379,18 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
             raise TypeError(f"x.view: there are no classes of arrays to choose from, got type={type!r}")
         return self if dtype is None else arithmetic.view(self, dtype)
 
-    def reshape(self, *shape: Any, order: str = "C") -> Array[DT, *tuple[Any, ...]]:
+    def reshape(
+        self, *shape: Any, order: str = "C", out_sharding: object = None
+    ) -> Array[DT, *tuple[Any, ...]]:
         """The same elements under another shape; one size may be -1."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(out_sharding, self.reshape, *shape, order=order)
         return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
-    def ravel(self, order: str = "C") -> Array[DT, Any]:
+    def ravel(self, order: str = "C", *, out_sharding: object = None) -> Array[DT, Any]:
         """The elements as one axis."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(out_sharding, self.ravel, order)
         return shaping.reshape(self, -1, order)
 
     flatten = ravel
@@ -401,9 +408,18 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         return shaping.squeeze(self, axis)
 
     def repeat(
-        self, repeats: Operand, axis: int | None = None, *, total_repeat_length: int | None = None
+        self,
+        repeats: Operand,
+        axis: int | None = None,
+        *,
+        total_repeat_length: int | None = None,
+        out_sharding: object = None,
     ) -> Array[DT, *tuple[Any, ...]]:
         """Repeats each element along an axis."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(
+                out_sharding, self.repeat, repeats, axis, total_repeat_length=total_repeat_length
+            )
         if type(repeats) is int and total_repeat_length is None:
             return shaping.repeat(self, repeats, axis)
         return numpy.repeat(self, repeats, axis, total_repeat_length=total_repeat_length)
@@ -887,7 +903,7 @@ class IndexUpdate(Generic[DT, *Dims]):
 
     Every method takes `mode` ("drop", "clip", "wrap", "fill", "promise_in_bounds"; for indices out of bounds), the
     promises `indices_are_sorted` and `unique_indices`, and `wrap_negative_indices`: False where negative indices are out
-    of bounds.
+    of bounds. All but `apply` take `out_sharding`: how the result lies; by default as the operands say.
     """
 
     __slots__ = ("array", "index")
@@ -903,9 +919,15 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the elements replaced; of equal indices an unspecified one wins."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(
+                out_sharding, self.set, value, mode=mode, indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return indexing.write(self.array, self.index, value, "set", how)
 
@@ -916,9 +938,15 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the values added; values at equal indices are summed."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(
+                out_sharding, self.add, value, mode=mode, indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return indexing.write(self.array, self.index, value, "add", how)
 
@@ -929,9 +957,15 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x with the values subtracted."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(
+                out_sharding, self.subtract, value, mode=mode, indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return indexing.write(self.array, self.index, arithmetic.negative(value), "add", how)
 
@@ -942,9 +976,15 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the values multiplied in."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(
+                out_sharding, self.multiply, value, mode=mode, indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return indexing.write(self.array, self.index, value, "mul", how)
 
@@ -957,9 +997,15 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x divided by the values; equal indices divide one after the other."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(
+                out_sharding, self.divide, value, mode=mode, indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return indexing.divide_at(self.array, self.index, value, how)
 
@@ -970,9 +1016,15 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x with the elements raised to the values; equal indices raise one after the other."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(
+                out_sharding, self.power, value, mode=mode, indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return indexing.power_at(self.array, self.index, value, how)
 
@@ -983,9 +1035,15 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the smaller of element and value."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(
+                out_sharding, self.min, value, mode=mode, indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return indexing.write(self.array, self.index, value, "min", how)
 
@@ -996,9 +1054,15 @@ class IndexUpdate(Generic[DT, *Dims]):
         mode: str | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the larger of element and value."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(
+                out_sharding, self.max, value, mode=mode, indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return indexing.write(self.array, self.index, value, "max", how)
 
@@ -1026,9 +1090,15 @@ class IndexUpdate(Generic[DT, *Dims]):
         fill_value: Number | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Reads `x[i]`; out of bounds the nearest element, or with mode "fill" `fill_value` or NaN."""
+        if out_sharding is not None:
+            return out_shardings.lay_out(
+                out_sharding, self.get, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return indexing.get_at(self.array, self.index, how, fill_value)
 

@@ -9,6 +9,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.lax.products import PrecisionLike
 from effx.numpy import linear, shaping
+from effx.transforms.out_sharding import OutSharding, lay_out
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_transpose", "outer", "tensordot", "trace", "vecdot"]
 
@@ -97,6 +98,7 @@ def tensordot(
     axes: int | tuple[Sequence[int], Sequence[int]] = 2,
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Returns sums of products over pairs of axes; see `effx.numpy.tensordot`.
 
@@ -104,6 +106,16 @@ def tensordot(
     >>> tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
     (2, 4)
     """
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding,
+            tensordot,
+            x1,
+            x2,
+            axes=axes,
+            precision=precision,
+            preferred_element_type=preferred_element_type,
+        )
     return linear.tensordot(x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 

@@ -1,0 +1,40 @@
+"""`out_sharding=`: how the result of a function of arrays shall lie.
+
+Half of effx imports this for its signatures: what lays arrays out is imported when it is first needed.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from effx.ir.meshes import PartitionSpec
+from effx.ir.passes.explicit import settled
+from effx.lower.sharding import NamedSharding
+
+__all__ = ["OutSharding", "lay_out"]
+
+R = TypeVar("R")
+
+OutSharding: TypeAlias = NamedSharding | PartitionSpec | None
+"""How a result shall lie: a PartitionSpec is one of the mesh in force; None where operands say it."""
+
+
+def lay_out(
+    out_sharding: NamedSharding | PartitionSpec,
+    function: Callable[..., R],
+    /,
+    *args: Any,
+    **kwargs: Any,
+) -> R:
+    """Returns a function's result, which then lies as the user says; what types cannot say in between is not asked.
+
+    Args:
+        out_sharding: how the result shall lie. function: what makes it. args, kwargs: its arguments.
+
+    Raises:
+        ShardingError: the result cannot be cut so, or a PartitionSpec is given and no mesh is in force.
+    """
+    from effx.transforms.meshes import reshard_as
+
+    with settled(True):
+        result = function(*args, **kwargs)
+    return reshard_as(getattr(function, "__name__", "out_sharding"), result, out_sharding)
