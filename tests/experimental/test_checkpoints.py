@@ -209,7 +209,7 @@ def test_registered_nodes(tmp_path: Path) -> None:
     )
     effx.export.register_pytree_node_serialization(
         Scaled,
-        serialized_name="tests.Scaled",
+        serialized_name="tests.checkpoints.Scaled",
         serialize_auxdata=lambda by: str(by).encode(),
         deserialize_auxdata=int,
         from_children=lambda by, xs: Scaled(xs[0], by),

@@ -13,7 +13,7 @@ from effx.handlers.stage import stage
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Binary, Unary
-from effx.ir.ops.collective import AllToAll, Collective, PPermute, PSumScatter, PSumShared
+from effx.ir.ops.collective import AllToAll, Collective, PCast, PPermute, PSumScatter, PSumShared
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import CustomTangent
 from effx.laws.samples import Data
@@ -51,7 +51,7 @@ def test_typing_rule_predicts_xla(case: Case) -> None:
             assert y.type.matches(y.type)
             if isinstance(sample.op, Collective):
                 apart = not sample.types or isinstance(
-                    sample.op, PSumScatter | AllToAll | PPermute | PSumShared
+                    sample.op, PSumScatter | AllToAll | PPermute | PSumShared | PCast
                 )
                 shape = (3, *expected.shape) if apart else expected.shape
                 assert (y.dtype, y.shape) == (expected.dtype, shape)

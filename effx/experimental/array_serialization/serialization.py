@@ -392,10 +392,11 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         timeout_secs: how long a process waits for the others.
 
     >>> import effx.numpy as enp, tempfile
-    >>> manager, path = GlobalAsyncCheckpointManager(), tempfile.mkdtemp() + "/w"
-    >>> manager.serialize_with_paths([enp.ones(2)], [path], on_commit_callback=lambda: print("stored"))
+    >>> manager, path, stored = GlobalAsyncCheckpointManager(), tempfile.mkdtemp() + "/w", []
+    >>> manager.serialize_with_paths([enp.ones(2)], [path], on_commit_callback=lambda: stored.append(path))
     >>> manager.wait_until_finished()
-    stored
+    >>> stored == [path]
+    True
     """
 
     def serialize(
