@@ -23,7 +23,7 @@ from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.index import COMBINERS, Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
-from effx.ir.ops.sharding import Constrain
+from effx.ir.ops.sharding import Constrain, Release
 from effx.ir.ops.sizes import Size
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.text import parse_program
@@ -109,6 +109,7 @@ def _all_parametric() -> None:
         "fiubc",
         lambda draw, t: Constrain((("i", 2), ("j", 3)), (draw(st.sampled_from(((), (0,), None))), (1,))),
     )
+    _parametric(Release, "fiubc", lambda draw, t: Release(draw(st.sampled_from((("i",), ("i", "j"))))))
     _parametric(s.Reshape, "fiubc", lambda draw, t: s.Reshape(draw(st.sampled_from(((3, 2), (6,), (1, 6))))))
     _parametric(
         s.Transpose,

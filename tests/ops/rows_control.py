@@ -13,7 +13,7 @@ from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.control import Cond, Scan, While
 from effx.ir.ops.custom import CustomCall
-from effx.ir.ops.sharding import Constrain
+from effx.ir.ops.sharding import Constrain, Release
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
 from effx.ir.text import parse_program
@@ -226,6 +226,19 @@ ROWS = [
                     "with_sharding_constraint: f32[4] cannot be cut into equal parts by (i, any) of a mesh of "
                     "{'i': 2, 'j': 3}"
                 ),
+            ),
+        ),
+    ),
+    Row(
+        Release,
+        (*over(Release(("i",)), (2, 3), of=ALL), *over(Release(("i", "j")), (), of=[f32])),
+        invalid=(
+            refuses(
+                Release(("i",)),
+                t(f32),
+                t(f32),
+                text="release: takes 1 operand, got 2: f32[], f32[]",
+                error=ShapeError,
             ),
         ),
     ),

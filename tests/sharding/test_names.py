@@ -25,7 +25,7 @@ def test_shards(spec: P) -> None:
     """A shard made by hand is that of the array: index and replica follow from the sharding."""
     x = effx.device_put(X, NamedSharding(MESH, spec))
     seen: dict[str, int] = {}
-    for d, s in zip(MESH.devices.flat, x.addressable_shards, strict=True):
+    for d, s in zip(MESH.ordered, x.addressable_shards, strict=True):
         made: effx.Shard[None] = effx.Shard(d, x.sharding, X.shape)
         assert (made.index, made.replica_id, made.data) == (s.index, s.replica_id, None)
         assert (s.device, s.sharding, s.global_shape) == (d, x.sharding, X.shape)

@@ -3,7 +3,7 @@
 from math import prod
 
 from effx.errors import BackendError
-from effx.ir.ops.sharding import Constrain
+from effx.ir.ops.sharding import Constrain, Release
 from effx.ir.program import Atom, Var
 from effx.lower.emit import Body, emits
 from effx.lower.shardy import tiling_text
@@ -34,3 +34,8 @@ def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tupl
         [a for a in spoken if a not in cutting] if mixed and None not in op.cuts else (),
     )
     return body.line(f"sdy.sharding_constraint {x} {lies} : {outputs[0].type.mlir}")
+
+
+@emits(Release)
+def release(body: Body, op: Release, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    return body.name(inputs[0])
