@@ -35,6 +35,7 @@ from effx.ir.ops.linalg import PRECISIONS
 from effx.ir.ops.shape import Reverse
 from effx.ir.passes.explicit import Cut, Cuts, Lies, lies
 from effx.lower import sizes
+from effx.lower.stablehlo.sharding import whole
 
 __all__ = ["Convolution", "dilated", "steps"]
 
@@ -359,9 +360,13 @@ def _(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var,
         marks: list[object] = [*names, *range(len(axes) - 2)]
         return "[" + ", ".join([str(marks[axes.index(i)]) for i in range(len(axes))]) + "]"
 
-    x, t = body.name(lhs), lhs.type
+    x, t, kernel = body.name(lhs), lhs.type, body.name(rhs)
     if has_symbolic((*op.low, *op.high)):
         x, t, op = _padded(body, x, t, op)
+    # XLA's partitioner gives wrong numbers for some convolutions whose spatial axes are cut, and for batches in groups that
+    # are: of kernels' gradients, and where the kernel is cut too. So these axes are whole.
+    axes = (None, None) if op.batch_groups > 1 else (op.lhs_axes[2:], op.rhs_axes[2:])
+    x, kernel = whole(body, x, t, axes[0]), whole(body, kernel, rhs.type, axes[1])
     window = (
         f"stride = {list(op.strides)}, pad = {[[a, b] for a, b in zip(op.low, op.high, strict=True)]}, "
         f"lhs_dilate = {list(op.lhs_dilation)}, rhs_dilate = {list(op.rhs_dilation)}"
@@ -370,7 +375,7 @@ def _(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var,
     )
     precision = ", ".join([f"#stablehlo<precision {p}>" for p in op.precision])
     return body.line(
-        f"stablehlo.convolution({x}, {body.name(rhs)}) "
+        f"stablehlo.convolution({x}, {kernel}) "
         f"dim_numbers = {spec(op.lhs_axes, 'bf')}x{spec(op.rhs_axes, 'oi')}->{spec(op.out_axes, 'bf')}, "
         f"window = {{{window}}} {{batch_group_count = {op.batch_groups} : i64, "
         f"feature_group_count = {op.feature_groups} : i64, precision_config = [{precision}]}} "

@@ -1,12 +1,24 @@
 """StableHLO text of what a user tells the partitioner."""
 
+from collections.abc import Sequence
 from math import prod
 
 from effx.errors import BackendError
 from effx.ir.ops.sharding import Constrain, Release
 from effx.ir.program import Atom, Var
+from effx.ir.types import ArrayType
 from effx.lower.emit import Body, emits
 from effx.lower.shardy import tiling_text
+
+
+def whole(body: Body, x: str, t: ArrayType, axes: Sequence[int] | None = None) -> str:
+    """Writes a value of which the partitioner leaves some axes whole, or all; as it is where nothing is partitioned."""
+    module = body.module
+    if module.devices == 1 or module.replicated or (module.axes and not module.partly):
+        return x
+    mesh = module.partly[0] if module.partly else module.mesh((module.devices,))
+    may_be_cut = [axes is not None and i not in axes for i in range(t.ndim)]
+    return body.line(f"sdy.sharding_constraint {x} {tiling_text(mesh, [()] * t.ndim, may_be_cut)} : {t.mlir}")
 
 
 @emits(Constrain)
