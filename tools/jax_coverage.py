@@ -29,7 +29,8 @@ INTERNAL = "internal to JAX"
 RAISED = "errors are raised by the library, with its own words"
 TOKENS = "experimental there; in effx effects have the order of the program, and no value stands for it"
 UNCOMPILED = "XLA for CPUs compiles no program with its numbers, there as here"
-SHARDED = "for types that say how arrays lie on several devices, which effx does not have yet"
+PENDING = "for types that say that a sum over devices is still to be taken: effx takes it at once"
+ASYNCHRONOUS = "XLA starts and ends collectives by itself"
 UNORDERED = "ignored there: the elements of a sparse array stand in no order along its axes"
 SETTING = "a setting's value, which has the same name for all here; a switch without one is on"
 NAMED = "the parameters have names here"
@@ -75,9 +76,9 @@ REASONS: dict[str, str] = {
     "jax.numpy.set_printoptions(*kwargs)": "the parameters of NumPy's function have names here",
     "jax.numpy.lexsort(batch_size)": "all keys are sorted at once, so that there are no batches of them",
     "jax.numpy.vectorize(pyfunc)": "without a function it is a decorator, as NumPy's",
-    "jax.P(*reduced*)": SHARDED,
-    "jax.P.": SHARDED,
-    "jax.P.update(*reduced)": SHARDED,
+    "jax.P(*reduced*)": PENDING,
+    "jax.P.": PENDING,
+    "jax.P.update(*reduced)": PENDING,
     "jax.ds(size)": "left out it is None here",
     "jax.jit(*_shardings)": "None says nothing, there as here",
     "jax.NamedSharding.update(*kwargs)": NAMED,
@@ -111,8 +112,7 @@ REASONS: dict[str, str] = {
     "jax.use_abstract_mesh.": "a class there; here what it gives is the context manager",
     "jax.tree_util.Partial(func)": "keywords are the function's: one may be called `func`",
     "jax.set_mesh.": "a class there; here what it gives is the context manager",
-    "jax.lax.psum_scatter_start": SHARDED,
-    "jax.lax.ragged_all_to_all": SHARDED,
+    "jax.lax.psum_scatter_start": ASYNCHRONOUS,
     "jax.scipy.stats.gaussian_kde.": "what is missing is refused there, or registers the class as a pytree",
     "jax.experimental.array_serialization.*save(overwrite)": "a checkpoint is replaced only where that is asked for",
     "jax.experimental.array_serialization.pytree_serialization_utils": INTERNAL,
