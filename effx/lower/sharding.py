@@ -408,11 +408,7 @@ class Placement(_jax.GSPMDSharding):
         self.sharding = sharding
         self.is_fully_addressable = sharding.is_fully_addressable
         self.is_fully_replicated = sharding.is_fully_replicated
-        mesh = sharding.mesh
-        self.typed: TypeSharding | None = None
-        if mesh.explicit_axes:
-            spec = [axes_of(entry) for entry in sharding.spec]
-            self.typed = type_sharding(mesh.abstract_mesh, spec)
+        self.typed = said_by_types(sharding)
 
     @property
     def num_devices(self) -> int:
@@ -450,6 +446,14 @@ def sharding_of(held: _jax.Sharding) -> SingleDeviceSharding | NamedSharding:
         return held.sharding
     assert isinstance(held, _jax.SingleDeviceSharding)
     return SingleDeviceSharding(held._device, memory_kind=held._memory_kind)
+
+
+def said_by_types(sharding: NamedSharding) -> TypeSharding | None:
+    """Returns what types say of arrays that lie so: how Explicit axes of the mesh cut them."""
+    mesh = sharding.mesh
+    if not mesh.explicit_axes:
+        return None
+    return type_sharding(mesh.abstract_mesh, [axes_of(entry) for entry in sharding.spec])
 
 
 def typed(t: ArrayType, lies: "_jax.Sharding") -> ArrayType:

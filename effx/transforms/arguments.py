@@ -16,6 +16,7 @@ from effx.errors import DTypeError, RefError, RefGivenError, TransformError
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.references import Reference
 from effx.lower.concrete import as_concrete
+from effx.lower.sharding import NamedSharding, said_by_types
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import DictKey, PyTree, PyTreeDef, SequenceKey, flatten
@@ -217,7 +218,9 @@ def abstract(what: str, leaf: PyTree) -> ArrayType:
         leaf.__effx_array__()  # refuses
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is not None and dtype is not None:
-        return array_type(canonicalize(dtype), tuple(shape), bool(getattr(leaf, "weak_type", False)))
+        t = array_type(canonicalize(dtype), tuple(shape), bool(getattr(leaf, "weak_type", False)))
+        lies = getattr(leaf, "sharding", None)
+        return t.lying(said_by_types(lies)) if isinstance(lies, NamedSharding) else t
     return as_operand(leaf, what).type
 
 

@@ -27,6 +27,7 @@ from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
+from effx.ir.types import ArrayType
 from effx.ir.values.references import has_refs
 from effx.lower.assignment import Assignment, Wanted
 from effx.lower.compile_options import CompilerOptions
@@ -138,7 +139,15 @@ class Function(Generic[P, R]):
         leaves, tree = flatten((dynamic, named))
         arrays = as_arrays(self.what, leaves, (dynamic, named))
         donated = donated_leaves(self.where, self.options, dynamic, named, static, len(leaves))
-        return Given(tree, tuple([x.type for x in arrays]), static, donated, leaves, arrays)
+        types = self.said(tuple([x.type for x in arrays]), dynamic, named)
+        return Given(tree, types, static, donated, leaves, arrays)
+
+    def said(
+        self, types: tuple[ArrayType, ...], dynamic: tuple[object, ...], named: dict[str, object]
+    ) -> tuple[ArrayType, ...]:
+        """Returns the arguments' types with what `in_shardings` say of Explicit axes."""
+        asked = self.options.shardings
+        return types if asked is None else asked.said(dynamic, len(flatten(named)[0]), types)
 
     def staged(self, given: Given) -> tuple[Trace, Form]:
         """Finds the trace for arguments, staging the function the first time."""
@@ -427,7 +436,7 @@ class Function(Generic[P, R]):
             return cast("Traced", self.lend(args, kwargs, "trace"))
         dynamic, named, static = self.split(args, kwargs)
         leaves, tree = flatten((dynamic, named))
-        types = tuple([abstract(self.what, x) for x in leaves])
+        types = self.said(tuple([abstract(self.what, x) for x in leaves]), dynamic, named)
         with isolated():
             trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
             donated = donated_leaves(self.where, self.options, dynamic, named, static, len(types))

@@ -10,7 +10,8 @@ from effx.errors import ShardingError, TransformError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType
 from effx.lower.assignment import Place, Wanted
-from effx.lower.sharding import Device, NamedSharding, SingleDeviceSharding
+from effx.lower.meshes import ambient
+from effx.lower.sharding import Device, NamedSharding, SingleDeviceSharding, said_by_types
 from effx.transforms.meshes import in_force, is_sharding, laid_out, shardings_for
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -33,6 +34,26 @@ class JitShardings:
     in_tree: PyTreeDef
     outputs: tuple[Leaf, ...]
     out_tree: PyTreeDef
+
+    def said(self, args: tuple[Any, ...], named: int, types: tuple[ArrayType, ...]) -> tuple[ArrayType, ...]:
+        """Returns the types of arguments where `in_shardings` say how Explicit axes cut them.
+
+        Args:
+            args: the positional arguments. named: the number of leaves in those by name, which come last. types: of all.
+        """
+        if not any([_is_explicit(x) for x in self.inputs]):
+            return types
+        given = self.in_tree.unflatten(self.inputs)
+        asked = shardings_for("jit: in_shardings", tuple(given) if isinstance(given, list) else given, args)
+        found: list[ArrayType] = []
+        for s, t in zip([*asked, *[None] * named], types, strict=True):
+            if isinstance(s, PartitionSpec):
+                s = in_force("jit: in_shardings", s)
+            if t.sharding is None and _is_explicit(s):
+                s.shard_shape(t.shape)  # refuses unequal parts
+                t = t.lying(said_by_types(s))
+            found.append(t)
+        return tuple(found)
 
     def wanted(
         self,
@@ -67,6 +88,12 @@ class JitShardings:
             _settled("in_shardings", asked, in_types, alone),
             _settled("out_shardings", returned, out_types, alone),
         )
+
+
+def _is_explicit(x: Leaf) -> bool:
+    """Says whether types speak of what lies so."""
+    mesh = ambient.value if isinstance(x, PartitionSpec) else x.mesh if isinstance(x, NamedSharding) else None
+    return mesh is not None and bool(mesh.explicit_axes)
 
 
 def constrained(arrays: Sequence[Array], shardings: Sequence[Place | None]) -> list[Array]:

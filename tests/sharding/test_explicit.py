@@ -345,6 +345,33 @@ def test_types_are_kept_without_a_mesh_in_force() -> None:
     assert (sharding.spec, sharding.mesh) == (P("X", "Y"), MESH.abstract_mesh)
 
 
+def test_descriptions_and_wishes_are_typed() -> None:
+    """`ShapeDtypeStruct(sharding=)` and `in_shardings` say how arguments lie before these are there."""
+    lies, seen = NamedSharding(MESH, P("X", "Y")), []
+    struct = effx.ShapeDtypeStruct(A.shape, np.dtype("float32"), sharding=lies)
+    assert repr(effx.make_jaxpr(lambda x: x.T)(struct).out_types[0]) == "f32[4@Y,8@X]"
+    compiled = effx.jit(lambda x: x.sum(0)).lower(struct).compile()
+    assert repr(compiled(put(A, "X", "Y")).type) == "f32[4@Y]"
+
+    def f(x: Any, by: Any = 2.0) -> Any:
+        seen.append(repr(x.type))
+        return x * by
+
+    g = effx.jit(f, in_shardings=lies)
+    for x in (A, put(A, "X", "Y"), enp.asarray(A)):
+        assert repr(g(x).type) == "f32[8@X,4@Y]"
+    with effx.set_mesh(MESH):
+        assert repr(effx.jit(lambda x: g(x) + 1)(A).type) == "f32[8@X,4@Y]"
+    assert set(seen) == {"f32[8@X,4@Y]"}
+    with effx.set_mesh(MESH):
+        assert repr(effx.jit(f, in_shardings=P("Y"))(A).type) == "f32[8@Y,4]"
+        assert repr(effx.jit(f, out_shardings=P("Y"))(put(A, "X")).type) == "f32[8@Y,4]"
+    with pytest.raises(ShardingError, match=r"cannot cut into 4 equal parts"):
+        g(A[:6])
+    with pytest.raises(ShardingError, match="argument 0 of type f32"):
+        g(put(A, "Y"))
+
+
 def test_each_sharding_is_another_type() -> None:
     f = effx.jit(lambda x: x * 2)
     with effx.set_mesh(MESH):
