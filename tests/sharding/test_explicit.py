@@ -372,6 +372,29 @@ def test_descriptions_and_wishes_are_typed() -> None:
         g(put(A, "Y"))
 
 
+def test_elements_of_batches_are_typed() -> None:
+    """Without a mesh in force too: what is jitted inside sees them."""
+    seen: list[str] = []
+
+    def f(r: Any) -> Any:
+        seen.append(repr(r.type))
+        return effx.jit(inner)(r)
+
+    def inner(r: Any) -> Any:
+        seen.append(repr(r.type))
+        return enp.cumsum(r * 2)
+
+    got = effx.vmap(f, 1, 1)(put(A, None, "Y"))
+    assert repr(got.type) == "f32[8,4@Y]"
+    got = effx.vmap(effx.jit(lambda r: r / r.sum()))(put(A, "X", "Y"))
+    assert repr(got.type) == "f32[8@X,4@Y]"
+    close(got, A / A.sum(1, keepdims=True))
+    effx.vmap(f)(effx.reshard(put(A, "X", "Y"), NamedSharding(MESH, P("X"))))
+    with pytest.raises(ShardingError, match="cum_sum"):
+        effx.vmap(f)(put(A, "X", "Y"))
+    assert seen == ["f32[8]", "f32[8]", "f32[4]", "f32[4]", "f32[4@Y]", "f32[4@Y]"]
+
+
 def test_each_sharding_is_another_type() -> None:
     f = effx.jit(lambda x: x * 2)
     with effx.set_mesh(MESH):

@@ -20,7 +20,7 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import Batch, CustomRules
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.types import ArrayType, Shape
+from effx.ir.types import ArrayType, Shape, type_sharding
 from effx.tree.registry import PyTree, flatten
 
 A = TypeVar("A", bound=ArrayOperation)
@@ -49,7 +49,11 @@ class Batched:
 @cache
 def element_type(t: ArrayType, axis: int) -> ArrayType:
     """Returns the type of a batch's elements. Kept for good, as types are."""
-    return t.with_shape(t.shape[:axis] + t.shape[axis + 1 :])
+    found = t.with_shape(t.shape[:axis] + t.shape[axis + 1 :])
+    if t.sharding is None:
+        return found
+    cuts = t.sharding.cuts(t.ndim)
+    return found.lying(type_sharding(t.sharding.mesh, cuts[:axis] + cuts[axis + 1 :]))
 
 
 @final
