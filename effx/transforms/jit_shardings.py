@@ -35,7 +35,9 @@ class JitShardings:
     outputs: tuple[Leaf, ...]
     out_tree: PyTreeDef
 
-    def said(self, args: tuple[Any, ...], named: int, types: tuple[ArrayType, ...]) -> tuple[ArrayType, ...]:
+    def said(
+        self, args: tuple[object, ...], named: int, types: tuple[ArrayType, ...]
+    ) -> tuple[ArrayType, ...]:
         """Returns the types of arguments where `in_shardings` say how Explicit axes cut them.
 
         Args:
