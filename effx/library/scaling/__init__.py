@@ -20,7 +20,7 @@ from effx.library.scaling.counts import flops_of, given_by, traffic_of
 from effx.library.scaling.hlo import read
 from effx.library.scaling.walking import Performed, kind_of, performed
 from effx.sharding import Mesh, NamedSharding
-from effx.transforms.stages import Compiled
+from effx.stages import Compiled
 
 __all__ = ["Collective", "Hardware", "Memory", "Plan", "plan"]
 
