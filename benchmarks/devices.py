@@ -72,19 +72,25 @@ def step_arguments(peer: Peer) -> tuple[Tree, Value, Value]:
     return whole(weights(peer, 64, 256, 256, 10)), cut(sample(1, 256, 64)), cut(one_hot(2, 256, 10))
 
 
+def stepping(f: Function, layers: Layers, x: Value, target: Value) -> Thunk:
+    """What takes one step of training after another."""
+
+    def thunk() -> Value:
+        nonlocal layers
+        value: Value
+        layers, value = f(layers, x, target)
+        return value
+
+    return thunk
+
+
 def training(donated: bool) -> Callable[[Peer], Thunk]:
     def prepare(peer: Peer) -> Thunk:
         layers, x, target = step_arguments(peer)
         f = step(peer, perceptron_loss(peer))
         f = peer.api.jit(f, donate_argnums=(0,)) if donated else peer.api.jit(f)
 
-        def thunk() -> Value:
-            nonlocal layers
-            value: Value
-            layers, value = f(layers, x, target)
-            return value
-
-        return thunk
+        return stepping(f, layers, x, target)
 
     return prepare
 
@@ -142,13 +148,7 @@ def mapped_training(model: int) -> Callable[[Peer], Thunk]:
         fresh, (layers, x, target) = mapped(peer, model)
         f = peer.api.jit(fresh())
 
-        def thunk() -> Value:
-            nonlocal layers
-            value: Value
-            layers, value = f(layers, x, target)
-            return value
-
-        return thunk
+        return stepping(f, layers, x, target)
 
     return prepare
 

@@ -51,7 +51,7 @@ def _neutral(what: str, x: Array) -> Number:
 
 
 def _segments(
-    what: str,
+    function: Callable[..., Array],
     combiner: str,
     data: Operand,
     segment_ids: Operand,
@@ -60,7 +60,14 @@ def _segments(
     unique_indices: bool,
     bucket_size: int | None,
     mode: Mode,
+    out_sharding: OutSharding,
 ) -> Array:
+    if out_sharding is not None:
+        return lay_out(
+            out_sharding, function, data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
+            mode,
+        )  # fmt: skip
+    what = function.__name__
     x, ids = as_operand(data, what), as_operand(segment_ids, what)
     if ids.type.kind not in "iu":
         raise DTypeError(f"{what}: segment_ids must be integers, got {ids.type!r}")
@@ -212,21 +219,9 @@ def segment_sum(
     >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([5., 0., 2.], dtype=float32)
     """
-    if out_sharding is not None:
-        return lay_out(
-            out_sharding,
-            segment_sum,
-            data,
-            segment_ids,
-            num_segments,
-            indices_are_sorted,
-            unique_indices,
-            bucket_size,
-            mode,
-        )
     return _segments(
-        "segment_sum", "add", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
-        mode,
+        segment_sum, "add", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
+        mode, out_sharding,
     )  # fmt: skip
 
 
@@ -245,21 +240,9 @@ def segment_prod(
     >>> segment_prod(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([4., 1., 2.], dtype=float32)
     """
-    if out_sharding is not None:
-        return lay_out(
-            out_sharding,
-            segment_prod,
-            data,
-            segment_ids,
-            num_segments,
-            indices_are_sorted,
-            unique_indices,
-            bucket_size,
-            mode,
-        )
     return _segments(
-        "segment_prod", "mul", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
-        bucket_size, mode,
+        segment_prod, "mul", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
+        mode, out_sharding,
     )  # fmt: skip
 
 
@@ -280,21 +263,9 @@ def segment_max(
     >>> segment_max(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([  4., -inf,   2.], dtype=float32)
     """
-    if out_sharding is not None:
-        return lay_out(
-            out_sharding,
-            segment_max,
-            data,
-            segment_ids,
-            num_segments,
-            indices_are_sorted,
-            unique_indices,
-            bucket_size,
-            mode,
-        )
     return _segments(
-        "segment_max", "max", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
-        bucket_size, mode,
+        segment_max, "max", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
+        mode, out_sharding,
     )  # fmt: skip
 
 
@@ -315,19 +286,7 @@ def segment_min(
     >>> segment_min(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([ 1., inf,  2.], dtype=float32)
     """
-    if out_sharding is not None:
-        return lay_out(
-            out_sharding,
-            segment_min,
-            data,
-            segment_ids,
-            num_segments,
-            indices_are_sorted,
-            unique_indices,
-            bucket_size,
-            mode,
-        )
     return _segments(
-        "segment_min", "min", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
-        bucket_size, mode,
+        segment_min, "min", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
+        mode, out_sharding,
     )  # fmt: skip

@@ -33,11 +33,8 @@ def _watched(op: Operation[R], arrays: tuple[Array, ...], run: Callable[[], R]) 
     if not isinstance(op, HigherOrder) and not keys:
         return run()
     concrete = tuple([on_device(x) for x in arrays])
-    program = (
-        alone(op, [x.type for x in arrays])
-        if isinstance(op, HigherOrder)
-        else program_of(op, tuple([x.type for x in arrays]))
-    )
+    types = tuple([x.type for x in arrays])
+    program = alone(op, types) if isinstance(op, HigherOrder) else program_of(op, types)
     results: list[R] = []
 
     def once() -> tuple[Array, ...]:

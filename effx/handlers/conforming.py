@@ -50,10 +50,19 @@ def _ends(program: Program) -> tuple[Facts, Facts]:
     return _facts(program.in_types), _facts(program.out_types)
 
 
+def _wider(a: Fact, b: Fact) -> Fact:
+    """Returns what holds where either does; the second fact's cut goes before the first's."""
+    return a[0] | b[0], a[1] if b[1] is None else b[1]
+
+
+def _all_wider(facts: Facts, others: Facts) -> Facts:
+    return tuple([_wider(a, b) for a, b in zip(facts, others, strict=True)])
+
+
 def _joined(what: str, a: Fact, b: Fact) -> Fact:
     """Returns what holds where either does: what is not cut may be."""
     if a[1] is None or b[1] is None or a[1] == b[1]:
-        return a[0] | b[0], a[1] if b[1] is None else b[1]
+        return _wider(a, b)
     if settled.value:
         return a[0] | b[0], a[1]
     raise ShardingError(
@@ -82,14 +91,8 @@ def widened(program: Program, given: Facts, results: Facts | None = None) -> Pro
         results: what they say of the results at least; None for what comes of it.
     """
     ins, outs = _ends(program)
-    wider = tuple([(a[0] | b[0], a[1] if b[1] is None else b[1]) for a, b in zip(ins, given, strict=True)])
-    wanted = (
-        outs
-        if results is None
-        else tuple(
-            [(a[0] | b[0], a[1] if b[1] is None else b[1]) for a, b in zip(outs, results, strict=True)]
-        )
-    )
+    wider = _all_wider(ins, given)
+    wanted = outs if results is None else _all_wider(outs, results)
     if wider == ins and wanted == outs:
         return program
     key = ("widened", wider, results, apart.value, tracked.value, settled.value)

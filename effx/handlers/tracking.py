@@ -31,6 +31,7 @@ __all__ = [
     "diverging",
     "laid_out",
     "lying",
+    "lying_as",
     "retype",
     "tracked",
     "tracked_equation",
@@ -147,6 +148,11 @@ def lying(x: Array, sharding: TypeSharding | None) -> Array:
     """Returns a value as one whose type says that it is cut so."""
     op = laid_out(x.type, sharding)
     return x if op is None else op(x)
+
+
+def lying_as(x: Array, like: ArrayType) -> Array:
+    """Returns a value that is cut as others of a type, where that type says so and is of the same shape."""
+    return x if like.sharding is None or like.shape != x.type.shape else lying(x, like.sharding)
 
 
 def laid_out(t: ArrayType, sharding: TypeSharding | None) -> Constrain | None:

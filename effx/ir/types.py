@@ -2,7 +2,7 @@
 is identity.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from math import prod
 from typing import Any, final
 
@@ -44,6 +44,13 @@ class TypeSharding:
         """Returns for each of `ndim` array axes the mesh axes that cut it."""
         found = [axes_of(entry) for entry in self.spec]
         return (*found, *[()] * (ndim - len(found)))
+
+
+def without_axes(
+    cuts: Sequence[Sequence[Hashable]], axes: Collection[Hashable]
+) -> tuple[tuple[Hashable, ...], ...]:
+    """Returns for each array axis the mesh axes that cut it, but for some."""
+    return tuple([tuple([name for name in names if name not in axes]) for names in cuts])
 
 
 def type_sharding(mesh: AbstractMesh, cuts: Sequence[Sequence[Hashable]]) -> "TypeSharding | None":

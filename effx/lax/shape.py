@@ -9,7 +9,7 @@ from effx.array import Array, Operand, promotion, shaping
 from effx.array.promotion import as_operand, convert
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
-from effx.handlers.tracking import lying
+from effx.handlers.tracking import lying_as
 from effx.ir.dimensions import as_size
 from effx.ir.ops import shape as s
 from effx.ir.types import Shape, array_type
@@ -108,8 +108,7 @@ def full_like(
     filled = full(
         likeness.shape if shape is None else shape, fill_value, likeness.dtype if dtype is None else dtype
     )
-    if likeness.sharding is not None and filled.type.shape == likeness.shape:
-        filled = lying(filled, likeness.sharding)
+    filled = lying_as(filled, likeness)
     return convert(filled, likeness.dtype, True) if likeness.weak and dtype is None else filled
 
 

@@ -13,7 +13,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, host_array, 
 from effx.dtypes import DType, DTypeLike
 from effx.effects import current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
-from effx.handlers.tracking import lying
+from effx.handlers.tracking import lying_as
 from effx.ir.dimensions import as_size, has_symbolic, is_symbolic
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
@@ -372,8 +372,7 @@ def _like(
 
 def _resembling(like: object, x: Array) -> Array:
     """Returns an array that is cut as another of its shape, where types say so."""
-    t = like.type if isinstance(like, Array) else None
-    return x if t is None or t.sharding is None or t.shape != x.type.shape else lying(x, t.sharding)
+    return lying_as(x, like.type) if isinstance(like, Array) else x
 
 
 @resembles

@@ -196,8 +196,6 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
     """
     if isinstance(sharding, SingleDeviceSharding):
         return None
-    devices: tuple[int, ...] | None = None
-    platform = None
     mesh: Mesh | AbstractMesh | None
     if isinstance(sharding, NamedSharding):
         mesh, spec = sharding.mesh, sharding.spec
@@ -211,8 +209,6 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
         raise ShardingError(
             f"{what}: expected a NamedSharding or a PartitionSpec, got {sharding!r} of type {type(sharding).__name__}"
         )
-    if isinstance(mesh, Mesh):
-        devices, platform = tuple([d.id for d in mesh.ordered]), mesh.ordered[0].platform
     for name in [n for entry in spec for n in axes_of(entry)]:
         if name in mapped_over(mesh):
             raise ShardingError(
@@ -221,14 +217,21 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
             )
     if len(spec) > ndim:
         raise ShardingError(f"{what}: {spec!r} speaks of {len(spec)} axes, but the array has {ndim}")
+    return constrain(mesh, spec, ndim)
+
+
+def constrain(mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: int) -> Constrain:
+    """Returns the operation that says that an array with this many axes lies so."""
     at = {name: i for i, name in enumerate(mesh.axis_names)}
     cuts = [
         None if entry is PartitionSpec.UNCONSTRAINED else tuple([at[n] for n in axes_of(entry)])
         for entry in spec
     ]
-    return Constrain(
-        mesh.shape_tuple, (*cuts, *[()] * (ndim - len(cuts))), devices, platform, mesh.explicit_axes
-    )
+    devices = platform = None
+    if isinstance(mesh, Mesh):
+        devices, platform = tuple([d.id for d in mesh.ordered]), mesh.ordered[0].platform
+    whole = [()] * (ndim - len(cuts))
+    return Constrain(mesh.shape_tuple, (*cuts, *whole), devices, platform, mesh.explicit_axes)
 
 
 def laid_out(what: str, sharding: object, x: Array) -> Array:
@@ -285,7 +288,7 @@ def with_sharding_constraint(x: T, shardings: PyTree) -> T:
     >>> effx.jit(lambda x: effx.lax.with_sharding_constraint(x * 2, rows))(enp.ones(2))
     Array([2., 2.], dtype=float32)
     """
-    return _constrained("with_sharding_constraint", x, shardings)
+    return reshard_as("with_sharding_constraint", x, shardings)
 
 
 def reshard(xs: T, out_shardings: PyTree) -> T:
@@ -303,12 +306,8 @@ def reshard(xs: T, out_shardings: PyTree) -> T:
 
 def reshard_as(what: str, xs: T, out_shardings: PyTree) -> T:
     """Lays arrays out otherwise, as `reshard` does, for a function that errors name."""
-    return _constrained(what, xs, out_shardings)
-
-
-def _constrained(what: str, x: T, shardings: PyTree) -> T:
-    leaves, form = flatten(x)
-    found = shardings_for(what, shardings, x)
+    leaves, form = flatten(xs)
+    found = shardings_for(what, out_shardings, xs)
     results: list[PyTree] = []
     for leaf, sharding in zip(leaves, found, strict=True):
         if sharding is None:

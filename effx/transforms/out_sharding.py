@@ -10,7 +10,7 @@ from effx.ir.meshes import PartitionSpec
 from effx.ir.passes.explicit import settled
 from effx.lower.sharding import NamedSharding
 
-__all__ = ["OutSharding", "lay_out"]
+__all__ = ["OutSharding", "lay_out", "lay_out_as"]
 
 R = TypeVar("R")
 
@@ -33,8 +33,20 @@ def lay_out(
     Raises:
         ShardingError: the result cannot be cut so, or a PartitionSpec is given and no mesh is in force.
     """
+    return lay_out_as(getattr(function, "__name__", "out_sharding"), out_sharding, function, *args, **kwargs)
+
+
+def lay_out_as(
+    what: str,
+    out_sharding: NamedSharding | PartitionSpec,
+    function: Callable[..., R],
+    /,
+    *args: Any,
+    **kwargs: Any,
+) -> R:
+    """Does what `lay_out` does for a function that errors name otherwise."""
     from effx.transforms.meshes import reshard_as
 
     with settled(True):
         result = function(*args, **kwargs)
-    return reshard_as(getattr(function, "__name__", "out_sharding"), result, out_sharding)
+    return reshard_as(what, result, out_sharding)

@@ -19,11 +19,11 @@ from effx.ir.ops.parallel import NamedSizes, ParallelMap
 from effx.ir.ops.shape import Reshape, Transpose
 from effx.ir.ops.sharding import Constrain
 from effx.ir.passes.explicit import cuts_of
-from effx.ir.types import ArrayType, names_shown, type_sharding
+from effx.ir.types import ArrayType, names_shown, type_sharding, without_axes
 from effx.lower.meshes import Mesh, ambient
 from effx.transforms.arguments import FlatFunction, argument_path, name_of, origin_of
 from effx.transforms.jit import Function
-from effx.transforms.meshes import mapped_over
+from effx.transforms.meshes import constrain, mapped_over
 from effx.transforms.options import Options
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import broadcast_prefix, keystr
@@ -469,8 +469,7 @@ class Cutter:
         if t.sharding is None:
             return found
         bound = [name for name, _ in self.axes]
-        rest = [tuple([n for n in cut if n not in bound]) for cut in cuts_of(t)]
-        return found.lying(type_sharding(t.sharding.mesh, rest))
+        return found.lying(type_sharding(t.sharding.mesh, without_axes(cuts_of(t), bound)))
 
     def check_result(self, t: ArrayType) -> None:
         """Raises a ShardingError if a part has too few axes, or differs where the spec says that it does not."""
@@ -489,16 +488,7 @@ class Cutter:
         """Returns the operation that says how the whole array lies; None where that is left open."""
         if len(self.axes) != len(self.mesh.axis_names) or self.mesh.size == 1:
             return None
-        at = {name: i for i, name in enumerate(self.mesh.axis_names)}
-        cuts = [tuple([at[self.axes[a][0]] for a in dim]) for dim in self.dims]
-        devices = platform = None
-        if isinstance(self.mesh, Mesh):
-            devices = tuple([d.id for d in self.mesh.ordered])
-            platform = self.mesh.ordered[0].platform
-        explicit = self.mesh.explicit_axes
-        return Constrain(
-            self.mesh.shape_tuple, (*cuts, *[()] * (ndim - len(cuts))), devices, platform, explicit
-        )
+        return constrain(self.mesh, self.spec, ndim)
 
     def divided(self, x: Array) -> Array:
         """Returns the array with the axes that cut it in front."""

@@ -10,6 +10,7 @@ from effx import handlers
 from effx.array import Array
 from effx.array.shaping import moveaxis
 from effx.errors import RefGivenError, ShapeError
+from effx.ir.meshes import axes_of
 from effx.ir.ops.shape import BroadcastInDim
 from effx.transforms.arguments import PartlyFixed, as_results, name_of, origin_of, plain
 from effx.transforms.mapped_axes import AxisTree, MappedAxes, mapped_axes
@@ -47,6 +48,7 @@ def vmap(
     out_axes: Literal[0] = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
+    spmd_axis_name: Hashable = None,
 ) -> Batched[..., PyTree]: ...
 @overload
 def vmap(
@@ -55,6 +57,7 @@ def vmap(
     out_axes: Literal[0] = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
+    spmd_axis_name: Hashable = None,
 ) -> Batched[P, R]: ...
 @overload
 def vmap(
@@ -63,6 +66,7 @@ def vmap(
     out_axes: AxisTree = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
+    spmd_axis_name: Hashable = None,
 ) -> Mapped[P, R]: ...
 def vmap(
     fun: Callable[P, R],
@@ -70,6 +74,7 @@ def vmap(
     out_axes: AxisTree = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
+    spmd_axis_name: Hashable = None,
 ) -> PyTree:
     """Returns a function that applies `fun` to each element of a batch at once.
 
@@ -81,6 +86,9 @@ def vmap(
         out_axes: likewise the batch axis of the results. None requires an unbatched result.
         axis_name: a name for the batch, for collectives such as `effx.lax.psum`.
         axis_size: the batch size; needed only if no argument is mapped.
+        spmd_axis_name: the axis of a mesh, or a tuple of axes, along which the batch is cut wherever `fun` says how
+            arrays lie: by `with_sharding_constraint`, where it is otherwise left to the partitioner, and by `shard_map`,
+            where each device otherwise runs the whole batch on its part.
 
     Returns:
         The batched function. Arguments have one axis more than `fun`'s where mapped, and so have
@@ -90,6 +98,7 @@ def vmap(
         TreeError: `in_axes` or `out_axes` is no prefix of the arguments or results.
         ShapeError: an axis is out of range, sizes differ, or a mapped result has out axis None.
         TransformError: nothing is mapped and no size is given, or too few arguments.
+        ShardingError: `spmd_axis_name` is no axis of a mesh in `fun`, or cuts an array there already.
 
     >>> import effx, effx.numpy as enp
     >>> effx.vmap(enp.dot, in_axes=(0, None))(enp.eye(2), enp.array([3., 4.]))
@@ -97,6 +106,7 @@ def vmap(
     """
     name, origin = name_of(fun), origin_of(fun)
     mapping = mapped_axes("vmap", name, in_axes, out_axes, axis_size)
+    spmd_axes = axes_of(spmd_axis_name)
 
     @wraps(fun)
     def batched(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -110,7 +120,7 @@ def vmap(
             return borrowed(args, kwargs)
         indices, arrays, axes, size = given
         element = _Element("vmap", fun, tree, leaves, indices, name)
-        results, result_axes = handlers.vmap.batch(element, arrays, axes, size, axis_name, origin)
+        results, result_axes = handlers.vmap.batch(element, arrays, axes, size, axis_name, origin, spmd_axes)
         wanted = mapping.outputs(element.out_tree.unflatten(results))
         outputs = [
             # An unbatched result is returned unchanged, a Python number as a number.
@@ -127,7 +137,7 @@ def vmap(
         wanted = mapping.axes_of(args, kwargs)
         lent = Lending("vmap", name, args, kwargs, [axis is not None for axis in wanted])
         places = [wanted[i] for i in lent.places]
-        whole = vmap(borrowing(fun), in_axes, (out_axes, places), axis_name, axis_size)
+        whole = vmap(borrowing(fun), in_axes, (out_axes, places), axis_name, axis_size, spmd_axis_name)
         result: R = lent.to(whole)
         return result
 

@@ -19,6 +19,7 @@ from effx.handlers.recursion.payloads import handler_of, recursion
 from effx.handlers.recursion.staging import State, put_collected, stage_under, state_of
 from effx.ir.ops.parallel import Cuts, ParallelMap
 from effx.ir.ops.shape import BroadcastInDim, Reshape
+from effx.ir.program import Program
 from effx.ir.types import INVARIANT
 from effx.tree.registry import flatten
 
@@ -91,6 +92,15 @@ def _whole(
         return _parted(y, sizes)
 
 
+def with_body(op: ParallelMap, body: Program, cuts_in: Cuts, cuts_out: Cuts) -> ParallelMap:
+    """Returns a parallel map of another program, the types of whose ends say along which axes they vary."""
+    if op.checked:  # zeros, say, of what varies
+        with bound(op.axes, True):
+            ends = [tuple([(op.named(cut), None) for cut in cuts]) for cuts in (cuts_in, cuts_out)]
+            body = widened(body, *ends)
+    return attrs.evolve(op, body=body, cuts_in=cuts_in, cuts_out=cuts_out)
+
+
 @recursion(ParallelMap)
 def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One parallel map of the staged body."""
@@ -122,14 +132,8 @@ def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tu
         *cuts_of(op.cuts_out, handled.results),
         *[every] * len(handled.collected.types),
     )
-    body = handled.program
-    if op.checked:  # zeros, say, of what varies
-        with bound(op.axes, True):
-            ends = [tuple([(op.named(cut), None) for cut in cuts]) for cuts in (cuts_in, cuts_out)]
-            body = widened(body, *ends)
-    results = attrs.evolve(op, body=body, cuts_in=cuts_in, cuts_out=cuts_out)(
-        *handled.constants, *starts, *leaves
-    )
+    mapped = with_body(op, handled.program, cuts_in, cuts_out)
+    results = mapped(*handled.constants, *starts, *leaves)
     _merge(frame, results[: len(before)], state, op)
     values: list[Array] = []
     start = len(before)

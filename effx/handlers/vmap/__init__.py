@@ -1,6 +1,16 @@
 """Batching: values with one axis more than the function sees; importing this registers all rules."""
 
-from effx.handlers.vmap import collective, control, custom, elementwise, index, linalg, reduce, shape
+from effx.handlers.vmap import (
+    collective,
+    control,
+    custom,
+    elementwise,
+    index,
+    linalg,
+    reduce,
+    shape,
+    sharding,
+)
 from effx.handlers.vmap.handler import Batched, Vmap, batch, over_batches
 
 __all__ = ["Batched", "Vmap", "batch", "over_batches"]

@@ -64,15 +64,16 @@ def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tupl
     handled = stage_under(op.program, handler, layouts, state_of(frame)[1], _in_front, "named")
 
     def make() -> CustomCall:
-        batch = Batch(handler.size, handler.axis_name, tuple([x.frame is frame for x in operands[n:]]))
+        batched = tuple([x.frame is frame for x in operands[n:]])
+        batch = Batch(handler.size, handler.axis_name, batched, handler.spmd_axes)
         types = types_of(handled.results)
         tree = function.result()[0]
-        outer = attrs.evolve(function, result=lambda: (tree, types), batches=(batch, *function.batches))
-        rules = CustomRules(op.rules.what, op.rules.name, function=outer)
+        called = attrs.evolve(function, result=lambda: (tree, types), batches=(batch, *function.batches))
+        rules = CustomRules(op.rules.what, op.rules.name, function=called)
         return CustomCall(handled.program, rules, len(handled.constants) + n)
 
-    batched = cached(op.program, ("named", op, handler, layouts, handled.program), make)
-    return tuple(rebuild_boxes(frame, batched(*handled.constants, *leaves), handled.results))
+    outer = cached(op.program, ("named", op, handler, layouts, handled.program), make)
+    return tuple(rebuild_boxes(frame, outer(*handled.constants, *leaves), handled.results))
 
 
 def _in_front(

@@ -63,10 +63,12 @@ class Vmap(PayloadHandler):
 
     Attributes:
         size: of the batch. axis_name: the axis name for collectives; None for none.
+        spmd_axes: the axes of a mesh that cut the batch where a program says how arrays lie.
     """
 
     size: int
     axis_name: Hashable = None
+    spmd_axes: tuple[Hashable, ...] = ()
     rules: ClassVar["RuleTable[Rule]"] = RuleTable("vmap")
     marks_source: ClassVar[bool] = False
     recursions: ClassVar["RuleTable[Recursion[HigherOrder]]"] = RuleTable(
@@ -76,7 +78,8 @@ class Vmap(PayloadHandler):
     def describe(self) -> str:
         """Names the handler with its parameters."""
         name = "" if self.axis_name is None else f", axis_name={self.axis_name!r}"
-        return f"vmap(axis_size={self.size}{name})"
+        cut = f", spmd_axis_name={self.spmd_axes!r}" if self.spmd_axes else ""
+        return f"vmap(axis_size={self.size}{name}{cut})"
 
     def axes(self) -> tuple[tuple[Hashable, int], ...]:
         """The batch, where it has a name."""
@@ -190,6 +193,7 @@ def batch(
     size: int,
     axis_name: Hashable = None,
     origin: str = "",
+    spmd_axes: tuple[Hashable, ...] = (),
 ) -> tuple[list[Array], list[int | None]]:
     """Evaluates a function for all elements of a batch.
 
@@ -200,11 +204,12 @@ def batch(
         size: of the batch.
         axis_name: the batch's name for collectives.
         origin: the user's function, for errors.
+        spmd_axes: the axes of a mesh that cut the batch where a program says how arrays lie.
 
     Returns:
         The results and their batch axes, None for unbatched results.
     """
-    handler = Vmap(size, axis_name)
+    handler = Vmap(size, axis_name, spmd_axes)
     with handle(handler, origin) as frame:
         arguments = [handler.boxed_result(frame, x, axis) for x, axis in zip(values, axes, strict=True)]
         outputs: list[Array] = []
@@ -242,7 +247,7 @@ def over_batches(
     if not batches:
         return rule(payloads)
     batch = batches[0]
-    handler = Vmap(batch.size, batch.axis_name)
+    handler = Vmap(batch.size, batch.axis_name, batch.spmd_axes)
     slices = [f(x) if b else x for f, x, b in zip(unstack, payloads, batch.batched, strict=True)]
     with handle(handler) as frame:
         given: list[PyTree] = []

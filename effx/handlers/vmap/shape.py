@@ -2,8 +2,6 @@
 
 from math import prod
 
-import attrs
-
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, scalar
@@ -24,7 +22,6 @@ from effx.ir.ops.shape import (
     Slice,
     Transpose,
 )
-from effx.ir.ops.sharding import Constrain
 from effx.ir.ops.sizes import Size
 from effx.ir.types import Shape
 
@@ -66,13 +63,6 @@ def reverse(handler: Vmap, op: Reverse, values: Values, axes: Axes) -> tuple[Arr
     (x,), (axis,) = values, axes
     assert axis is not None
     return Reverse(beside(op.axes, axis))(x), axis
-
-
-@rule(Constrain)
-def constrain(handler: Vmap, op: Constrain, values: Values, axes: Axes) -> tuple[Array, Axis]:
-    (x,), (axis,) = values, axes
-    assert axis is not None
-    return attrs.evolve(op, cuts=(*op.cuts[:axis], None, *op.cuts[axis:]))(x), axis
 
 
 @rule(Concatenate)

@@ -53,11 +53,13 @@ class Batch:
         size: the number of calls.
         axis_name: the name of the batch's axis; None for none.
         batched: says for each argument whether it has the batch axis, in front; each result has it.
+        spmd_axes: the axes of a mesh that cut the batch where a program says how arrays lie.
     """
 
     size: int
     axis_name: Hashable
     batched: tuple[bool, ...]
+    spmd_axes: tuple[Hashable, ...] = ()
 
 
 @final

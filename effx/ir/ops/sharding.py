@@ -15,7 +15,7 @@ from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Identity, Offload
 from effx.ir.ops.control import Call, Calling, HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Equation, Program, Var
-from effx.ir.types import ArrayType, type_sharding
+from effx.ir.types import ArrayType, type_sharding, without_axes
 
 __all__ = [
     "Constrain",
@@ -97,8 +97,7 @@ class Release(Identity):
         (t,) = types
         if t.sharding is None:
             return t
-        cuts = [[n for n in cut if n not in self.axes] for cut in t.sharding.cuts(t.ndim)]
-        return t.lying(type_sharding(t.sharding.mesh, cuts))
+        return t.lying(type_sharding(t.sharding.mesh, without_axes(t.sharding.cuts(t.ndim), self.axes)))
 
 
 Placing = Constrain | ParallelMap

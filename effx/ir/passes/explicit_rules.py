@@ -31,7 +31,7 @@ from effx.ir.ops.shape import (
 from effx.ir.ops.sharding import Constrain, Release
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.passes.explicit import Cut, Cuts, Lies, cuts_of, lies, shown
-from effx.ir.types import Shape
+from effx.ir.types import Shape, without_axes
 
 __all__: list[str] = []
 
@@ -86,7 +86,7 @@ def constrained(op: Constrain, given: Lies) -> list[Cuts]:
 @lies(Release)
 def released(op: Release, given: Lies) -> list[Cuts]:
     """Types no longer speak of some mesh axes."""
-    return [tuple([tuple([n for n in cut if n not in op.axes]) for cut in given.cuts[0]])]
+    return [without_axes(given.cuts[0], op.axes)]
 
 
 @lies(BroadcastInDim)

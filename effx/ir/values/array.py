@@ -923,13 +923,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the elements replaced; of equal indices an unspecified one wins."""
-        if out_sharding is not None:
-            return out_shardings.lay_out(
-                out_sharding, self.set, value, mode=mode, indices_are_sorted=indices_are_sorted,
-                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
-            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return indexing.write(self.array, self.index, value, "set", how)
+        return self._lying(out_sharding, "set", indexing.write, value, "set", how)
 
     def add(
         self,
@@ -942,13 +937,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the values added; values at equal indices are summed."""
-        if out_sharding is not None:
-            return out_shardings.lay_out(
-                out_sharding, self.add, value, mode=mode, indices_are_sorted=indices_are_sorted,
-                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
-            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return indexing.write(self.array, self.index, value, "add", how)
+        return self._lying(out_sharding, "add", indexing.write, value, "add", how)
 
     def subtract(
         self,
@@ -961,13 +951,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x with the values subtracted."""
-        if out_sharding is not None:
-            return out_shardings.lay_out(
-                out_sharding, self.subtract, value, mode=mode, indices_are_sorted=indices_are_sorted,
-                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
-            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return indexing.write(self.array, self.index, arithmetic.negative(value), "add", how)
+        return self._lying(out_sharding, "subtract", indexing.write, arithmetic.negative(value), "add", how)
 
     def multiply(
         self,
@@ -980,13 +965,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the values multiplied in."""
-        if out_sharding is not None:
-            return out_shardings.lay_out(
-                out_sharding, self.multiply, value, mode=mode, indices_are_sorted=indices_are_sorted,
-                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
-            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return indexing.write(self.array, self.index, value, "mul", how)
+        return self._lying(out_sharding, "multiply", indexing.write, value, "mul", how)
 
     mul = multiply
 
@@ -1001,13 +981,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x divided by the values; equal indices divide one after the other."""
-        if out_sharding is not None:
-            return out_shardings.lay_out(
-                out_sharding, self.divide, value, mode=mode, indices_are_sorted=indices_are_sorted,
-                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
-            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return indexing.divide_at(self.array, self.index, value, how)
+        return self._lying(out_sharding, "divide", indexing.divide_at, value, how)
 
     def power(
         self,
@@ -1020,13 +995,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x with the elements raised to the values; equal indices raise one after the other."""
-        if out_sharding is not None:
-            return out_shardings.lay_out(
-                out_sharding, self.power, value, mode=mode, indices_are_sorted=indices_are_sorted,
-                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
-            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return indexing.power_at(self.array, self.index, value, how)
+        return self._lying(out_sharding, "power", indexing.power_at, value, how)
 
     def min(
         self,
@@ -1039,13 +1009,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the smaller of element and value."""
-        if out_sharding is not None:
-            return out_shardings.lay_out(
-                out_sharding, self.min, value, mode=mode, indices_are_sorted=indices_are_sorted,
-                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
-            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return indexing.write(self.array, self.index, value, "min", how)
+        return self._lying(out_sharding, "min", indexing.write, value, "min", how)
 
     def max(
         self,
@@ -1058,13 +1023,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the larger of element and value."""
-        if out_sharding is not None:
-            return out_shardings.lay_out(
-                out_sharding, self.max, value, mode=mode, indices_are_sorted=indices_are_sorted,
-                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
-            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return indexing.write(self.array, self.index, value, "max", how)
+        return self._lying(out_sharding, "max", indexing.write, value, "max", how)
 
     def apply(
         self,
@@ -1094,13 +1054,19 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Reads `x[i]`; out of bounds the nearest element, or with mode "fill" `fill_value` or NaN."""
-        if out_sharding is not None:
-            return out_shardings.lay_out(
-                out_sharding, self.get, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
-                unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
-            )  # fmt: skip
         how = indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return indexing.get_at(self.array, self.index, how, fill_value)
+        return self._lying(out_sharding, "get", indexing.get_at, how, fill_value)
+
+    def _lying(
+        self, out_sharding: object, what: str, function: Callable[..., Array], *arguments: object
+    ) -> Array:
+        """Calls a function of the array and the index, whose result lies as the user says."""
+        if out_sharding is None:
+            return function(self.array, self.index, *arguments)
+        found: Array = out_shardings.lay_out_as(
+            what, out_sharding, function, self.array, self.index, *arguments
+        )
+        return found
 
 
 class _Unknown:

@@ -1,0 +1,132 @@
+"""Batching of what says how arrays lie on a mesh: axes of the mesh may cut the batch there."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+import attrs
+
+from effx.array import Array, Box
+from effx.array.shaping import moveaxis
+from effx.effects import Frame
+from effx.errors import ShardingError
+from effx.handlers.parallel import bound
+from effx.handlers.recursion import parallel
+from effx.handlers.recursion.layout import Layout
+from effx.handlers.recursion.payloads import recursion
+from effx.handlers.recursion.staging import STATELESS, stage_under
+from effx.handlers.vmap.handler import Axis, Batched, Vmap, materialize, rule
+from effx.ir.ops.collective import AxisEffect
+from effx.ir.ops.parallel import ParallelMap
+from effx.ir.ops.shape import Reshape
+from effx.ir.ops.sharding import Constrain
+from effx.tree.registry import flatten
+
+
+@rule(Constrain)
+def constrain(
+    handler: Vmap, op: Constrain, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[Array, Axis]:
+    """The batch axis is left to the partitioner, unless the user has named what cuts it."""
+    (x,), (axis,) = values, axes
+    assert axis is not None
+    cut = _numbers(handler, "with_sharding_constraint", op.mesh, op.cuts) if handler.spmd_axes else None
+    if cut is not None:
+        _check_size(handler, [op.sizes[a] for a in cut])
+    return attrs.evolve(op, cuts=(*op.cuts[:axis], cut, *op.cuts[axis:]))(x), axis
+
+
+@recursion(ParallelMap, under=Vmap)
+def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """Each index runs the whole batch, or where axes of the mesh cut the batch and are the map's its part of it."""
+    handler = cast("Vmap", frame.handler)
+    if op.mesh is None or not handler.spmd_axes or not op.names & {*handler.spmd_axes}:
+        return parallel.parallel_map(frame, op, operands)
+    return _cut(frame, handler, op, operands)
+
+
+def _numbers(
+    handler: Vmap, what: str, mesh: Sequence[tuple[object, int]], cuts: Sequence[tuple[int, ...] | None]
+) -> tuple[int, ...]:
+    """Returns the numbers of the axes that cut the batch.
+
+    Raises:
+        ShardingError: one is not there, or cuts something else.
+    """
+    at = {name: i for i, (name, _) in enumerate(mesh)}
+    used = [a for cut in cuts for a in cut or ()]
+    for name in handler.spmd_axes:
+        if name not in at:
+            raise ShardingError(
+                f"vmap: spmd_axis_name is {name!r}, but {what} is over axes {', '.join(map(repr, at))}"
+            )
+        if at[name] in used:
+            raise ShardingError(f"vmap: spmd_axis_name is {name!r}, which cuts an array of {what} already")
+    return tuple([at[name] for name in handler.spmd_axes])
+
+
+def _check_size(handler: Vmap, sizes: Sequence[int]) -> None:
+    if handler.size % prod(sizes):
+        raise ShardingError(
+            f"vmap: a batch of {handler.size} cannot be cut into {prod(sizes)} equal parts along {handler.spmd_axes!r}"
+        )
+
+
+def _cut(frame: Frame, handler: Vmap, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """One parallel map in which each index along some axes has a part of the batch."""
+    at = _numbers(handler, "shard_map", op.axes, (*op.cuts_in, *op.cuts_out))
+    sizes = op.sizes(at)
+    _check_size(handler, sizes)
+    for name in handler.spmd_axes:
+        if AxisEffect(name) in op.body.effects:
+            raise ShardingError(
+                f"vmap: spmd_axis_name is {name!r}, along which a collective of shard_map runs"
+            )
+    if handler.takes(op.body.effects):
+        raise ShardingError(
+            f"vmap: spmd_axis_name cuts the batch {handler.axis_name!r}, along which a collective of shard_map runs"
+        )
+    part = attrs.evolve(handler, size=handler.size // prod(sizes), spmd_axes=())
+    given: list[Array] = []
+    layouts: list[Layout] = []
+    cuts_in: list[tuple[int, ...]] = []
+    for x, cut in zip(operands, op.cuts_in, strict=True):
+        k, t, tree = len(cut), x.type, None
+        batched = type(x) is Box and x.frame is frame
+        if type(x) is Box and batched:
+            value = materialize(handler, x.payload.value, x.payload.axis, k)
+            shape = value.type.shape
+            x = Reshape((*shape[:k], *sizes, part.size, *shape[k + 1 :]))(value)
+            cut = (*cut, *at)
+            tree = flatten(Batched(x, 0))[1]
+        vma = op.named(cut) if op.checked else frozenset[object]()
+        own, element = x.type.with_shape(x.type.shape[len(cut) :]), t.with_shape(t.shape[k:])
+        given.append(x)
+        layouts.append(Layout(tree, (own.varying(own.vma | vma),), element.varying(element.vma | vma)))
+        cuts_in.append(cut)
+    with bound(op.axes, op.checked):
+        handled = stage_under(op.body, part, tuple(layouts), STATELESS)
+    cuts_out = [
+        cut if layout.tree is None else (*cut, *at)
+        for layout, cut in zip(handled.results, op.cuts_out, strict=True)
+    ]
+    constants = handled.constants
+    mapped = parallel.with_body(op, handled.program, (*[()] * len(constants), *cuts_in), tuple(cuts_out))
+    results = mapped(*constants, *given)
+    return tuple(
+        [
+            _joined(frame, handler, y, layout, len(cut), len(at))
+            for y, layout, cut in zip(results, handled.results, op.cuts_out, strict=True)
+        ]
+    )
+
+
+def _joined(frame: Frame, handler: Vmap, y: Array, layout: Layout, k: int, n: int) -> Array:
+    """Returns a result with the parts of the batch as one axis behind those that cut it."""
+    if layout.tree is None:
+        return y
+    inner: Batched = layout.tree.unflatten([y])
+    y = moveaxis(y, k + n + inner.axis, k + n)
+    shape = y.type.shape
+    y = Reshape((*shape[:k], handler.size, *shape[k + n + 1 :]))(y)
+    return handler.boxed_result(frame, y, k)
