@@ -5,6 +5,7 @@ by labels, and tangents are gathered with these.
 """
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any, ClassVar, TypeVar, final
 
 import attrs
@@ -12,7 +13,8 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.indexing import take
+from effx.array.arithmetic import where
+from effx.array.indexing import along_axis
 from effx.array.promotion import scalar, zeros
 from effx.array.shaping import reshape
 from effx.errors import DTypeError, NoRuleError, ShapeError
@@ -39,7 +41,7 @@ from effx.handling import (
 )
 from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.base import check_arity, check_kind, is_ints
-from effx.ir.ops.shape import Iota, Pad
+from effx.ir.ops.shape import BroadcastInDim, Iota, Pad
 from effx.ir.passes.explicit import Cuts, Lies, lies
 from effx.ir.passes.explicit_rules import merged
 from effx.ir.program import Scalar
@@ -197,13 +199,18 @@ class WindowArgMin(WindowArg):
     """The label of the smallest element."""
 
 
-@lies(WindowReduction)
-def beside_windows(op: WindowReduction, given: Lies) -> list[Cuts]:
-    """As the operands, along axes on which the window is one element that goes everywhere; others must be whole."""
-    still = [
+def _still(op: WindowReduction) -> list[bool]:
+    """Says for each axis whether the window is one element there that goes everywhere."""
+    return [
         (w, s, a, b, d) == (1, 1, 0, 0, 1)
         for w, s, a, b, d in zip(op.window, op.strides, op.low, op.high, op.base_dilation, strict=True)
     ]
+
+
+@lies(WindowReduction)
+def beside_windows(op: WindowReduction, given: Lies) -> list[Cuts]:
+    """As the operands, along axes on which the window is one element that goes everywhere; others must be whole."""
+    still = _still(op)
     for k in range(len(given.types)):
         given.whole(k, [i for i, kept in enumerate(still) if not kept], "along which a window moves")
     cuts = merged(given, range(len(given.types)), len(still))
@@ -241,11 +248,25 @@ def tangent_of_the_first(
     assert dx is not None
     if 0 in x.type.shape or 0 in y.type.shape:
         return y, None
+    moving = [i for i, kept in enumerate(_still(op)) if not kept]
+    if not moving:
+        return y, dx
+    # Elements are labelled along these axes alone, so that the others may be batches, and cut.
+    first, last = moving[0], moving[-1] + 1
+    shape, out = x.type.shape, y.type.shape
+    sizes = shape[first:last]
+    n = prod(sizes)
+    dtype = dtypes.int32 if n < 2**31 else dtypes.int64
+    labels = reshape(Iota(array_type(dtype, (n,)), 0)(), sizes)
     finds = WindowArgMax if isinstance(op, ReduceWindowMax) else WindowArgMin
-    dtype = dtypes.int32 if x.type.size < 2**31 else dtypes.int64
-    labels = reshape(Iota(array_type(dtype, (x.type.size,)), 0)(), x.type.shape)
     arg = finds(op.window, op.strides, op.low, op.high, op.base_dilation, op.window_dilation)
-    return y, take(reshape(dx, -1), arg(x, labels), 0, mode="fill", fill_value=0)
+    found = arg(x, BroadcastInDim(shape, tuple(range(first, last)))(labels))
+    at = reshape(found, (*out[:first], -1, *out[last:]))
+    tangents_along = reshape(dx, (*shape[:first], -1, *shape[last:]))
+    taken = where(
+        at < n, along_axis(tangents_along, at, first), 0
+    )  # no label is n or more but that of nothing
+    return y, reshape(taken, out)
 
 
 @jvp_rule(WindowArg)

@@ -23,8 +23,8 @@ from effx.ir.types import array_type
 from effx.lax.operands import count_from_start
 
 __all__ = [
-    "all_gather", "all_to_all", "axis_index", "axis_size", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
-    "psum", "psum_scatter", "pswapaxes",
+    "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "ppermute",
+    "pshuffle", "psum", "psum_scatter", "pswapaxes",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -252,6 +252,39 @@ def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     Array([0., 2.], dtype=float32)
     """
     return _over("pmin", x, axis_name, axis_index_groups, lambda n, g: c.PMin(n, groups=g))
+
+
+def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
+    """Returns everywhere along a named axis what one index has: the sum of its value and of zeros.
+
+    Args:
+        x: a tree of arrays.
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several: indices then run through the
+            last one fastest.
+        source: the index whose value it is.
+
+    Returns:
+        A tree like x, constant along the axis. Its cotangents are summed, and are the source's.
+
+    Raises:
+        AxisNameError: nothing binds the name.
+        ShapeError: no index is `source`.
+
+    >>> import effx, numpy as np
+    >>> effx.vmap(lambda x: pbroadcast(x, "i", 1), axis_name="i")(np.array([1., 3., 5.]))
+    Array([3., 3., 3.], dtype=float32)
+    """
+    size, place = _total_size("pbroadcast", _names(axis_name)), index(source)
+    if not 0 <= place < size:
+        raise ShapeError(f"pbroadcast: source must be from 0 to {size - 1}, got {place}")
+    mine = axis_index(axis_name) == place
+
+    def leaf(value: Operand) -> Array:
+        array: Array = as_operand(value, "pbroadcast")
+        given = convert(array, dtypes.int8) if array.type.kind == "b" else array
+        return convert(psum(arithmetic.where(mine, given, 0), axis_name), array.type.dtype, array.type.weak)
+
+    return cast("T", tree.map(leaf, x))
 
 
 def pcast(x: T, axis_name: AxisNames, *, to: str) -> T:

@@ -44,6 +44,7 @@ CASES: list[tuple[str, Replica, Callable[[Data], Data], bool]] = [
     ("pmean", lambda x: lax.pmean(x, "i"), lambda x: everywhere(x.mean(0)), True),
     ("pmax", lambda x: lax.pmax(x, "i"), lambda x: everywhere(x.max(0)), False),
     ("pmin", lambda x: lax.pmin(x, "i"), lambda x: everywhere(x.min(0)), False),
+    ("pbroadcast", lambda x: lax.pbroadcast(x, "i", 1), lambda x: everywhere(x[1]), True),
     ("all_gather", lambda x: lax.all_gather(x, "i"), everywhere, True),
     (
         "all_gather axis",
@@ -208,6 +209,7 @@ SEVERAL: list[tuple[str, Replica]] = [
     ("psum", lambda x: lax.psum(x, ("r", "c"))),
     ("pmean", lambda x: lax.pmean(x, ("c", "r"))),
     ("pmax", lambda x: lax.pmax(x, ("r", "c"))),
+    ("pbroadcast", lambda x: lax.pbroadcast(x, ("c", "r"), 5)),
     ("axis_index", lambda x: x + lax.axis_index(("r", "c"))),
     ("axis_size", lambda x: x * lax.axis_size(("r", "c"))),
     ("all_gather", lambda x: lax.all_gather(x, ("r", "c"))),
@@ -288,6 +290,11 @@ ERRORS: list[tuple[Replica, type[Exception], str]] = [
         lambda x: lax.pshuffle(x, "i", [0, 1, 1, 2]),
         effx.errors.ShapeError,
         "pshuffle: perm must be a permutation of the 4 indices, got [0, 1, 1, 2]",
+    ),
+    (
+        lambda x: lax.pbroadcast(x, "i", 4),
+        effx.errors.ShapeError,
+        "pbroadcast: source must be from 0 to 3, got 4",
     ),
     (
         lambda x: lax.all_to_all(x, "i", 1, 0),

@@ -162,6 +162,7 @@ DIFFERENTIATED = (
     "rfft2",
     "convolution",
     "reduce_window",
+    "max pooling",
     "grouped_matmul",
     "cholesky",
     "qr",

@@ -125,6 +125,7 @@ BODIES: dict[str, tuple[Any, tuple[P, P], P]] = {
     "psum": (lambda w, x: lax.psum(enp.sin(w * x), both), (P("j"), P("i", "j")), P()),
     "psum of one axis": (lambda w, x: lax.psum(w * x, "i"), (P("j"), P("i", "j")), P(None, "j")),
     "of what is equal": (lambda w, x: lax.psum(w, "j") * x, (P(), P("i")), P(both)),
+    "pbroadcast": (lambda w, x: lax.pbroadcast((w * x).sum(), both, lax.axis_size(both) - 1), (P("j"), P("i", "j")), P()),
     "pmean": (lambda w, x: lax.pmean((w * x).sum(), both), (P("j"), P("i", "j")), P()),
     "pmax": (lambda w, x: lax.pmax((w * x).max(), both), (P("j"), P("i", "j")), P()),
     "pmin": (lambda w, x: lax.pmin(w * x, "i"), (P("j"), P("i", "j")), P(None, "j")),
