@@ -2,6 +2,7 @@ from . import (
     ad,
     ad_checkpoint,
     checkpoint_policies,
+    compat,
     custom_batching,
     custom_derivatives,
     debug,

@@ -21,6 +21,7 @@ __all__ = [
     "AxisNameError",
     "BackendError",
     "CheckpointError",
+    "CompatError",
     "ConcretizationError",
     "ConcretizationTypeError",
     "ConversionError",
@@ -406,6 +407,10 @@ class ShardingError(EffxError, ValueError):
 
 class CheckpointError(EffxError, ValueError):
     """A checkpoint is not there, not whole or damaged, or cannot be written."""
+
+
+class CompatError(EffxError, ImportError):
+    """`import jax` cannot give effx in this process."""
 
 
 def check_function(what: str, fun: object) -> None:

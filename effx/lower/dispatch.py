@@ -114,7 +114,8 @@ flags.user_context_listeners.append(_on_loss)
 
 # jaxlib reads three states of its own. Whoever of effx and jax is imported first sets them, and
 # jax's come to stand if it is imported later; effx keeps to calls that do not depend on them then.
-if "jax" not in sys.modules:
+# (Under effx.compat a module `jax` is effx itself: JAX's is told by the module of its own that sets them.)
+if "jax._src.config" not in sys.modules:
     _jax.jax_jit.set_disable_jit_state(
         _jax.config.Config("effx_cpp_disable_jit", False, include_in_jit_key=False)
     )
@@ -124,7 +125,7 @@ if "jax" not in sys.modules:
 
 def reads_scalars() -> bool:
     """Says whether C++ types bare Python numbers as effx does: not when jax's settings are in force, or a context's."""
-    return "jax" not in sys.modules and flags.overrides() is None
+    return "jax._src.config" not in sys.modules and flags.overrides() is None
 
 
 def fast_path(executable: Executable, result: object) -> FastPath:

@@ -119,7 +119,7 @@ class NoJax:
 
     def __enter__(self) -> None:
         self.thread = threading.get_ident()
-        if "jax" not in sys.modules:
+        if "jax._src.config" not in sys.modules:
             sys.meta_path.insert(0, self)
 
     def __exit__(self, *error: object) -> None:

@@ -1,0 +1,37 @@
+"""`python -m effx.compat script.py args…` and `python -m effx.compat -m module args…`: runs a program for JAX on effx."""
+
+import runpy
+import sys
+from pathlib import Path
+
+from effx.compat.finder import install
+from effx.compat.missing import report
+
+USAGE = "usage: python -m effx.compat [--report] (script.py | -m module) [args …]"
+
+
+def main() -> None:
+    """Runs a script or a module as Python itself would, with `import jax` giving effx."""
+    given = sys.argv[1:]
+    tell = given[:1] == ["--report"]
+    given = given[tell:]
+    as_module = given[:1] == ["-m"]
+    given = given[as_module:]
+    if not given or given[0].startswith("-"):
+        sys.exit(USAGE)
+    install()
+    sys.argv = given
+    try:
+        if as_module:
+            sys.path[0] = str(Path.cwd())
+            runpy.run_module(given[0], run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = str(Path(given[0]).resolve().parent)
+            runpy.run_path(given[0], run_name="__main__")
+    finally:
+        if tell:
+            print(report(), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

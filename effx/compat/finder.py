@@ -1,0 +1,140 @@
+"""The import hook: `import jax` and `import jax.X` give modules that take their names from effx.
+
+A name is looked for in three places: what is written for it in `effx.compat.modules`, effx's own namespace of the same name,
+and below both the modules that JAX has there. What is nowhere is an error that says who asked.
+
+Never: be installed but by a user's word; patch anything; let JAX's own modules and these live in one process.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import final
+
+from effx.compat.missing import asked
+from effx.errors import CompatError
+
+__all__ = ["install", "installed"]
+
+OWN = "effx.compat.modules"
+
+# The namespaces of effx that are JAX's too; those below them follow.
+PUBLIC = frozenset(
+    {
+        "ad_checkpoint", "checkpoint_policies", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
+        "dtypes", "errors", "example_libraries", "experimental", "export", "ffi", "flatten_util", "image", "lax", "memory",
+        "monitoring", "nn", "numpy", "ops", "profiler", "random", "ref", "scipy", "sharding", "stages", "test_util", "tree",
+        "tree_util", "typing",
+    }
+)  # fmt: skip
+
+
+@cache
+def homes(name: str) -> tuple[str, ...]:
+    """Returns the modules that a module of JAX's takes its names from; none where there is no such module."""
+    path = name.removeprefix("jax")
+    given = [OWN + path]
+    if not path or path.split(".")[1] in PUBLIC:
+        given.append("effx" + path)
+    return tuple([home for home in given if _exists(home)])
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+@final
+class Facade(ModuleType):
+    """A module of JAX's, whose names are effx's. They are looked up when they are asked for."""
+
+    def __getattr__(self, name: str) -> object:
+        full = f"{self.__name__}.{name}"
+        for home in homes(self.__name__):
+            module = importlib.import_module(home)
+            if _is_theirs(module, name):
+                continue
+            try:
+                value = getattr(module, name)
+            except AttributeError:
+                continue
+            if not isinstance(value, ModuleType) or homes(full) == ():
+                setattr(self, name, value)  # found without this function from now on
+                return value
+        if homes(full):
+            return importlib.import_module(full)
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        who = asked(full)
+        raise AttributeError(f"{full} is not in effx; {who.file}:{who.line} asks for it", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return sorted({name for home in homes(self.__name__) for name in dir(importlib.import_module(home))})
+
+    def __repr__(self) -> str:
+        return f"<module {self.__name__!r} of effx>"
+
+
+def _is_theirs(module: ModuleType, name: str) -> bool:
+    """Says whether a name of `effx.compat.modules` is only something that the module has imported for itself."""
+    public = module.__dict__.get("__all__")
+    return module.__name__.startswith(OWN) and public is not None and name not in public
+
+
+@final
+class JaxFinder(MetaPathFinder, Loader):
+    """Finds `jax` and all below it, before any other finder does."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Returns where a module comes from; None for what is not JAX's.
+
+        Raises:
+            ModuleNotFoundError: effx has no such module.
+        """
+        if fullname != "jax" and not fullname.startswith("jax."):
+            return None
+        if not homes(fullname):
+            who = asked(fullname)
+            raise ModuleNotFoundError(
+                f"{fullname} is not in effx; {who.file}:{who.line} asks for it", name=fullname
+            )
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Returns the module."""
+        return Facade(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Its names come when they are asked for."""
+        module.__doc__ = importlib.import_module(homes(module.__name__)[0]).__doc__
+
+
+def installed() -> bool:
+    """Says whether `import jax` gives effx in this process."""
+    return any([isinstance(finder, JaxFinder) for finder in sys.meta_path])
+
+
+def install() -> None:
+    """Makes `import jax` give effx from here on, in this process.
+
+    Raises:
+        CompatError: JAX itself is loaded already.
+    """
+    if installed():
+        return
+    if "jax" in sys.modules:
+        where = getattr(sys.modules["jax"], "__file__", None) or "no file"
+        raise CompatError(
+            f"effx.compat: jax is loaded already, from {where}, and one process cannot mix both; "
+            f"import effx.compat.jax before anything that imports jax"
+        )
+    sys.meta_path.insert(0, JaxFinder())

@@ -1,0 +1,70 @@
+"""Names of JAX's that were asked for and are not there: each with the line that asked, for `report`."""
+
+import sys
+from typing import final
+
+import attrs
+
+__all__ = ["Missing", "Report", "asked", "report"]
+
+
+@final
+@attrs.frozen
+class Missing:
+    """A name that is not there.
+
+    Attributes:
+        name: in full, as `jax.lax.foo`.
+        file, line: the line that asked for it.
+    """
+
+    name: str
+    file: str
+    line: int
+
+
+@final
+@attrs.frozen
+class Report:
+    """What was asked for and is missing, in the order in which it was.
+
+    Attributes:
+        missing: each name and line once.
+    """
+
+    missing: tuple[Missing, ...]
+
+    def __str__(self) -> str:
+        if not self.missing:
+            return "effx.compat: nothing is missing that was asked for"
+        lines = [f"  {m.name:40} {m.file}:{m.line}" for m in self.missing]
+        return "\n".join(["effx.compat: asked for, and not there:", *lines])
+
+
+_found: dict[Missing, None] = {}
+
+
+def report() -> Report:
+    """Returns what was asked of `jax` in this process that effx has not.
+
+    A name on it need not be an error: libraries look for names of several versions of JAX.
+
+    >>> import effx
+    >>> print(effx.compat.report())
+    effx.compat: nothing is missing that was asked for
+    """
+    return Report(tuple(_found))
+
+
+def asked(name: str) -> Missing:
+    """Writes down that a name is missing, and returns who asked."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    found = Missing(name, frame.f_code.co_filename, frame.f_lineno)
+    _found[found] = None
+    return found
+
+
+def _is_machinery(module: str) -> bool:
+    return module.startswith(("effx.compat.", "importlib")) or module == "importlib"
