@@ -21,11 +21,13 @@ from effx.lax.elementwise.gamma import *
 from effx.lax.elementwise.parts import *
 from effx.lax.elementwise.special import *
 from effx.lax.elementwise.trigonometric import *
+from effx.lax.exchange import *
 from effx.lax.fourier import *
 from effx.lax.generators import *
 from effx.lax.index import *
 from effx.lax.log_sums import *
 from effx.lax.monoids import *
+from effx.lax.named_axes import *
 from effx.lax.polynomials import *
 from effx.lax.products import *
 from effx.lax.ragged import *
