@@ -11,3 +11,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before anything loads jaxl
 
 __version__ = "0.1.0"
 __getattr__, __dir__ = lazy(__name__)
+
+if os.environ.get("EFFX_COMPAT"):  # the user asks that `import jax` gives effx
+    from effx.compat.start import start
+
+    start()
