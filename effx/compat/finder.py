@@ -105,9 +105,8 @@ class JaxFinder(MetaPathFinder, Loader):
             return None
         if not homes(fullname):
             who = asked(fullname)
-            raise ModuleNotFoundError(
-                f"{fullname} is not in effx; {who.file}:{who.line} asks for it", name=fullname
-            )
+            # With a name of its own, `from jax import foo` would drop the error for a text that says less.
+            raise ModuleNotFoundError(f"{fullname} is not in effx; {who.file}:{who.line} asks for it", name="jax")
         return ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
