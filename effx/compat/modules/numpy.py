@@ -1,12 +1,51 @@
 """`jax.numpy`: what takes more there than in `effx.numpy`."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from effx import lax
+from effx import numpy as enp
+from effx.dtypes import DTypeLike
+from effx.errors import CompatError
 from effx.ir.types import Shape
+from effx.ir.values.array import Array
 
-__all__ = ["ndim", "shape", "size"]
+__all__ = ["einsum", "ndim", "shape", "size"]
+
+
+def einsum(
+    subscripts: object,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: object = "auto",
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
+    _dot_general: Callable[..., Array] = lax.dot_general,
+    out_sharding: Any = None,
+) -> Array:
+    """`effx.numpy.einsum`, told by which function to contract, as flax's attention does.
+
+    Args:
+        subscripts, operands, out, optimize, precision, preferred_element_type, out_sharding: as for `effx.numpy.einsum`.
+        _dot_general: `jax.lax.dot_general`.
+
+    Raises:
+        CompatError: another function: a handler can take the contractions' place, or the dot_general of layers be given.
+
+    >>> print(einsum("ij,j->i", np.eye(2), np.array([3.0, 4.0]), _dot_general=lax.dot_general))
+    [3. 4.]
+    """
+    if _dot_general is not lax.dot_general:
+        raise CompatError(
+            f"einsum: effx contracts by jax.lax.dot_general and got _dot_general={_dot_general!r}; "
+            f"a handler with a rule for dot_general does so for all contractions"
+        )
+    given: dict[str, Any] = {"precision": precision, "optimize": optimize, "out_sharding": out_sharding}
+    return enp.einsum(subscripts, *operands, out=out, preferred_element_type=preferred_element_type, **given)  # type: ignore[arg-type]  # checked there
 
 
 def shape(a: object) -> Shape:
