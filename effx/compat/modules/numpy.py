@@ -45,7 +45,7 @@ def einsum(
             f"a handler with a rule for dot_general does so for all contractions"
         )
     given: dict[str, Any] = {"precision": precision, "optimize": optimize, "out_sharding": out_sharding}
-    return enp.einsum(subscripts, *operands, out=out, preferred_element_type=preferred_element_type, **given)  # type: ignore[arg-type]  # checked there
+    return enp.einsum(subscripts, *operands, out=out, preferred_element_type=preferred_element_type, **given)
 
 
 def shape(a: object) -> Shape:
