@@ -1,4 +1,4 @@
-"""What the installed libraries' sources ask of jax and effx has not: `python -m effx.compat compat_jobs/asks.py [package …]`.
+"""What libraries' sources ask of jax and effx has not: `python -m effx.compat compat_jobs/asks.py [package …]`.
 
 Names in full, with how often each is asked for and where first. It reads sources and runs none of them, so that a name under
 `if` for another version of JAX is on the list too; without `-m effx.compat` it is JAX's own list, of such names.
@@ -13,8 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGES = (
-    "blackjax", "chex", "diffrax", "distrax", "equinox", "flax", "haiku", "jaxopt", "jaxtyping", "lineax", "numpyro", "optax",
-    "optimistix", "orbax.checkpoint", "tensorflow_probability.substrates.jax", "tensorflow_probability.python.internal.backend.jax",
+    "blackjax", "chex", "diffrax", "distrax", "equinox", "flax", "haiku", "jaxopt", "jaxtyping", "lineax", "numpyro",
+    "optax", "optimistix", "orbax.checkpoint", "tensorflow_probability.substrates.jax",
+    "tensorflow_probability.python.internal.backend.jax",
 )  # fmt: skip
 
 

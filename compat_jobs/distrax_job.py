@@ -23,6 +23,7 @@ tell(log_prob=flow(0.7).log_prob(x))
 tell(sample=flow(0.7).sample(seed=jax.random.key(0), sample_shape=(3,)))
 tell(grad=jax.grad(lambda scale: flow(scale).log_prob(x).sum())(0.7))
 mixture = distrax.MixtureSameFamily(
-    distrax.Categorical(logits=jnp.array([0.1, 0.9])), distrax.Normal(jnp.array([-1.0, 1.0]), jnp.array([0.5, 1.0]))
+    distrax.Categorical(logits=jnp.array([0.1, 0.9])),
+    distrax.Normal(jnp.array([-1.0, 1.0]), jnp.array([0.5, 1.0])),
 )
 tell(mixture=mixture.log_prob(jnp.linspace(-2.0, 2.0, 5)), kl=normal.kl_divergence(normal))

@@ -29,7 +29,10 @@ y = jnp.sin(x).sum(1)
 model = MLP(16)
 variables = model.init(jax.random.key(1), x, train=False)
 state = State.create(
-    apply_fn=model.apply, params=variables["params"], tx=optax.adamw(1e-2), batch_stats=variables["batch_stats"]
+    apply_fn=model.apply,
+    params=variables["params"],
+    tx=optax.adamw(1e-2),
+    batch_stats=variables["batch_stats"],
 )
 
 
@@ -37,7 +40,11 @@ state = State.create(
 def step(state, key):
     def loss(params):
         out, changed = state.apply_fn(
-            {"params": params, "batch_stats": state.batch_stats}, x, train=True, rngs={"dropout": key}, mutable=["batch_stats"]
+            {"params": params, "batch_stats": state.batch_stats},
+            x,
+            train=True,
+            rngs={"dropout": key},
+            mutable=["batch_stats"],
         )
         return jnp.mean((out - y) ** 2), changed
 

@@ -15,7 +15,9 @@ def ridge(w, l2):
 
 lbfgs = jaxopt.LBFGS(fun=ridge, maxiter=50, tol=1e-4)
 tell(lbfgs=lbfgs.run(jnp.zeros(4), l2=0.1).params)
-projected = jaxopt.ProjectedGradient(fun=ridge, projection=jaxopt.projection.projection_simplex, maxiter=200, tol=1e-4)
+projected = jaxopt.ProjectedGradient(
+    fun=ridge, projection=jaxopt.projection.projection_simplex, maxiter=200, tol=1e-4
+)
 tell(simplex=projected.run(jnp.full(4, 0.25), l2=0.1).params)
 descent = jaxopt.GradientDescent(fun=ridge, maxiter=200, tol=1e-5, implicit_diff=True)
 tell(implicit=jax.jacobian(lambda l2: descent.run(jnp.zeros(4), l2).params)(0.1))

@@ -20,10 +20,38 @@ GIVEN = {
     "polyak_sgd": {},
     "lbfgs": {},
 }
-OTHERS = (
-    "adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad fromage lamb lars lbfgs lion muon nadam "
-    "nadamw noisy_sgd novograd optimistic_adam_v2 optimistic_gradient_descent polyak_sgd radam rmsprop rprop sgd sign_sgd sm3 yogi"
-).split()
+OTHERS = [
+    "adabelief",
+    "adadelta",
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamaxw",
+    "adamw",
+    "adan",
+    "amsgrad",
+    "fromage",
+    "lamb",
+    "lars",
+    "lbfgs",
+    "lion",
+    "muon",
+    "nadam",
+    "nadamw",
+    "noisy_sgd",
+    "novograd",
+    "optimistic_adam_v2",
+    "optimistic_gradient_descent",
+    "polyak_sgd",
+    "radam",
+    "rmsprop",
+    "rprop",
+    "sgd",
+    "sign_sgd",
+    "sm3",
+    "yogi",
+]
 
 
 def loss(params):
@@ -53,7 +81,12 @@ for name in OTHERS:
     tell(**{name: run(make(**{key: value for key, value in given.items() if key in takes}))})
 
 schedule = optax.warmup_cosine_decay_schedule(0.0, 0.1, 5, 20)
-chain = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam(), optax.scale_by_schedule(schedule), optax.scale(-1.0))
+chain = optax.chain(
+    optax.clip_by_global_norm(1.0),
+    optax.scale_by_adam(),
+    optax.scale_by_schedule(schedule),
+    optax.scale(-1.0),
+)
 tell(schedule=[schedule(i) for i in range(20)], chain=run(chain))
 tell(multi_steps=run(optax.MultiSteps(optax.adam(0.02), 2).gradient_transformation()))
 logits = jax.random.normal(jax.random.key(1), (5, 4))

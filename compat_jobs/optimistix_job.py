@@ -13,7 +13,11 @@ def root(y, a):
 solver = optx.Newton(rtol=1e-5, atol=1e-5)
 tell(newton=optx.root_find(root, solver, jnp.array(0.5), args=1.0).value)
 tell(grad=jax.grad(lambda a: optx.root_find(root, solver, jnp.array(0.5), args=a).value)(1.0))
-tell(fixed=optx.fixed_point(lambda y, _: jnp.cos(y), optx.FixedPointIteration(1e-5, 1e-5), jnp.array(0.5)).value)
+tell(
+    fixed=optx.fixed_point(
+        lambda y, _: jnp.cos(y), optx.FixedPointIteration(1e-5, 1e-5), jnp.array(0.5)
+    ).value
+)
 
 
 def residuals(y, _):

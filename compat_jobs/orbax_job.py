@@ -8,7 +8,11 @@ import jax.numpy as jnp
 import orbax.checkpoint as ocp
 from told import tell
 
-tree = {"w": jax.random.normal(jax.random.key(0), (3, 2)), "step": jnp.array(7), "layers": [jnp.arange(3.0), jnp.ones(2)]}
+tree = {
+    "w": jax.random.normal(jax.random.key(0), (3, 2)),
+    "step": jnp.array(7),
+    "layers": [jnp.arange(3.0), jnp.ones(2)],
+}
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder).resolve() / "checkpoint"
     with ocp.StandardCheckpointer() as checkpointer:

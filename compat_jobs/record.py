@@ -1,4 +1,7 @@
-"""Records what JAX itself gives for the jobs: `python compat_jobs/record.py [job …]`, in an environment with JAX and the libraries."""
+"""Records what JAX itself gives for the jobs: `python compat_jobs/record.py [job …]`.
+
+It runs in an environment of its own, with JAX and the libraries.
+"""
 
 import json
 import sys

@@ -36,7 +36,9 @@ def test_no_jax_is_installed() -> None:
 @pytest.mark.parametrize(
     "job",
     [
-        pytest.param(job, marks=pytest.mark.xfail(reason=FAILING[job], strict=True)) if job in FAILING else job
+        pytest.param(job, marks=pytest.mark.xfail(reason=FAILING[job], strict=True))
+        if job in FAILING
+        else job
         for job in JOBS
     ],
 )

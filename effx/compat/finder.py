@@ -106,7 +106,9 @@ class JaxFinder(MetaPathFinder, Loader):
         if not homes(fullname):
             who = asked(fullname)
             # With a name of its own, `from jax import foo` would drop the error for a text that says less.
-            raise ModuleNotFoundError(f"{fullname} is not in effx; {who.file}:{who.line} asks for it", name="jax")
+            raise ModuleNotFoundError(
+                f"{fullname} is not in effx; {who.file}:{who.line} asks for it", name="jax"
+            )
         return ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

@@ -8,6 +8,7 @@ import numpy as np
 
 from effx import lax
 from effx import numpy as enp
+from effx.array import Operand
 from effx.dtypes import DTypeLike
 from effx.errors import CompatError
 from effx.ir.types import Shape
@@ -17,7 +18,7 @@ __all__ = ["einsum", "ndim", "shape", "size"]
 
 
 def einsum(
-    subscripts: object,
+    subscripts: str | Operand,
     /,
     *operands: Any,
     out: None = None,
@@ -57,7 +58,7 @@ def shape(a: object) -> Shape:
     ((2, 2), ())
     """
     known = getattr(a, "shape", None)
-    return np.shape(a) if known is None else tuple(known)  # type: ignore[arg-type]  # whatever NumPy takes
+    return np.shape(a) if known is None else tuple(known)
 
 
 def ndim(a: object) -> int:
