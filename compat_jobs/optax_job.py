@@ -16,7 +16,6 @@ GIVEN = {
     "adadelta": {"learning_rate": 1.0},
     "fromage": {"learning_rate": 0.01},
     "noisy_sgd": {"learning_rate": 0.01, "key": 0},
-    "dog": {"learning_rate": 1.0},
     "polyak_sgd": {},
     "lbfgs": {},
 }

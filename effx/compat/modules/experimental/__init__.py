@@ -1,0 +1,3 @@
+"""`jax.experimental`."""
+
+__all__: list[str] = []
