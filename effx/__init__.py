@@ -4,6 +4,7 @@ Never: load a submodule before it is used (PEP 562).
 """
 
 import os
+from importlib import import_module
 
 from effx.lazy import lazy
 
@@ -13,6 +14,4 @@ __version__ = "0.1.0"
 __getattr__, __dir__ = lazy(__name__)
 
 if os.environ.get("EFFX_COMPAT"):  # the user asks that `import jax` gives effx
-    from effx.compat.start import start
-
-    start()
+    import_module("effx.compat.start").start()

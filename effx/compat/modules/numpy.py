@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import CompatError
 from effx.ir.types import Shape
 from effx.ir.values.array import Array
+from effx.transforms.out_sharding import OutSharding
 
 __all__ = ["einsum", "ndim", "shape", "size"]
 
@@ -20,13 +20,13 @@ __all__ = ["einsum", "ndim", "shape", "size"]
 def einsum(
     subscripts: str | Operand,
     /,
-    *operands: Any,
+    *operands: object,
     out: None = None,
     optimize: object = "auto",
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     _dot_general: Callable[..., Array] = lax.dot_general,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """`effx.numpy.einsum`, told by which function to contract, as flax's attention does.
 
@@ -45,8 +45,15 @@ def einsum(
             f"einsum: effx contracts by jax.lax.dot_general and got _dot_general={_dot_general!r}; "
             f"a handler with a rule for dot_general does so for all contractions"
         )
-    given: dict[str, Any] = {"precision": precision, "optimize": optimize, "out_sharding": out_sharding}
-    return enp.einsum(subscripts, *operands, out=out, preferred_element_type=preferred_element_type, **given)
+    return enp.einsum(
+        subscripts,
+        *operands,
+        out=out,
+        optimize=optimize,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    )
 
 
 def shape(a: object) -> Shape:
