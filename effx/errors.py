@@ -63,7 +63,7 @@ __all__ = [
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _GENERATED = "<attrs generated methods effx."  # by attrs, for classes of the package
-_IMPORT = "<frozen importlib"  # what runs between a user's `import` and effx
+_FROZEN = "<frozen "  # the parts of Python that run between a user's `import`, or `python -m`, and effx
 # By id, because hashing a code object hashes all of its constants and names; the values keep
 # the ids taken.
 _internal_code: dict[int, CodeType] = {}
@@ -72,7 +72,7 @@ _internal_code: dict[int, CodeType] = {}
 def is_internal(code: CodeType) -> bool:
     if id(code) in _internal_code:
         return True
-    if code.co_filename.startswith((_PACKAGE, _GENERATED, _IMPORT)):
+    if code.co_filename.startswith((_PACKAGE, _GENERATED, _FROZEN)):
         _internal_code[id(code)] = code
         return True
     return False
