@@ -12,11 +12,11 @@ GUARDED_PACKAGES := $(subst $(empty) ,$(comma),$(addprefix effx., \
     custom_derivatives custom_rules donation out_sharding explicit forward_backward given global_arrays gradients jacobians jit jit_shardings jitted jitted_pickles kept_refs lending lent_stages mapped_axes meshes named_functions \
     naming options placed placement pmap pmap_processes pullbacks references shard_map shared_keys signatures stages staging tracing vmap)))
 
-SOURCES := effx tests property_tests benchmarks examples tools stubs
+SOURCES := effx tests property_tests benchmarks examples tools stubs compat_distribution compat_jobs
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
 TESTED := $(wildcard tests property_tests effx README.md docs)
 
-.PHONY: help demo cluster test test-deep bench lint style layers types stubs guarded suite clean
+.PHONY: help demo cluster test test-deep test-compat bench lint style layers types stubs guarded suite clean
 .NOTPARALLEL:
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make cluster    train a transformer in one process and in four, and compare the losses"
 	@echo "make test       lint, layers, types, stubs and the whole test suite"
 	@echo "make test-deep  the slow tests, and many more examples for every property"
+	@echo "make test-compat  JAX's libraries on effx, against the numbers that JAX gives"
 	@echo "make bench      effx against JAX, with budgets"
 	@echo "make lint       style, layers and the count of Any"
 
@@ -34,8 +35,13 @@ EXTRAS_test := test,interop
 EXTRAS_bench := bench
 EXTRAS_lint := lint
 
+EXTRAS_compat := compat,compat-libraries
+# Installed before the rest: it makes pip see a jax, which the libraries require and which is not to come.
+BEFORE_compat := ./compat_distribution
+
 .venv-%/.stamp: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
+	$(if $(BEFORE_$*),.venv-$*/bin/python -m pip install $(PIP_FLAGS) $(BEFORE_$*))
 	.venv-$*/bin/python -m pip install $(PIP_FLAGS) -e '.[$(EXTRAS_$*)]'
 	@touch $@
 
@@ -58,6 +64,10 @@ test: .venv-test/.stamp
 
 test-deep: .venv-test/.stamp
 	HYPOTHESIS_PROFILE=deep .venv-test/bin/python -m pytest $(TESTED) -n $(WORKERS) -m "deep or not deep"
+
+# Jobs of JAX's libraries, on effx, against the numbers that JAX gave.
+test-compat: .venv-compat/.stamp
+	.venv-compat/bin/python -m pytest compat_jobs/test_jobs.py -q
 
 bench: .venv-bench/.stamp
 	.venv-bench/bin/python -m benchmarks $(BENCH_FLAGS)
@@ -98,5 +108,5 @@ suite:
 	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing -n $(WORKERS) -m "not deep and not guarded and not library"
 
 clean:
-	rm -rf .venv-demo .venv-test .venv-bench .venv-lint .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv-compat .venv-demo .venv-test .venv-bench .venv-lint .mypy_cache .pytest_cache .ruff_cache
 	rm -rf .import_linter_cache .hypothesis build dist examples/out benchmarks/results

@@ -4,6 +4,7 @@ Never: load a submodule before it is used (PEP 562).
 """
 
 import os
+from importlib import import_module
 
 from effx.lazy import lazy
 
@@ -11,3 +12,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before anything loads jaxl
 
 __version__ = "0.1.0"
 __getattr__, __dir__ = lazy(__name__)
+
+if os.environ.get("EFFX_COMPAT"):  # the user asks that `import jax` gives effx
+    import_module("effx.compat.start").start()

@@ -37,7 +37,7 @@ class Config:
         return settings.enable_x64
 
     def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
         return settings.read(self._known(name))
 

@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import final
 
+from effx.compat.beside import check_alone
 from effx.compat.missing import asked
 from effx.errors import CompatError
 
@@ -106,8 +107,9 @@ class JaxFinder(MetaPathFinder, Loader):
             return None
         if not homes(fullname):
             who = asked(fullname)
+            # With a name of its own, `from jax import foo` would drop the error for a text that says less.
             raise ModuleNotFoundError(
-                f"{fullname} is not in effx; {who.file}:{who.line} asks for it", name=fullname
+                f"{fullname} is not in effx; {who.file}:{who.line} asks for it", name="jax"
             )
         return ModuleSpec(fullname, self, is_package=True)
 
@@ -129,7 +131,7 @@ def install() -> None:
     """Makes `import jax` give effx from here on, in this process.
 
     Raises:
-        CompatError: JAX itself is loaded already.
+        CompatError: JAX itself is loaded already, or installed together with effx-jax-compat.
     """
     if installed():
         return
@@ -139,4 +141,5 @@ def install() -> None:
             f"effx.compat: jax is loaded already, from {where}, and one process cannot mix both; "
             f"import effx.compat.jax before anything that imports jax"
         )
+    check_alone()
     sys.meta_path.insert(0, JaxFinder())

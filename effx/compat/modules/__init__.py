@@ -7,10 +7,11 @@ from typing import Any
 from effx.compat.config import config
 from effx.compat.jaxprs import make_jaxpr
 from effx.compat.names import VERSION, VERSION_INFO
+from effx.compat.shapes import eval_shape
 from effx.transforms.arguments import name_of
 from effx.transforms.naming import named_scope
 
-__all__ = ["__version__", "__version_info__", "config", "make_jaxpr", "named_call"]
+__all__ = ["__version__", "__version_info__", "config", "eval_shape", "make_jaxpr", "named_call"]
 
 __version__ = VERSION
 __version_info__ = VERSION_INFO

@@ -1,19 +1,21 @@
 """`jax._src.traceback_util`: equinox, jaxtyping and flax say that their frames are to be left out of tracebacks."""
 
 from collections.abc import Callable
+from types import FrameType
 from typing import ParamSpec, TypeVar
 
-from effx.errors import left_out as _exclude_paths
+from effx.errors import is_internal
+from effx.errors import leave_out as register_exclusion
 
-__all__ = ["_exclude_paths", "api_boundary", "register_exclusion"]
+__all__ = ["api_boundary", "include_frame", "register_exclusion"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def register_exclusion(path: str) -> None:
-    """Leaves the frames of a file, or of files below a folder, out of tracebacks and of the lines that errors name."""
-    _exclude_paths.append(path)
+def include_frame(frame: FrameType) -> bool:
+    """Says whether a frame is the user's."""
+    return not is_internal(frame.f_code)
 
 
 def api_boundary(fun: Callable[P, R]) -> Callable[P, R]:

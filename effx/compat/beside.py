@@ -1,0 +1,27 @@
+"""What must not be installed together: JAX itself, and effx-jax-compat, which says that effx stands in for it.
+
+Never: import what it looks for.
+"""
+
+from importlib.machinery import PathFinder
+from importlib.metadata import distributions
+
+from effx.errors import CompatError
+
+__all__ = ["check_alone"]
+
+
+def check_alone() -> None:
+    """Checks that there are not two distributions named jax, of which pip and libraries would see either.
+
+    Raises:
+        CompatError: there are.
+    """
+    found = PathFinder.find_spec("jax")
+    if found is None or found.submodule_search_locations is None:
+        return  # no JAX, or the module by which effx-jax-compat says that there is none
+    if any([True for _ in distributions(name="effx-jax-compat")]):
+        raise CompatError(
+            f"effx.compat: jax is installed, at {found.submodule_search_locations[0]}, and so is effx-jax-compat, which "
+            f"tells pip that it is not; pip uninstall effx-jax-compat: effx.compat works beside an installed jax without it"
+        )

@@ -1,0 +1,90 @@
+"""`jax.numpy`: what takes more there than in `effx.numpy`."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from effx import lax
+from effx import numpy as enp
+from effx.array import Operand
+from effx.dtypes import DTypeLike
+from effx.errors import CompatError
+from effx.ir.types import Shape
+from effx.ir.values.array import Array
+from effx.transforms.out_sharding import OutSharding
+
+__all__ = ["einsum", "ndim", "shape", "size"]
+
+
+def einsum(
+    subscripts: str | Operand,
+    /,
+    *operands: object,
+    out: None = None,
+    optimize: object = "auto",
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
+    _dot_general: Callable[..., Array] = lax.dot_general,
+    out_sharding: OutSharding = None,
+) -> Array:
+    """`effx.numpy.einsum`, told by which function to contract, as flax's attention does.
+
+    Args:
+        subscripts, operands, out, optimize, precision, preferred_element_type, out_sharding: as for `effx.numpy.einsum`.
+        _dot_general: `jax.lax.dot_general`.
+
+    Raises:
+        CompatError: another function: a handler can take the contractions' place, or the dot_general of layers be given.
+
+    >>> print(einsum("ij,j->i", np.eye(2), np.array([3.0, 4.0]), _dot_general=lax.dot_general))
+    [3. 4.]
+    """
+    if _dot_general is not lax.dot_general:
+        raise CompatError(
+            f"einsum: effx contracts by jax.lax.dot_general and got _dot_general={_dot_general!r}; "
+            f"a handler with a rule for dot_general does so for all contractions"
+        )
+    return enp.einsum(
+        subscripts,
+        *operands,
+        out=out,
+        optimize=optimize,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def shape(a: object) -> Shape:
+    """The sizes; also of lists, and of None and other objects, which NumPy takes for scalars.
+
+    `effx.numpy.shape` refuses those, as JAX will too: today it warns. Libraries ask it of optional arguments.
+
+    >>> shape([[1, 2], [3, 4]]), shape(None)
+    ((2, 2), ())
+    """
+    known = getattr(a, "shape", None)
+    return np.shape(a) if known is None else tuple(known)
+
+
+def ndim(a: object) -> int:
+    """The number of axes, of what `shape` takes.
+
+    >>> ndim([1.0, 2.0])
+    1
+    """
+    return len(shape(a))
+
+
+def size(a: object, axis: int | tuple[int, ...] | None = None) -> int:
+    """The number of elements, or the product of the sizes of some axes, of what `shape` takes.
+
+    >>> size([[1, 2, 3]]), size([[1, 2, 3]], 1)
+    (3, 3)
+    """
+    sizes = shape(a)
+    if axis is None:
+        return math.prod(sizes)
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return math.prod([sizes[i] for i in axes])

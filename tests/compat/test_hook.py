@@ -1,0 +1,182 @@
+"""`import jax` gives effx, where a user asked for it and nowhere else.
+
+Each test is one fresh process: here jax itself is loaded by other tests.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.unguarded
+needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+
+
+def python(*arguments: str, folder: Path, compat: str = "") -> subprocess.CompletedProcess[str]:
+    root = str(Path(__file__).resolve().parents[2])
+    environment = {**os.environ, "PYTHONPATH": root, "EFFX_COMPAT": compat, "JAX_PLATFORMS": "cpu"}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=folder
+    )
+
+
+def run(code: str, folder: Path, compat: str = "") -> None:
+    done = python("-c", code, folder=folder, compat=compat)
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_modules_and_settings_are_effx(tmp_path: Path) -> None:
+    """Also those that are missing: who asked is said, and `report` tells of it."""
+    (tmp_path / "asking.py").write_text("import jax\n\ndef ask():\n    return jax.lax.no_such\n")
+    (tmp_path / "importing.py").write_text("\nimport jax.no_such.module\n")
+    (tmp_path / "taking.py").write_text("\n\nfrom jax import no_such\n")
+    run(
+        """
+import sys
+from pathlib import Path
+import effx, effx.compat
+assert "jax" not in sys.modules and not effx.compat.installed()
+import effx.compat.jax
+from effx.compat import report
+assert effx.compat.installed() and str(report()).endswith("nothing is missing that was asked for")
+
+import jax, jax.numpy as jnp, numpy as np
+from jax import grad, lax
+from jax.scipy.special import logsumexp
+from jax.experimental import checkify
+assert effx.compat.jax is jax and repr(jax) == "<module 'jax' of effx>" and jax.__version__ == "0.12.0"
+assert jax.__version_info__ == (0, 12, 0)
+assert jax.jit is effx.jit and grad is effx.grad and lax.scan is effx.lax.scan and jnp.sin is effx.numpy.sin
+assert jax.lax is lax and jax.numpy is sys.modules["jax.numpy"] and jnp.linalg.inv is effx.numpy.linalg.inv
+assert logsumexp is effx.scipy.special.logsumexp and {"jit", "vmap", "config"} <= set(dir(jax))
+np.testing.assert_allclose(jax.vmap(grad(lambda x: jnp.sin(x) ** 2))(jnp.arange(3.0)), np.sin(2 * np.arange(3)), 1e-6)
+
+assert jax.config.jax_enable_x64 is False and jax.config.x64_enabled is False
+from jax import config
+config.update("jax_enable_x64", True)
+assert config is jax.config and jnp.arange(2.0).dtype == "float64" and effx.config.enable_x64
+assert config.read("jax_enable_x64") and config.values["jax_enable_x64"]
+jax.config.update("enable_x64", False)
+assert jnp.arange(2.0).dtype == "float32"
+
+import asking
+here = Path("asking.py").resolve()
+expected = []
+def refused(error, name, file, line, act):
+    where = f"{Path(file).resolve()}:{line}"
+    expected.append(f"  {name:40} {where}")
+    try:
+        act()
+    except error as got:
+        assert str(got) == f"{name} is not in effx; {where} asks for it", got
+    else:
+        raise AssertionError("not refused")
+refused(AttributeError, "jax.lax.no_such", "asking.py", 4, asking.ask)
+refused(ModuleNotFoundError, "jax.no_such", "importing.py", 2, lambda: __import__("importing"))
+refused(ImportError, "jax.no_such", "taking.py", 3, lambda: __import__("taking"))
+assert not hasattr(jax, "__no_such__")
+try:
+    config.update("jax_no_such", 1)
+except AttributeError as error:
+    assert str(error).startswith("jax.config has no setting 'jax_no_such' in effx; <string>:"), error
+    assert "asks for it; there are " in str(error) and "enable_x64" in str(error)
+lines = str(report()).splitlines()
+assert lines[0] == "effx.compat: asked for, and not there:" and lines[1:4] == expected, lines
+assert [missing.name for missing in report().missing] == [
+    "jax.lax.no_such", "jax.no_such", "jax.no_such", "jax.config.jax_no_such"]
+""",
+        tmp_path,
+    )
+
+
+@needs_jax
+def test_after_jax_it_refuses(tmp_path: Path) -> None:
+    """One process cannot mix both; by EFFX_COMPAT neither."""
+    run(
+        """\
+import os, jax, effx
+
+for _ in range(2):
+    try:
+        import effx.compat.jax
+    except effx.errors.CompatError as error:
+        assert str(error) == (
+            f"effx.compat: jax is loaded already, from {jax.__file__}, and one process cannot mix both; "
+            "import effx.compat.jax before anything that imports jax\\n  at   <string>:5 in <module>"
+        ), error
+    else:
+        raise AssertionError
+assert not effx.compat.installed() and "of effx" not in repr(jax)
+""",
+        tmp_path,
+    )
+    done = python("-c", "import jax, effx", folder=tmp_path, compat="1")
+    assert done.returncode == 1
+    assert "CompatError: effx.compat: jax is loaded already, from" in done.stderr
+
+
+def test_jax_beside_the_metadata_is_refused(tmp_path: Path) -> None:
+    """Both are installed only by mistake; a module `jax.py`, the metadata's own, is none."""
+    (tmp_path / "effx_jax_compat-0.12.0.dist-info").mkdir()
+    metadata = "Metadata-Version: 2.1\nName: effx-jax-compat\nVersion: 0.12.0\n"
+    (tmp_path / "effx_jax_compat-0.12.0.dist-info" / "METADATA").write_text(metadata)
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("")
+    run(
+        f"""\
+import effx.errors
+
+
+try:
+    import effx.compat.jax
+except effx.errors.CompatError as error:
+    assert str(error) == (
+        "effx.compat: jax is installed, at {tmp_path / "jax"}, and so is effx-jax-compat, which tells pip that it is not; "
+        "pip uninstall effx-jax-compat: effx.compat works beside an installed jax without it\\n"
+        "  at   <string>:5 in <module>"), error
+else:
+    raise AssertionError
+""",
+        tmp_path,
+    )
+
+
+def test_a_program_runs_as_python_runs_it(tmp_path: Path) -> None:
+    """Arguments, name, neighbours, exit code and modules; what is missing is told where it is asked for."""
+    (tmp_path / "beside.py").write_text("import jax\nVALUE = repr(jax)\n")
+    (tmp_path / "script.py").write_text(
+        "import sys, beside\nprint(__name__, sys.argv, beside.VALUE)\n"
+        "import jax\nhasattr(jax, 'no_such')\nsys.exit(7 if __file__.endswith('script.py') else 1)\n"
+    )
+    said = "<module 'jax' of effx>\n"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = python("-m", "effx.compat", "../script.py", "a", "--report", "-m", folder=elsewhere)
+    assert (done.returncode, done.stderr) == (7, "")
+    assert done.stdout == f"__main__ ['../script.py', 'a', '--report', '-m'] {said}"
+
+    done = python("-m", "effx.compat", "--report", "-m", "script", "b", folder=tmp_path)
+    assert done.returncode == 7
+    assert done.stdout == f"__main__ [{str(tmp_path / 'script.py')!r}, 'b'] {said}"
+    assert done.stderr == (
+        f"effx.compat: asked for, and not there:\n  {'jax.no_such':40} {tmp_path / 'script.py'}:4\n"
+    )
+    done = python("-m", "effx.compat", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "usage: python -m effx.compat [--report] (script.py | -m module) [args …]\n"
+
+
+def test_the_variable_installs_it_with_effx(tmp_path: Path) -> None:
+    """And only where it says yes."""
+    run("import effx, jax; assert jax.jit is effx.jit", tmp_path, compat="1")
+    code = "import sys, effx; assert not [m for m in sys.modules if m.startswith(('effx.compat', 'jax.'))]"
+    run(code, tmp_path)
+    done = python("-c", "import effx", folder=tmp_path, compat="perhaps")
+    assert done.stderr.splitlines()[-1] == (
+        "ValueError: EFFX_COMPAT: got 'perhaps', expected one of 1, true, yes, on, 0, false, no, off"
+    )
