@@ -24,7 +24,7 @@ from effx.handlers.tracking import typed_results
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomTangent
-from effx.ir.ops.host import Hosted
+from effx.ir.ops.host import Hosted, RunsEagerly
 from effx.ir.ops.shape import DynamicSlice, Slice
 from effx.ir.passes.explicit import settled
 from effx.ir.program import Equation, Program, Var
@@ -56,6 +56,9 @@ class Evaluate(Handler):
                 return _run(op, operands)  # type: ignore[arg-type, return-value]  # arrays
             if isinstance(op, Hosted):
                 return _on_host(op, operands)  # type: ignore[arg-type, return-value]  # arrays
+            if isinstance(op, RunsEagerly):
+                found = op.eagerly(*[on_device(x) for x in operands])  # type: ignore[arg-type]  # arrays
+                return tuple([as_concrete(y) for y in found])  # type: ignore[return-value]  # a tuple of arrays
         kernel = _kernel(op)
         for x in operands:
             if type(x) is not ConcreteArray:
