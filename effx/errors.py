@@ -63,6 +63,8 @@ __all__ = [
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _GENERATED = "<attrs generated methods effx."  # by attrs, for classes of the package
+# Files, or folders, whose frames are passed over as effx's own are: libraries may add theirs.
+left_out: list[str] = [_PACKAGE, _GENERATED]
 # By id, because hashing a code object hashes all of its constants and names; the values keep
 # the ids taken.
 _internal_code: dict[int, CodeType] = {}
@@ -71,7 +73,7 @@ _internal_code: dict[int, CodeType] = {}
 def is_internal(code: CodeType) -> bool:
     if id(code) in _internal_code:
         return True
-    if code.co_filename.startswith((_PACKAGE, _GENERATED)):
+    if code.co_filename.startswith(tuple(left_out)):
         _internal_code[id(code)] = code
         return True
     return False

@@ -30,7 +30,7 @@ def main() -> None:
             runpy.run_path(given[0], run_name="__main__")
     finally:
         if tell:
-            print(report(), file=sys.stderr)
+            sys.stderr.write(f"{report()}\n")
 
 
 if __name__ == "__main__":

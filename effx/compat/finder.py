@@ -84,8 +84,10 @@ class Facade(ModuleType):
 
 def _is_theirs(module: ModuleType, name: str) -> bool:
     """Says whether a name of `effx.compat.modules` is only something that the module has imported for itself."""
-    public = module.__dict__.get("__all__")
-    return module.__name__.startswith(OWN) and public is not None and name not in public
+    public: list[str] | None = module.__dict__.get("__all__")
+    if public is None or not module.__name__.startswith(OWN):
+        return False
+    return name in module.__dict__ and name not in public
 
 
 @final

@@ -1,6 +1,9 @@
 """The JAX that effx stands in for."""
 
-__all__ = ["VERSION"]
+__all__ = ["VERSION", "VERSION_INFO"]
 
 VERSION = "0.12.0"
 """The version whose names, parameters and values effx follows, and that libraries are told."""
+
+VERSION_INFO = tuple([int(part) for part in VERSION.split(".")])
+"""The version as numbers."""

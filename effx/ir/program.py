@@ -31,6 +31,11 @@ class Var:
     def __init__(self, type: ArrayType) -> None:
         self.type = type
 
+    @property
+    def aval(self) -> ArrayType:
+        """The type, by JAX's name."""
+        return self.type
+
     def __repr__(self) -> str:
         return f"Var({self.type!r})"
 
@@ -47,6 +52,16 @@ class Literal:
 
     value: Scalar = attrs.field(eq=repr)
     type: ArrayType
+
+    @property
+    def val(self) -> Scalar:
+        """The value, by JAX's name."""
+        return self.value
+
+    @property
+    def aval(self) -> ArrayType:
+        """The type, by JAX's name."""
+        return self.type
 
 
 Atom = Var | Literal

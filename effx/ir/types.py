@@ -198,6 +198,28 @@ class ArrayType:
             return self
         return array_type(self.dtype, self.shape, self.weak)
 
+    def update(
+        self,
+        *,
+        shape: Shape | None = None,
+        dtype: DType | None = None,
+        weak_type: bool | None = None,
+    ) -> "ArrayType":
+        """Returns the type with other parts; with another shape nothing cuts it."""
+        t = self if shape is None else self.with_shape(tuple(shape))
+        found = array_type(
+            t.dtype if dtype is None else dtype, t.shape, t.weak if weak_type is None else weak_type, t.vma
+        )
+        return found.lying(t.sharding)
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        """Returns dtype and shape in a few letters: `float32[3]`, or `f32[3]`."""
+        return (
+            repr(self.strong().plain())
+            if short_dtypes
+            else f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        )
+
     def matches(self, other: "ArrayType") -> bool:
         """Says whether both have the same dtype and shape; the rest is ignored."""
         return self is other or (self.dtype == other.dtype and self.shape == other.shape)

@@ -8,6 +8,7 @@ import numpy as np
 
 from effx.effects import Value
 from effx.errors import ConcretizationError, ConversionError, ShapeError
+from effx.ir.types import ArrayType
 from effx.ir.values.typed import Typed
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ class Described(Typed, Value):
     """The part of `Array` that performs no operations: type, memory, conversions to Python."""
 
     __slots__ = ()
+
+    @property
+    def aval(self) -> ArrayType:
+        """The array's type."""
+        return self.type
 
     @property
     def weak_type(self) -> bool:

@@ -1,0 +1,181 @@
+"""What `jax.core` says of values, on effx's: a value's aval is its type, `effx.ir.ArrayType`."""
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn, final
+
+import attrs
+
+from effx import dtypes
+from effx.array import Array, HostArray
+from effx.array.promotion import as_operand
+from effx.effects import Frame, current_frame, isolated, resumed
+from effx.errors import ConcretizationError, DTypeError, EffxError, TransformError
+from effx.ir.types import ArrayType, TypeSharding, array_type
+from effx.lower.concrete import ConcreteArray
+from effx.transforms.staging import typeof
+
+__all__ = [
+    "AbstractValue",
+    "OpaqueTraceState",
+    "ShapedArray",
+    "Trace",
+    "Tracer",
+    "concrete_or_error",
+    "get_aval",
+    "get_opaque_trace_state",
+    "mapped_aval",
+    "set_current_trace",
+    "take_current_trace",
+    "trace_state_clean",
+    "unmapped_aval",
+    "valid_jaxtype",
+]
+
+
+class _Tracers(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Array) and not isinstance(x, ConcreteArray | HostArray)
+
+
+class Tracer(metaclass=_Tracers):
+    """What arrays are whose elements are not known here: boxes of handlers, and variables of programs being staged."""
+
+    def __new__(cls, *args: object) -> NoReturn:
+        """Raises a TransformError: a value of one's own kind is a payload of a handler."""
+        raise TransformError(
+            "jax.core.Tracer: effx's handlers make their values themselves; see effx.handling.BoxHandler"
+        )
+
+
+class _Types(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return type(x) is ArrayType
+
+
+class AbstractValue(metaclass=_Types):
+    """What types of values are: those of arrays."""
+
+
+class ShapedArray(AbstractValue):
+    """The type of an array. Calls give effx's `ArrayType`, of which there is one for each shape and dtype."""
+
+    def __new__(  # type: ignore[misc]  # the types are effx's own
+        cls,
+        shape: Sequence[int],
+        dtype: Any,
+        weak_type: bool = False,
+        *,
+        sharding: TypeSharding | None = None,
+        vma: frozenset[Any] = frozenset(),
+    ) -> ArrayType:
+        """Returns the type of arrays of this shape and dtype."""
+        sizes = tuple([operator.index(n) for n in shape])
+        return array_type(dtypes.canonicalize(dtype), sizes, weak_type, vma).lying(sharding)
+
+
+class Trace:
+    """What a library derives from to see operations. In effx that is a handler."""
+
+    def __init__(self, *args: object) -> None:
+        """Raises a TransformError."""
+        raise TransformError(
+            f"jax.core.Trace: effx has no traces, and {type(self).__name__} is one; write a handler (effx.handling)"
+        )
+
+
+def get_aval(x: Any) -> ArrayType:
+    """Returns the type of a value that is an array or becomes one.
+
+    Raises:
+        DTypeError: it does not.
+    """
+    return typeof(x)
+
+
+def valid_jaxtype(x: Any) -> bool:
+    """Says whether a value is an array or becomes one."""
+    try:
+        as_operand(x, "valid_jaxtype")
+    except EffxError:
+        return False
+    return True
+
+
+def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str = "") -> Any:
+    """Returns a value that is known here, as `force` gives it.
+
+    Raises:
+        ConcretizationError: it is not known.
+    """
+    if isinstance(val, Tracer):
+        raise ConcretizationError(f"{context or 'concrete_or_error'}: needs a concrete value, got {val!r}")
+    return val if force is None else force(val)
+
+
+def mapped_aval(size: int, axis: int | None, aval: ArrayType) -> ArrayType:
+    """Returns the type of a batch's elements; the type itself where axis is None."""
+    if axis is None:
+        return aval
+    if aval.shape[axis] != size:
+        raise DTypeError(f"mapped_aval: axis {axis} of {aval!r} has not {size} elements")
+    return aval.with_shape(aval.shape[:axis] + aval.shape[axis + 1 :])
+
+
+def unmapped_aval(size: int, axis: int | None, aval: ArrayType, *_: object) -> ArrayType:
+    """Returns the type of batches of elements of this type; the type itself where axis is None."""
+    return aval if axis is None else aval.with_shape((*aval.shape[:axis], size, *aval.shape[axis:]))
+
+
+@final
+@attrs.frozen
+class OpaqueTraceState:
+    """Under which handlers code runs, to be compared; two are equal inside of the same handlers."""
+
+    frame: Frame | None = attrs.field(eq=id, repr=False)
+
+
+def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
+    """Returns under which handlers this runs.
+
+    Args:
+        convention: of the library that asks; all are told the same.
+    """
+    return OpaqueTraceState(current_frame())
+
+
+@contextmanager
+def take_current_trace() -> Iterator[OpaqueTraceState]:
+    """Runs a block outside of all handlers, and gives those that are around."""
+    state = get_opaque_trace_state()
+    with isolated():
+        yield state
+
+
+@contextmanager
+def set_current_trace(trace: object, check_leaks: bool = False) -> Iterator[None]:
+    """Runs a block under the handlers that `take_current_trace` gave.
+
+    Args:
+        trace: what it gave. check_leaks: True is refused: effx's own flag `check_tracer_leaks` looks for leaks.
+
+    Raises:
+        TransformError: it is something else.
+    """
+    if type(trace) is not OpaqueTraceState or check_leaks:
+        raise TransformError(
+            f"set_current_trace: takes what take_current_trace gave, without check_leaks; got {trace!r}; "
+            f"to see operations write a handler (effx.handling)"
+        )
+    if trace.frame is None:
+        with isolated():
+            yield
+        return
+    with resumed(trace.frame):
+        yield
+
+
+def trace_state_clean() -> bool:
+    """Says whether no handler is around: operations run at once."""
+    return current_frame() is None

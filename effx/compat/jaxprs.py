@@ -1,0 +1,315 @@
+"""Programs as libraries of JAX's read them: `Jaxpr`, `ClosedJaxpr` and `JaxprEqn`, views of `effx.ir.Program`.
+
+A view keeps the operations that it shows: evaluated again, it performs these. Variables and literals are the program's own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, final
+
+import attrs
+
+from effx.array import Array, HostArray
+from effx.array.promotion import as_operand
+from effx.compat.primitives import Primitive, primitive_of
+from effx.effects import Effect, Operation
+from effx.errors import ProgramError, resolve
+from effx.handlers.stage import run_program, stage
+from effx.ir.ops.control import Calling, Scan
+from effx.ir.program import Atom, Equation, Program, Var
+from effx.ir.types import ArrayType
+from effx.transforms.staging import make_jaxpr as make_program
+
+__all__ = [
+    "ClosedJaxpr", "Jaxpr", "JaxprEqn", "SourceInfo", "closed", "eval_jaxpr", "jaxpr_as_fun", "jaxprs_in_params",
+    "make_jaxpr", "program_of", "subjaxprs",
+]  # fmt: skip
+
+
+@final
+@attrs.frozen
+class SourceInfo:
+    """Where an equation comes from.
+
+    Attributes:
+        name_stack: the scopes around it, joined by `/`.
+        position: file, line and function; None where that is not known.
+    """
+
+    name_stack: str
+    position: tuple[str, int, str] | None
+
+
+@final
+@attrs.frozen(eq=False)
+class JaxprEqn:
+    """One operation applied.
+
+    Attributes:
+        invars, outvars: its operands and results.
+        primitive: the operation without its parameters. params: these, by name.
+        effects: what it does but compute.
+        source_info: where it comes from.
+        equation: what is shown; None where a library has put another primitive or other parameters there.
+    """
+
+    invars: list[Atom]
+    outvars: list[Var]
+    primitive: Primitive
+    params: dict[str, Any]
+    effects: frozenset[Effect]
+    source_info: SourceInfo
+    equation: Equation | None = None
+
+    def replace(self, **changes: Any) -> "JaxprEqn":
+        """Returns the equation with other attributes."""
+        kept = not {"primitive", "params"} & changes.keys()
+        return attrs.evolve(self, equation=self.equation if kept else None, **changes)
+
+    def bind(self, *operands: Any) -> list[Array]:
+        """Performs the operation on other operands, and returns its results."""
+        if self.equation is None:
+            found: Any = self.primitive.bind(*operands, **self.params)
+            return list(found) if self.primitive.multiple_results else [found]
+        op: Any = self.equation.op
+        found = op(*[as_operand(x, self.primitive.name) for x in operands])
+        return list(found) if op.multiple else [found]
+
+
+@final
+@attrs.frozen(eq=False)
+class Jaxpr:
+    """A program whose constants are parameters.
+
+    Attributes:
+        constvars, invars: its parameters. outvars: its results. eqns: in order.
+        effects: what they do but compute.
+        debug_info: the name of the function.
+    """
+
+    constvars: list[Var]
+    invars: list[Var]
+    outvars: list[Atom]
+    eqns: list[JaxprEqn]
+    effects: frozenset[Effect] = frozenset()
+    debug_info: Any = None
+
+    def replace(self, **changes: Any) -> "Jaxpr":
+        """Returns the program with other attributes."""
+        return attrs.evolve(self, **changes)
+
+    def __str__(self) -> str:
+        return str(_program(self))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@final
+@attrs.frozen(eq=False)
+class ClosedJaxpr:
+    """A program with the values of its constants.
+
+    Attributes:
+        jaxpr: the program. consts: the values.
+    """
+
+    jaxpr: Jaxpr
+    consts: Sequence[Any] = ()
+
+    @property
+    def in_avals(self) -> list[ArrayType]:
+        """The types of its parameters."""
+        return [x.type for x in self.jaxpr.invars]
+
+    @property
+    def out_avals(self) -> list[ArrayType]:
+        """The types of its results."""
+        return [x.type for x in self.jaxpr.outvars]
+
+    @property
+    def literals(self) -> Sequence[Any]:
+        """The values of its constants."""
+        return self.consts
+
+    @property
+    def eqns(self) -> list[JaxprEqn]:
+        """Its equations."""
+        return self.jaxpr.eqns
+
+    @property
+    def effects(self) -> frozenset[Effect]:
+        """What its equations do but compute."""
+        return self.jaxpr.effects
+
+    def replace(self, **changes: Any) -> "ClosedJaxpr":
+        """Returns the program with other attributes."""
+        return attrs.evolve(self, **changes)
+
+    def map_jaxpr(self, change: Callable[[Jaxpr], Jaxpr]) -> "ClosedJaxpr":
+        """Returns it with another program."""
+        return ClosedJaxpr(change(self.jaxpr), self.consts)
+
+    def __str__(self) -> str:
+        return str(self.jaxpr)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def closed(program: Program) -> ClosedJaxpr:
+    """Returns the view of a program, made once."""
+    found = program.derived.get("jaxpr")
+    if found is None:
+        n = len(program.constants)
+        jaxpr = Jaxpr(
+            list(program.inputs[:n]),
+            list(program.inputs[n:]),
+            list(program.outputs),
+            [_equation(e) for e in program.equations],
+            program.effects,
+            program.name,
+        )
+        found = program.derived["jaxpr"] = ClosedJaxpr(jaxpr, program.constants)
+    assert isinstance(found, ClosedJaxpr)
+    return found
+
+
+def _equation(e: Equation) -> JaxprEqn:
+    where = None if e.source is None else resolve(e.source)
+    return JaxprEqn(
+        list(e.inputs),
+        list(e.outputs),
+        primitive_of(e.op),
+        params_of(e.op),
+        e.op.effects,
+        SourceInfo(e.scope, where),
+        e,
+    )
+
+
+def params_of(op: Operation[object]) -> dict[str, Any]:
+    """Returns an operation's parameters by name, programs as views. Those of loops and calls have JAX's names."""
+    if isinstance(op, Calling):
+        own = {f.name: getattr(op, f.name) for f in attrs.fields(type(op)) if f.name != "program"}
+        return {"jaxpr": closed(op.program), "name": op.program.name, **own}
+    if isinstance(op, Scan):
+        return {
+            "jaxpr": closed(op.body), "length": op.length, "num_consts": op.constants, "num_carry": op.carries,
+            "reverse": op.reverse, "unroll": op.unroll,
+        }  # fmt: skip
+    cls: type[Any] = type(op)
+    if not attrs.has(cls):
+        return {}
+    return {f.name: _shown(getattr(op, f.name)) for f in attrs.fields(cls)}
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, Program):
+        return closed(value)
+    if isinstance(value, tuple) and value and all([isinstance(x, Program) for x in value]):
+        return tuple([closed(x) for x in value])
+    return value
+
+
+def _values(jaxpr: Jaxpr, consts: Sequence[object], operands: Sequence[object]) -> list[Any]:
+    """Evaluates a program."""
+    if len(operands) != len(jaxpr.invars) or len(consts) != len(jaxpr.constvars):
+        raise ProgramError(
+            f"eval_jaxpr: the program takes {len(jaxpr.constvars)} constants and {len(jaxpr.invars)} operands, got "
+            f"{len(consts)} and {len(operands)}"
+        )
+    known: dict[Var, object] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *operands], strict=True))
+
+    def read(x: Atom) -> object:
+        return known[x] if type(x) is Var else HostArray(x.value, x.type)
+
+    for e in jaxpr.eqns:
+        known.update(zip(e.outvars, e.bind(*map(read, e.invars)), strict=True))
+    return list(map(read, jaxpr.outvars))
+
+
+def eval_jaxpr(
+    jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source_info: bool = True
+) -> list[Any]:
+    """Evaluates a program operation by operation, under whatever handlers there are.
+
+    Args:
+        jaxpr: the program. consts, args: values of its `constvars` and `invars`.
+        propagate_source_info: True for errors that name the lines of the program, where it is unchanged.
+
+    Returns:
+        Its results.
+    """
+    program = _unchanged(jaxpr) if propagate_source_info else None
+    if program is None:
+        return _values(jaxpr, consts, args)
+    return list(run_program(program, [as_operand(x, "eval_jaxpr") for x in (*consts, *args)]))
+
+
+def _unchanged(jaxpr: Jaxpr) -> Program | None:
+    """Returns a view's program if libraries have changed no equation of it."""
+    equations: list[Equation] = []
+    for e in jaxpr.eqns:
+        if e.equation is None:
+            return None
+        equations.append(attrs.evolve(e.equation, inputs=tuple(e.invars), outputs=tuple(e.outvars)))
+    inputs = (*jaxpr.constvars, *jaxpr.invars)
+    return Program(inputs, tuple(equations), tuple(jaxpr.outvars), effects=jaxpr.effects)
+
+
+def _program(jaxpr: Jaxpr) -> Program:
+    """Returns a program that does what a view says."""
+    found = _unchanged(jaxpr)
+    if found is not None:
+        return found
+    types = [x.type for x in (*jaxpr.constvars, *jaxpr.invars)]
+    n = len(jaxpr.constvars)
+    return stage(lambda xs: _values(jaxpr, xs[:n], xs[n:]), types, str(jaxpr.debug_info)).program
+
+
+def program_of(view: ClosedJaxpr) -> Program:
+    """Returns the program that a view shows, or says."""
+    program = _program(view.jaxpr)
+    return attrs.evolve(
+        program, constants=tuple([as_operand(x, "ClosedJaxpr") for x in view.consts]), derived={}
+    )
+
+
+def jaxpr_as_fun(view: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """Returns a function of flat operands that evaluates a program."""
+    return lambda *operands: eval_jaxpr(view.jaxpr, view.consts, *operands)
+
+
+def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    """Yields the programs that a program's equations hold."""
+    for e in jaxpr.eqns:
+        yield from jaxprs_in_params(e.params)
+
+
+def jaxprs_in_params(params: Mapping[str, object]) -> Iterator[Jaxpr]:
+    """Yields the programs among an equation's parameters."""
+    for value in params.values():
+        for x in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(x, ClosedJaxpr):
+                yield x.jaxpr
+            elif isinstance(x, Jaxpr):
+                yield x
+
+
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: Any = (),
+    axis_env: Any = None,
+    return_shape: bool = False,
+    abstracted_axes: Any = None,
+) -> Callable[..., Any]:
+    """Returns a function that stages `fun` and returns its program, as a view; see `effx.make_jaxpr`."""
+    staged = make_program(fun, static_argnums, axis_env, return_shape, abstracted_axes)
+
+    @wraps(fun)
+    def viewed(*args: Any, **kwargs: Any) -> Any:
+        found = staged(*args, **kwargs)
+        return (closed(found[0]), found[1]) if return_shape else closed(found)
+
+    return viewed

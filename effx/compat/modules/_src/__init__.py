@@ -1,0 +1,1 @@
+"""`jax._src`: the handful of private names that released libraries import."""

@@ -1,0 +1,1 @@
+"""`jax.experimental`: effx's, and what libraries import from there besides."""
