@@ -13,6 +13,7 @@ from effx.array.promotion import as_operand
 from effx.caching import exact
 from effx.effects import isolated
 from effx.errors import NoRuleError, TransformError
+from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.host import RunsEagerly
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import abstract
@@ -92,7 +93,7 @@ class _Name:
 
 @final
 @attrs.frozen
-class Bound(RunsEagerly):
+class Bound(TupleOperation, RunsEagerly):
     """A primitive of a library's with its parameters. It gives a tuple also of one result.
 
     Attributes:

@@ -1,161 +1,124 @@
-"""`Primitive`: operations that libraries define, and effx's own operations in the form of such."""
+"""Primitives: those that libraries define, and effx's own operations in the form of such."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import TypeVar, cast, final
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, cast, final
 
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.compat import bound_rules as bound_rules  # the handlers' rules for what is bound are registered there
-from effx.compat.bound import Bound, Parameters, Rule, arrays_of, types_from
-from effx.compat.lowering import has_lowering, lowered
-from effx.effects import Effect, Operation
-from effx.errors import NoRuleError, TransformError
-from effx.handlers.evaluate import kernel_of, program_of
+from effx.compat.bound import Bound
+from effx.compat.bound_rules import fields_of
+from effx.compat.defined import Primitive
+from effx.compat.operation_names import CALLED, PRIMITIVES
+from effx.effects import Operation
+from effx.errors import TransformError
+from effx.ir.ops.custom import CustomCall
+from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven
+from effx.ir.ops.index import Scatter
 from effx.ir.types import ArrayType
-from effx.lower.concrete import on_device
 from effx.tree.registry import PyTree
 
-__all__ = ["Primitive", "apply_primitive"]
+__all__ = ["OperationPrimitive", "Primitive", "params_of", "primitive_named", "primitive_of"]
 
-F = TypeVar("F", bound=Callable[..., PyTree])
-
-
-class Primitive:
-    """An operation whose meaning is what its library says of it.
-
-    Rules for derivatives, transposition, batching and lowering stand in the tables of `jax.interpreters`. What has no
-    rule is an error where it is needed. A handler that has no form for libraries' rules sees what the primitive is
-    lowered to.
-
-    Args:
-        name: in programs and errors.
+@final
+class OperationPrimitive(Primitive):
+    """A class of effx's operations as a primitive. Its parameters are those of effx's operation.
 
     Attributes:
-        multiple_results: False; set it to True for a primitive that gives a sequence.
-        call_primitive, map_primitive: False; effx has functions that are called or mapped as operations of its own.
-
-    >>> import numpy as np
-    >>> double_p = Primitive("double")
-    >>> impl = double_p.def_impl(lambda x: 2 * np.asarray(x))
-    >>> double_p.bind(np.float32(3))
-    Array(6., dtype=float32)
+        operation: the class.
     """
 
-    call_primitive = False
-    map_primitive = False
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.multiple_results = False
-        self._impl: Rule | None = None
-        self._abstract: Rule | None = None
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def def_impl(self, impl: F) -> F:
-        """Says how known values are computed with: `impl(*arrays, **params)`. Returns it, as a decorator does."""
-        self._impl = impl
-        return impl
-
-    def def_abstract_eval(self, abstract_eval: F) -> F:
-        """Says what type the result has: `abstract_eval(*avals, **params)` gives something with shape and dtype.
-
-        For `multiple_results` it gives a sequence. Returns the rule, as a decorator does.
-        """
-        self._abstract = abstract_eval
-        return abstract_eval
-
-    def def_effectful_abstract_eval(self, effectful_abstract_eval: F) -> F:
-        """Says what type the result has, and which effects the primitive has, which must be none.
-
-        Args:
-            effectful_abstract_eval: gives a pair of what `def_abstract_eval` asks for and a set.
-        """
-
-        def without(*avals: ArrayType, **params: object) -> PyTree:
-            found, effects = effectful_abstract_eval(*avals, **params)
-            if effects:
-                raise TransformError(
-                    f"{self.name}: the rule for abstract evaluation gives the effects {effects!r}; effx has effects by "
-                    f"the class of an operation, so write one (effx.Operation, effx.Label)"
-                )
-            return found
-
-        self._abstract = without
-        return effectful_abstract_eval
+    def __init__(self, name: str, operation: type[Operation[Any]]) -> None:
+        super().__init__(name)
+        self.operation = operation
+        self.multiple_results = operation.multiple
 
     def bind(self, *args: PyTree, **params: object) -> PyTree:
-        """Performs the primitive.
-
-        Args:
-            args: arrays and numbers. params: what else it takes; values that cannot be hashed are compared by identity.
-
-        Returns:
-            An array; a list of arrays for `multiple_results`.
-
-        Raises:
-            NoRuleError: what happens here needs a rule that the primitive has not.
-        """
-        ys = Bound(self, Parameters(params))(*[as_operand(x, self.name) for x in args])
-        return list(ys) if self.multiple_results else ys[0]
+        """Performs the operation with these parameters."""
+        found = self.operation(**params)(*[as_operand(x, self.name) for x in args])
+        return list(found) if self.multiple_results else found
 
     def impl(self, *args: PyTree, **params: object) -> PyTree:
-        """Calls the function of `def_impl`."""
-        if self._impl is None:
-            raise NoRuleError(f"{self.name}: the primitive has no function for known values; give it one with def_impl")
-        return self._impl(*args, **params)
-
-    def abstract_eval(self, *avals: ArrayType, **params: object) -> tuple[PyTree, frozenset[Effect]]:
-        """Returns the types of the results, and no effects."""
-        found = self.types(avals, params)
-        return list(found) if self.multiple_results else found[0], frozenset()
-
-    def get_bind_params(self, params: Mapping[str, object]) -> dict[str, object]:
-        """Returns what an equation's parameters are for `bind`: themselves."""
-        return dict(params)
-
-    def is_effectful(self, params: Mapping[str, object]) -> bool:
-        """Says whether it has effects with these parameters: never."""
-        return False
+        """Performs the operation."""
+        return self.bind(*args, **params)
 
     def types(self, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
         """Returns the results' types."""
-        return types_from(self, self._abstract, given, params)
+        found = cast("Any", self.operation(**params)).infer(*given)
+        return found if self.multiple_results else (found,)
 
     def run(self, operands: Sequence[Array], params: Mapping[str, object]) -> tuple[Array, ...]:
-        """Computes the results of known operands: by `def_impl`, or as the primitive is lowered."""
-        if self._impl is None and has_lowering(self):
-            return _compiled(self, operands, params)
-        return arrays_of(self, "impl", self.impl(*operands, **params))
+        """Performs the operation."""
+        found = self.operation(**params)(*operands)
+        return tuple(found) if self.multiple_results else (found,)
 
     def lowered(
         self, operands: Sequence[Array], params: Mapping[str, object], platform: str | None
     ) -> tuple[Array, ...]:
-        """Performs what the primitive is made of."""
-        return lowered(self, operands, params, platform)
+        """Performs the operation."""
+        return self.run(operands, params)
+
+    def def_impl(self, impl: Any) -> Any:
+        """Raises a TransformError: effx says how its operations are computed."""
+        raise TransformError(f"{self.name}: is an operation of effx; def_impl is for primitives of one's own")
+
+    def def_abstract_eval(self, abstract_eval: Any) -> Any:
+        """Raises a TransformError: effx says what types its operations have."""
+        raise TransformError(f"{self.name}: is an operation of effx; def_abstract_eval is for primitives of one's own")
+
+    def def_effectful_abstract_eval(self, effectful_abstract_eval: Any) -> Any:
+        """Raises a TransformError: effx says what types its operations have."""
+        return self.def_abstract_eval(effectful_abstract_eval)
 
 
-def apply_primitive(prim: Primitive, *args: PyTree, **params: object) -> PyTree:
-    """Computes a primitive for known values as it is lowered, for `def_impl(partial(apply_primitive, p))`."""
-    ys = _compiled(prim, [as_operand(x, prim.name) for x in args], params)
-    return list(ys) if prim.multiple_results else ys[0]
+_made: dict[tuple[str, type[Operation[Any]]], OperationPrimitive] = {}
+_names = {f"effx.{module}:{kind}": name for name, (module, kind) in PRIMITIVES.items()}
 
 
-def _compiled(prim: Primitive, operands: Sequence[Array], params: Mapping[str, object]) -> tuple[Array, ...]:
-    given = params if isinstance(params, Parameters) else Parameters(params)
-    kernel = _kernel(Bound(prim, given), tuple([x.type for x in operands]))
-    return kernel(*[on_device(x) for x in operands])
+def primitive_named(name: str) -> Primitive:
+    """Returns an effx operation by the name of the variable that holds the primitive in JAX, without its `_p`.
+
+    Raises:
+        KeyError: effx has no such operation, or it is several.
+    """
+    module, kind = PRIMITIVES[name]
+    return _view(name, getattr(importlib.import_module(f"effx.{module}"), kind))
 
 
-@lru_cache(maxsize=1024)
-def _kernel(op: Bound, types: tuple[ArrayType, ...]) -> Callable[..., tuple[Array, ...]]:
-    program = program_of(op, types)
-    run = kernel_of(program)  # which does not keep the program
+def primitive_of(op: Operation[Any]) -> Primitive:
+    """Returns the primitive that an operation performs: a library's own, or effx's class. The same object each time.
 
-    def kernel(*arrays: Array) -> tuple[Array, ...]:
-        assert program is not None
-        return run(*arrays)
+    >>> import effx.compat.modules.lax as lax
+    >>> from effx.ir.ops.elementwise import Sin
+    >>> primitive_of(Sin()) is lax.sin_p
+    True
+    """
+    match op:
+        case Bound():
+            return cast("Primitive", op.primitive)
+        case Scatter() if op.combiner != "set":
+            return _view(f"scatter_{op.combiner}", Scatter)
+        case Scatter():
+            return _view("scatter", Scatter)
+        case CustomCall() if op.rules.jvp is not None:
+            return _view("custom_jvp_call", CustomCall)
+        case CustomCall() if op.rules.vjp is not None:
+            return _view("custom_vjp_call", CustomCall)
+        case CustomCall():
+            return _view("custom_call", CustomCall)
+        case RoundToEven() | RoundAwayFromZero():
+            return _view("round", RoundToEven if isinstance(op, RoundToEven) else RoundAwayFromZero)
+    kind = type(op)
+    return _view(_names.get(f"{kind.__module__}:{kind.__qualname__}", kind.name), kind)
 
-    return kernel
+
+def params_of(op: Operation[Any]) -> dict[str, object]:
+    """Returns an operation's parameters by name, as `primitive_of(op).bind` takes them."""
+    return dict(op.params) if isinstance(op, Bound) else fields_of(op)
+
+
+def _view(name: str, kind: type[Operation[Any]]) -> OperationPrimitive:
+    found = _made.get((name, kind))
+    if found is None:
+        found = _made[name, kind] = OperationPrimitive(CALLED.get(name, name), kind)
+    return found

@@ -102,10 +102,10 @@ def _kernel(op: Operation[object]) -> Kernel:
         raise unbound(op.name, op.effects)
     if type(op) is Slice and all([s == 1 for s in op.strides]):
         return _cut(op)
-    return _compiled(op)
+    return compiled(op)
 
 
-def _compiled(op: Operation[object]) -> Kernel:
+def compiled(op: Operation[object]) -> Kernel:
     """Returns the function of arrays on a device that runs one operation."""
     programs: dict[tuple[bool, tuple[ArrayType, ...]], Program] = {}
 
@@ -173,7 +173,7 @@ def _cut(op: Slice) -> Kernel:
     index = array_type(int32 if max(op.limit, default=0) < 2**31 else int64)
     starts = [on_device(HostArray(a, index)) for a in op.start]
 
-    whole = _compiled(op)
+    whole = compiled(op)
 
     def cut(x: ConcreteArray) -> object:
         if x.type.sharding is not None:  # a start that is known is along a cut axis too

@@ -46,11 +46,11 @@ class Hosted(TupleOperation):
         raise ProgramError(f"{self.name}: the operation has no order; override sequenced")
 
 
-class RunsEagerly(TupleOperation):
+class RunsEagerly:
     """Trait: outside of programs it is a Python function of arrays, and no kernel is compiled for it."""
 
     __slots__ = ()
 
     def eagerly(self, *operands: Array) -> tuple[Array, ...]:
         """Computes the results."""
-        raise ProgramError(f"{self.name}: the operation does not say what it does eagerly; override eagerly")
+        raise ProgramError(f"{self!r}: the operation does not say what it does eagerly; override eagerly")
