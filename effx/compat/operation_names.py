@@ -31,7 +31,7 @@ _ALIKE = {
     "families.special": "erf_inv erf erfc",
     "families.windows": "reduce_window_max reduce_window_min reduce_window_sum",
 }
-_CLASSES = {"log1p": "Log1p", "pmax": "PMax", "pmin": "PMin", "ppermute": "PPermute", "psum": "PSum"}
+_CLASSES = {"bessel_i0e": "BesselI0e", "bessel_i1e": "BesselI1e", "log1p": "Log1p", "pmax": "PMax", "pmin": "PMin", "ppermute": "PPermute", "psum": "PSum"}
 
 # What has another name in effx: the module, the class, and the parameter that says which it is.
 _OTHER = {

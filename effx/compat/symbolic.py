@@ -20,6 +20,7 @@ __all__ = [
     "is_undefined_primal",
     "is_zero",
     "tangent_type",
+    "zeros_like_aval",
 ]
 
 T = TypeVar("T")
@@ -43,9 +44,7 @@ class Zero:
 
     def instantiate(self) -> "Array | np.ndarray[tuple[int, ...], np.dtype[np.void]]":
         """Returns an array of zeros; one of NumPy's where the type is float0, which arrays cannot have."""
-        if self.aval.dtype == dtypes.float0:
-            return np.zeros(self.aval.shape, dtypes.float0)
-        return zeros(self.aval)
+        return zeros_like_aval(self.aval)
 
 
 @final
@@ -77,6 +76,11 @@ def is_zero(x: object) -> bool:
 def instantiate_zeros(tangent: T) -> "T | Array | np.ndarray[tuple[int, ...], np.dtype[np.void]]":
     """Returns zeros in place of a `Zero`, and anything else as it is."""
     return tangent.instantiate() if isinstance(tangent, Zero) else tangent
+
+
+def zeros_like_aval(aval: ArrayType) -> "Array | np.ndarray[tuple[int, ...], np.dtype[np.void]]":
+    """Returns zeros of a type: NumPy's for float0, which arrays cannot have."""
+    return np.zeros(aval.shape, dtypes.float0) if aval.dtype == dtypes.float0 else zeros(aval)
 
 
 def tangent_type(t: ArrayType) -> ArrayType:
