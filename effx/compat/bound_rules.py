@@ -244,7 +244,7 @@ def _install_transpose(p: Definition, rule: Rule) -> None:
 
 
 def _install_batcher(p: Definition, rule: Rule) -> None:
-    _install_fancy(p, lambda data, values, axes, **params: rule(values, axes, **params))
+    _install_fancy(p, lambda data, values, axes, /, **params: rule(values, axes, **params))
 
 
 def _install_fancy(p: Definition, rule: Rule) -> None:
@@ -272,7 +272,7 @@ def _derived_jvp(p: Definition) -> Rule | None:
     if kind_of(p) is None:
         return None
 
-    def rule(primals: Sequence[PyTree], tangents: Sequence[PyTree], **params: object) -> PyTree:
+    def rule(primals: Sequence[PyTree], tangents: Sequence[PyTree], /, **params: object) -> PyTree:
         xs = [as_operand(x, p.name) for x in primals]
         dxs = [None if is_zero(t) else as_operand(t, p.name) for t in tangents]
         ys, dys = jvp(lambda given: _performed(p, params, given), xs, dxs)
@@ -288,7 +288,7 @@ def _derived_transpose(p: Definition) -> Rule | None:
     if kind is None or own is None:
         return None
 
-    def rule(ct: PyTree, *operands: PyTree, **params: object) -> list[Cotangent]:
+    def rule(ct: PyTree, /, *operands: PyTree, **params: object) -> list[Cotangent]:
         given = [LinearOperand(x.aval) if isinstance(x, UndefinedPrimal) else as_operand(x, p.name) for x in operands]
         cts = [None if is_zero(c) else c for c in (ct if p.multiple_results else [ct])]
         if all([c is None for c in cts]):
@@ -302,7 +302,7 @@ def _derived_batcher(p: Definition) -> Rule | None:
     if kind_of(p) is None:
         return None
 
-    def rule(values: Sequence[PyTree], axes: Sequence[Axis], **params: object) -> PyTree:
+    def rule(values: Sequence[PyTree], axes: Sequence[Axis], /, **params: object) -> PyTree:
         xs = [as_operand(x, p.name) for x in values]
         sizes = [x.type.shape[a] for x, a in zip(xs, axes, strict=True) if a is not None]
         ys, found = batch(lambda given: _performed(p, params, given), xs, axes, sizes[0])
@@ -322,7 +322,7 @@ class AxisBatchers:
     """Rules for batching that ask for the batch's size and name: `rule(size, name, None, values, axes, **params)`."""
 
     def __setitem__(self, primitive: Definition, rule: Rule) -> None:
-        fancy_primitive_batchers[primitive] = lambda data, values, axes, **params: rule(
+        fancy_primitive_batchers[primitive] = lambda data, values, axes, /, **params: rule(
             data.size, data.name, None, values, axes, **params
         )
 

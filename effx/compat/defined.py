@@ -87,7 +87,7 @@ class Primitive:
         self._abstract = without
         return effectful_abstract_eval
 
-    def bind(self, *args: PyTree, **params: object) -> PyTree:
+    def bind(self, /, *args: PyTree, **params: object) -> PyTree:
         """Performs the primitive.
 
         Args:
@@ -102,13 +102,13 @@ class Primitive:
         ys = Bound(self, Parameters(params))(*[as_operand(x, self.name) for x in args])
         return list(ys) if self.multiple_results else ys[0]
 
-    def impl(self, *args: PyTree, **params: object) -> PyTree:
+    def impl(self, /, *args: PyTree, **params: object) -> PyTree:
         """Calls the function of `def_impl`."""
         if self._impl is None:
             raise NoRuleError(f"{self.name}: the primitive has no function for known values; give it one with def_impl")
         return self._impl(*args, **params)
 
-    def abstract_eval(self, *avals: ArrayType, **params: object) -> tuple[PyTree, frozenset[Effect]]:
+    def abstract_eval(self, /, *avals: ArrayType, **params: object) -> tuple[PyTree, frozenset[Effect]]:
         """Returns the types of the results, and no effects."""
         found = self.types(avals, params)
         return list(found) if self.multiple_results else found[0], frozenset()
@@ -138,7 +138,7 @@ class Primitive:
         return lowered(self, operands, params, platform)
 
 
-def apply_primitive(prim: Primitive, *args: PyTree, **params: object) -> PyTree:
+def apply_primitive(prim: Primitive, /, *args: PyTree, **params: object) -> PyTree:
     """Computes a primitive for known values as it is lowered, for `def_impl(partial(apply_primitive, p))`."""
     ys = _compiled(prim, [as_operand(x, prim.name) for x in args], params)
     return list(ys) if prim.multiple_results else ys[0]

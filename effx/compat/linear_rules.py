@@ -51,7 +51,7 @@ def deflinear(primitive: Primitive, transpose_rule: Rule) -> None:
     Args:
         primitive: the primitive. transpose_rule: `(ct, **params) -> cotangents`, one for each operand.
     """
-    deflinear2(primitive, lambda ct, *operands, **params: transpose_rule(ct, **params))
+    deflinear2(primitive, lambda ct, /, *operands, **params: transpose_rule(ct, **params))
 
 
 def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
@@ -62,13 +62,13 @@ def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
         transpose_rule: `(ct, *operands, **params) -> cotangents`, where what is linear is an `UndefinedPrimal`.
     """
 
-    def pushed(primals: Sequence[Array], tangents: Sequence[PyTree], **params: object) -> PyTree:
+    def pushed(primals: Sequence[Array], tangents: Sequence[PyTree], /, **params: object) -> PyTree:
         y = primitive.bind(*primals, **params)
         if all([is_zero(t) for t in tangents]):
             return y, _zeros(primitive, y)
         return y, primitive.bind(*[instantiate_zeros(t) for t in tangents], **params)
 
-    def pulled(ct: PyTree, *operands: PyTree, **params: object) -> PyTree:
+    def pulled(ct: PyTree, /, *operands: PyTree, **params: object) -> PyTree:
         if all([is_zero(c) for c in (ct if primitive.multiple_results else [ct])]):
             return [None] * len(operands)
         return transpose_rule(ct, *operands, **params)
@@ -92,11 +92,11 @@ def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:
     Raises:
         TransformError: the primitive has several results.
     """
-    by_result = [
-        None if rule is None else lambda g, y, *xs, rule=rule, **params: rule(g, *xs, **params)
-        for rule in jvprules
-    ]
-    defjvp2(primitive, *by_result)
+    defjvp2(primitive, *[None if rule is None else _without_result(rule) for rule in jvprules])
+
+
+def _without_result(rule: Rule) -> Rule:
+    return lambda g, y, /, *primals, **params: rule(g, *primals, **params)
 
 
 def defjvp2(primitive: Primitive, *jvprules: Rule | None) -> None:
@@ -114,7 +114,7 @@ def defjvp2(primitive: Primitive, *jvprules: Rule | None) -> None:
             f"defjvp: {primitive.name} has several results; write its rule into jax.interpreters.ad.primitive_jvps"
         )
 
-    def pushed(primals: Sequence[Array], tangents: Sequence[PyTree], **params: object) -> PyTree:
+    def pushed(primals: Sequence[Array], tangents: Sequence[PyTree], /, **params: object) -> PyTree:
         if len(jvprules) != len(primals):
             raise TransformError(
                 f"defjvp: {primitive.name} has rules for {len(jvprules)} operands, got {len(primals)}"
@@ -138,8 +138,8 @@ def defbilinear(prim: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
     """
     defjvp(
         prim,
-        lambda g, x, y, **params: prim.bind(g, y, **params),
-        lambda g, x, y, **params: prim.bind(x, g, **params),
+        lambda g, x, y, /, **params: prim.bind(g, y, **params),
+        lambda g, x, y, /, **params: prim.bind(x, g, **params),
     )
 
     def pulled(ct: PyTree, x: "Array | UndefinedPrimal", y: "Array | UndefinedPrimal", **params: object) -> PyTree:

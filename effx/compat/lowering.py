@@ -84,7 +84,7 @@ class LoweredFunction:
     fun: Rule
     multiple_results: bool
 
-    def __call__(self, ctx: LoweringRuleContext, *operands: Array, **params: object) -> list[Array]:
+    def __call__(self, ctx: LoweringRuleContext, /, *operands: Array, **params: object) -> list[Array]:
         """Returns the function's results."""
         found = self.fun(*operands, **params)
         return list(arrays_of(ctx.primitive, "lowering", found, self.multiple_results))

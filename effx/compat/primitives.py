@@ -33,12 +33,12 @@ class OperationPrimitive(Primitive):
         self.operation = operation
         self.multiple_results = operation.multiple
 
-    def bind(self, *args: PyTree, **params: object) -> PyTree:
+    def bind(self, /, *args: PyTree, **params: object) -> PyTree:
         """Performs the operation with these parameters."""
         found = self.operation(**params)(*[as_operand(x, self.name) for x in args])
         return list(found) if self.multiple_results else found
 
-    def impl(self, *args: PyTree, **params: object) -> PyTree:
+    def impl(self, /, *args: PyTree, **params: object) -> PyTree:
         """Performs the operation."""
         return self.bind(*args, **params)
 
