@@ -214,11 +214,6 @@ def _shown(value: object) -> object:
 
 def _values(jaxpr: Jaxpr, consts: Sequence[object], operands: Sequence[object]) -> list[Any]:
     """Evaluates a program."""
-    if len(operands) != len(jaxpr.invars) or len(consts) != len(jaxpr.constvars):
-        raise ProgramError(
-            f"eval_jaxpr: the program takes {len(jaxpr.constvars)} constants and {len(jaxpr.invars)} operands, got "
-            f"{len(consts)} and {len(operands)}"
-        )
     known: dict[Var, object] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *operands], strict=True))
 
     def read(x: Atom) -> object:
@@ -240,7 +235,15 @@ def eval_jaxpr(
 
     Returns:
         Its results.
+
+    Raises:
+        ProgramError: there are not as many values as it takes.
     """
+    if len(args) != len(jaxpr.invars) or len(consts) != len(jaxpr.constvars):
+        raise ProgramError(
+            f"eval_jaxpr: the program takes {len(jaxpr.constvars)} constants and {len(jaxpr.invars)} operands, got "
+            f"{len(consts)} and {len(args)}"
+        )
     program = _unchanged(jaxpr) if propagate_source_info else None
     if program is None:
         return _values(jaxpr, consts, args)
