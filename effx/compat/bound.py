@@ -52,7 +52,7 @@ class Definition(Protocol):
 
 @final
 class Parameters(Mapping[str, object]):
-    """The parameters of a primitive: equal if they are of the same types and bits; if one cannot be hashed only to itself."""
+    """The parameters of a primitive: equal if of the same types and bits; to itself only if one has no hash."""
 
     __slots__ = ("_given", "_key")
 
@@ -101,7 +101,7 @@ class Bound(TupleOperation, RunsEagerly):
         params: what it is bound with beside arrays.
     """
 
-    name = _Name()  # type: ignore[assignment]  # a str of an instance and of the class
+    name = _Name()
     primitive: Definition
     params: Parameters
 
@@ -124,7 +124,9 @@ def operation_name(name: str, what: str) -> str:
     return f"{name}: the {what} rule of this primitive"
 
 
-def arrays_of(primitive: Definition, what: str, found: PyTree, multiple: bool | None = None) -> tuple[Array, ...]:
+def arrays_of(
+    primitive: Definition, what: str, found: PyTree, multiple: bool | None = None
+) -> tuple[Array, ...]:
     """Returns the arrays that a rule gave.
 
     Args:
@@ -136,7 +138,9 @@ def arrays_of(primitive: Definition, what: str, found: PyTree, multiple: bool | 
     """
     if not (primitive.multiple_results if multiple is None else multiple):
         return (as_operand(found, operation_name(primitive.name, what)),)
-    return tuple([as_operand(x, operation_name(primitive.name, what)) for x in entries(primitive, what, found)])
+    return tuple(
+        [as_operand(x, operation_name(primitive.name, what)) for x in entries(primitive, what, found)]
+    )
 
 
 def entries(primitive: Definition, what: str, found: PyTree) -> list[PyTree]:
@@ -152,7 +156,9 @@ def entries(primitive: Definition, what: str, found: PyTree) -> list[PyTree]:
     return list(found)
 
 
-def types_from(primitive: Definition, rule: Rule | None, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
+def types_from(
+    primitive: Definition, rule: Rule | None, given: Sequence[ArrayType], params: Mapping[str, object]
+) -> tuple[ArrayType, ...]:
     """Returns the results' types, which a rule says from those of the operands.
 
     Raises:
@@ -166,5 +172,3 @@ def types_from(primitive: Definition, rule: Rule | None, given: Sequence[ArrayTy
     what = operation_name(primitive.name, "abstract evaluation")
     several = entries(primitive, "abstract evaluation", found) if primitive.multiple_results else [found]
     return tuple([t if isinstance(t, ArrayType) else abstract(what, t) for t in several])
-
-

@@ -63,16 +63,18 @@ class AxisData:
 
 
 def pushed(
-    p: Definition, rule: Rule, params: Mapping[str, object], primals: Sequence[Array], tangents: Sequence[Tangent]
+    p: Definition,
+    rule: Rule,
+    params: Mapping[str, object],
+    primals: Sequence[Array],
+    tangents: Sequence[Tangent],
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """Calls a rule for forward mode.
 
     Raises:
         TransformError, ShapeError: it does not give a result and a tangent of its type.
     """
-    moved = [
-        Zero(tangent_type(x.type)) if t is None else t for x, t in zip(primals, tangents, strict=True)
-    ]
+    moved = [Zero(tangent_type(x.type)) if t is None else t for x, t in zip(primals, tangents, strict=True)]
     found = rule(tuple(primals), tuple(moved), **params)
     if not isinstance(found, list | tuple) or len(found) != 2:
         raise TransformError(f"{operation_name(p.name, 'jvp')} must give a pair (result, tangent)")
@@ -235,7 +237,9 @@ def _install_transpose(p: Definition, rule: Rule) -> None:
     if kind is None:
         return
 
-    def own(op: Operation[object], ct: PyTree, operands: tuple[Array | LinearOperand, ...]) -> list[Cotangent]:
+    def own(
+        op: Operation[object], ct: PyTree, operands: tuple[Array | LinearOperand, ...]
+    ) -> list[Cotangent]:
         params = fields_of(op)
         types = p.types([x.type for x in operands], params)
         return pulled(p, rule, params, ct if op.multiple else [ct], types, operands)
@@ -289,7 +293,10 @@ def _derived_transpose(p: Definition) -> Rule | None:
         return None
 
     def rule(ct: PyTree, /, *operands: PyTree, **params: object) -> list[Cotangent]:
-        given = [LinearOperand(x.aval) if isinstance(x, UndefinedPrimal) else as_operand(x, p.name) for x in operands]
+        given = [
+            LinearOperand(x.aval) if isinstance(x, UndefinedPrimal) else as_operand(x, p.name)
+            for x in operands
+        ]
         cts = [None if is_zero(c) else c for c in (ct if p.multiple_results else [ct])]
         if all([c is None for c in cts]):
             return [None] * len(given)
@@ -328,4 +335,3 @@ class AxisBatchers:
 
 
 axis_primitive_batchers = AxisBatchers()
-

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeVar, cast, final
+from typing import TypeVar, cast
 
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.compat import bound_rules as bound_rules  # the handlers' rules for what is bound are registered there
+from effx.caching import kernel_caches
+from effx.compat import (
+    bound_rules as bound_rules,  # the handlers' rules for what is bound are registered there
+)
 from effx.compat.bound import Bound, Parameters, Rule, arrays_of, types_from
 from effx.compat.lowering import has_lowering, lowered
-from effx.caching import kernel_caches
-from effx.effects import Effect, Operation
+from effx.effects import Effect
 from effx.errors import NoRuleError, TransformError
 from effx.handlers.evaluate import compiled
 from effx.ir.types import ArrayType
@@ -105,7 +107,9 @@ class Primitive:
     def impl(self, /, *args: PyTree, **params: object) -> PyTree:
         """Calls the function of `def_impl`."""
         if self._impl is None:
-            raise NoRuleError(f"{self.name}: the primitive has no function for known values; give it one with def_impl")
+            raise NoRuleError(
+                f"{self.name}: the primitive has no function for known values; give it one with def_impl"
+            )
         return self._impl(*args, **params)
 
     def abstract_eval(self, /, *avals: ArrayType, **params: object) -> tuple[PyTree, frozenset[Effect]]:

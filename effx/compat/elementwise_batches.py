@@ -25,12 +25,16 @@ def bdim_at_front(x: PyTree, bdim: Axis, size: int) -> Array:
 
 def defvectorized(prim: Primitive) -> None:
     """Says that a primitive works element by element on operands of one shape."""
-    primitive_batchers[prim] = lambda args, dims, /, **params: _together(prim, args, dims, params, repeat=True)
+    primitive_batchers[prim] = lambda args, dims, /, **params: _together(
+        prim, args, dims, params, repeat=True
+    )
 
 
 def defbroadcasting(prim: Primitive) -> None:
     """Says that a primitive works element by element on operands whose shapes broadcast, as NumPy's do."""
-    primitive_batchers[prim] = lambda args, dims, /, **params: _together(prim, args, dims, params, repeat=False)
+    primitive_batchers[prim] = lambda args, dims, /, **params: _together(
+        prim, args, dims, params, repeat=False
+    )
 
 
 def _together(

@@ -142,9 +142,13 @@ def defbilinear(prim: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
         lambda g, x, y, /, **params: prim.bind(x, g, **params),
     )
 
-    def pulled(ct: PyTree, x: "Array | UndefinedPrimal", y: "Array | UndefinedPrimal", **params: object) -> PyTree:
+    def pulled(
+        ct: PyTree, x: "Array | UndefinedPrimal", y: "Array | UndefinedPrimal", **params: object
+    ) -> PyTree:
         if is_undefined_primal(x) and is_undefined_primal(y):
-            raise TransformError(f"defbilinear: {prim.name} is transposed in both operands, and is linear in each alone")
+            raise TransformError(
+                f"defbilinear: {prim.name} is transposed in both operands, and is linear in each alone"
+            )
         if is_undefined_primal(x):
             return [lhs_rule(ct, x, y, **params), None]
         return [None, rhs_rule(ct, x, y, **params)]

@@ -10,12 +10,10 @@ from typing import cast, final
 import attrs
 
 from effx.array import Array
-from effx.array.promotion import as_operand
 from effx.callbacks import pure_callback
 from effx.compat.bound import Bound, Definition, Rule, arrays_of, operation_name
 from effx.effects import isolated
 from effx.errors import BackendError, EffxError, NoRuleError, TransformError
-from effx.handlers.evaluate import program_of
 from effx.handlers.stage import stage
 from effx.handling import ArrayType, Atom, Body, Var, emits
 from effx.lower.computation import values_text
@@ -121,7 +119,9 @@ def register_lowering(
             f"what a primitive is made of in its place (inline=True, cacheable=True)"
         )
     if getattr(prim, "operation", None) is not None:
-        raise TransformError(f"register_lowering: {prim.name} is an operation of effx, which has its lowering")
+        raise TransformError(
+            f"register_lowering: {prim.name} is an operation of effx, which has its lowering"
+        )
     if platform is not None and platform not in (*PLATFORMS, *NAMED):
         raise BackendError(
             f"register_lowering: platform must be one of {', '.join([*PLATFORMS, *NAMED])}, got {platform!r}"

@@ -9,9 +9,10 @@ __all__ = ["CALLED", "LAX", "PRIMITIVES"]
 
 # By module, what is called alike in both.
 _ALIKE = {
-    "ir.ops.elementwise": "abs acos acosh add and asin asinh atan2 atan atanh cbrt ceil clamp complex conj cos cosh div exp2 "
-    "exp expm1 floor imag integer_pow is_finite log1p log logistic max min mul neg not or population_count pow real rem rsqrt "
-    "shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square sub tan tanh xor",
+    "ir.ops.elementwise": "abs acos acosh add and asin asinh atan2 atan atanh cbrt ceil clamp complex conj cos cosh div "
+    "exp2 exp expm1 floor imag integer_pow is_finite log1p log logistic max min mul neg not or "
+    "population_count pow real rem rsqrt shift_left shift_right_arithmetic shift_right_logical sign "
+    "sin sinh sqrt square sub tan tanh xor",
     "ir.ops.collective": "all_gather all_to_all axis_index pmax pmin ppermute psum",
     "ir.ops.compare": "eq ge gt le lt ne",
     "ir.ops.control": "cond scan while",
@@ -31,7 +32,15 @@ _ALIKE = {
     "families.special": "erf_inv erf erfc",
     "families.windows": "reduce_window_max reduce_window_min reduce_window_sum",
 }
-_CLASSES = {"bessel_i0e": "BesselI0e", "bessel_i1e": "BesselI1e", "log1p": "Log1p", "pmax": "PMax", "pmin": "PMin", "ppermute": "PPermute", "psum": "PSum"}
+_CLASSES = {
+    "bessel_i0e": "BesselI0e",
+    "bessel_i1e": "BesselI1e",
+    "log1p": "Log1p",
+    "pmax": "PMax",
+    "pmin": "PMin",
+    "ppermute": "PPermute",
+    "psum": "PSum",
+}
 
 # What has another name in effx: the module, the class, and the parameter that says which it is.
 _OTHER = {

@@ -20,6 +20,7 @@ from effx.tree.registry import PyTree
 
 __all__ = ["OperationPrimitive", "Primitive", "params_of", "primitive_named", "primitive_of"]
 
+
 @final
 class OperationPrimitive(Primitive):
     """A class of effx's operations as a primitive. Its parameters are those of effx's operation.
@@ -64,7 +65,9 @@ class OperationPrimitive(Primitive):
 
     def def_abstract_eval(self, abstract_eval: Any) -> Any:
         """Raises a TransformError: effx says what types its operations have."""
-        raise TransformError(f"{self.name}: is an operation of effx; def_abstract_eval is for primitives of one's own")
+        raise TransformError(
+            f"{self.name}: is an operation of effx; def_abstract_eval is for primitives of one's own"
+        )
 
     def def_effectful_abstract_eval(self, effectful_abstract_eval: Any) -> Any:
         """Raises a TransformError: effx says what types its operations have."""

@@ -10,7 +10,14 @@ from effx.compat.linear_rules import (
     deflinear2,
     get_primitive_transpose,
 )
-from effx.compat.symbolic import JVPTracer, UndefinedPrimal, Zero, instantiate_zeros, is_undefined_primal, zeros_like_aval
+from effx.compat.symbolic import (
+    JVPTracer,
+    UndefinedPrimal,
+    Zero,
+    instantiate_zeros,
+    is_undefined_primal,
+    zeros_like_aval,
+)
 
 __all__ = [
     "JVPTracer",
