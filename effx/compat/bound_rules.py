@@ -11,7 +11,7 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.compat.bound import Bound, Definition, Rule, arrays_of, entries, operation_name
-from effx.compat.symbolic import UndefinedPrimal, Zero, is_zero, tangent_type
+from effx.compat.symbolic import UndefinedPrimal, Zero, is_zero
 from effx.compat.tables import Table
 from effx.dtypes import float0
 from effx.effects import Operation
@@ -74,7 +74,9 @@ def pushed(
     Raises:
         TransformError, ShapeError: it does not give a result and a tangent of its type.
     """
-    moved = [Zero(tangent_type(x.type)) if t is None else t for x, t in zip(primals, tangents, strict=True)]
+    moved = [
+        Zero(x.type.to_tangent_aval()) if t is None else t for x, t in zip(primals, tangents, strict=True)
+    ]
     found = rule(tuple(primals), tuple(moved), **params)
     if not isinstance(found, list | tuple) or len(found) != 2:
         raise TransformError(f"{operation_name(p.name, 'jvp')} must give a pair (result, tangent)")
@@ -132,7 +134,7 @@ def pulled(
         TransformError: it does not give one cotangent for each operand.
     """
     whole: list[Array | Zero] = [
-        Zero(tangent_type(t)) if ct is None else ct for ct, t in zip(cts, types, strict=True)
+        Zero(t.to_tangent_aval()) if ct is None else ct for ct, t in zip(cts, types, strict=True)
     ]
     given = [UndefinedPrimal(x.type) if isinstance(x, LinearOperand) else x for x in operands]
     found = rule(whole if p.multiple_results else whole[0], *given, **params)
@@ -280,7 +282,7 @@ def _derived_jvp(p: Definition) -> Rule | None:
         xs = [as_operand(x, p.name) for x in primals]
         dxs = [None if is_zero(t) else as_operand(t, p.name) for t in tangents]
         ys, dys = jvp(lambda given: _performed(p, params, given), xs, dxs)
-        moved = [Zero(tangent_type(y.type)) if t is None else t for y, t in zip(ys, dys, strict=True)]
+        moved = [Zero(y.type.to_tangent_aval()) if t is None else t for y, t in zip(ys, dys, strict=True)]
         return (ys, moved) if p.multiple_results else (ys[0], moved[0])
 
     return rule

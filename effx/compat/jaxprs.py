@@ -12,6 +12,7 @@ import attrs
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
 from effx.compat.primitives import Primitive, primitive_of
+from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation
 from effx.errors import ProgramError, resolve
 from effx.handlers.stage import run_program, stage
@@ -198,10 +199,7 @@ def params_of(op: Operation[object]) -> dict[str, Any]:
             "jaxpr": closed(op.body), "length": op.length, "num_consts": op.constants, "num_carry": op.carries,
             "reverse": op.reverse, "unroll": op.unroll,
         }  # fmt: skip
-    cls: type[Any] = type(op)
-    if not attrs.has(cls):
-        return {}
-    return {f.name: _shown(getattr(op, f.name)) for f in attrs.fields(cls)}
+    return {name: _shown(value) for name, value in params_by_name(op).items()}
 
 
 def _shown(value: object) -> object:

@@ -13,7 +13,6 @@ from effx.compat.symbolic import (
     instantiate_zeros,
     is_undefined_primal,
     is_zero,
-    tangent_type,
 )
 from effx.errors import TransformError
 from effx.tree.registry import PyTree
@@ -78,7 +77,7 @@ def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
 
 
 def _zeros(primitive: Primitive, y: PyTree) -> PyTree:
-    found = [Zero(tangent_type(a.type)) for a in arrays_of(primitive, "jvp", y)]
+    found = [Zero(a.type.to_tangent_aval()) for a in arrays_of(primitive, "jvp", y)]
     return found if primitive.multiple_results else found[0]
 
 
@@ -120,7 +119,7 @@ def defjvp2(primitive: Primitive, *jvprules: Rule | None) -> None:
                 f"defjvp: {primitive.name} has rules for {len(jvprules)} operands, got {len(primals)}"
             )
         y = as_operand(primitive.bind(*primals, **params), primitive.name)
-        dy: Array | Zero = Zero(tangent_type(y.type))
+        dy: Array | Zero = Zero(y.type.to_tangent_aval())
         for rule, t in zip(jvprules, tangents, strict=True):
             if rule is not None and not is_zero(t):
                 dy = add_tangents(dy, rule(t, y, *primals, **params))

@@ -9,7 +9,7 @@ from effx import dtypes
 from effx.array import Array, Box
 from effx.array.promotion import zeros
 from effx.handlers.jvp.handler import JVP
-from effx.ir.types import ArrayType, array_type
+from effx.ir.types import ArrayType
 from effx.tree_util import register_pytree_node
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "instantiate_zeros",
     "is_undefined_primal",
     "is_zero",
-    "tangent_type",
     "zeros_like_aval",
 ]
 
@@ -40,7 +39,7 @@ class Zero:
     @staticmethod
     def from_primal_value(val: Array) -> "Zero":
         """Returns the zero tangent of a value."""
-        return Zero(tangent_type(val.type))
+        return Zero(val.type.to_tangent_aval())
 
     def instantiate(self) -> "Array | np.ndarray[tuple[int, ...], np.dtype[np.void]]":
         """Returns an array of zeros; one of NumPy's where the type is float0, which arrays cannot have."""
@@ -81,11 +80,6 @@ def instantiate_zeros(tangent: T) -> "T | Array | np.ndarray[tuple[int, ...], np
 def zeros_like_aval(aval: ArrayType) -> "Array | np.ndarray[tuple[int, ...], np.dtype[np.void]]":
     """Returns zeros of a type: NumPy's for float0, which arrays cannot have."""
     return np.zeros(aval.shape, dtypes.float0) if aval.dtype == dtypes.float0 else zeros(aval)
-
-
-def tangent_type(t: ArrayType) -> ArrayType:
-    """Returns the type of the tangents of values of a type: float0 where values have no neighbours."""
-    return t if t.kind in "fc" else array_type(dtypes.float0, t.shape)
 
 
 class _OfJVP(type):

@@ -6,7 +6,8 @@ from typing import Any, ParamSpec
 
 import attrs
 
-from effx.effects import isolated
+from effx.effects import handle
+from effx.handlers.known import Known
 from effx.ir.types import ArrayType
 from effx.ir.values.references import has_refs
 from effx.transforms.arguments import (
@@ -159,10 +160,10 @@ def typeof(x: PyTree) -> ArrayType:
     return abstract("typeof", x)
 
 
-def ensure_compile_time_eval() -> isolated:
+def ensure_compile_time_eval() -> handle:
     """Returns a context in which operations on known values run at once, though a function is being staged.
 
-    Values of the function that is staged are not known, and an error there.
+    Operations on values of that function are staged as before.
 
     >>> import effx, effx.numpy as enp
     >>> @effx.jit
@@ -173,4 +174,4 @@ def ensure_compile_time_eval() -> isolated:
     >>> f(2.0)
     Array(8., dtype=float32, weak_type=True)
     """
-    return isolated()
+    return handle(Known())
