@@ -81,7 +81,7 @@ class Parameters(Mapping[str, object]):
         return hash(self._key)
 
     def __repr__(self) -> str:
-        return ", ".join([f"{name}={value!r}" for name, value in self._given.items()])
+        return f"{{{', '.join([f'{name}={value!r}' for name, value in self._given.items()])}}}"
 
 
 class _Name:

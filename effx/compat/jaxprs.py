@@ -20,6 +20,7 @@ from effx.ir.ops.control import Calling, Scan
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 from effx.transforms.staging import make_jaxpr as make_program
+from effx.tree.registry import register_leaf
 
 __all__ = [
     "ClosedJaxpr", "Jaxpr", "JaxprEqn", "SourceInfo", "closed", "eval_jaxpr", "jaxpr_as_fun", "jaxprs_in_params",
@@ -42,6 +43,7 @@ class SourceInfo:
 
 
 @final
+@register_leaf
 @attrs.frozen(eq=False)
 class JaxprEqn:
     """One operation applied.
@@ -78,6 +80,7 @@ class JaxprEqn:
 
 
 @final
+@register_leaf
 @attrs.frozen(eq=False)
 class Jaxpr:
     """A program whose constants are parameters.
@@ -107,6 +110,7 @@ class Jaxpr:
 
 
 @final
+@register_leaf
 @attrs.frozen(eq=False)
 class ClosedJaxpr:
     """A program with the values of its constants.
@@ -132,6 +136,11 @@ class ClosedJaxpr:
     def literals(self) -> Sequence[Any]:
         """The values of its constants."""
         return self.consts
+
+    @property
+    def program(self) -> Program:
+        """The program that it shows, or says."""
+        return program_of(self)
 
     @property
     def eqns(self) -> list[JaxprEqn]:

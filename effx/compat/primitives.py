@@ -12,6 +12,8 @@ from effx.compat.defined import Primitive
 from effx.compat.operation_names import CALLED, PRIMITIVES
 from effx.effects import Operation
 from effx.errors import TransformError
+from effx.ir.ops.checkpoint import Checkpoint
+from effx.ir.ops.control import Call, Scan
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven
 from effx.ir.ops.index import Scatter
@@ -36,8 +38,15 @@ class OperationPrimitive(Primitive):
 
     def bind(self, /, *args: PyTree, **params: object) -> PyTree:
         """Performs the operation with these parameters."""
-        found = self.operation(**params)(*[as_operand(x, self.name) for x in args])
+        found = self._op(params)(*[as_operand(x, self.name) for x in args])
         return list(found) if self.multiple_results else found
+
+    def _op(self, params: Mapping[str, object]) -> Any:
+        """Returns the operation with parameters by its own names, or as equations of views have them."""
+        renamed = _AS_VIEWED.get(self.operation, {})
+        given = {renamed.get(name, name): _program(value) for name, value in params.items()}
+        given.pop("", None)
+        return self.operation(**given)
 
     def impl(self, /, *args: PyTree, **params: object) -> PyTree:
         """Performs the operation."""
@@ -45,12 +54,12 @@ class OperationPrimitive(Primitive):
 
     def types(self, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
         """Returns the results' types."""
-        found = cast("Any", self.operation(**params)).infer(*given)
+        found = self._op(params).infer(*given)
         return found if self.multiple_results else (found,)
 
     def run(self, operands: Sequence[Array], params: Mapping[str, object]) -> tuple[Array, ...]:
         """Performs the operation."""
-        found = self.operation(**params)(*operands)
+        found = self._op(params)(*operands)
         return tuple(found) if self.multiple_results else (found,)
 
     def lowered(
@@ -72,6 +81,20 @@ class OperationPrimitive(Primitive):
     def def_effectful_abstract_eval(self, effectful_abstract_eval: Any) -> Any:
         """Raises a TransformError: effx says what types its operations have."""
         return self.def_abstract_eval(effectful_abstract_eval)
+
+
+# Names of parameters where equations are shown, and in the operation; "" for what is there a part of the program.
+_AS_VIEWED: Mapping[type[Operation[Any]], Mapping[str, str]] = {
+    **{kind: {"jaxpr": "program", "name": ""} for kind in (Call, Checkpoint, CustomCall)},
+    Scan: {"jaxpr": "body", "num_consts": "constants", "num_carry": "carries"},
+}
+
+
+def _program(value: Any) -> object:
+    """Returns a program in place of its view."""
+    if isinstance(value, tuple) and value and all([hasattr(v, "in_avals") for v in value]):
+        return tuple([_program(v) for v in value])
+    return value.program if hasattr(value, "in_avals") else value
 
 
 _made: dict[tuple[str, type[Operation[Any]]], OperationPrimitive] = {}
