@@ -23,7 +23,8 @@ class SymbolicZero:
     Attributes:
         aval: the type of the zeros that it replaces; float0 is the dtype of integers' tangents.
 
-    >>> SymbolicZero(array_type(dtypes.float32, (3,)))
+    >>> import effx, effx.numpy as enp
+    >>> SymbolicZero(effx.typeof(enp.ones(3)))
     SymbolicZero(float32[3])
     """
 
@@ -85,6 +86,25 @@ def zero_for(t: ArrayType, symbolic: bool) -> PyTree:
     if symbolic:
         return SymbolicZero(t.to_tangent_aval())
     return zeros(t) if t.kind in "fc" else float0_zeros(t)
+
+
+def zero_from_primal(val: PyTree, symbolic_zeros: bool = False) -> PyTree:
+    """Returns the zero tangents of values.
+
+    Args:
+        val: a pytree of arrays and numbers.
+        symbolic_zeros: True to get a `SymbolicZero` for each; else zeros, NumPy's of float0 for integers.
+
+    Raises:
+        DTypeError: a leaf is neither.
+
+    >>> print(zero_from_primal({"a": 1.5}), zero_from_primal([1], symbolic_zeros=True))
+    {'a': Array(0., dtype=float32, weak_type=True)} [SymbolicZero(float0[])]
+    """
+    leaves, tree = flatten(val)
+    return tree.unflatten(
+        [zero_for(as_operand(x, "zero_from_primal").type, symbolic_zeros) for x in leaves]
+    )
 
 
 def _is_zero(x: PyTree) -> bool:

@@ -232,9 +232,8 @@ def test_symbolic_zeros_come_and_go() -> None:
 
 def test_what_a_program_shows() -> None:
     x = vector()
-    assert str(effx.make_jaxpr(multiply_add)(x, x, x)) == (
-        "multiply_add(a: f32[3], b: f32[3], c: f32[3]) {\n  d: f32[3] = multiply_add[primitive=multiply_add params={k=2.0}] a b c\n  return d\n}"
-    )
+    text = str(effx.make_jaxpr(multiply_add)(x, x, x))
+    assert text.splitlines()[1] == "  d: f32[3] = multiply_add[primitive=multiply_add params={k=2.0}] a b c"
 
 
 def test_parameters_are_part_of_an_operation() -> None:
