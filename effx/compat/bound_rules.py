@@ -299,7 +299,7 @@ def _derived_transpose(p: Definition) -> Rule | None:
             LinearOperand(x.aval) if isinstance(x, UndefinedPrimal) else as_operand(x, p.name)
             for x in operands
         ]
-        cts = [None if is_zero(c) else c for c in (ct if p.multiple_results else [ct])]
+        cts = [None if is_zero(c) else as_operand(c, p.name) for c in (ct if p.multiple_results else [ct])]
         if all([c is None for c in cts]):
             return [None] * len(given)
         return list(own(kind(**params), cts if p.multiple_results else cts[0], tuple(given)))
