@@ -102,9 +102,7 @@ def zero_from_primal(val: PyTree, symbolic_zeros: bool = False) -> PyTree:
     {'a': Array(0., dtype=float32, weak_type=True)} [SymbolicZero(float0[])]
     """
     leaves, tree = flatten(val)
-    return tree.unflatten(
-        [zero_for(as_operand(x, "zero_from_primal").type, symbolic_zeros) for x in leaves]
-    )
+    return tree.unflatten([zero_for(as_operand(x, "zero_from_primal").type, symbolic_zeros) for x in leaves])
 
 
 def _is_zero(x: PyTree) -> bool:

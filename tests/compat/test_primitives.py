@@ -418,3 +418,27 @@ def test_what_is_refused(case: str) -> None:
     with pytest.raises(effx.errors.EffxError) as caught:
         use(make())
     assert str(caught.value).partition("\n")[0] == text
+
+
+class Celsius:
+    """A library's own number."""
+
+    def __init__(self, degrees: float) -> None:
+        self.degrees = degrees
+
+
+def test_values_of_a_class_that_a_library_knows() -> None:
+    with pytest.raises(effx.errors.DTypeError, match="expected an array"):
+        enp.add(Celsius(3.0), 1.0)  # type: ignore[arg-type]  # not an array
+    xla.canonicalize_dtype_handlers[Celsius] = lambda x: np.float32(x.degrees)
+    xla.pytype_aval_mappings[Celsius] = lambda x: effx.typeof(np.float32(0))
+    try:
+        close(triple_p.bind(Celsius(3.0)), 9)
+        close(effx.jit(lambda x: x + 1)(Celsius(3.0)), 4)
+        assert repr(effx.typeof(Celsius(3.0))) == "f32[]"
+        assert list(xla.pytype_aval_mappings) == [Celsius]
+    finally:
+        del xla.canonicalize_dtype_handlers[Celsius], xla.pytype_aval_mappings[Celsius]
+    assert Celsius not in xla.canonicalize_dtype_handlers
+    close(xla.canonicalize_dtype_handlers[np.ndarray](OFFSET), OFFSET)
+    assert repr(xla.pytype_aval_mappings[np.ndarray](OFFSET)) == "f32[3]"
