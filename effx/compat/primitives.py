@@ -12,15 +12,25 @@ from effx.compat.defined import Primitive
 from effx.compat.operation_names import CALLED, PRIMITIVES
 from effx.effects import Operation
 from effx.errors import TransformError
+from effx.handlers.stage import run_program
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Call, Scan
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven
 from effx.ir.ops.index import Scatter
+from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree
 
-__all__ = ["OperationPrimitive", "Primitive", "params_of", "primitive_named", "primitive_of"]
+__all__ = [
+    "CallPrimitive",
+    "OperationPrimitive",
+    "Primitive",
+    "call_p",
+    "params_of",
+    "primitive_named",
+    "primitive_of",
+]
 
 
 @final
@@ -81,6 +91,39 @@ class OperationPrimitive(Primitive):
     def def_effectful_abstract_eval(self, effectful_abstract_eval: Any) -> Any:
         """Raises a TransformError: effx says what types its operations have."""
         return self.def_abstract_eval(effectful_abstract_eval)
+
+
+@final
+class CallPrimitive(Primitive):
+    """Performs the operations of a program in its place; the calls among effx's operations are those of `jit`."""
+
+    def __init__(self) -> None:
+        super().__init__("eval_jaxpr")
+        self.multiple_results = True
+
+    def bind(self, /, *args: PyTree, **params: object) -> PyTree:
+        """Performs the program that `call_jaxpr` shows."""
+        program = self._called(params)
+        return run_program(program, [*program.constants, *[as_operand(x, self.name) for x in args]])
+
+    def impl(self, /, *args: PyTree, **params: object) -> PyTree:
+        """Performs the program."""
+        return self.bind(*args, **params)
+
+    def types(self, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
+        """Returns the program's result types."""
+        return self._called(params).out_types
+
+    def _called(self, params: Mapping[str, object]) -> Program:
+        program = _program(params.get("call_jaxpr"))
+        if not isinstance(program, Program):
+            raise TransformError(
+                f"eval_jaxpr: call_jaxpr must be a ClosedJaxpr, got {type(program).__name__}"
+            )
+        return program
+
+
+call_p = CallPrimitive()
 
 
 # Names of parameters where equations are shown, and in the operation; "" for what is there a part of the program.

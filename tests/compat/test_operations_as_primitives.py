@@ -9,6 +9,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx.array import Array
+from effx.compat.jaxprs import make_jaxpr
 from effx.compat.modules import custom_derivatives, lax
 from effx.compat.modules._src import ad_util
 from effx.compat.modules.extend.core import primitives
@@ -105,6 +106,35 @@ def test_the_primitive_of_an_operation(f: Any, name: str) -> None:
 
     np.testing.assert_array_equal(again(X), f(enp.asarray(X)))
     np.testing.assert_array_equal(effx.jit(again)(X), f(enp.asarray(X)))
+
+
+def test_calls_in_place() -> None:
+    jaxpr = make_jaxpr(lambda x: (enp.sin(x) * enp.asarray(X), x.sum()))(X)
+    for way in (lambda f: f, effx.jit):
+        y, total = way(lambda x: primitives.call_p.bind(x, call_jaxpr=jaxpr))(X)
+        np.testing.assert_allclose(y, np.sin(X) * X, rtol=1e-6)
+        np.testing.assert_allclose(total, X.sum())
+    found = primitives.closed_call_p.abstract_eval(effx.typeof(X), call_jaxpr=jaxpr)[0]
+    assert [t.shape for t in found] == [(3,), ()]
+    assert primitives.closed_call_p is primitives.call_p
+    with pytest.raises(effx.errors.TransformError) as caught:
+        primitives.call_p.bind(X)
+    assert (
+        str(caught.value).partition("\n")[0] == "eval_jaxpr: call_jaxpr must be a ClosedJaxpr, got NoneType"
+    )
+
+
+def test_operations_with_the_parameters_of_views() -> None:
+    """Equations of views have programs as views, under JAX's names."""
+    f = effx.jit(lambda x: effx.lax.scan(lambda c, y: (c + y, c), 0.0, x)[0])
+    jaxpr = make_jaxpr(f)(X)
+    (call,) = jaxpr.eqns
+    np.testing.assert_allclose(call.primitive.bind(X, **call.params)[0], X.sum())
+    scan = next(e for e in call.params["jaxpr"].eqns if e.primitive is lax.scan_p)
+    np.testing.assert_allclose(scan.primitive.bind(0.0, X, **scan.params)[0], X.sum())
+    branches = make_jaxpr(lambda x: effx.lax.cond(x[0] > 0, enp.sin, enp.cos, x))(X)
+    cond = next(e for e in branches.eqns if e.primitive is lax.cond_p)
+    np.testing.assert_allclose(cond.primitive.bind(np.int32(0), X, **cond.params)[0], np.cos(X), rtol=1e-6)
 
 
 def test_operations_of_a_user() -> None:

@@ -11,6 +11,7 @@ from effx.compat.avals import (
     trace_state_clean,
     valid_jaxtype,
 )
+from effx.compat.conversions import pytype_aval_mappings
 from effx.compat.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, eval_jaxpr, jaxpr_as_fun
 from effx.compat.primitives import Primitive
 from effx.ir.program import Atom, Literal, Var
@@ -33,7 +34,7 @@ __all__ = [
     "eval_jaxpr",
     "find_top_trace",
     "get_aval",
-    "jaxpr_as_fun",
+    "jaxpr_as_fun", "pytype_aval_mappings",
     "trace_state_clean",
     "typeof",
     "valid_jaxtype",

@@ -2,8 +2,10 @@
 
 from effx.compat.operation_names import PRIMITIVES
 from effx.compat.primitives import Primitive, primitive_named
+from effx.compat.primitives import call_p as call_p
 
-names = [f"{name}_p" for name in PRIMITIVES]
+closed_call_p = call_p
+names = ["call_p", "closed_call_p", *[f"{name}_p" for name in PRIMITIVES]]
 
 
 def __getattr__(name: str) -> Primitive:
