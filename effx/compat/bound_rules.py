@@ -28,6 +28,7 @@ from effx.handling import (
     transpose_tuple_rule,
     vmap_tuple_rule,
 )
+from effx.ir.passes.explicit import Cuts, Lies, cuts_of, lies
 from effx.tree.registry import PyTree
 
 __all__ = [
@@ -206,6 +207,15 @@ def _(
 def _data(handler: Vmap) -> AxisData:
     spmd = handler.spmd_axes
     return AxisData(handler.axis_name, handler.size, (spmd if spmd[1:] else spmd[0]) if spmd else None)
+
+
+# Explicit axes of meshes
+
+
+@lies(Bound)
+def _(op: Bound, given: Lies) -> list[Cuts]:
+    """Results lie as the rule for abstract evaluation says, which sees how the operands lie."""
+    return [cuts_of(t) for t in op.infer(*given.types)]
 
 
 # effx's own operations

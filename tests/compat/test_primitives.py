@@ -11,6 +11,7 @@ import effx
 import effx.numpy as enp
 from effx.compat.modules.interpreters import ad, batching, mlir, xla
 from effx.compat.primitives import Primitive
+from effx.library.intervals import Interval, bounds
 
 RNG = np.random.default_rng(0)
 OFFSET = np.array([0.5, -1.5, 2.0], np.float32)
@@ -442,3 +443,23 @@ def test_values_of_a_class_that_a_library_knows() -> None:
     assert Celsius not in xla.canonicalize_dtype_handlers
     close(xla.canonicalize_dtype_handlers[np.ndarray](OFFSET), OFFSET)
     assert repr(xla.pytype_aval_mappings[np.ndarray](OFFSET)) == "f32[3]"
+
+
+def test_handlers_without_a_form_for_libraries_rules() -> None:
+    """They see what the primitive is made of: here bounds of intervals."""
+    found = bounds(triple_p.bind, Interval(enp.asarray(X), enp.asarray(2 * X)))
+    close(found.low, 3 * X)
+    close(found.high, 6 * X)
+
+
+def test_explicit_axes_of_meshes() -> None:
+    """The rule for abstract evaluation says how results lie, and the result is brought to lie so."""
+    mesh = effx.make_mesh((1,), ("i",), axis_types=(effx.sharding.AxisType.Explicit,))
+    cut = effx.device_put(X, effx.sharding.NamedSharding(mesh, effx.sharding.PartitionSpec("i")))
+    assert repr(effx.jit(triple_p.bind)(cut).type) == "f32[3@i]"
+    whole = Primitive("whole")
+    whole.def_abstract_eval(lambda x: effx.ShapeDtypeStruct(x.shape, x.dtype))
+    mlir.register_lowering(whole, mlir.lower_fun(lambda x: x * 2, multiple_results=False))
+    found = effx.jit(whole.bind)(cut)
+    assert repr(found.type) == "f32[3]"
+    close(found, 2 * X)
