@@ -10,6 +10,7 @@ from effx.compat.bound import Bound
 from effx.compat.bound_rules import fields_of
 from effx.compat.defined import Primitive
 from effx.compat.operation_names import CALLED, PRIMITIVES
+from effx.compat.wrapped import WrappedFun
 from effx.effects import Operation
 from effx.errors import TransformError
 from effx.handlers.stage import run_program
@@ -57,6 +58,18 @@ class OperationPrimitive(Primitive):
         given = {renamed.get(name, name): _program(value) for name, value in params.items()}
         given.pop("", None)
         return self.operation(**given)
+
+    def get_bind_params(self, params: Mapping[str, object]) -> dict[str, object]:
+        """Returns what an equation's parameters are for `bind`: with the function itself for one that has rules."""
+        if self.operation is not CustomCall:
+            return dict(params)
+        program = _program(params.get("jaxpr", params.get("program")))
+        assert isinstance(program, Program)
+
+        def function(*args: PyTree) -> list[Array]:
+            return run_program(program, [*program.constants, *[as_operand(x, self.name) for x in args]])
+
+        return {**params, "subfuns": (WrappedFun(function),)}
 
     def impl(self, /, *args: PyTree, **params: object) -> PyTree:
         """Performs the operation."""
@@ -128,7 +141,7 @@ call_p = CallPrimitive()
 
 # Names of parameters where equations are shown, and in the operation; "" for what is there a part of the program.
 _AS_VIEWED: Mapping[type[Operation[Any]], Mapping[str, str]] = {
-    **{kind: {"jaxpr": "program", "name": ""} for kind in (Call, Checkpoint, CustomCall)},
+    **{kind: {"jaxpr": "program", "name": "", "subfuns": ""} for kind in (Call, Checkpoint, CustomCall)},
     Scan: {"jaxpr": "body", "num_consts": "constants", "num_carry": "carries"},
 }
 

@@ -137,6 +137,19 @@ def test_operations_with_the_parameters_of_views() -> None:
     np.testing.assert_allclose(cond.primitive.bind(np.int32(0), X, **cond.params)[0], np.cos(X), rtol=1e-6)
 
 
+def test_functions_with_rules_in_an_equation() -> None:
+    """The function stands among what `bind` takes, for those who replace the call by it."""
+    (e,) = make_jaxpr(_relu())(X).eqns
+    assert e.primitive is custom_derivatives.custom_jvp_call_p
+    given = e.primitive.get_bind_params(e.params)
+    np.testing.assert_array_equal(e.primitive.bind(X, **given)[0], np.maximum(X, 0))
+    subfuns: Any = given["subfuns"]
+    np.testing.assert_array_equal(subfuns[0].call_wrapped(X)[0], np.maximum(X, 0))
+    value, tangent = effx.jvp(lambda x: e.primitive.bind(x, **given)[0], (X,), (X,))
+    np.testing.assert_array_equal(value, np.maximum(X, 0))
+    np.testing.assert_array_equal(tangent, X)  # its own rule
+
+
 def test_operations_of_a_user() -> None:
     assert primitive_of(Own()).name == "own"
     assert primitive_of(Own()) is primitive_of(Own())
