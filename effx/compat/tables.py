@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Generic, TypeVar, final
 
+from effx.errors import TransformError
+
 __all__ = ["Table"]
 
 K = TypeVar("K")
@@ -41,6 +43,10 @@ class Table(MutableMapping[K, R], Generic[K, R]):
         self._install(primitive, rule)
 
     def __delitem__(self, primitive: K) -> None:
+        if getattr(primitive, "operation", None) is not None:
+            raise TransformError(
+                f"{primitive}: is an operation of effx, whose rule can be replaced, but not taken away"
+            )
         del self._given[primitive]
 
     def __iter__(self) -> Iterator[K]:

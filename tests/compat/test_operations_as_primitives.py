@@ -234,6 +234,11 @@ def test_what_effx_says_of_its_operations_itself() -> None:
             define(lambda x: x)
         text = f"sin: is an operation of effx; {what} is for primitives of one's own"
         assert str(caught.value).partition("\n")[0] == text
+    with pytest.raises(effx.errors.TransformError) as caught:
+        del ad.primitive_jvps[lax.sin_p]
+    assert str(caught.value).partition("\n")[0] == (
+        "sin: is an operation of effx, whose rule can be replaced, but not taken away"
+    )
     with pytest.raises(AttributeError, match="has no attribute 'custom_lin_p'"):
         _ = primitives.custom_lin_p
     assert Sin().name == lax.sin_p.name
