@@ -283,6 +283,11 @@ class Frame:
             self._memory = {}
         return self._memory
 
+    @property
+    def main(self) -> "Frame":
+        """The frame itself, by which JAX's libraries compare traces."""
+        return self
+
     def outward(self) -> Iterator["Frame"]:
         """Yields this frame and those around it, innermost first."""
         frame: Frame | None = self

@@ -1,8 +1,8 @@
 """Promotion of operands: to one dtype by table, then to one shape by NumPy broadcasting."""
 
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -54,6 +54,10 @@ def zeros(t: ArrayType) -> Array:
     return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 
 
+# How values of classes are made arrays that do not say so themselves; libraries add their own.
+converters: dict[type, Callable[[Any], Any]] = {}
+
+
 def as_operand(x: Operand, what: str = "operand") -> Array:
     """Returns `x` as an array that operations take; host data stays on the host.
 
@@ -81,6 +85,8 @@ def as_operand(x: Operand, what: str = "operand") -> Array:
         )
     if hasattr(x, "__array__"):
         return host_array(np.asarray(x))
+    if kind in converters:
+        return as_operand(converters[kind](x), what)
     raise DTypeError(f"{what}: expected an array or a number, got {x!r} of type {kind.__name__}")
 
 

@@ -10,7 +10,7 @@ import attrs
 from effx import dtypes
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
-from effx.effects import Frame, current_frame, isolated, resumed
+from effx.effects import Frame, current_frame, isolated, outermost, resumed
 from effx.errors import ConcretizationError, DTypeError, EffxError, TransformError
 from effx.ir.types import ArrayType, TypeSharding, array_type
 from effx.lower.concrete import ConcreteArray
@@ -23,6 +23,7 @@ __all__ = [
     "Trace",
     "Tracer",
     "concrete_or_error",
+    "find_top_trace",
     "get_aval",
     "get_opaque_trace_state",
     "mapped_aval",
@@ -126,6 +127,15 @@ def mapped_aval(size: int, axis: int | None, aval: ArrayType) -> ArrayType:
 def unmapped_aval(size: int, axis: int | None, aval: ArrayType, *_: object) -> ArrayType:
     """Returns the type of batches of elements of this type; the type itself where axis is None."""
     return aval if axis is None else aval.with_shape((*aval.shape[:axis], size, *aval.shape[axis:]))
+
+
+def find_top_trace(xs: object) -> Frame:
+    """Returns the frame of the innermost handler.
+
+    Args:
+        xs: not looked at, as in JAX, whose current trace this is.
+    """
+    return current_frame() or outermost
 
 
 @final

@@ -12,6 +12,7 @@ import attrs
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
 from effx.compat.primitives import Primitive, primitive_of
+from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation
 from effx.errors import ProgramError, resolve
 from effx.handlers.stage import run_program, stage
@@ -19,6 +20,7 @@ from effx.ir.ops.control import Calling, Scan
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 from effx.transforms.staging import make_jaxpr as make_program
+from effx.tree.registry import register_leaf
 
 __all__ = [
     "ClosedJaxpr", "Jaxpr", "JaxprEqn", "SourceInfo", "closed", "eval_jaxpr", "jaxpr_as_fun", "jaxprs_in_params",
@@ -41,6 +43,7 @@ class SourceInfo:
 
 
 @final
+@register_leaf
 @attrs.frozen(eq=False)
 class JaxprEqn:
     """One operation applied.
@@ -77,6 +80,7 @@ class JaxprEqn:
 
 
 @final
+@register_leaf
 @attrs.frozen(eq=False)
 class Jaxpr:
     """A program whose constants are parameters.
@@ -106,6 +110,7 @@ class Jaxpr:
 
 
 @final
+@register_leaf
 @attrs.frozen(eq=False)
 class ClosedJaxpr:
     """A program with the values of its constants.
@@ -131,6 +136,11 @@ class ClosedJaxpr:
     def literals(self) -> Sequence[Any]:
         """The values of its constants."""
         return self.consts
+
+    @property
+    def program(self) -> Program:
+        """The program that it shows, or says."""
+        return program_of(self)
 
     @property
     def eqns(self) -> list[JaxprEqn]:
@@ -198,10 +208,7 @@ def params_of(op: Operation[object]) -> dict[str, Any]:
             "jaxpr": closed(op.body), "length": op.length, "num_consts": op.constants, "num_carry": op.carries,
             "reverse": op.reverse, "unroll": op.unroll,
         }  # fmt: skip
-    cls: type[Any] = type(op)
-    if not attrs.has(cls):
-        return {}
-    return {f.name: _shown(getattr(op, f.name)) for f in attrs.fields(cls)}
+    return {name: _shown(value) for name, value in params_by_name(op).items()}
 
 
 def _shown(value: object) -> object:

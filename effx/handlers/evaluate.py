@@ -24,7 +24,7 @@ from effx.handlers.tracking import typed_results
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomTangent
-from effx.ir.ops.host import Hosted
+from effx.ir.ops.host import Hosted, RunsEagerly
 from effx.ir.ops.shape import DynamicSlice, Slice
 from effx.ir.passes.explicit import settled
 from effx.ir.program import Equation, Program, Var
@@ -56,6 +56,9 @@ class Evaluate(Handler):
                 return _run(op, operands)  # type: ignore[arg-type, return-value]  # arrays
             if isinstance(op, Hosted):
                 return _on_host(op, operands)  # type: ignore[arg-type, return-value]  # arrays
+            if isinstance(op, RunsEagerly):
+                found = op.eagerly(*[on_device(x) for x in operands])  # type: ignore[arg-type]  # arrays
+                return tuple([as_concrete(y) for y in found])  # type: ignore[return-value]  # a tuple of arrays
         kernel = _kernel(op)
         for x in operands:
             if type(x) is not ConcreteArray:
@@ -99,10 +102,10 @@ def _kernel(op: Operation[object]) -> Kernel:
         raise unbound(op.name, op.effects)
     if type(op) is Slice and all([s == 1 for s in op.strides]):
         return _cut(op)
-    return _compiled(op)
+    return compiled(op)
 
 
-def _compiled(op: Operation[object]) -> Kernel:
+def compiled(op: Operation[object]) -> Kernel:
     """Returns the function of arrays on a device that runs one operation."""
     programs: dict[tuple[bool, tuple[ArrayType, ...]], Program] = {}
 
@@ -170,7 +173,7 @@ def _cut(op: Slice) -> Kernel:
     index = array_type(int32 if max(op.limit, default=0) < 2**31 else int64)
     starts = [on_device(HostArray(a, index)) for a in op.start]
 
-    whole = _compiled(op)
+    whole = compiled(op)
 
     def cut(x: ConcreteArray) -> object:
         if x.type.sharding is not None:  # a start that is known is along a cut axis too

@@ -54,9 +54,10 @@ class Literal:
     type: ArrayType
 
     @property
-    def val(self) -> Scalar:
-        """The value, by JAX's name."""
-        return self.value
+    def val(self) -> "np.generic":
+        """The value by JAX's name, with the dtype of the type."""
+        value: np.generic = np.asarray(self.value).astype(self.type.dtype)[()]  # type: ignore[assignment]  # a scalar
+        return value
 
     @property
     def aval(self) -> ArrayType:

@@ -169,6 +169,10 @@ class ArrayType:
             return self
         return array_type(self.dtype, self.shape, False, self.vma).lying(self.sharding)
 
+    def to_tangent_aval(self) -> "ArrayType":
+        """Returns the type of the tangents of values of this type: float0 where they have no neighbours."""
+        return self if self.kind in "fc" else array_type(dtypes.float0, self.shape)
+
     def varying(self, vma: Vma) -> "ArrayType":
         """Returns the type of a value that varies along these axes and no others."""
         if self.vma == vma:

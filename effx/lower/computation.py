@@ -75,7 +75,7 @@ def computation(
         "public",
         [", ".join(a) for a in attributes],
         [", ".join(a) for a in results],
-        [_values(c) for c in constants],
+        [values_text(c) for c in constants],
     )
     name = f"xla_computation_{program.name}"
     text = whole_text(module, name, main, replicas, partition_count([*in_parts, *out_parts]))
@@ -94,7 +94,7 @@ def _sharding(parts: Parts) -> list[str]:
     return [f'mhlo.sharding = "{{devices=[{tiles}]<=[{math.prod(parts)}]}}"']
 
 
-def _values(x: ConcreteArray) -> str:
+def values_text(x: ConcreteArray) -> str:
     """Returns what stands inside `dense<...>` for an array."""
     t = x.type
     if t.size == 0:

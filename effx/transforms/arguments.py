@@ -5,7 +5,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
@@ -206,6 +206,10 @@ def adapted(fun: Callable[..., R], arguments: Callable[[Arguments], Arguments]) 
     return called
 
 
+# The types of values of classes that neither have shape and dtype nor become arrays; libraries add their own.
+type_rules: dict[type, Callable[[Any], ArrayType]] = {}
+
+
 def abstract(what: str, leaf: PyTree) -> ArrayType:
     """Returns the type of an array, a number, or anything with `shape` and `dtype`.
 
@@ -221,6 +225,8 @@ def abstract(what: str, leaf: PyTree) -> ArrayType:
         t = array_type(canonicalize(dtype), tuple(shape), bool(getattr(leaf, "weak_type", False)))
         lies = getattr(leaf, "sharding", None)
         return t.lying(said_by_types(lies)) if isinstance(lies, NamedSharding) else t
+    if type(leaf) in type_rules:
+        return type_rules[type(leaf)](leaf)
     return as_operand(leaf, what).type
 
 

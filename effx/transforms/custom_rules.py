@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import final
 
-import numpy as np
-
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import as_operand, convert, zeros
@@ -23,27 +21,42 @@ class SymbolicZero:
     """A tangent or cotangent that is known to be zero, for rules with `symbolic_zeros`.
 
     Attributes:
-        shape, dtype: those of the zeros that it replaces; the dtype of integers' tangents is float0.
-        weak_type: whether their dtype would be weak.
+        aval: the type of the zeros that it replaces; float0 is the dtype of integers' tangents.
 
-    >>> SymbolicZero((3,), dtypes.float32)
+    >>> import effx, effx.numpy as enp
+    >>> SymbolicZero(effx.typeof(enp.ones(3)))
     SymbolicZero(float32[3])
     """
 
-    __slots__ = ("dtype", "shape", "weak_type")
+    __slots__ = ("aval",)
 
-    def __init__(self, shape: Shape, dtype: dtypes.DType, weak_type: bool = False) -> None:
-        self.shape, self.dtype, self.weak_type = shape, dtype, weak_type
+    def __init__(self, aval: ArrayType) -> None:
+        self.aval = aval
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """The dtype."""
+        return self.aval.dtype
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype of the zeros would be weak."""
+        return self.aval.weak
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self.shape)
+        return self.aval.ndim
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape))
+        return self.aval.size
 
     def __repr__(self) -> str:
         name = "float0" if self.dtype == dtypes.float0 else str(self.dtype)
@@ -71,8 +84,25 @@ class CustomVJPPrimal:
 def zero_for(t: ArrayType, symbolic: bool) -> PyTree:
     """Returns what a rule sees for a zero tangent of a value."""
     if symbolic:
-        return SymbolicZero(t.shape, t.dtype if t.kind in "fc" else dtypes.float0, t.weak)
+        return SymbolicZero(t.to_tangent_aval())
     return zeros(t) if t.kind in "fc" else float0_zeros(t)
+
+
+def zero_from_primal(val: PyTree, symbolic_zeros: bool = False) -> PyTree:
+    """Returns the zero tangents of values.
+
+    Args:
+        val: a pytree of arrays and numbers.
+        symbolic_zeros: True to get a `SymbolicZero` for each; else zeros, NumPy's of float0 for integers.
+
+    Raises:
+        DTypeError: a leaf is neither.
+
+    >>> print(zero_from_primal({"a": 1.5}), zero_from_primal([1], symbolic_zeros=True))
+    {'a': Array(0., dtype=float32, weak_type=True)} [SymbolicZero(float0[])]
+    """
+    leaves, tree = flatten(val)
+    return tree.unflatten([zero_for(as_operand(x, "zero_from_primal").type, symbolic_zeros) for x in leaves])
 
 
 def _is_zero(x: PyTree) -> bool:

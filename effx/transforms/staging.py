@@ -6,7 +6,9 @@ from typing import Any, ParamSpec
 
 import attrs
 
-from effx.effects import isolated
+from effx.array.promotion import zeros
+from effx.effects import handle
+from effx.handlers.known import Known
 from effx.ir.types import ArrayType
 from effx.ir.values.references import has_refs
 from effx.transforms.arguments import (
@@ -18,7 +20,7 @@ from effx.transforms.arguments import (
     name_of,
 )
 from effx.transforms.axis_environments import AxisEnv, axes_of, bound
-from effx.transforms.stages import shape_of
+from effx.transforms.stages import ShapeDtypeStruct, shape_of
 from effx.transforms.tracing import Trace, trace
 from effx.tree.registry import PyTree, flatten
 
@@ -143,7 +145,23 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
 
         lent = Lending("eval_shape", name_of(fun), args, kwargs)
         return lent.to(partial(eval_shape, borrowing(fun)), writes=False)
-    return shapes(trace(*flat("eval_shape", fun, args, kwargs, ())))
+    return shapes(trace(*flat("eval_shape", _with_arrays(fun), args, kwargs, ())))
+
+
+def _with_arrays(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function whose result has arrays where that of `fun` has only types of arrays."""
+
+    @wraps(fun)
+    def called(*args: PyTree, **kwargs: PyTree) -> PyTree:
+        result = fun(*args, **kwargs)
+        leaves, tree = flatten(result)
+        if not any([isinstance(x, ShapeDtypeStruct) for x in leaves]):
+            return result
+        return tree.unflatten(
+            [zeros(abstract("eval_shape", x)) if isinstance(x, ShapeDtypeStruct) else x for x in leaves]
+        )
+
+    return called
 
 
 def typeof(x: PyTree) -> ArrayType:
@@ -159,10 +177,10 @@ def typeof(x: PyTree) -> ArrayType:
     return abstract("typeof", x)
 
 
-def ensure_compile_time_eval() -> isolated:
+def ensure_compile_time_eval() -> handle:
     """Returns a context in which operations on known values run at once, though a function is being staged.
 
-    Values of the function that is staged are not known, and an error there.
+    Operations on values of that function are staged as before.
 
     >>> import effx, effx.numpy as enp
     >>> @effx.jit
@@ -173,4 +191,4 @@ def ensure_compile_time_eval() -> isolated:
     >>> f(2.0)
     Array(8., dtype=float32, weak_type=True)
     """
-    return isolated()
+    return handle(Known())

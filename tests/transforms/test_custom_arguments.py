@@ -246,7 +246,7 @@ def test_symbolic_zeros_reverse(wrap: Any) -> None:
 
     def bwd(y: Any, ct: Any) -> Any:
         seen.update(ct=ct)
-        return 10.0 * y * ct[0], SymbolicZero((), np.dtype("float32"))
+        return 10.0 * y * ct[0], SymbolicZero(effx.typeof(np.float32(0)))
 
     f.defvjp(fwd, bwd, symbolic_zeros=True)
     close(grad(wrap(lambda x: f(x, 2.0)[0]))(1.0), 20.0)

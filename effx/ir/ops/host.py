@@ -5,6 +5,7 @@ from typing import Final, Self
 from effx.effects import Effect, Label
 from effx.errors import ProgramError
 from effx.ir.ops.base import TupleOperation
+from effx.ir.values.array import Array
 from effx.ir.values.described import HostData
 
 # Debugging, and what else a function does to the world: in any order, or in the program's.
@@ -43,3 +44,13 @@ class Hosted(TupleOperation):
         Each of two such operations waits for the other by an operand, so that nothing else need know their order.
         """
         raise ProgramError(f"{self.name}: the operation has no order; override sequenced")
+
+
+class RunsEagerly:
+    """Trait: outside of programs it is a Python function of arrays, and no kernel is compiled for it."""
+
+    __slots__ = ()
+
+    def eagerly(self, *operands: Array) -> tuple[Array, ...]:
+        """Computes the results."""
+        raise ProgramError(f"{self!r}: the operation does not say what it does eagerly; override eagerly")

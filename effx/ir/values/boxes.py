@@ -49,6 +49,11 @@ class Box(Array[DT, Unpack[Dims]]):
         self.payload = payload
         self.type = type
 
+    @property
+    def _trace(self) -> Frame:
+        """The frame, by the name that JAX's libraries read."""
+        return self.frame
+
     def __bool__(self) -> bool:
         # Only the truth value may be taken from a box: the handler's plain value chooses the path through the
         # program.

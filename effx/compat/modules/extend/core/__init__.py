@@ -2,6 +2,7 @@
 
 from effx.compat.avals import (
     concrete_or_error,
+    find_top_trace,
     get_opaque_trace_state,
     mapped_aval,
     set_current_trace,
@@ -17,7 +18,7 @@ from effx.ir.program import Literal, Var
 
 __all__ = [
     "ClosedJaxpr", "DropVar", "Effect", "Effects", "InconclusiveDimensionOperation", "Jaxpr", "JaxprEqn", "JaxprTypeError",
-    "Literal", "Primitive", "Var", "concrete_or_error", "get_opaque_trace_state", "jaxpr_as_fun",
+    "Literal", "Primitive", "Var", "concrete_or_error", "find_top_trace", "get_opaque_trace_state", "jaxpr_as_fun",
     "jaxprs_in_params", "mapped_aval", "no_effects", "set_current_trace", "subjaxprs", "take_current_trace",
     "unmapped_aval", "valid_jaxtype",
 ]  # fmt: skip

@@ -1,0 +1,174 @@
+"""The operation that performs a primitive of a library's, whose meaning is what the library has said of it.
+
+Never: say how a handler interprets it; `effx.compat.bound_rules` and `effx.compat.lowering` do.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Protocol, final
+
+import attrs
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.caching import exact
+from effx.effects import isolated
+from effx.errors import NoRuleError, TransformError
+from effx.ir.ops.base import TupleOperation
+from effx.ir.ops.host import RunsEagerly
+from effx.ir.types import ArrayType
+from effx.transforms.arguments import abstract
+from effx.tree.registry import PyTree
+
+__all__ = ["Bound", "Definition", "Parameters", "arrays_of", "entries", "operation_name", "types_from"]
+
+Rule = Callable[..., PyTree]
+
+
+class Definition(Protocol):
+    """What a primitive says of itself, as far as its operation asks.
+
+    Attributes:
+        name: for errors and in programs.
+        multiple_results: whether it gives a sequence.
+    """
+
+    name: str
+    multiple_results: bool
+
+    def types(self, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
+        """Returns the results' types."""
+        ...
+
+    def run(self, operands: Sequence[Array], params: Mapping[str, object]) -> tuple[Array, ...]:
+        """Computes the results of known operands."""
+        ...
+
+    def lowered(
+        self, operands: Sequence[Array], params: Mapping[str, object], platform: str | None
+    ) -> tuple[Array, ...]:
+        """Expresses the primitive by effx's operations; for no platform in particular if None."""
+        ...
+
+
+@final
+class Parameters(Mapping[str, object]):
+    """The parameters of a primitive: equal if of the same types and bits; to itself only if one has no hash."""
+
+    __slots__ = ("_given", "_key")
+
+    def __init__(self, given: Mapping[str, object]) -> None:
+        self._given = dict(given)
+        key: Hashable = tuple([(name, exact(given[name])) for name in sorted(given)])
+        try:
+            hash(key)
+        except TypeError:
+            key = id(self)
+        self._key = key
+
+    def __getitem__(self, name: str) -> object:
+        return self._given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Parameters) and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join([f'{name}={value!r}' for name, value in self._given.items()])}}}"
+
+
+class _Name:
+    """The primitive's name on an operation, and the kind's on the class."""
+
+    def __get__(self, op: "Bound | None", kind: type[object]) -> str:
+        return "primitive" if op is None else op.primitive.name
+
+
+@final
+@attrs.frozen
+class Bound(TupleOperation, RunsEagerly):
+    """A primitive of a library's with its parameters. It gives a tuple also of one result.
+
+    Attributes:
+        primitive: compared by identity.
+        params: what it is bound with beside arrays.
+    """
+
+    name = _Name()
+    primitive: Definition
+    params: Parameters
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """What the library's rule for abstract evaluation says."""
+        return self.primitive.types(types, self.params)
+
+    def eagerly(self, *operands: Array) -> tuple[Array, ...]:
+        """Calls the library's function for known values."""
+        with isolated():
+            return self.primitive.run(operands, self.params)
+
+    def decompose(self, *operands: Array) -> tuple[Array, ...]:  # type: ignore[override]  # values are arrays
+        """Expresses it by what it is lowered to."""
+        return self.primitive.lowered(operands, self.params, None)
+
+
+def operation_name(name: str, what: str) -> str:
+    """Returns how errors name a rule of a primitive."""
+    return f"{name}: the {what} rule of this primitive"
+
+
+def arrays_of(
+    primitive: Definition, what: str, found: PyTree, multiple: bool | None = None
+) -> tuple[Array, ...]:
+    """Returns the arrays that a rule gave.
+
+    Args:
+        primitive: whose rule. what: which rule, for errors. found: what it gave.
+        multiple: whether this is a sequence; None to ask the primitive.
+
+    Raises:
+        TransformError: it is no sequence where the primitive has several results.
+    """
+    if not (primitive.multiple_results if multiple is None else multiple):
+        return (as_operand(found, operation_name(primitive.name, what)),)
+    return tuple(
+        [as_operand(x, operation_name(primitive.name, what)) for x in entries(primitive, what, found)]
+    )
+
+
+def entries(primitive: Definition, what: str, found: PyTree) -> list[PyTree]:
+    """Returns the entries of the sequence that a rule gave.
+
+    Raises:
+        TransformError: it gave none.
+    """
+    if not isinstance(found, list | tuple):
+        raise TransformError(
+            f"{operation_name(primitive.name, what)} must give a list or a tuple, got {type(found).__name__}"
+        )
+    return list(found)
+
+
+def types_from(
+    primitive: Definition, rule: Rule | None, given: Sequence[ArrayType], params: Mapping[str, object]
+) -> tuple[ArrayType, ...]:
+    """Returns the results' types, which a rule says from those of the operands.
+
+    Raises:
+        NoRuleError: there is no such rule.
+    """
+    if rule is None:
+        raise NoRuleError(
+            f"{primitive.name}: the primitive has no rule for abstract evaluation; give it one with def_abstract_eval"
+        )
+    found = rule(*given, **params)
+    what = operation_name(primitive.name, "abstract evaluation")
+    several = entries(primitive, "abstract evaluation", found) if primitive.multiple_results else [found]
+    return tuple([t if isinstance(t, ArrayType) else abstract(what, t) for t in several])

@@ -1,0 +1,349 @@
+"""How effx's handlers use the rules that libraries write, and how such rules are made of effx's own.
+
+A rule of a library's has its own form of zeros, of linear operands and of parameters; here they are turned into effx's.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar, cast, final
+
+import attrs
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.compat.bound import Bound, Definition, Rule, arrays_of, entries, operation_name
+from effx.compat.symbolic import UndefinedPrimal, Zero, is_zero
+from effx.compat.tables import Table
+from effx.dtypes import float0
+from effx.effects import Operation
+from effx.errors import NoRuleError, ShapeError, TransformError
+from effx.handlers.jvp.handler import JVP, Tangent, jvp
+from effx.handlers.transpose.handler import rules as transposes
+from effx.handlers.vmap.handler import batch
+from effx.handling import (
+    ArrayType,
+    Cotangent,
+    LinearOperand,
+    Vmap,
+    jvp_tuple_rule,
+    transpose_tuple_rule,
+    vmap_tuple_rule,
+)
+from effx.ir.passes.explicit import Cuts, Lies, cuts_of, lies
+from effx.tree.registry import PyTree
+
+__all__ = [
+    "AxisData",
+    "axis_primitive_batchers",
+    "fancy_primitive_batchers",
+    "primitive_batchers",
+    "primitive_jvps",
+    "primitive_transposes",
+]
+
+D = TypeVar("D", bound=Definition)
+Axis = int | None
+
+
+@final
+@attrs.frozen
+class AxisData:
+    """What a rule for batching may ask of the batch.
+
+    Attributes:
+        name: for collectives; None for none. size: of the batch.
+        spmd_name: the axes of a mesh that cut it, if any. explicit_mesh_axis: None.
+    """
+
+    name: object
+    size: int
+    spmd_name: object = None
+    explicit_mesh_axis: None = None
+
+
+# Forward mode
+
+
+def pushed(
+    p: Definition,
+    rule: Rule,
+    params: Mapping[str, object],
+    primals: Sequence[Array],
+    tangents: Sequence[Tangent],
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    """Calls a rule for forward mode.
+
+    Raises:
+        TransformError, ShapeError: it does not give a result and a tangent of its type.
+    """
+    moved = [
+        Zero(x.type.to_tangent_aval()) if t is None else t for x, t in zip(primals, tangents, strict=True)
+    ]
+    found = rule(tuple(primals), tuple(moved), **params)
+    if not isinstance(found, list | tuple) or len(found) != 2:
+        raise TransformError(f"{operation_name(p.name, 'jvp')} must give a pair (result, tangent)")
+    ys = arrays_of(p, "jvp", found[0])
+    given = entries(p, "jvp", found[1]) if p.multiple_results else [found[1]]
+    if len(given) != len(ys):
+        raise TransformError(
+            f"{operation_name(p.name, 'jvp')} gives {len(ys)} results, but {len(given)} tangents"
+        )
+    return ys, tuple([_tangent(p, t, y) for t, y in zip(given, ys, strict=True)])
+
+
+def _tangent(p: Definition, t: PyTree, y: Array) -> Tangent:
+    if is_zero(t) or getattr(t, "dtype", None) == float0:
+        return None
+    dy = as_operand(t, operation_name(p.name, "jvp"))
+    if dy.type.shape != y.type.shape or dy.type.dtype != y.type.dtype:
+        raise ShapeError(
+            f"{operation_name(p.name, 'jvp')} gives a tangent {dy.type!r} for a result {y.type!r}"
+        )
+    return dy
+
+
+@jvp_tuple_rule(Bound)
+def _(
+    op: Bound, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
+    rule = primitive_jvps.given(op.primitive)
+    if rule is None:
+        raise _missing(op, "differentiation", "jax.interpreters.ad.primitive_jvps")
+    return pushed(op.primitive, rule, op.params, primals, tangents)
+
+
+def _missing(op: Bound, what: str, table: str) -> NoRuleError:
+    return NoRuleError(f"{op.name}: the primitive has no rule for {what}; write one into {table}")
+
+
+# Reverse mode
+
+
+def pulled(
+    p: Definition,
+    rule: Rule,
+    params: Mapping[str, object],
+    cts: Sequence[Cotangent],
+    types: Sequence[ArrayType],
+    operands: Sequence[Array | LinearOperand],
+) -> list[Cotangent]:
+    """Calls a rule for transposition.
+
+    Args:
+        types: of the results, for the cotangents that are zero.
+
+    Raises:
+        TransformError: it does not give one cotangent for each operand.
+    """
+    whole: list[Array | Zero] = [
+        Zero(t.to_tangent_aval()) if ct is None else ct for ct, t in zip(cts, types, strict=True)
+    ]
+    given = [UndefinedPrimal(x.type) if isinstance(x, LinearOperand) else x for x in operands]
+    found = rule(whole if p.multiple_results else whole[0], *given, **params)
+    if is_zero(found):
+        return [None] * len(operands)
+    rows = entries(p, "transpose", found)
+    if len(rows) != len(operands):
+        raise TransformError(
+            f"{operation_name(p.name, 'transpose')} must give a cotangent for each of {len(operands)} operands, "
+            f"got {len(rows)}"
+        )
+    return [
+        None
+        if is_zero(ct) or not isinstance(x, LinearOperand)
+        else as_operand(ct, operation_name(p.name, "transpose"))
+        for ct, x in zip(rows, operands, strict=True)
+    ]
+
+
+@transpose_tuple_rule(Bound)
+def _(op: Bound, cts: Sequence[Cotangent], operands: tuple[Array | LinearOperand, ...]) -> list[Cotangent]:
+    rule = primitive_transposes.given(op.primitive)
+    if rule is None:
+        raise _missing(op, "transposition", "jax.interpreters.ad.primitive_transposes")
+    types = op.infer(*[x.type for x in operands])
+    return pulled(op.primitive, rule, op.params, cts, types, operands)
+
+
+# Batching
+
+
+def grown(p: Definition, found: PyTree) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
+    """Returns what a rule for batching gave.
+
+    Raises:
+        TransformError: it is no pair of results and their axes.
+    """
+    what = operation_name(p.name, "batching")
+    if not isinstance(found, list | tuple) or len(found) != 2:
+        raise TransformError(f"{what} must give a pair (result, axis)")
+    ys = arrays_of(p, "batching", found[0])
+    axes = entries(p, "batching", found[1]) if p.multiple_results else [found[1]]
+    if len(axes) != len(ys):
+        raise TransformError(f"{what} gives {len(ys)} results, but {len(axes)} axes")
+    return ys, tuple([_axis(what, a, y) for a, y in zip(axes, ys, strict=True)])
+
+
+def _axis(what: str, axis: object, y: Array) -> Axis:
+    if axis is None:
+        return None
+    if not isinstance(axis, int) or not -y.type.ndim <= axis < y.type.ndim:
+        raise TransformError(f"{what} must give an axis of its result {y.type!r}, or None, got {axis!r}")
+    return axis % y.type.ndim
+
+
+@vmap_tuple_rule(Bound)
+def _(
+    handler: Vmap, op: Bound, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
+    fancy = fancy_primitive_batchers.given(op.primitive)
+    if fancy is not None:
+        return grown(op.primitive, fancy(_data(handler), values, axes, **op.params))
+    rule = primitive_batchers.given(op.primitive)
+    if rule is None:
+        raise _missing(op, "batching", "jax.interpreters.batching.primitive_batchers")
+    return grown(op.primitive, rule(values, axes, **op.params))
+
+
+def _data(handler: Vmap) -> AxisData:
+    spmd = handler.spmd_axes
+    return AxisData(handler.axis_name, handler.size, (spmd if spmd[1:] else spmd[0]) if spmd else None)
+
+
+# Explicit axes of meshes
+
+
+@lies(Bound)
+def _(op: Bound, given: Lies) -> list[Cuts]:
+    """Results lie as the rule for abstract evaluation says, which sees how the operands lie."""
+    return [cuts_of(t) for t in op.infer(*given.types)]
+
+
+# effx's own operations
+
+
+def kind_of(p: Definition) -> type[Operation[object]] | None:
+    """Returns the class of operations that a primitive stands for; None for a primitive of a library's."""
+    found: type[Operation[object]] | None = getattr(p, "operation", None)
+    return found
+
+
+def fields_of(op: Operation[object]) -> dict[str, object]:
+    """Returns an operation's parameters by name."""
+    return {a.name: getattr(op, a.name) for a in getattr(type(op), "__attrs_attrs__", ())}
+
+
+def _install_jvp(p: Definition, rule: Rule) -> None:
+    kind = kind_of(p)
+    if kind is None:
+        return
+
+    def own(op: Operation[object], primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> PyTree:
+        ys, dys = pushed(p, rule, fields_of(op), primals, tangents)
+        return (ys, dys) if op.multiple else (ys[0], dys[0])
+
+    JVP.rules.register(kind)(own)
+
+
+def _install_transpose(p: Definition, rule: Rule) -> None:
+    kind = kind_of(p)
+    if kind is None:
+        return
+
+    def own(
+        op: Operation[object], ct: PyTree, operands: tuple[Array | LinearOperand, ...]
+    ) -> list[Cotangent]:
+        params = fields_of(op)
+        types = p.types([x.type for x in operands], params)
+        return pulled(p, rule, params, ct if op.multiple else [ct], types, operands)
+
+    transposes.register(kind)(own)
+
+
+def _install_batcher(p: Definition, rule: Rule) -> None:
+    _install_fancy(p, lambda data, values, axes, /, **params: rule(values, axes, **params))
+
+
+def _install_fancy(p: Definition, rule: Rule) -> None:
+    kind = kind_of(p)
+    if kind is None:
+        return
+
+    def own(
+        handler: Vmap, op: Operation[object], values: tuple[Array, ...], axes: tuple[Axis, ...]
+    ) -> tuple[PyTree, PyTree]:
+        ys, found = grown(p, rule(_data(handler), values, axes, **fields_of(op)))
+        return (ys, found) if op.multiple else (ys[0], found[0])
+
+    Vmap.rules.register(kind)(own)
+
+
+def _performed(p: Definition, params: Mapping[str, object], operands: Sequence[Array]) -> Sequence[Array]:
+    kind = kind_of(p)
+    assert kind is not None
+    found = kind(**params)(*operands)
+    return cast("tuple[Array, ...]", found) if kind.multiple else (cast("Array", found),)
+
+
+def _derived_jvp(p: Definition) -> Rule | None:
+    if kind_of(p) is None:
+        return None
+
+    def rule(primals: Sequence[PyTree], tangents: Sequence[PyTree], /, **params: object) -> PyTree:
+        xs = [as_operand(x, p.name) for x in primals]
+        dxs = [None if is_zero(t) else as_operand(t, p.name) for t in tangents]
+        ys, dys = jvp(lambda given: _performed(p, params, given), xs, dxs)
+        moved = [Zero(y.type.to_tangent_aval()) if t is None else t for y, t in zip(ys, dys, strict=True)]
+        return (ys, moved) if p.multiple_results else (ys[0], moved[0])
+
+    return rule
+
+
+def _derived_transpose(p: Definition) -> Rule | None:
+    kind = kind_of(p)
+    own = None if kind is None else transposes.find(kind)
+    if kind is None or own is None:
+        return None
+
+    def rule(ct: PyTree, /, *operands: PyTree, **params: object) -> list[Cotangent]:
+        given = [
+            LinearOperand(x.aval) if isinstance(x, UndefinedPrimal) else as_operand(x, p.name)
+            for x in operands
+        ]
+        cts = [None if is_zero(c) else as_operand(c, p.name) for c in (ct if p.multiple_results else [ct])]
+        if all([c is None for c in cts]):
+            return [None] * len(given)
+        return list(own(kind(**params), cts if p.multiple_results else cts[0], tuple(given)))
+
+    return rule
+
+
+def _derived_batcher(p: Definition) -> Rule | None:
+    if kind_of(p) is None:
+        return None
+
+    def rule(values: Sequence[PyTree], axes: Sequence[Axis], /, **params: object) -> PyTree:
+        xs = [as_operand(x, p.name) for x in values]
+        sizes = [x.type.shape[a] for x, a in zip(xs, axes, strict=True) if a is not None]
+        ys, found = batch(lambda given: _performed(p, params, given), xs, axes, sizes[0])
+        return (ys, found) if p.multiple_results else (ys[0], found[0])
+
+    return rule
+
+
+primitive_jvps: Table[Definition, Rule] = Table(_install_jvp, _derived_jvp)
+primitive_transposes: Table[Definition, Rule] = Table(_install_transpose, _derived_transpose)
+primitive_batchers: Table[Definition, Rule] = Table(_install_batcher, _derived_batcher)
+fancy_primitive_batchers: Table[Definition, Rule] = Table(_install_fancy, lambda p: None)
+
+
+@final
+class AxisBatchers:
+    """Rules for batching that ask for the batch's size and name: `rule(size, name, None, values, axes, **params)`."""
+
+    def __setitem__(self, primitive: Definition, rule: Rule) -> None:
+        fancy_primitive_batchers[primitive] = lambda data, values, axes, /, **params: rule(
+            data.size, data.name, None, values, axes, **params
+        )
+
+
+axis_primitive_batchers = AxisBatchers()

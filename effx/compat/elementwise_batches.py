@@ -1,0 +1,60 @@
+"""Ways in which libraries say that a primitive works element by element, so that a batch is one more axis."""
+
+from collections.abc import Sequence
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.array.shaping import reshape
+from effx.compat.bound_rules import Axis, primitive_batchers
+from effx.compat.defined import Primitive
+from effx.handlers.vmap.handler import Vmap, materialize
+from effx.tree.registry import PyTree
+
+__all__ = ["bdim_at_front", "broadcast", "defbroadcasting", "defvectorized"]
+
+
+def broadcast(x: PyTree, sz: int, axis: int) -> Array:
+    """Returns `sz` times the same array along a new axis."""
+    return materialize(Vmap(sz), as_operand(x, "broadcast"), None, axis)
+
+
+def bdim_at_front(x: PyTree, bdim: Axis, size: int) -> Array:
+    """Returns a batch with its axis in front, where an array without one is repeated."""
+    return materialize(Vmap(size), as_operand(x, "bdim_at_front"), bdim)
+
+
+def defvectorized(prim: Primitive) -> None:
+    """Says that a primitive works element by element on operands of one shape."""
+    primitive_batchers[prim] = lambda args, dims, /, **params: _together(
+        prim, args, dims, params, repeat=True
+    )
+
+
+def defbroadcasting(prim: Primitive) -> None:
+    """Says that a primitive works element by element on operands whose shapes broadcast, as NumPy's do."""
+    primitive_batchers[prim] = lambda args, dims, /, **params: _together(
+        prim, args, dims, params, repeat=False
+    )
+
+
+def _together(
+    prim: Primitive, args: Sequence[Array], dims: Sequence[Axis], params: dict[str, object], *, repeat: bool
+) -> PyTree:
+    if len({(x.type.ndim, d) for x, d in zip(args, dims, strict=True)}) == 1:
+        found, axis = prim.bind(*args, **params), dims[0]
+    else:
+        size = next(x.type.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
+        rank = max([x.type.ndim - (d is not None) for x, d in zip(args, dims, strict=True)])
+        given = [
+            x if d is None and not repeat else _in_front(x, d, size, rank)
+            for x, d in zip(args, dims, strict=True)
+        ]
+        found, axis = prim.bind(*given, **params), 0
+    return found, [axis] * len(found) if prim.multiple_results else axis
+
+
+def _in_front(x: Array, axis: Axis, size: int, rank: int) -> Array:
+    """Returns a batch with its axis in front of elements of some rank."""
+    fronted = bdim_at_front(x, axis, size)
+    sizes = fronted.type.shape[1:]
+    return reshape(fronted, (size, *[1] * (rank - len(sizes)), *sizes))

@@ -1,0 +1,23 @@
+"""`jax.interpreters.batching`: primitives for batches."""
+
+from effx.compat.bound_rules import (
+    AxisData,
+    axis_primitive_batchers,
+    fancy_primitive_batchers,
+    primitive_batchers,
+)
+from effx.compat.elementwise_batches import bdim_at_front, broadcast, defbroadcasting, defvectorized
+
+__all__ = [
+    "AxisData",
+    "axis_primitive_batchers",
+    "bdim_at_front",
+    "broadcast",
+    "defbroadcasting",
+    "defvectorized",
+    "fancy_primitive_batchers",
+    "not_mapped",
+    "primitive_batchers",
+]
+
+not_mapped = None

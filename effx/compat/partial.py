@@ -1,0 +1,91 @@
+"""Partial evaluation: what a function computes without some of its arguments is computed, and the rest is a program."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from effx.array import Array, Box
+from effx.array.promotion import as_operand
+from effx.compat.jaxprs import Jaxpr, closed
+from effx.compat.wrapped import WrappedFun
+from effx.effects import current_scope, handle
+from effx.handlers.linear.recorder import recording
+from effx.handlers.stage import Recorder
+from effx.ir.program import Var
+from effx.ir.types import ArrayType
+from effx.tree.registry import register_leaf
+
+__all__ = ["PartialVal", "trace_to_jaxpr_nounits"]
+
+
+@register_leaf
+class PartialVal(NamedTuple):
+    """A value that is known, or of which only the type is.
+
+    Attributes:
+        aval: the type; None where the value is known.
+        const: the value; None where it is not.
+    """
+
+    aval: ArrayType | None
+    const: Any
+
+    @classmethod
+    def known(cls, const: Any) -> "PartialVal":
+        """Returns a known value."""
+        return cls(None, const)
+
+    @classmethod
+    def unknown(cls, aval: ArrayType) -> "PartialVal":
+        """Returns one of which only the type is known."""
+        return cls(aval, None)
+
+    def is_known(self) -> bool:
+        """Says whether the value is known."""
+        return self.aval is None
+
+    def get_known(self) -> Any:
+        """Returns the value; None where it is not known."""
+        return self.const
+
+    def get_aval(self) -> ArrayType:
+        """Returns the type."""
+        return as_operand(self.const, "PartialVal").type if self.aval is None else self.aval
+
+
+def trace_to_jaxpr_nounits(
+    fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
+) -> tuple[Jaxpr, list[PartialVal], list[Array]]:
+    """Evaluates a function as far as known arguments allow.
+
+    Args:
+        fun: of flat arguments, gives a sequence of arrays.
+        pvals: the arguments.
+        instantiate: which results, of those that come out known, the program is to give all the same.
+
+    Returns:
+        The program of what depends on the unknown arguments, from its constants and these to the unknown results; the
+        results; and the constants' values.
+    """
+    unknown = [p.aval for p in pvals if p.aval is not None]
+    record = recording(unknown)
+    with handle(record) as frame:
+        frame.state = Recorder(current_scope.get())
+        inputs = [Var(t) for t in unknown]
+        boxes = iter([Box(frame, x, x.type) for x in inputs])
+        results = fun.call_wrapped(*[p.const if p.is_known() else next(boxes) for p in pvals])
+        asked = [instantiate] * len(results) if isinstance(instantiate, bool) else list(instantiate)
+        known = [
+            not wanted and not (type(y) is Box and y.frame is frame)
+            for y, wanted in zip(results, asked, strict=True)
+        ]
+        rest = [as_operand(y, "trace_to_jaxpr") for y, k in zip(results, known, strict=True) if not k]
+        found = record.finish(frame, inputs, rest, fun.__name__)
+    program = attrs.evolve(found.program, constants=found.residuals, derived={})
+    types = iter(program.out_types)
+    outputs = [
+        PartialVal.known(y) if k else PartialVal.unknown(next(types))
+        for y, k in zip(results, known, strict=True)
+    ]
+    return closed(program).jaxpr, outputs, list(found.residuals)

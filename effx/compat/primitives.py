@@ -1,0 +1,206 @@
+"""Primitives: those that libraries define, and effx's own operations in the form of such."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, cast, final
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.compat.bound import Bound
+from effx.compat.bound_rules import fields_of
+from effx.compat.defined import Primitive
+from effx.compat.operation_names import CALLED, PRIMITIVES
+from effx.compat.wrapped import WrappedFun
+from effx.effects import Operation
+from effx.errors import TransformError
+from effx.handlers.stage import run_program
+from effx.ir.ops.checkpoint import Checkpoint
+from effx.ir.ops.control import Call, Scan
+from effx.ir.ops.custom import CustomCall
+from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven
+from effx.ir.ops.index import Scatter
+from effx.ir.program import Program
+from effx.ir.types import ArrayType
+from effx.tree.registry import PyTree
+
+__all__ = [
+    "CallPrimitive",
+    "OperationPrimitive",
+    "Primitive",
+    "call_p",
+    "params_of",
+    "primitive_named",
+    "primitive_of",
+]
+
+
+@final
+class OperationPrimitive(Primitive):
+    """A class of effx's operations as a primitive. Its parameters are those of effx's operation.
+
+    Attributes:
+        operation: the class.
+    """
+
+    def __init__(self, name: str, operation: type[Operation[Any]]) -> None:
+        super().__init__(name)
+        self.operation = operation
+        self.multiple_results = operation.multiple
+
+    def bind(self, /, *args: PyTree, **params: object) -> PyTree:
+        """Performs the operation with these parameters."""
+        found = self._op(params)(*[as_operand(x, self.name) for x in args])
+        return list(found) if self.multiple_results else found
+
+    def _op(self, params: Mapping[str, object]) -> Any:
+        """Returns the operation with parameters by its own names, or as equations of views have them."""
+        renamed = _AS_VIEWED.get(self.operation, {})
+        given = {renamed.get(name, name): _program(value) for name, value in params.items()}
+        given.pop("", None)
+        return self.operation(**given)
+
+    def get_bind_params(self, params: Mapping[str, object]) -> dict[str, object]:
+        """Returns what an equation's parameters are for `bind`: with the function itself for one that has rules."""
+        if self.operation is not CustomCall:
+            return dict(params)
+        program = _program(params.get("jaxpr", params.get("program")))
+        assert isinstance(program, Program)
+
+        def function(*args: PyTree) -> list[Array]:
+            return run_program(program, [*program.constants, *[as_operand(x, self.name) for x in args]])
+
+        return {**params, "subfuns": (WrappedFun(function),)}
+
+    def impl(self, /, *args: PyTree, **params: object) -> PyTree:
+        """Performs the operation."""
+        return self.bind(*args, **params)
+
+    def types(self, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
+        """Returns the results' types."""
+        found = self._op(params).infer(*given)
+        return found if self.multiple_results else (found,)
+
+    def run(self, operands: Sequence[Array], params: Mapping[str, object]) -> tuple[Array, ...]:
+        """Performs the operation."""
+        found = self._op(params)(*operands)
+        return tuple(found) if self.multiple_results else (found,)
+
+    def lowered(
+        self, operands: Sequence[Array], params: Mapping[str, object], platform: str | None
+    ) -> tuple[Array, ...]:
+        """Performs the operation."""
+        return self.run(operands, params)
+
+    def def_impl(self, impl: Any) -> Any:
+        """Raises a TransformError: effx says how its operations are computed."""
+        raise TransformError(f"{self.name}: is an operation of effx; def_impl is for primitives of one's own")
+
+    def def_abstract_eval(self, abstract_eval: Any) -> Any:
+        """Raises a TransformError: effx says what types its operations have."""
+        raise TransformError(
+            f"{self.name}: is an operation of effx; def_abstract_eval is for primitives of one's own"
+        )
+
+    def def_effectful_abstract_eval(self, effectful_abstract_eval: Any) -> Any:
+        """Raises a TransformError: effx says what types its operations have."""
+        return self.def_abstract_eval(effectful_abstract_eval)
+
+
+@final
+class CallPrimitive(Primitive):
+    """Performs the operations of a program in its place; the calls among effx's operations are those of `jit`."""
+
+    def __init__(self) -> None:
+        super().__init__("eval_jaxpr")
+        self.multiple_results = True
+
+    def bind(self, /, *args: PyTree, **params: object) -> PyTree:
+        """Performs the program that `call_jaxpr` shows."""
+        program = self._called(params)
+        return run_program(program, [*program.constants, *[as_operand(x, self.name) for x in args]])
+
+    def impl(self, /, *args: PyTree, **params: object) -> PyTree:
+        """Performs the program."""
+        return self.bind(*args, **params)
+
+    def types(self, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
+        """Returns the program's result types."""
+        return self._called(params).out_types
+
+    def _called(self, params: Mapping[str, object]) -> Program:
+        program = _program(params.get("call_jaxpr"))
+        if not isinstance(program, Program):
+            raise TransformError(
+                f"eval_jaxpr: call_jaxpr must be a ClosedJaxpr, got {type(program).__name__}"
+            )
+        return program
+
+
+call_p = CallPrimitive()
+
+
+# Names of parameters where equations are shown, and in the operation; "" for what is there a part of the program.
+_AS_VIEWED: Mapping[type[Operation[Any]], Mapping[str, str]] = {
+    **{kind: {"jaxpr": "program", "name": "", "subfuns": ""} for kind in (Call, Checkpoint, CustomCall)},
+    Scan: {"jaxpr": "body", "num_consts": "constants", "num_carry": "carries"},
+}
+
+
+def _program(value: Any) -> object:
+    """Returns a program in place of its view."""
+    if isinstance(value, tuple) and value and all([hasattr(v, "in_avals") for v in value]):
+        return tuple([_program(v) for v in value])
+    return value.program if hasattr(value, "in_avals") else value
+
+
+_made: dict[tuple[str, type[Operation[Any]]], OperationPrimitive] = {}
+_names = {f"effx.{module}:{kind}": name for name, (module, kind) in PRIMITIVES.items()}
+
+
+def primitive_named(name: str) -> Primitive:
+    """Returns an effx operation by the name of the variable that holds the primitive in JAX, without its `_p`.
+
+    Raises:
+        KeyError: effx has no such operation, or it is several.
+    """
+    module, kind = PRIMITIVES[name]
+    return _view(name, getattr(importlib.import_module(f"effx.{module}"), kind))
+
+
+def primitive_of(op: Operation[Any]) -> Primitive:
+    """Returns the primitive that an operation performs: a library's own, or effx's class. The same object each time.
+
+    >>> import effx.compat.modules.lax as lax
+    >>> from effx.ir.ops.elementwise import Sin
+    >>> primitive_of(Sin()) is lax.sin_p
+    True
+    """
+    match op:
+        case Bound():
+            return cast("Primitive", op.primitive)
+        case Scatter() if op.combiner != "set":
+            return _view(f"scatter_{op.combiner}", Scatter)
+        case Scatter():
+            return _view("scatter", Scatter)
+        case CustomCall() if op.rules.jvp is not None:
+            return _view("custom_jvp_call", CustomCall)
+        case CustomCall() if op.rules.vjp is not None:
+            return _view("custom_vjp_call", CustomCall)
+        case CustomCall():
+            return _view("custom_call", CustomCall)
+        case RoundToEven() | RoundAwayFromZero():
+            return _view("round", RoundToEven if isinstance(op, RoundToEven) else RoundAwayFromZero)
+    kind = type(op)
+    return _view(_names.get(f"{kind.__module__}:{kind.__qualname__}", kind.name), kind)
+
+
+def params_of(op: Operation[Any]) -> dict[str, object]:
+    """Returns an operation's parameters by name, as `primitive_of(op).bind` takes them."""
+    return dict(op.params) if isinstance(op, Bound) else fields_of(op)
+
+
+def _view(name: str, kind: type[Operation[Any]]) -> OperationPrimitive:
+    found = _made.get((name, kind))
+    if found is None:
+        found = _made[name, kind] = OperationPrimitive(CALLED.get(name, name), kind)
+    return found

@@ -1,0 +1,71 @@
+"""Known values inside of functions that are being staged, types of arrays as results, and zeros of values."""
+
+from typing import Any
+
+import numpy as np
+
+import effx
+import effx.numpy as enp
+
+X = np.array([0.5, -1.0, 2.0], np.float32)
+
+
+def test_known_values_run_at_once_and_others_are_staged() -> None:
+    known: list[Any] = []
+
+    def f(x: Any) -> Any:
+        with effx.ensure_compile_time_eval():
+            k = enp.sum(enp.asarray(X)) * 2
+            known.append(float(k))  # concrete here
+            return enp.sin(x) * k
+
+    np.testing.assert_allclose(effx.jit(f)(X), np.sin(X) * 3, rtol=1e-6)
+    assert known == [3.0]
+    assert [e.op.name for e in effx.make_jaxpr(f)(X).equations] == ["sin", "mul"]
+    np.testing.assert_allclose(effx.jit(effx.grad(lambda x: f(x).sum()))(X), np.cos(X) * 3, rtol=1e-6)
+    np.testing.assert_allclose(effx.vmap(effx.jit(f))(X), np.sin(X) * 3, rtol=1e-6)
+    np.testing.assert_allclose(f(X), np.sin(X) * 3, rtol=1e-6)
+
+
+def test_transformations_of_known_values() -> None:
+    """Loops, compiled functions and transformations run at once too."""
+    found: list[Any] = []
+
+    @effx.jit
+    def f(x: Any) -> Any:
+        with effx.ensure_compile_time_eval():
+            found.append(float(effx.grad(enp.sin)(1.0)))
+            found.append(np.asarray(effx.vmap(effx.jit(lambda a: a * 2))(X)).tolist())
+            found.append(int(effx.lax.fori_loop(0, 5, lambda i, c: c + i, 0)))
+            found.append(float(effx.lax.cond(enp.asarray(True), lambda: 1.0, lambda: 2.0)))
+        return x
+
+    f(1.0)
+    assert found == [float(np.cos(np.float32(1))), (X * 2).tolist(), 10, 1.0]
+
+
+def test_collectives_go_on_to_their_axis() -> None:
+    def f(x: Any) -> Any:
+        with effx.ensure_compile_time_eval():
+            return effx.lax.psum(x, "i") + effx.lax.axis_index("i")
+
+    np.testing.assert_allclose(effx.vmap(f, axis_name="i")(X), X.sum() + np.arange(3), rtol=1e-6)
+
+
+def test_types_of_arrays_in_a_result() -> None:
+    found = effx.eval_shape(lambda x: {"a": effx.ShapeDtypeStruct((2, 3), "int32"), "b": x + 1}, X)
+    assert found == {"a": effx.ShapeDtypeStruct((2, 3), "int32"), "b": effx.ShapeDtypeStruct((3,), "float32")}
+
+
+def test_zeros_of_values() -> None:
+    tree = {"a": X, "b": (1, 2.5)}
+    found = effx.custom_derivatives.zero_from_primal(tree)
+    np.testing.assert_array_equal(found["a"], np.zeros(3))
+    assert found["b"][0].dtype == effx.dtypes.float0
+    assert found["b"][1] == 0
+    symbolic = effx.custom_derivatives.zero_from_primal(tree, symbolic_zeros=True)
+    assert str(symbolic) == (
+        "{'a': SymbolicZero(float32[3]), 'b': (SymbolicZero(float0[]), SymbolicZero(float32[]))}"
+    )
+    assert [symbolic["a"].aval, symbolic["a"].ndim, symbolic["a"].size] == [effx.typeof(X), 1, 3]
+    assert symbolic["b"][1].weak_type
