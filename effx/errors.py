@@ -64,7 +64,8 @@ __all__ = [
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _GENERATED = "<attrs generated methods effx."  # by attrs, for classes of the package
 _FROZEN = "<frozen "  # the parts of Python that run between a user's `import`, or `python -m`, and effx
-_left_out = (_PACKAGE, _GENERATED, _FROZEN)
+# What the names of files begin with whose frames are passed over; one tuple, for `str.startswith`.
+_left_out: list[tuple[str, ...]] = [(_PACKAGE, _GENERATED, _FROZEN)]
 # By id, because hashing a code object hashes all of its constants and names; the values keep
 # the ids taken.
 _internal_code: dict[int, CodeType] = {}
@@ -73,7 +74,7 @@ _internal_code: dict[int, CodeType] = {}
 def is_internal(code: CodeType) -> bool:
     if id(code) in _internal_code:
         return True
-    if code.co_filename.startswith(_left_out):
+    if code.co_filename.startswith(_left_out[0]):
         _internal_code[id(code)] = code
         return True
     return False
@@ -81,8 +82,7 @@ def is_internal(code: CodeType) -> bool:
 
 def leave_out(path: str) -> None:
     """Passes over the frames of a file, or of all files in a folder, as over effx's own."""
-    global _left_out
-    _left_out = (*_left_out, path)
+    _left_out[0] = (*_left_out[0], path)
 
 
 def user_frame(depth: int = 1) -> FrameType | None:

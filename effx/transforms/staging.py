@@ -6,7 +6,6 @@ from typing import Any, ParamSpec
 
 import attrs
 
-from effx.array.promotion import zeros
 from effx.effects import handle
 from effx.handlers.known import Known
 from effx.ir.types import ArrayType
@@ -20,7 +19,7 @@ from effx.transforms.arguments import (
     name_of,
 )
 from effx.transforms.axis_environments import AxisEnv, axes_of, bound
-from effx.transforms.stages import ShapeDtypeStruct, shape_of
+from effx.transforms.stages import shape_of
 from effx.transforms.tracing import Trace, trace
 from effx.tree.registry import PyTree, flatten
 
@@ -145,23 +144,7 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
 
         lent = Lending("eval_shape", name_of(fun), args, kwargs)
         return lent.to(partial(eval_shape, borrowing(fun)), writes=False)
-    return shapes(trace(*flat("eval_shape", _with_arrays(fun), args, kwargs, ())))
-
-
-def _with_arrays(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function whose result has arrays where that of `fun` has only types of arrays."""
-
-    @wraps(fun)
-    def called(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        result = fun(*args, **kwargs)
-        leaves, tree = flatten(result)
-        if not any([isinstance(x, ShapeDtypeStruct) for x in leaves]):
-            return result
-        return tree.unflatten(
-            [zeros(abstract("eval_shape", x)) if isinstance(x, ShapeDtypeStruct) else x for x in leaves]
-        )
-
-    return called
+    return shapes(trace(*flat("eval_shape", fun, args, kwargs, ())))
 
 
 def typeof(x: PyTree) -> ArrayType:

@@ -36,12 +36,13 @@ def looped(x: Any) -> Any:
 def test_a_view_evaluates_to_what_the_function_does(fun: Any) -> None:
     view = jaxprs.make_jaxpr(fun)(X)
     expected = effx.tree.leaves(fun(enp.asarray(X)))
-    for evaluate in (
+    evaluations: list[Any] = [
         lambda x: core.eval_jaxpr(view.jaxpr, view.consts, x),
         lambda x: core.eval_jaxpr(view.jaxpr, view.consts, x, propagate_source_info=False),
         effx.jit(core.jaxpr_as_fun(view)),
         lambda x: [y[1] for y in effx.vmap(core.jaxpr_as_fun(view))(enp.stack([x, x]))],
-    ):
+    ]
+    for evaluate in evaluations:
         for found, e in zip(evaluate(enp.asarray(X)), expected, strict=True):
             np.testing.assert_allclose(found, e, rtol=1e-6)
 
@@ -132,19 +133,19 @@ def test_tracers_are_values_that_are_not_known() -> None:
 
 
 def test_types_are_avals() -> None:
-    t: Any = core.ShapedArray((2, 3), np.float32)
+    types: Any = core.ShapedArray
+    general: Any = core.AbstractValue
+    t: Any = types((2, 3), np.float32)
     assert t is enp.ones((2, 3)).aval
-    assert isinstance(t, core.ShapedArray)
-    assert isinstance(t, core.AbstractValue)
+    assert isinstance(t, types)
+    assert isinstance(t, general)
     assert core.get_aval(1.5).weak_type
     assert core.get_aval(X) is t
-    assert t.update(shape=(4,)) is core.ShapedArray((4,), np.float32)
-    assert t.update(dtype=np.dtype(np.int32), weak_type=True) is core.ShapedArray(
-        (2, 3), np.int32, weak_type=True
-    )
+    assert t.update(shape=(4,)) is types((4,), np.float32)
+    assert t.update(dtype=np.dtype(np.int32), weak_type=True) is types((2, 3), np.int32, weak_type=True)
     assert (t.str_short(), t.str_short(short_dtypes=True)) == ("float32[2,3]", "f32[2,3]")
-    assert core.ShapedArray((), float) is core.ShapedArray((), np.float32)
-    assert not isinstance(X, core.ShapedArray)
+    assert types((), float) is types((), np.float32)
+    assert not isinstance(X, types)
     assert extend_core.mapped_aval(3, 1, t).shape == (2,)
     assert extend_core.mapped_aval(3, None, t) is t
     assert extend_core.unmapped_aval(5, 1, t).shape == (2, 5, 3)
@@ -152,7 +153,7 @@ def test_types_are_avals() -> None:
     with pytest.raises(DTypeError, match="axis 1 of f32\\[2,3\\] has not 4 elements"):
         extend_core.mapped_aval(4, 1, t)
     key = effx.random.key(0)
-    assert private_core.physical_aval(key.aval) is core.ShapedArray((2,), np.uint32)
+    assert private_core.physical_aval(key.aval) is types((2,), np.uint32)
     assert private_core.physical_aval(t) is t
     assert core.valid_jaxtype(X)
     assert core.valid_jaxtype(1)

@@ -52,11 +52,6 @@ def test_collectives_go_on_to_their_axis() -> None:
     np.testing.assert_allclose(effx.vmap(f, axis_name="i")(X), X.sum() + np.arange(3), rtol=1e-6)
 
 
-def test_types_of_arrays_in_a_result() -> None:
-    found = effx.eval_shape(lambda x: {"a": effx.ShapeDtypeStruct((2, 3), "int32"), "b": x + 1}, X)
-    assert found == {"a": effx.ShapeDtypeStruct((2, 3), "int32"), "b": effx.ShapeDtypeStruct((3,), "float32")}
-
-
 def test_zeros_of_values() -> None:
     tree = {"a": X, "b": (1, 2.5)}
     found = effx.custom_derivatives.zero_from_primal(tree)

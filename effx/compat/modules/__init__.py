@@ -1,4 +1,4 @@
-"""What effx has under other names than JAX, or in another form: names of `jax` itself here, of `jax.X` in the module X."""
+"""What effx has under other names than JAX, or in another form: names of `jax` itself here, those of `jax.X` in X."""
 
 from collections.abc import Callable
 from functools import partial, wraps
@@ -20,8 +20,8 @@ __version_info__ = VERSION_INFO
 def named_call(fun: Callable[..., Any] | None = None, *, name: str | None = None) -> Callable[..., Any]:
     """Returns a function whose operations have its name among their scopes.
 
-    It is `effx.named_scope` around a call. `effx.named_call` makes a program of its own of the function, which functions that
-    keep values for later, as haiku's do, may not be.
+    It is `effx.named_scope` around a call. `effx.named_call` makes a program of its own of the function, which functions
+    that keep values for later, as haiku's do, may not be.
 
     Args:
         fun: the function; None for a decorator. name: by default the function's.
