@@ -65,7 +65,7 @@ def shape(a: object) -> Shape:
     ((2, 2), ())
     """
     known = getattr(a, "shape", None)
-    return np.shape(a) if known is None else tuple(known)
+    return np.asarray(a).shape if known is None else tuple(known)
 
 
 def ndim(a: object) -> int:
