@@ -31,8 +31,6 @@ def constrain(
     (x,), (axis,) = values, axes
     assert axis is not None
     cut = _numbers(handler, "with_sharding_constraint", op.mesh, op.cuts) if handler.spmd_axes else None
-    if cut is not None:
-        _check_size(handler, [op.sizes[a] for a in cut])
     return attrs.evolve(op, cuts=(*op.cuts[:axis], cut, *op.cuts[axis:]))(x), axis
 
 
@@ -51,7 +49,7 @@ def _numbers(
     """Returns the numbers of the axes that cut the batch.
 
     Raises:
-        ShardingError: one is not there, or cuts something else.
+        ShardingError: one is not there, or cuts something else, or the batch has no equal parts along them.
     """
     at = {name: i for i, (name, _) in enumerate(mesh)}
     used = [a for cut in cuts for a in cut or ()]
@@ -62,21 +60,19 @@ def _numbers(
             )
         if at[name] in used:
             raise ShardingError(f"vmap: spmd_axis_name is {name!r}, which cuts an array of {what} already")
-    return tuple([at[name] for name in handler.spmd_axes])
-
-
-def _check_size(handler: Vmap, sizes: Sequence[int]) -> None:
-    if handler.size % prod(sizes):
+    numbers = tuple([at[name] for name in handler.spmd_axes])
+    parts = prod([mesh[a][1] for a in numbers])
+    if handler.size % parts:
         raise ShardingError(
-            f"vmap: a batch of {handler.size} cannot be cut into {prod(sizes)} equal parts along {handler.spmd_axes!r}"
+            f"vmap: a batch of {handler.size} cannot be cut into {parts} equal parts along {handler.spmd_axes!r}"
         )
+    return numbers
 
 
 def _cut(frame: Frame, handler: Vmap, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One parallel map in which each index along some axes has a part of the batch."""
     at = _numbers(handler, "shard_map", op.axes, (*op.cuts_in, *op.cuts_out))
     sizes = op.sizes(at)
-    _check_size(handler, sizes)
     for name in handler.spmd_axes:
         if AxisEffect(name) in op.body.effects:
             raise ShardingError(
