@@ -156,7 +156,10 @@ def _move(values: Sequence[Any], shardings: Sequence[Any], *rest: object) -> lis
     return result
 
 
-_cache = _jax.PjitFunctionCache() if has_fast_path else None
+# Signatures that C++ knows, of all functions together. More than 4096, jaxlib's own choice: where it is full, each call of
+# what was put out goes through Python, and jaxlib 0.10 then takes one from the count of the wrong function.
+_CAPACITY = 1 << 14
+_cache = _jax.PjitFunctionCache(_CAPACITY) if has_fast_path else None
 if _cache is not None:
     caching.other_caches.append(_cache.clear)
 

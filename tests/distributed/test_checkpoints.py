@@ -173,7 +173,7 @@ def test_refusals(together: Together, tmp_path: Path) -> None:
         f"{failed} {tmp_path}: the leaf ['a']: [Errno 28] No space left on device",
     ]
     late = "BarrierTimeoutError serialize: not all processes have stored their parts within 1 s"
-    said = [[line for line in process.out.splitlines() if "Gloo" not in line] for process in ended]
+    said = [process.out.splitlines() for process in ended]
     assert said[0] == [*texts, "stored", late, "done"]
     texts[2] = f"DTypeError save: {word}"
     assert said[1] == [*texts, "done"]
