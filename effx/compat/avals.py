@@ -12,6 +12,7 @@ from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
 from effx.effects import Frame, current_frame, isolated, outermost, resumed
 from effx.errors import ConcretizationError, DTypeError, EffxError, TransformError
+from effx.handlers.vmap.handler import element_type
 from effx.ir.types import ArrayType, TypeSharding, array_type
 from effx.lower.concrete import ConcreteArray
 from effx.transforms.staging import typeof
@@ -121,7 +122,7 @@ def mapped_aval(size: int, axis: int | None, aval: ArrayType) -> ArrayType:
         return aval
     if aval.shape[axis] != size:
         raise DTypeError(f"mapped_aval: axis {axis} of {aval!r} has not {size} elements")
-    return aval.with_shape(aval.shape[:axis] + aval.shape[axis + 1 :])
+    return element_type(aval, axis % aval.ndim)
 
 
 def unmapped_aval(size: int, axis: int | None, aval: ArrayType, *_: object) -> ArrayType:

@@ -11,12 +11,12 @@ import attrs
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
-from effx.compat.primitives import Primitive, primitive_of
+from effx.compat.primitives import Primitive, primitive_of, viewed_names
 from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation
 from effx.errors import ProgramError, resolve
 from effx.handlers.stage import run_program, stage
-from effx.ir.ops.control import Calling, Scan
+from effx.ir.ops.control import Calling
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 from effx.transforms.staging import make_jaxpr as make_program
@@ -89,6 +89,7 @@ class Jaxpr:
         constvars, invars: its parameters. outvars: its results. eqns: in order.
         effects: what they do but compute.
         debug_info: the name of the function.
+        shown: the program that this was made of.
     """
 
     constvars: list[Var]
@@ -97,6 +98,7 @@ class Jaxpr:
     eqns: list[JaxprEqn]
     effects: frozenset[Effect] = frozenset()
     debug_info: Any = None
+    shown: Program | None = attrs.field(default=None, repr=False)
 
     def replace(self, **changes: Any) -> "Jaxpr":
         """Returns the program with other attributes."""
@@ -179,6 +181,7 @@ def closed(program: Program) -> ClosedJaxpr:
             [_equation(e) for e in program.equations],
             program.effects,
             program.name,
+            program,
         )
         found = program.derived["jaxpr"] = ClosedJaxpr(jaxpr, program.constants)
     assert isinstance(found, ClosedJaxpr)
@@ -200,15 +203,9 @@ def _equation(e: Equation) -> JaxprEqn:
 
 def params_of(op: Operation[object]) -> dict[str, Any]:
     """Returns an operation's parameters by name, programs as views. Those of loops and calls have JAX's names."""
-    if isinstance(op, Calling):
-        own = {f.name: getattr(op, f.name) for f in attrs.fields(type(op)) if f.name != "program"}
-        return {"jaxpr": closed(op.program), "name": op.program.name, **own}
-    if isinstance(op, Scan):
-        return {
-            "jaxpr": closed(op.body), "length": op.length, "num_consts": op.constants, "num_carry": op.carries,
-            "reverse": op.reverse, "unroll": op.unroll,
-        }  # fmt: skip
-    return {name: _shown(value) for name, value in params_by_name(op).items()}
+    names = viewed_names(type(op))
+    found = {names.get(name, name): _shown(value) for name, value in params_by_name(op).items()}
+    return {**found, "name": op.program.name} if isinstance(op, Calling) else found
 
 
 def _shown(value: object) -> object:
@@ -263,9 +260,22 @@ def _unchanged(jaxpr: Jaxpr) -> Program | None:
     for e in jaxpr.eqns:
         if e.equation is None:
             return None
-        equations.append(attrs.evolve(e.equation, inputs=tuple(e.invars), outputs=tuple(e.outvars)))
-    inputs = (*jaxpr.constvars, *jaxpr.invars)
-    return Program(inputs, tuple(equations), tuple(jaxpr.outvars), effects=jaxpr.effects)
+        inputs, outputs = tuple(e.invars), tuple(e.outvars)
+        same = e.equation.inputs == inputs and e.equation.outputs == outputs
+        equations.append(e.equation if same else attrs.evolve(e.equation, inputs=inputs, outputs=outputs))
+    found = Program(
+        (*jaxpr.constvars, *jaxpr.invars), tuple(equations), tuple(jaxpr.outvars), effects=jaxpr.effects
+    )
+    return jaxpr.shown if jaxpr.shown is not None and _same(found, jaxpr.shown) else found
+
+
+def _same(a: Program, b: Program) -> bool:
+    """Says whether two programs have the same equations, and not only such as look alike."""
+    return (
+        len(a.equations) == len(b.equations)
+        and all([x is y for x, y in zip(a.equations, b.equations, strict=True)])
+        and (a.inputs, a.outputs, a.effects) == (b.inputs, b.outputs, b.effects)
+    )
 
 
 def _program(jaxpr: Jaxpr) -> Program:
@@ -281,6 +291,8 @@ def _program(jaxpr: Jaxpr) -> Program:
 def program_of(view: ClosedJaxpr) -> Program:
     """Returns the program that a view shows, or says."""
     program = _program(view.jaxpr)
+    if view.consts is program.constants:
+        return program
     return attrs.evolve(
         program, constants=tuple([as_operand(x, "ClosedJaxpr") for x in view.consts]), derived={}
     )

@@ -1,7 +1,7 @@
 """Primitives: those that libraries define, and effx's own operations in the form of such."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast, final
 
 from effx.array import Array
@@ -14,8 +14,7 @@ from effx.compat.wrapped import WrappedFun
 from effx.effects import Operation
 from effx.errors import TransformError
 from effx.handlers.stage import run_program
-from effx.ir.ops.checkpoint import Checkpoint
-from effx.ir.ops.control import Call, Scan
+from effx.ir.ops.control import Calling, Scan
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven
 from effx.ir.ops.index import Scatter
@@ -28,9 +27,11 @@ __all__ = [
     "OperationPrimitive",
     "Primitive",
     "call_p",
+    "namespace",
     "params_of",
     "primitive_named",
     "primitive_of",
+    "viewed_names",
 ]
 
 
@@ -54,10 +55,12 @@ class OperationPrimitive(Primitive):
 
     def _op(self, params: Mapping[str, object]) -> Any:
         """Returns the operation with parameters by its own names, or as equations of views have them."""
-        renamed = _AS_VIEWED.get(self.operation, {})
-        given = {renamed.get(name, name): _program(value) for name, value in params.items()}
-        given.pop("", None)
-        return self.operation(**given)
+        own = {shown: name for name, shown in viewed_names(self.operation).items()}
+        # A call's view says these of its program, and `get_bind_params` of its function.
+        said = {"name", "subfuns"} if issubclass(self.operation, Calling) else ()
+        return self.operation(
+            **{own.get(name, name): _program(value) for name, value in params.items() if name not in said}
+        )
 
     def get_bind_params(self, params: Mapping[str, object]) -> dict[str, object]:
         """Returns what an equation's parameters are for `bind`: with the function itself for one that has rules."""
@@ -139,11 +142,11 @@ class CallPrimitive(Primitive):
 call_p = CallPrimitive()
 
 
-# Names of parameters where equations are shown, and in the operation; "" for what is there a part of the program.
-_AS_VIEWED: Mapping[type[Operation[Any]], Mapping[str, str]] = {
-    **{kind: {"jaxpr": "program", "name": "", "subfuns": ""} for kind in (Call, Checkpoint, CustomCall)},
-    Scan: {"jaxpr": "body", "num_consts": "constants", "num_carry": "carries"},
-}
+def viewed_names(kind: type[Operation[Any]]) -> Mapping[str, str]:
+    """Returns JAX's names of an operation's parameters by effx's, where they differ."""
+    if issubclass(kind, Calling):
+        return {"program": "jaxpr"}
+    return {"body": "jaxpr", "constants": "num_consts", "carries": "num_carry"} if kind is Scan else {}
 
 
 def _program(value: Any) -> object:
@@ -165,6 +168,24 @@ def primitive_named(name: str) -> Primitive:
     """
     module, kind = PRIMITIVES[name]
     return _view(name, getattr(importlib.import_module(f"effx.{module}"), kind))
+
+
+def namespace(
+    module: str, named: Collection[str], *others: str
+) -> tuple[Callable[[str], Primitive], Callable[[], list[str]]]:
+    """Returns `__getattr__` and `__dir__` of a module that has effx's operations as primitives, with `_p` to their names.
+
+    Args:
+        module: its name. named: the operations' names. others: names that it has besides.
+    """
+    names = sorted([*others, *[f"{name}_p" for name in named]])
+
+    def found(name: str) -> Primitive:
+        if not name.endswith("_p") or name[:-2] not in named:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return primitive_named(name[:-2])
+
+    return found, lambda: names
 
 
 def primitive_of(op: Operation[Any]) -> Primitive:

@@ -23,7 +23,7 @@ from effx.lax.named_axes import (
     axis_index,
     grouped,
     names_of,
-    size_of,
+    sizes_of,
     total_size,
 )
 from effx.lax.operands import count_from_start
@@ -68,8 +68,8 @@ def all_gather(
     """
     check_kind("all_gather", to)
     names = names_of(axis_name)
-    rows, group_size = grouped("all_gather", names, axis_index_groups)
-    sizes = [group_size] if rows else [size_of("all_gather", name) for name in names]
+    rows, _ = grouped("all_gather", names, axis_index_groups)
+    sizes = sizes_of("all_gather", names, rows)
 
     def leaf(value: Operand) -> Array:
         array = as_operand(value, "all_gather")
@@ -130,7 +130,7 @@ def psum_scatter(
     """
     names = names_of(axis_name)
     rows, group_size = grouped("psum_scatter", names, axis_index_groups)
-    sizes = [group_size] if rows else [size_of("psum_scatter", name) for name in names]
+    sizes = sizes_of("psum_scatter", names, rows)
 
     def leaf(value: Operand) -> Array:
         array = counted(as_operand(value, "psum_scatter"))

@@ -63,6 +63,11 @@ def grouped(what: str, names: tuple[AxisName, ...], groups: Groups) -> tuple[c.G
     return rows, len(rows[0])
 
 
+def sizes_of(what: str, names: tuple[AxisName, ...], rows: c.Groups) -> list[int]:
+    """Returns how many communicate along each name."""
+    return [size_of(what, name) for name in names] if rows is None else [len(rows[0])]
+
+
 def axis_size(axis_name: AxisNames) -> int:
     """Returns the size of a named axis; of several axes the product.
 

@@ -8,7 +8,8 @@ from effx.array import Array
 from effx.array.promotion import as_operand, convert, zeros
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.ir.ops.custom import BackwardRule, JvpRule, VjpRule
-from effx.ir.types import ArrayType, Shape
+from effx.ir.types import ArrayType
+from effx.ir.values.typed import Typed
 from effx.transforms.arguments import name_of
 from effx.transforms.autodiff import float0_zeros
 from effx.transforms.custom_call import Invocation, kind_of
@@ -17,46 +18,31 @@ from effx.tree.registry import PyTree, flatten
 
 
 @final
-class SymbolicZero:
+class SymbolicZero(Typed):
     """A tangent or cotangent that is known to be zero, for rules with `symbolic_zeros`.
 
     Attributes:
-        aval: the type of the zeros that it replaces; float0 is the dtype of integers' tangents.
+        type: of the zeros that it replaces; float0 is the dtype of integers' tangents.
 
     >>> import effx, effx.numpy as enp
     >>> SymbolicZero(effx.typeof(enp.ones(3)))
     SymbolicZero(float32[3])
     """
 
-    __slots__ = ("aval",)
+    __slots__ = ("type",)
 
     def __init__(self, aval: ArrayType) -> None:
-        self.aval = aval
+        self.type = aval
 
     @property
-    def shape(self) -> Shape:
-        """The sizes."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> dtypes.DType:
-        """The dtype."""
-        return self.aval.dtype
+    def aval(self) -> ArrayType:
+        """Its type."""
+        return self.type
 
     @property
     def weak_type(self) -> bool:
         """Whether the dtype of the zeros would be weak."""
-        return self.aval.weak
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.aval.size
+        return self.type.weak
 
     def __repr__(self) -> str:
         name = "float0" if self.dtype == dtypes.float0 else str(self.dtype)

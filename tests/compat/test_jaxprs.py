@@ -74,7 +74,25 @@ def test_the_parts_of_a_view() -> None:
     assert position[0].endswith("test_jaxprs.py")
     assert view.eqns[0].primitive is primitive_of(effx.make_jaxpr(enp.sin)(1.0).equations[0].op)
     assert view.effects == frozenset()
-    assert str(view).startswith("f(")
+    assert str(view).startswith("<lambda>(")
+
+
+def test_a_view_that_is_not_changed_gives_its_program() -> None:
+    """With all that was derived from it; a changed one gives another."""
+    program = effx.make_jaxpr(lambda x: enp.sin(x) * TABLE + 2.0)(X)
+    view = jaxprs.closed(program)
+    assert jaxprs.closed(program) is view
+    assert view.program is program
+    first = view.eqns[0]
+    cosine = effx.make_jaxpr(enp.cos)(1.0).equations[0].op
+    changed = view.replace(
+        jaxpr=view.jaxpr.replace(eqns=[first.replace(primitive=primitive_of(cosine)), *view.eqns[1:]])
+    )
+    assert changed.program is not program
+    np.testing.assert_allclose(jaxprs.jaxpr_as_fun(changed)(X)[0], np.cos(X) * TABLE + 2, rtol=1e-6)
+    other = view.replace(consts=[2 * TABLE])
+    assert other.program is not program
+    np.testing.assert_allclose(jaxprs.jaxpr_as_fun(other)(X)[0], np.sin(X) * 2 * TABLE + 2, rtol=1e-6)
 
 
 def test_programs_inside_are_views_too() -> None:
