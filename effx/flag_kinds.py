@@ -244,6 +244,16 @@ class Switch(Flag[bool]):
 
 
 @final
+class Disabling(Switch):
+    """A switch that turns something off; its value's name is JAX's."""
+
+    __slots__ = ()
+
+    def __call__(self, disable: bool = True) -> Override[bool]:
+        return super().__call__(disable)
+
+
+@final
 class UserContext(Flag[T]):
     """A setting of a user's own, whose value is part of what staged programs are found by."""
 

@@ -11,6 +11,7 @@ from typing import Final, Generic, TypeVar, final
 from effx import errors
 from effx.flag_kinds import (
     AnyFlag,
+    Disabling,
     Flag,
     FlagGroup,
     Override,
@@ -104,7 +105,7 @@ T = TypeVar("T")
 FLAGS: Final[dict[str, AnyFlag]] = {}
 
 enable_x64: Final = Switch("enable_x64", False)
-disable_jit: Final = Switch("disable_jit", False)
+disable_jit: Final = Disabling("disable_jit", False)
 threefry_partitionable: Final = Switch("threefry_partitionable", True)
 enable_checks: Final = Switch("enable_checks", False)
 debug_nans: Final = Switch("debug_nans", False)
@@ -211,7 +212,9 @@ class Config:
     numpy_dtype_promotion = _Reading(numpy_dtype_promotion, "Whether different dtypes promote implicitly.")
     default_prng_impl = _Reading(default_prng_impl, "The generator of keys that name none.")
     num_cpu_devices = _Reading(
-        num_cpu_devices, "How many devices the CPU backend offers; read once, when the backend starts."
+        num_cpu_devices,
+        "How many devices the CPU backend offers; read once, when the backend starts. Where it is 1, and not by its "
+        "environment variable, `--xla_force_host_platform_device_count` in `XLA_FLAGS` counts.",
     )
     cpu_collectives_implementation = _Reading(
         cpu_collectives_implementation,

@@ -172,4 +172,4 @@ def check_error(error: Error) -> None:
     """
     if not isinstance(error, Error):
         raise TransformError(f"check_error: takes an Error, got {error!r} of type {type(error).__name__}")
-    Rethrow()(error.code, error.details)
+    Rethrow()(enp.asarray(error.code), enp.asarray(error.details))

@@ -6,6 +6,7 @@ A plugin is found by its shared library, never by importing jax's plugin modules
 import functools
 import importlib.util
 import os
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -140,9 +141,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
+def _cpu_devices() -> int:
+    """Returns as how many devices the CPU counts: as the flag says, or where that is left alone XLA's own one."""
+    count = num_cpu_devices.value
+    if count > 1 or num_cpu_devices.env in os.environ:
+        return count
+    said = re.findall(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    return max(int(said[-1]), 1) if said else count
+
+
 def _start(platform: str) -> _jax.Client:
     if platform == "cpu":
-        return processes.cpu_client(num_cpu_devices.value)
+        count = _cpu_devices()
+        if count != num_cpu_devices.value:
+            num_cpu_devices.set(count)
+        return processes.cpu_client(count)
     for plugin in find_plugins():
         if plugin.platform == platform:
             return _start_plugin(plugin)
