@@ -43,7 +43,7 @@ def conformed(op: HigherOrder, given: Sequence[ArrayType]) -> HigherOrder:
 
 
 def _facts(types: Sequence[ArrayType]) -> Facts:
-    return tuple([(t.vma, t.sharding) for t in types])
+    return tuple([(t.vma, t.cut) for t in types])
 
 
 def _ends(program: Program) -> tuple[Facts, Facts]:

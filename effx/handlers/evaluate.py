@@ -79,7 +79,7 @@ def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         first = op.residuals if type(op) is CustomTangent else 0
         return tuple([as_concrete(y) for y in run_program(op.program, arrays[first:])])
     types = [x.type for x in arrays]
-    if any([t.sharding is not None for t in types]):
+    if any([t.cut is not None for t in types]):
         op = conformed(op, types)
     program = alone(op, types)
     kernel = program.derived.get("kernel")
@@ -176,7 +176,7 @@ def _cut(op: Slice) -> Kernel:
     whole = compiled(op)
 
     def cut(x: ConcreteArray) -> object:
-        if x.type.sharding is not None:  # a start that is known is along a cut axis too
+        if x.type.cut is not None:  # a start that is known is along a cut axis too
             return whole(x)
         x._check_alive(op.name)
         op.infer(x.type)  # refuses a start out of bounds, which a dynamic slice would move
@@ -194,7 +194,7 @@ def alone(op: HigherOrder, given: Sequence[ArrayType]) -> Program:
     if type(op) is Call:
         return op.program
     derived = op.programs[0].derived
-    types = tuple([t.lying(x.sharding) for t, x in zip(op.in_types, given, strict=True)])
+    types = tuple([t.lying(x.cut) for t, x in zip(op.in_types, given, strict=True)])
     found = derived.get(("alone", op, types))
     if found is None:
         inputs = tuple([Var(t) for t in types])

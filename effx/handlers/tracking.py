@@ -76,7 +76,7 @@ def tracked_equation(
         for t in types:
             if t.vma:
                 vma = vma | t.vma if vma else t.vma
-            cut = cut or t.sharding is not None
+            cut = cut or t.cut is not None
             plain.append(t.plain())
         if not cut:
             result = cast("ArrayOperation", op).infer(*plain)
@@ -123,7 +123,7 @@ def tracking(types: Sequence[ArrayType]) -> bool:
     if tracked.value:
         return True
     mesh = ambient.value
-    return (mesh is not None and bool(mesh.explicit_axes)) or any([t.sharding is not None for t in types])
+    return (mesh is not None and bool(mesh.explicit_axes)) or any([t.cut is not None for t in types])
 
 
 def differing(x: Array, axes: Vma) -> Array:
@@ -141,7 +141,7 @@ def agreeing(ct: Array, t: ArrayType) -> Array:
     """
     for axis in sorted(ct.type.vma - t.vma - apart.value, key=repr):
         ct = PSum(axis)(ct)
-    return lying(differing(ct, t.vma), t.sharding)
+    return lying(differing(ct, t.vma), t.cut)
 
 
 def lying(x: Array, sharding: TypeSharding | None) -> Array:
@@ -152,13 +152,13 @@ def lying(x: Array, sharding: TypeSharding | None) -> Array:
 
 def lying_as(x: Array, like: ArrayType) -> Array:
     """Returns a value that is cut as others of a type, where that type says so and is of the same shape."""
-    return x if like.sharding is None or like.shape != x.type.shape else lying(x, like.sharding)
+    return x if like.cut is None or like.shape != x.type.shape else lying(x, like.cut)
 
 
 def laid_out(t: ArrayType, sharding: TypeSharding | None) -> Constrain | None:
     """Returns the operation that cuts a value of a type so; None if it is."""
-    if t.sharding == sharding:
+    if t.cut == sharding:
         return None
-    known = t.sharding if sharding is None else sharding
+    known = t.cut if sharding is None else sharding
     assert known is not None
     return constrain_op(known.mesh, sharding, t.ndim)

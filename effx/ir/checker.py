@@ -108,7 +108,7 @@ def check_types(e: Equation, where: str) -> None:
                     varies <= var.type.vma or isinstance(e.op, HigherOrder | Collective | OptimizationBarrier)
                 ):
                     t = t.varying(varies)
-            t = t.lying(var.type.sharding)
+            t = t.lying(var.type.cut)
             if var.type is not t:
                 raise ProgramError(
                     f"{e.op.name}: the result is {var.type!r}, but the typing rule gives {t!r}"

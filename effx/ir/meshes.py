@@ -261,7 +261,7 @@ class Axes:
         return not self.auto_axes
 
     def _shown(self) -> str:
-        sizes = ", ".join([f"{n!r}: {k}" for n, k in self.shape_tuple])
+        sizes = ", ".join([f"{n!r}: {k}" for n, k in self.shape_tuple]) or "()"
         return f"{sizes}, axis_types=({', '.join(map(str, self.axis_types))})"
 
 

@@ -268,8 +268,8 @@ class Printer:
 
         def define(var: Var) -> str:
             env[var] = variable_name(len(env))
-            if var.type.sharding is not None:
-                self.mesh = var.type.sharding.mesh
+            if var.type.cut is not None:
+                self.mesh = var.type.cut.mesh
             return f"{env[var]}: {var.type!r}"
 
         def read(atom: Atom) -> str:

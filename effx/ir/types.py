@@ -33,17 +33,25 @@ class TypeSharding:
     """How the arrays of a type are cut along the Explicit axes of a mesh.
 
     Attributes:
-        mesh: its sizes and names.
-        spec: for each array axis up to the last that is cut the mesh axes that cut it. There is at least one.
+        mesh: its sizes and names; without axes where nothing cuts them.
+        spec: for each array axis up to the last that is cut the mesh axes that cut it.
     """
 
     mesh: AbstractMesh
     spec: PartitionSpec
 
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether nothing cuts the arrays."""
+        return self.mesh.empty
+
     def cuts(self, ndim: int) -> tuple[tuple[Hashable, ...], ...]:
         """Returns for each of `ndim` array axes the mesh axes that cut it."""
         found = [axes_of(entry) for entry in self.spec]
         return (*found, *[()] * (ndim - len(found)))
+
+
+_WHOLE = TypeSharding(AbstractMesh((), ()), PartitionSpec())
 
 
 def without_axes(
@@ -88,7 +96,7 @@ class ArrayType:
         weak: True if the dtype came from a bare Python number and yields in promotion.
         vma: the axes of surrounding `shard_map`s, which check it, along which devices have different values. Operations
             need not know it: who records them joins that of the operands.
-        sharding: how Explicit axes of a mesh cut the array; None if they do not. Operations need not know it either: who
+        cut: how Explicit axes of a mesh cut the array; None if they do not. Operations need not know it either: who
             records them asks `effx.ir.passes.explicit`.
     """
 
@@ -96,12 +104,12 @@ class ArrayType:
     # running __init__ again on the shared instance.
     __slots__ = (
         "__weakref__",
+        "cut",
         "dtype",
         "kind",
         "mlir",
         "ndim",
         "shape",
-        "sharding",
         "size",
         "vma",
         "weak",
@@ -111,7 +119,7 @@ class ArrayType:
     shape: Shape
     weak: bool
     vma: Vma
-    sharding: TypeSharding | None
+    cut: TypeSharding | None
 
     def __init__(
         self, dtype: DType, shape: Shape, weak: bool, vma: Vma, sharding: TypeSharding | None = None
@@ -123,7 +131,7 @@ class ArrayType:
         put(self, "shape", shape)
         put(self, "weak", weak)
         put(self, "vma", vma)
-        put(self, "sharding", sharding)
+        put(self, "cut", sharding)
         # jaxlib's C++ reads this name, and tells keys from numbers by it.
         put(self, "weak_type", weak or dtypes.is_key(dtype))
         put(self, "kind", _kind(dtype))
@@ -144,8 +152,8 @@ class ArrayType:
 
     def __repr__(self) -> str:
         sizes = list(map(str, self.shape))
-        if self.sharding is not None:
-            for i, names in enumerate(self.sharding.cuts(self.ndim)):
+        if self.cut is not None:
+            for i, names in enumerate(self.cut.cuts(self.ndim)):
                 if names:
                     shown = ",".join([name_shown(n) for n in names])
                     sizes[i] += f"@({shown})" if names[1:] else f"@{shown}"
@@ -153,7 +161,12 @@ class ArrayType:
         return f"{text}{{V:{','.join(names_shown(self.vma))}}}" if self.vma else text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.dtype, self.shape, self.weak, self.vma, self.sharding)
+        return _again, (self.dtype, self.shape, self.weak, self.vma, self.cut)
+
+    @property
+    def sharding(self) -> TypeSharding:
+        """How Explicit axes of a mesh cut the array: `cut`, or that nothing does."""
+        return _WHOLE if self.cut is None else self.cut
 
     def with_shape(self, shape: Shape) -> "ArrayType":
         """Returns the type with another shape, which nothing cuts."""
@@ -161,13 +174,13 @@ class ArrayType:
 
     def with_dtype(self, dtype: DType) -> "ArrayType":
         """Returns the strong type with another dtype."""
-        return array_type(dtype, self.shape, False, self.vma).lying(self.sharding)
+        return array_type(dtype, self.shape, False, self.vma).lying(self.cut)
 
     def strong(self) -> "ArrayType":
         """Returns the type without weakness."""
         if not self.weak:
             return self
-        return array_type(self.dtype, self.shape, False, self.vma).lying(self.sharding)
+        return array_type(self.dtype, self.shape, False, self.vma).lying(self.cut)
 
     def to_tangent_aval(self) -> "ArrayType":
         """Returns the type of the tangents of values of this type: float0 where they have no neighbours."""
@@ -177,7 +190,7 @@ class ArrayType:
         """Returns the type of a value that varies along these axes and no others."""
         if self.vma == vma:
             return self
-        return array_type(self.dtype, self.shape, self.weak, vma).lying(self.sharding)
+        return array_type(self.dtype, self.shape, self.weak, vma).lying(self.cut)
 
     def lying(self, sharding: TypeSharding | None) -> "ArrayType":
         """Returns the type of an array that is cut so.
@@ -185,7 +198,9 @@ class ArrayType:
         Raises:
             ShardingError: it has not as many axes, or one that cannot be cut into equal parts.
         """
-        if sharding is self.sharding or sharding == self.sharding:
+        if sharding is not None and sharding.is_fully_replicated:
+            sharding = None
+        if sharding is self.cut or sharding == self.cut:
             return self
         if sharding is None:
             return array_type(self.dtype, self.shape, self.weak, self.vma)
@@ -198,7 +213,7 @@ class ArrayType:
 
     def plain(self) -> "ArrayType":
         """Returns the type without what it says of axes of meshes."""
-        if self.sharding is None and not self.vma:
+        if self.cut is None and not self.vma:
             return self
         return array_type(self.dtype, self.shape, self.weak)
 
@@ -214,7 +229,7 @@ class ArrayType:
         found = array_type(
             t.dtype if dtype is None else dtype, t.shape, t.weak if weak_type is None else weak_type, t.vma
         )
-        return found.lying(t.sharding)
+        return found.lying(t.cut)
 
     def str_short(self, short_dtypes: bool = False) -> str:
         """Returns dtype and shape in a few letters: `float32[3]`, or `f32[3]`."""

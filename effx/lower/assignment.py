@@ -260,7 +260,7 @@ def assignment_for(
     if spoken is not None and spoken.shape_tuple == mesh.shape_tuple:
         mesh = mesh.update(axis_types=spoken.axis_types)
     if not results and program is not None and spoken is not None and spoken.are_all_axes_explicit:
-        specs = [PartitionSpec() if t.sharding is None else t.sharding.spec for t in program.out_types]
+        specs = [PartitionSpec() if t.cut is None else t.cut.spec for t in program.out_types]
         results = tuple([NamedSharding(mesh, spec) for spec in specs])
     return Assignment(where, True, mesh, _on_mesh(mesh, given), _on_mesh(mesh, results))
 

@@ -218,6 +218,8 @@ def abstract(what: str, leaf: PyTree) -> ArrayType:
     """
     if isinstance(leaf, Array):
         return leaf.type
+    if type(leaf) is ArrayType:
+        return leaf
     if isinstance(leaf, Reference):
         leaf.__effx_array__()  # refuses
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)

@@ -100,7 +100,7 @@ def _released(x: Any, names: tuple[MeshAxisName, ...]) -> Any:
     if not isinstance(x, Array):
         return x
     array = as_operand(x, "auto_axes")
-    return array if array.type.sharding is None else Release(names)(array)
+    return array if array.type.cut is None else Release(names)(array)
 
 
 @overload

@@ -51,7 +51,7 @@ class JitShardings:
         for s, t in zip([*asked, *[None] * named], types, strict=True):
             if isinstance(s, PartitionSpec):
                 s = in_force("jit: in_shardings", s)
-            if t.sharding is None and _is_explicit(s):
+            if t.cut is None and _is_explicit(s):
                 s.shard_shape(t.shape)  # refuses unequal parts
                 t = t.lying(said_by_types(s))
             found.append(t)

@@ -434,7 +434,7 @@ class Cutter:
 
     def check_type(self, t: ArrayType) -> None:
         """Raises a ShardingError if the type says that the array is cut otherwise than the spec does."""
-        if t.sharding is None:
+        if t.cut is None:
             return
         bound = [name for name, _ in self.axes]
         own = [tuple([n for n in cut if n in bound]) for cut in cuts_of(t)]
@@ -466,10 +466,10 @@ class Cutter:
             shape.append(n // prod(sizes))
         vma = t.vma | self.names if self.shards.checked else t.vma
         found = t.with_shape(tuple(shape)).varying(vma)
-        if t.sharding is None:
+        if t.cut is None:
             return found
         bound = [name for name, _ in self.axes]
-        return found.lying(type_sharding(t.sharding.mesh, without_axes(cuts_of(t), bound)))
+        return found.lying(type_sharding(t.cut.mesh, without_axes(cuts_of(t), bound)))
 
     def check_result(self, t: ArrayType) -> None:
         """Raises a ShardingError if a part has too few axes, or differs where the spec says that it does not."""

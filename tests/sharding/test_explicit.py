@@ -341,8 +341,19 @@ def test_types_are_kept_without_a_mesh_in_force() -> None:
     assert repr((x * 2).type) == repr(effx.jit(lambda x: x * 2)(x).type) == "f32[8@X,4@Y]"
     assert repr(effx.typeof(x)) == "f32[8@X,4@Y]"
     sharding = x.type.sharding
-    assert sharding is not None
     assert (sharding.spec, sharding.mesh) == (P("X", "Y"), MESH.abstract_mesh)
+    assert not sharding.is_fully_replicated
+
+
+def test_types_that_nothing_cuts_say_so() -> None:
+    """They lie on a mesh without axes, as in JAX, and lying so is no change."""
+    t = effx.typeof(A)
+    assert t.cut is None
+    assert t.sharding.is_fully_replicated
+    assert (t.sharding.mesh.axis_names, t.sharding.spec) == ((), P())
+    assert t.lying(t.sharding) is t
+    assert effx.typeof(put(A, "X", "Y")).lying(t.sharding) is t
+    assert effx.eval_shape(lambda x: x * 2, effx.typeof(put(A, "X", "Y"))).shape == A.shape
 
 
 def test_descriptions_and_wishes_are_typed() -> None:

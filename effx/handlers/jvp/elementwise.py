@@ -208,7 +208,7 @@ def laid_out(
     (x,), (dx,) = primals, tangents
     z = op(x)
     # Where types say nothing of it, tangents lie as the partitioner finds best.
-    return z, dx if dx is None or dx.type.sharding == z.type.sharding else op(dx)
+    return z, dx if dx is None or dx.type.cut == z.type.cut else op(dx)
 
 
 rule(e.Real, e.Imag, e.Conj, v.ReducePrecision)(linear)

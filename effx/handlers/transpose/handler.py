@@ -100,7 +100,7 @@ def _backward(
     def add(atoms: Sequence[Atom], cts: Sequence[Cotangent]) -> None:
         for atom, ct in zip(atoms, cts, strict=True):
             if ct is not None and type(atom) is Var and atom not in known:
-                if ct.type.vma is not atom.type.vma or ct.type.sharding is not atom.type.sharding:
+                if ct.type.vma is not atom.type.vma or ct.type.cut is not atom.type.cut:
                     if ct.type.vma - atom.type.vma:
                         atom, ct = before_broadcast(atom, ct)
                     ct = agreeing(ct, atom.type)

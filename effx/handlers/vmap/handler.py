@@ -50,10 +50,10 @@ class Batched:
 def element_type(t: ArrayType, axis: int) -> ArrayType:
     """Returns the type of a batch's elements. Kept for good, as types are."""
     found = t.with_shape(t.shape[:axis] + t.shape[axis + 1 :])
-    if t.sharding is None:
+    if t.cut is None:
         return found
-    cuts = t.sharding.cuts(t.ndim)
-    return found.lying(type_sharding(t.sharding.mesh, cuts[:axis] + cuts[axis + 1 :]))
+    cuts = t.cut.cuts(t.ndim)
+    return found.lying(type_sharding(t.cut.mesh, cuts[:axis] + cuts[axis + 1 :]))
 
 
 @final

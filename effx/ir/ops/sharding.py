@@ -95,9 +95,9 @@ class Release(Identity):
         """The operand's type, which says nothing of the axes."""
         check_arity(self, types, 1)
         (t,) = types
-        if t.sharding is None:
+        if t.cut is None:
             return t
-        return t.lying(type_sharding(t.sharding.mesh, without_axes(t.sharding.cuts(t.ndim), self.axes)))
+        return t.lying(type_sharding(t.cut.mesh, without_axes(t.cut.cuts(t.ndim), self.axes)))
 
 
 Placing = Constrain | ParallelMap

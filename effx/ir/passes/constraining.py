@@ -96,12 +96,12 @@ def _constrained(program: Program, mesh: AbstractMesh, ends: bool) -> Program:
         if type(op) is Constrain:
             continue
         for x in e.outputs:
-            if x.type.sharding is not None and x not in settled:
-                renamed[x] = constrain(renamed[x], x.type.sharding, e)
+            if x.type.cut is not None and x not in settled:
+                renamed[x] = constrain(renamed[x], x.type.cut, e)
     outputs: Sequence[Atom] = [read(x) for x in program.outputs]
     if ends:
         outputs = [
-            x if old.type.sharding is not None and type(x) is Var else constrain(x, old.type.sharding, None)
+            x if old.type.cut is not None and type(x) is Var else constrain(x, old.type.cut, None)
             for old, x in zip(program.outputs, outputs, strict=True)
         ]
     return attrs.evolve(

@@ -107,7 +107,7 @@ def shown(cut: Cut) -> str:
 
 def cuts_of(t: ArrayType) -> Cuts:
     """Returns for each axis of a type what cuts it."""
-    return ((),) * t.ndim if t.sharding is None else t.sharding.cuts(t.ndim)
+    return ((),) * t.ndim if t.cut is None else t.cut.cuts(t.ndim)
 
 
 def mesh_of(what: str, types: Sequence[ArrayType]) -> AbstractMesh | None:
@@ -118,11 +118,11 @@ def mesh_of(what: str, types: Sequence[ArrayType]) -> AbstractMesh | None:
     """
     found: AbstractMesh | None = None
     for t in types:
-        if t.sharding is None:
+        if t.cut is None:
             continue
-        if found is not None and t.sharding.mesh != found:
-            raise ShardingError(f"{what}: operands lie on two meshes, {found!r} and {t.sharding.mesh!r}")
-        found = t.sharding.mesh
+        if found is not None and t.cut.mesh != found:
+            raise ShardingError(f"{what}: operands lie on two meshes, {found!r} and {t.cut.mesh!r}")
+        found = t.cut.mesh
     return found
 
 
