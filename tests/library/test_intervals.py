@@ -674,6 +674,13 @@ def test_errors() -> None:
         assert caught.value.message.startswith(what)
 
 
+def test_leaves_that_are_no_arrays_are_passed_on() -> None:
+    """A model may hold its activation, as those of equinox do."""
+    model = {"activation": enp.tanh, "weight": 2.0}
+    found = bounds(lambda m, x: m["activation"](x * m["weight"]), model, interval(-0.5, 1.0))
+    np.testing.assert_allclose(ends(found), np.tanh(f4([-1.0, 2.0])), rtol=1e-5)
+
+
 # Random programs
 
 STEPS: dict[str, Callable[..., Any]] = {
