@@ -7,7 +7,7 @@ import numpy as np
 import effx.numpy as enp
 from effx import tree
 from effx.errors import ConcretizationError, DTypeError, ShapeError, TransformError
-from effx.library.intervals import arithmetic, combining, logic, structural
+from effx.library.intervals import arithmetic, combining, logic, structural, windows
 from effx.library.intervals.enclosures import Interval, Intervals, hull
 from effx.tree import PyTree
 
