@@ -170,6 +170,23 @@ def test_fake_quantisation() -> None:
     assert isinstance(next(iter(ranges.values())), Range)
 
 
+def test_ranges_of_one_jitted_function_in_two_scopes() -> None:
+    """Each scope's products have ranges of their own."""
+    product = effx.jit(lambda x: x @ x)
+
+    def f(x: Any) -> Any:
+        with effx.named_scope("first"):
+            x = product(x)
+        with effx.named_scope("second"):
+            return product(x)
+
+    ranges, _ = calibrate(f)(2.0 * enp.ones((2, 2)))
+    found = {(name.split()[0], name.split()[-1]): float(r.high) for name, r in ranges.items()}
+    assert found == {
+        (s, side): high for s, high in (("first", 2.0), ("second", 8.0)) for side in ("lhs", "rhs")
+    }
+
+
 KEY = effx.random.key(0)
 
 
