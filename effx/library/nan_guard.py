@@ -16,6 +16,7 @@ from effx import Array, tree
 from effx.errors import ConcretizationError, EffxError, check_function
 from effx.handling import Frame, InterceptHandler, Operation, Site
 from effx.library.wrapping import under
+from effx.tree import PyTree
 
 __all__ = ["NanError", "nan_guard"]
 
@@ -76,7 +77,7 @@ class NanGuard(InterceptHandler[None]):
         if known:
             self.origins[id(result)] = (result, known[0])
 
-    def returns(self, result: Any, frame: Frame) -> Any:
+    def returns(self, result: PyTree, frame: Frame) -> PyTree:
         """The result, if no flaw that was made has reached it."""
         for x in tree.leaves(result):
             if id(x) in self.origins:
