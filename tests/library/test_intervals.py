@@ -709,6 +709,21 @@ def test_windows(name: str) -> None:
     np.testing.assert_allclose(ends(found), (values.min(0), values.max(0)), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_gradients_through_windows(name: str) -> None:
+    """Where the extreme element is known the gradient is; else it may be that of any in the window."""
+    f = WINDOWS[name]
+    low = f4([[[-1, 0.5, 1, 4], [0, -2, 1, 7]]])
+    weights = f4([[[1, 2, 5], [3, -4, 6]]])
+    slope = effx.grad(lambda x: enp.sum(f(x) * weights))
+    known = bounds(slope, interval(low, low))
+    np.testing.assert_allclose(ends(known), [slope(low)] * 2, rtol=1e-5, atol=1e-5)
+    high = low + f4([[[0, 2, 0, 0], [0, 0, 0, 0]]])
+    found = bounds(slope, interval(low, high))
+    assert inside(found, np.asarray(effx.vmap(slope)(enp.asarray(vertices(low, high)))))
+    assert bool(enp.all(enp.isfinite(found.width)))
+
+
 def test_convolutions_of_two_intervals() -> None:
     """They hold the results of all corners, and are at most 1.5 times as wide; of integers they may be anything."""
     low, kernel = f4([[[-1, 0.5], [1, 0]]]), f4([[[1, -2], [0.5, 3]]])

@@ -2,19 +2,31 @@
 
 import math
 
+import attrs
+
 import effx.numpy as enp
 from effx.families.convolution import Convolution
-from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
+from effx.families.windows import (
+    ReduceWindowMax,
+    ReduceWindowMin,
+    ReduceWindowSum,
+    WindowArg,
+    WindowArgMax,
+    WindowArgMin,
+    WindowReduction,
+)
 from effx.library.intervals.combining import bilinear, summed
 from effx.library.intervals.enclosures import (
     Interval,
     Intervals,
     arithmetic,
+    exactly,
     increasing,
     is_plain,
     magnitude,
     outward,
     top,
+    where,
 )
 
 __all__: list[str] = []
@@ -40,3 +52,14 @@ def extreme_of_window(op: WindowReduction, x: Interval) -> Interval:
 @Intervals.rule(ReduceWindowSum)
 def sum_of_window(op: ReduceWindowSum, x: Interval) -> Interval:
     return summed(op, arithmetic(op, increasing, x, ulps=0.0), x, math.prod(op.window))
+
+
+@Intervals.rule(WindowArgMax, WindowArgMin)
+def label_of_window(op: WindowArg, x: Interval, labels: Interval) -> Interval:
+    # Of known elements the label is known; of others it may be any in the window.
+    places = attrs.astuple(op, recurse=False)
+    low, high = ReduceWindowMin(*places)(labels.low), ReduceWindowMax(*places)(labels.high)
+    unknown = ~(exactly(x) & exactly(labels))
+    known = ReduceWindowMax(*places)(unknown.astype(enp.int32)) <= 0
+    point = op(x.low, labels.low)
+    return where(known, Interval(point, point), Interval(low, enp.maximum(low, high)))
