@@ -65,9 +65,9 @@ test: .venv-test/.stamp
 test-deep: .venv-test/.stamp
 	HYPOTHESIS_PROFILE=deep .venv-test/bin/python -m pytest $(TESTED) -n $(WORKERS) -m "deep or not deep"
 
-# Jobs of JAX's libraries, on effx, against the numbers that JAX gave.
+# Jobs of JAX's libraries, on effx, against the numbers that JAX gave; and effx's handlers on their models.
 test-compat: .venv-compat/.stamp
-	.venv-compat/bin/python -m pytest compat_jobs/test_jobs.py -q
+	.venv-compat/bin/python -m pytest compat_jobs/test_jobs.py compat_jobs/test_models.py -q
 
 bench: .venv-bench/.stamp
 	.venv-bench/bin/python -m benchmarks $(BENCH_FLAGS)

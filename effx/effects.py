@@ -300,9 +300,13 @@ _current: ContextVar[Frame | None] = ContextVar("effx_handlers", default=None)
 current_frame = _current.get
 # The names of the surrounding `named_scope`s, joined by "/"; recorded with each operation.
 current_scope: ContextVar[str] = ContextVar("effx_scope", default="")
+# The scopes around a program that is staged again under a handler; recorded with the operation that holds it.
+scope_around: ContextVar[str] = ContextVar("effx_scope_around", default="")
+# A box for True if what is staged again depends on `scope_around`.
+scope_asked: ContextVar[list[bool] | None] = ContextVar("effx_scope_asked", default=None)
 # By name: a function that is pickled by value, as cloudpickle does with those of a session, brings what it reads.
-_Variable = ContextVar[Frame | None] | ContextVar[str]
-_variables: dict[str, _Variable] = {v.name: v for v in (_current, current_scope)}
+_Variable = ContextVar[Frame | None] | ContextVar[str] | ContextVar[list[bool] | None]
+_variables: dict[str, _Variable] = {v.name: v for v in (_current, current_scope, scope_around, scope_asked)}
 
 
 def _variable(name: str) -> _Variable:
@@ -321,6 +325,14 @@ copyreg.pickle(ContextVar, _reduced)
 def scope_within(outer: str, scope: str) -> str:
     """Returns the path of a scope that is entered within another; either may be none."""
     return f"{outer}/{scope}" if outer and scope else outer or scope
+
+
+def whole_scope() -> str:
+    """Returns the scopes of what is performed now, with those around the program that is being staged again."""
+    asked = scope_asked.get()
+    if asked is not None:
+        asked[0] = True
+    return scope_within(scope_around.get(), current_scope.get())
 
 
 class _Unset(Handler):

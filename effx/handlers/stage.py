@@ -18,6 +18,8 @@ from effx.effects import (
     current_scope,
     handle,
     is_in_scope,
+    scope_around,
+    scope_asked,
     scope_within,
 )
 from effx.errors import Source, TransformError, current_source, source_in_force
@@ -166,9 +168,12 @@ def stage(
         raise TransformError(f"{what}: no_tracing is on, and staging {origin or name} is refused")
     # The program may be called from elsewhere, so scopes around its staging are none of it.
     place, around = source_in_force.get(), current_scope.get()
+    beyond, asked = scope_around.get(), scope_asked.get()
     try:
         source_in_force.set(None)
         current_scope.set("")
+        scope_around.set("")
+        scope_asked.set(None)
         with handle(TrackingStage(what) if tracking(types) else Stage(what), origin) as frame:
             recorder = frame.state = Recorder(apart=apart.value)
             if recorder.apart:
@@ -183,7 +188,13 @@ def stage(
         try:
             source_in_force.set(place)
         finally:
-            current_scope.set(around)
+            try:
+                current_scope.set(around)
+            finally:
+                try:
+                    scope_around.set(beyond)
+                finally:
+                    scope_asked.set(asked)
     program = Program(
         (*[var for _, var in recorder.captured], *inputs),
         tuple(recorder.equations),

@@ -1,12 +1,14 @@
 """Low-rank weights through an unchanged model.
 
 A weight w carries a correction a b of low rank. Products with it never form w + a b: x w + (x a) b costs
-little more than x w, and rows of w, as of an embedding, are rows of w and of a. A transpose transposes the
-factors; other operations get the sum.
+little more than x w, and rows of w, as of an embedding, are rows of w and of a. The axes of w are those of inputs, which
+a has too, and those of outputs, which b has: one of each, or several, as where w gives attention's heads. What transposes
+w or takes them apart does so with the factors; other operations get the sum.
 
 Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021.
 """
 
+import math
 from collections.abc import Callable
 from typing import ClassVar, TypeVar, final
 
@@ -19,7 +21,7 @@ from effx.handling import BoxHandler, Default, Site
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.index import Gather
 from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.shape import DynamicSlice, Slice, Transpose
+from effx.ir.ops.shape import DynamicSlice, Reshape, Slice, Transpose
 from effx.ir.values.array import Operand
 from effx.library.wrapping import under
 from effx.tree import PyTree
@@ -35,9 +37,9 @@ class LowRank:
     """A weight with a correction: stands for w + scale a b.
 
     Attributes:
-        weight: f[*stack, n, m].
-        a: f[*stack, n, r].
-        b: f[*stack, r, m].
+        weight: f[*stack, *inputs, *outputs].
+        a: f[*stack, *inputs, r].
+        b: f[*stack, r, *outputs].
         scale: f[*stack].
     """
 
@@ -48,9 +50,20 @@ class LowRank:
 
     def merged(self) -> Array:
         """Returns the sum."""
-        if not self.a.shape[-1]:
+        stack, r = self.scale.shape, self.a.shape[-1]
+        if not r:
             return self.weight
-        return self.weight + (self.a * self.scale[..., None, None]) @ self.b
+        a, b = self.a.reshape((*stack, -1, r)), self.b.reshape((*stack, r, -1))
+        return self.weight + ((a * self.scale[..., None, None]) @ b).reshape(self.weight.shape)
+
+    @property
+    def inputs(self) -> int:
+        """How many axes are inputs."""
+        return self.a.ndim - self.scale.ndim - 1
+
+    def mapped(self, weight: Array, a: Array, b: Array) -> "LowRank":
+        """Returns the same with other arrays."""
+        return LowRank(weight, a, b, self.scale)
 
 
 @final
@@ -72,11 +85,13 @@ class Lora(BoxHandler[LowRank]):
 
     def conform(self, payload: LowRank, like: LowRank) -> LowRank:
         """Pads a smaller rank with zeros."""
+        if not payload.a.shape[-1] or (payload.inputs, payload.scale.ndim) != (like.inputs, like.scale.ndim):
+            none = [enp.zeros_like(x) for x in (like.a, like.b, like.scale)]
+            return LowRank(payload.merged(), *none)
         more = like.a.shape[-1] - payload.a.shape[-1]
-        wide = [(0, 0)] * (payload.a.ndim - 1)
-        a = enp.pad(payload.a, [*wide, (0, more)])
-        b = enp.pad(payload.b, [*wide[:-1], (0, more), (0, 0)])
-        return LowRank(payload.weight, a, b, payload.scale)
+        a = enp.pad(payload.a, [*[(0, 0)] * (payload.a.ndim - 1), (0, more)])
+        b = enp.pad(payload.b, [(0, more if i == payload.scale.ndim else 0) for i in range(payload.b.ndim)])
+        return payload.mapped(payload.weight, a, b)
 
     def widen(self, a: LowRank, b: LowRank) -> LowRank:
         """The larger rank."""
@@ -84,9 +99,11 @@ class Lora(BoxHandler[LowRank]):
 
     def unstack(self, payload: LowRank) -> LowRank:
         """Leaves stacked weights as they are; a scan along the rows of one gets the rows of the sum."""
-        if payload.weight.ndim > 2:
+        if payload.scale.ndim:
             return payload
         x = payload.merged()
+        if x.ndim > 2:
+            return self.lift(x)
         m = x.shape[1] if x.ndim == 2 else 1
         a, b = enp.zeros((x.shape[0], 1, 0), x.dtype), enp.zeros((x.shape[0], 0, m), x.dtype)
         return LowRank(x, a, b, enp.ones(x.shape[:1], x.dtype))
@@ -96,32 +113,63 @@ class Lora(BoxHandler[LowRank]):
         return payload if payload.weight.ndim > 2 else self.lift(payload.weight)
 
 
+def factors(w: LowRank, axes: tuple[int, ...]) -> tuple[Array, tuple[int, ...], Array, int] | None:
+    """Returns how a product that contracts these axes of a weight goes through the factors.
+
+    That is the factor that has these axes, where they are in it, the other factor, and the place of the rank in that.
+    None if a factor has some of the axes only, or the weight is a stack.
+    """
+    n = w.inputs
+    if w.scale.ndim:
+        return None
+    if sorted(axes) == list(range(n)):
+        return w.a, axes, w.b, 0
+    if sorted(axes) == list(range(n, w.weight.ndim)):
+        return w.b, tuple([i - n + 1 for i in axes]), w.a, n
+    return None
+
+
 @Lora.site_rule(DotGeneral)
 def _(site: Site[Lora, None], op: DotGeneral, x: LowRank, y: LowRank) -> Array:
     left, right = site.is_boxed(0), site.is_boxed(1)
-    plain = op.lhs_batch == () and y.weight.ndim == 2 and len(op.rhs_contract) == 1
-    if right and not left and plain:
-        # The operand is contracted with a (for the transpose: with b), then with the other factor.
-        axis = op.rhs_contract[0]
-        first, second = (y.a, y.b) if axis == 0 else (y.b, y.a)
-        inner = (op(x.weight, first) * y.scale).astype(second.dtype)
-        last = DotGeneral((inner.ndim - 1,), (axis,), (), (), op.precision, op.preferred)
+    found = factors(y, op.rhs_contract) if right and not left and op.lhs_batch == () else None
+    if found is not None:
+        first, axes, second, rank = found
+        inner = (attrs.evolve(op, rhs_contract=axes)(x.weight, first) * y.scale).astype(second.dtype)
+        last = DotGeneral((inner.ndim - 1,), (rank,), (), (), op.precision, op.preferred)
         return op(x.weight, y.weight) + last(inner, second)
-    plain = op.rhs_batch == () and x.weight.ndim == 2 and len(op.lhs_contract) == 1
-    if left and not right and plain:
-        axis = op.lhs_contract[0]
-        first, second = (x.a, x.b) if axis == 0 else (x.b, x.a)
-        inner = (op(first, y.weight) * x.scale).astype(second.dtype)
-        last = DotGeneral((axis,), (0,), (), (), op.precision, op.preferred)
+    found = factors(x, op.lhs_contract) if left and not right and op.rhs_batch == () else None
+    if found is not None:
+        first, axes, second, rank = found
+        inner = (attrs.evolve(op, lhs_contract=axes)(first, y.weight) * x.scale).astype(second.dtype)
+        last = DotGeneral((rank,), (0,), (), (), op.precision, op.preferred)
         return op(x.weight, y.weight) + last(second, inner)
     return op(x.merged() if left else x.weight, y.merged() if right else y.weight)
 
 
 @Lora.rule(Transpose)
 def _(op: Transpose, w: LowRank) -> LowRank | Array:
-    if op.perm != (1, 0):
+    n, perm = w.inputs, op.perm
+    front = perm[:n]
+    if not w.scale.ndim and sorted(front) == list(range(n)):
+        b = Transpose((0, *[i - n + 1 for i in perm[n:]]))(w.b)
+        return w.mapped(op(w.weight), Transpose((*front, n))(w.a), b)
+    m = len(perm) - n
+    front = perm[:m]
+    if not w.scale.ndim and sorted(front) == list(range(n, len(perm))):
+        a = Transpose((*[i - n + 1 for i in front], 0))(w.b)
+        return w.mapped(op(w.weight), a, Transpose((n, *perm[m:]))(w.a))
+    return op(w.merged())
+
+
+@Lora.rule(Reshape)
+def _(op: Reshape, w: LowRank) -> LowRank | Array:
+    shape, size = op.shape, math.prod(w.a.shape[:-1])
+    places = [i for i in range(1, len(shape)) if math.prod(shape[:i]) == size]
+    if w.scale.ndim or not places or not size:
         return op(w.merged())
-    return LowRank(op(w.weight), op(w.b), op(w.a), w.scale)
+    a, b, r = shape[: places[0]], shape[places[0] :], w.a.shape[-1]
+    return w.mapped(op(w.weight), w.a.reshape((*a, r)), w.b.reshape((r, *b)))
 
 
 @Lora.site_rule(Convert)
@@ -159,30 +207,40 @@ def _(op: Slice, w: LowRank) -> LowRank | Array:
     return LowRank(op(w.weight), rows(w.a), w.b, w.scale)
 
 
-def adapt(weight: Operand, key: Operand, rank: int, alpha: float = 1.0) -> LowRank:
+def adapt(weight: Operand, key: Operand, rank: int, alpha: float = 1.0, inputs: int | None = None) -> LowRank:
     """Gives a weight a correction that is zero: a is normal with variance 1 / rank, b is zero.
 
     Args:
-        weight: f[*stack, n, m].
+        weight: f[*stack, n, m], or f[*inputs, *outputs].
         key: u32[2].
         rank: of the correction.
         alpha: the correction is scaled by alpha / rank.
+        inputs: how many of the weight's first axes are inputs, the others being outputs; None for a matrix or a stack
+            of them.
 
     Raises:
-        ShapeError: the weight has less than two axes, or the rank is no positive int.
+        ShapeError: the weight has less than two axes, the rank is no positive int, or the inputs are not at least one
+            axis and at most all but one.
         DTypeError: the weight is not floating.
 
     >>> adapt(enp.ones((4, 3)), random.key(0), rank=2).b.shape
     (2, 3)
+    >>> heads = adapt(enp.ones((64, 4, 16)), random.key(0), rank=2, inputs=1)
+    >>> heads.a.shape, heads.b.shape
+    ((64, 2), (2, 4, 16))
     """
     w = enp.asarray(weight)
     if w.ndim < 2 or type(rank) is not int or rank < 1:
         raise ShapeError(f"lora: a weight has two axes and a rank of at least 1, got {w.type!r} and {rank}")
+    if inputs is not None and (type(inputs) is not int or not 0 < inputs < w.ndim):
+        raise ShapeError(f"lora: inputs must be from 1 to {w.ndim - 1} axes of {w.type!r}, got {inputs!r}")
     if w.type.kind != "f":
         raise DTypeError(f"lora: a weight must be floating, got {w.type!r}")
-    *stack, n, m = w.shape
-    a = random.normal(enp.asarray(key), (*stack, n, rank), w.dtype) / rank**0.5
-    return LowRank(w, a, enp.zeros((*stack, rank, m), w.dtype), enp.full(stack, alpha / rank, w.dtype))
+    stack = w.shape[:-2] if inputs is None else ()
+    cut = w.ndim - 1 if inputs is None else inputs
+    a = random.normal(enp.asarray(key), (*w.shape[:cut], rank), w.dtype) / rank**0.5
+    b = enp.zeros((*stack, rank, *w.shape[cut:]), w.dtype)
+    return LowRank(w, a, b, enp.full(stack, alpha / rank, w.dtype))
 
 
 def lora(fun: Callable[..., R]) -> Callable[..., R]:

@@ -5,16 +5,18 @@ Operations run one by one, inside jitted functions and loops too, which is slow.
 concrete; use `effx.library.checkify` there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar, final
 
 import attrs
 import numpy as np
 
-from effx import Array
-from effx.errors import ConcretizationError, EffxError
-from effx.handling import InterceptHandler, Operation, Site
+from effx import Array, tree
+from effx.errors import ConcretizationError, EffxError, check_function
+from effx.handling import Frame, InterceptHandler, Operation, Site
 from effx.library.wrapping import under
+from effx.tree import PyTree
 
 __all__ = ["NanError", "nan_guard"]
 
@@ -33,9 +35,13 @@ class NanGuard(InterceptHandler[None]):
 
     Attributes:
         infinities: True to look for infinities too.
+        returned: True to look for those alone that reach the result.
+        origins: if so, the arrays with a flaw by their identity, each with what is to be said of the flaw's origin.
     """
 
     infinities: bool = False
+    returned: bool = False
+    origins: dict[int, tuple[Array, str]] = attrs.field(factory=dict)
     steps = True
 
     def flaws(self, *xs: Array) -> set[str]:
@@ -54,6 +60,30 @@ class NanGuard(InterceptHandler[None]):
                 found.add("infinity")
         return found
 
+    def found(self, where: Array, text: str) -> None:
+        """Raises an error for a flaw, or keeps it until the result is known."""
+        if not self.returned:
+            raise NanError(text)
+        self.origins[id(where)] = (where, text)
+
+    def moved(self, result: Array, parts: Sequence[Array]) -> None:
+        """Keeps the origin of a flaw where a loop slices and stacks."""
+        if self.origins and self.flaws(result):
+            self.inherited(result, parts)
+
+    def inherited(self, result: Array, operands: Sequence[Array]) -> None:
+        """Gives a flaw the origin that the first operand with one has; none if it came from outside."""
+        known = [self.origins[id(x)][1] for x in operands if id(x) in self.origins]
+        if known:
+            self.origins[id(result)] = (result, known[0])
+
+    def returns(self, result: PyTree, frame: Frame) -> PyTree:
+        """The result, if no flaw that was made has reached it."""
+        for x in tree.leaves(result):
+            if id(x) in self.origins:
+                raise NanError(self.origins[id(x)][1])
+        return result
+
 
 @NanGuard.rule(Operation)
 def _(site: Site[NanGuard, None], op: Operation[Any], *operands: Array) -> Any:
@@ -62,21 +92,27 @@ def _(site: Site[NanGuard, None], op: Operation[Any], *operands: Array) -> Any:
     for part in y if isinstance(y, tuple) else (y,):
         # The operands are looked at only if there is something to explain.
         flaws = guard.flaws(part)
-        made = flaws and flaws - guard.flaws(*operands)
+        if not flaws:
+            continue
+        made = flaws - guard.flaws(*operands)
         if made:
             shown = ", ".join([str(x) if x.size <= 8 else repr(x.type) for x in operands])
             what = " and ".join(sorted(made))
             # Inside a program that runs step by step, the error itself has the line of the call only.
-            raise NanError(f"{op.name}: {what} in the result {part.type!r} of ({shown}), at {site.line}")
+            guard.found(part, f"{op.name}: {what} in the result {part.type!r} of ({shown}), at {site.line}")
+            continue
+        guard.inherited(part, operands)
     return y
 
 
-def nan_guard(fun: Callable[P, R], infinities: bool = False) -> Callable[P, R]:
+def nan_guard(fun: Callable[P, R], infinities: bool = False, returned: bool = False) -> Callable[P, R]:
     """Returns a function that stops at the first NaN.
 
     Args:
         fun: any function.
         infinities: True to stop at infinities too.
+        returned: True to stop only for a NaN that reaches the result, when this is known: others, such as those that
+            `where` leaves out, do no harm.
 
     Raises:
         NanError: when called, an operation makes a NaN (or infinity) from operands without one.
@@ -88,5 +124,14 @@ def nan_guard(fun: Callable[P, R], infinities: bool = False) -> Callable[P, R]:
     ...
     effx.library.nan_guard.NanError: log: nan in the result f32[2] of ([ 1. -1.]), at ... in <lambda>
     ...
+    >>> print(nan_guard(lambda x: enp.where(x > 0, enp.log(x), 0.0), returned=True)(enp.array([1.0, -1.0])))
+    [0. 0.]
     """
-    return under(NanGuard(infinities), fun)
+    check_function("nan_guard", fun)
+
+    @wraps(fun)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = under(NanGuard(infinities, returned), fun)(*args, **kwargs)
+        return result
+
+    return guarded

@@ -158,6 +158,34 @@ def test_nan_guard(form: str) -> None:
     np.testing.assert_allclose(f(enp.float32(2.0)), np.log(2.0), rtol=1e-6)
 
 
+@pytest.mark.parametrize("form", [f for f in FORMS if f != "pmap"])
+def test_nan_guard_of_what_is_returned(form: str) -> None:
+    """A NaN that a choice leaves out is passed over, and one that reaches the result is traced to its origin."""
+
+    def chosen(x: Any) -> Any:
+        return enp.where(x > 0, enp.log(x) * 2.0, 0.5)
+
+    x = enp.float32(-1.0)
+    with pytest.raises(NanError, match=r"^log: nan in the result .*, at test_checkify.py:\d+ in chosen"):
+        nan_guard(FORMS[form](chosen))(x)
+    assert np.all(np.asarray(nan_guard(FORMS[form](chosen), returned=True)(x)) == 0.5)
+    f = nan_guard(FORMS[form](lambda x: enp.sqrt(chosen(x) - 1.0) + log(x) * 3.0), returned=True)
+    with pytest.raises(
+        NanError, match=r"^sqrt: nan in the result f32\[2?\]~? of \(.*-0.5.*\), at test_checkify.py"
+    ):
+        f(x)
+    assert f(enp.float32(8.0)).size
+
+
+def test_nan_guard_follows_what_loops_slice() -> None:
+    """A row of an array keeps the origin of the array's NaN; a NaN from outside has none."""
+    total: Model = lambda xs: lax.scan(lambda c, x: (c + x, None), 0.0, xs)[0]  # noqa: E731
+    f = nan_guard(lambda x: total(enp.sqrt(x)), returned=True)
+    with pytest.raises(NanError, match=r"^sqrt: nan in the result f32\[2\]"):
+        f(enp.array([1.0, -1.0]))
+    assert bool(enp.isnan(nan_guard(total, returned=True)(enp.array([1.0, enp.nan]))))
+
+
 def test_nan_guard_in_backward_passes() -> None:
     """A NaN of the gradient alone is found: 0 times infinity."""
     f = lambda x: enp.sum(enp.where(x > 0, enp.sqrt(x), 0.0))  # noqa: E731
@@ -173,6 +201,7 @@ def test_nan_guard_looks_for_infinities() -> None:
     assert bool(enp.isinf(nan_guard(lambda x: 1.0 / x)(zero)))
     with pytest.raises(NanError, match=r"^div: infinity in the result"):
         nan_guard(lambda x: 1.0 / x, infinities=True)(zero)
+    assert float(nan_guard(lambda x: 1.0 / (1.0 / x), infinities=True, returned=True)(zero)) == 0.0
     assert bool(enp.isnan(nan_guard(lambda x: x + 1.0)(enp.float32(enp.nan))))
     with pytest.raises(NanError, match=r"^log: nan in the result bf16\[\]"):
         nan_guard(enp.log)(enp.bfloat16(-1.0))

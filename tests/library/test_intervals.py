@@ -674,6 +674,78 @@ def test_errors() -> None:
         assert caught.value.message.startswith(what)
 
 
+def convolved(x: Any, kernel: Any, **given: Any) -> Any:
+    """A convolution along one axis, of two features."""
+    spec = ("NCH", "OIH", "NCH")
+    return lax.conv_general_dilated(x, kernel, (1,), [(1, 2)], dimension_numbers=spec, **given)
+
+
+def windowed(combine: Callable[..., Any], start: float) -> Callable[[Any], Any]:
+    return lambda x: lax.reduce_window(x, start, combine, (1, 1, 2), (1, 1, 2), [(0, 0), (0, 0), (1, 1)])
+
+
+KERNEL = f4([[[1, -2], [0.5, 3]], [[-1, 0], [2, 1]], [[0, 1], [1, -1]]])
+WINDOWS: dict[str, Callable[[Any], Any]] = {
+    "convolution": lambda x: convolved(x, KERNEL),
+    "dilated": lambda x: convolved(x, KERNEL, lhs_dilation=(2,), rhs_dilation=(2,)),
+    "groups": lambda x: convolved(x, KERNEL[:2, :1], feature_group_count=2),
+    "of a kernel": lambda x: convolved(np.swapaxes(KERNEL[:1], 0, 0), x),
+    "sum": windowed(lax.add, 0.0),
+    "max": windowed(lax.max, -INF),
+    "min": windowed(lax.min, INF),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows(name: str) -> None:
+    """Bounds are those of all corners of the box: exact, up to rounding, with one operand in intervals."""
+    f = WINDOWS[name]
+    low = f4([[[-1, 0.5, 1], [0, -2, 1]]])
+    high = low + f4([[[0.5, 1, 0], [2, 1, 0.25]]])
+    values = np.asarray(effx.vmap(f)(enp.asarray(vertices(low, high))))
+    found = bounds(f, interval(low, high))
+    assert inside(found, values)
+    assert values.size
+    np.testing.assert_allclose(ends(found), (values.min(0), values.max(0)), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_gradients_through_windows(name: str) -> None:
+    """Where the extreme element is known the gradient is; else it may be that of any in the window."""
+    f = WINDOWS[name]
+    low = f4([[[-1, 0.5, 1, 4], [0, -2, 1, 7]]])
+    weights = f4([[[1, 2, 5], [3, -4, 6]]])
+    slope = effx.grad(lambda x: enp.sum(f(x) * weights))
+    known = bounds(slope, interval(low, low))
+    np.testing.assert_allclose(ends(known), [slope(low)] * 2, rtol=1e-5, atol=1e-5)
+    high = low + f4([[[0, 2, 0, 0], [0, 0, 0, 0]]])
+    found = bounds(slope, interval(low, high))
+    assert inside(found, np.asarray(effx.vmap(slope)(enp.asarray(vertices(low, high)))))
+    assert bool(enp.all(enp.isfinite(found.width)))
+
+
+def test_convolutions_of_two_intervals() -> None:
+    """They hold the results of all corners, and are at most 1.5 times as wide; of integers they may be anything."""
+    low, kernel = f4([[[-1, 0.5], [1, 0]]]), f4([[[1, -2], [0.5, 3]]])
+    xs, ks = vertices(low, low + 1), vertices(kernel, kernel + f4(0.5))
+    values = np.asarray(effx.vmap(lambda k: effx.vmap(lambda x: convolved(x, k))(enp.asarray(xs)))(ks))
+    found = bounds(convolved, interval(low, low + 1), interval(kernel, kernel + f4(0.5)))
+    assert inside(found, values)
+    assert np.all(np.asarray(found.width) <= 1.5 * np.ptp(values, axis=(0, 1)) + 1e-4)
+    whole = interval(np.zeros((1, 1, 2)), np.ones((1, 1, 2)), np.int32)
+    known = bounds(lambda x: convolved(x, enp.array([[[2, -3]]])), whole)
+    assert [v.ravel().tolist() for v in ends(known)] == [[-3, -3, 0, 0], [0, 2, 2, 0]]
+    unknown = bounds(convolved, whole, whole)
+    assert (int(unknown.low[0, 0, 0]), int(unknown.high[0, 0, 0])) == (-(2**31), 2**31 - 1)
+
+
+def test_leaves_that_are_no_arrays_are_passed_on() -> None:
+    """A model may hold its activation, as those of equinox do."""
+    model = {"activation": enp.tanh, "weight": 2.0}
+    found = bounds(lambda m, x: m["activation"](x * m["weight"]), model, interval(-0.5, 1.0))
+    np.testing.assert_allclose(ends(found), np.tanh(f4([-1.0, 2.0])), rtol=1e-5)
+
+
 # Random programs
 
 STEPS: dict[str, Callable[..., Any]] = {

@@ -60,6 +60,24 @@ def test_init_and_apply() -> None:
         np.testing.assert_allclose(apply(params, X), by_hand(params, X), rtol=1e-4, atol=1e-6)
 
 
+def test_one_jitted_function_in_two_scopes() -> None:
+    """Its program is one, its parameters are those of each scope."""
+    layer = effx.jit(lambda x: enp.tanh(linear(x, 2)))
+
+    def twice(x: Any) -> Any:
+        with effx.named_scope("first"):
+            x = layer(x)
+        with effx.named_scope("second"):
+            return layer(x)
+
+    params = transform(twice).init(KEY, X)
+    assert set(params) == {"first/w", "first/b", "second/w", "second/b"}
+    h = X
+    for name in ("first", "second"):
+        h = np.tanh(h @ np.asarray(params[f"{name}/w"]) + np.asarray(params[f"{name}/b"]))
+    np.testing.assert_allclose(transform(twice).apply(params, X), h, rtol=1e-4, atol=1e-6)
+
+
 def test_gradients() -> None:
     """Gradients by parameters, through the scan, equal finite differences; per-example ones by vmap."""
     model = transform(net)

@@ -170,6 +170,23 @@ def test_fake_quantisation() -> None:
     assert isinstance(next(iter(ranges.values())), Range)
 
 
+def test_ranges_of_one_jitted_function_in_two_scopes() -> None:
+    """Each scope's products have ranges of their own."""
+    product = effx.jit(lambda x: x @ x)
+
+    def f(x: Any) -> Any:
+        with effx.named_scope("first"):
+            x = product(x)
+        with effx.named_scope("second"):
+            return product(x)
+
+    ranges, _ = calibrate(f)(2.0 * enp.ones((2, 2)))
+    found = {(name.split()[0], name.split()[-1]): float(r.high) for name, r in ranges.items()}
+    assert found == {
+        (s, side): high for s, high in (("first", 2.0), ("second", 8.0)) for side in ("lhs", "rhs")
+    }
+
+
 KEY = effx.random.key(0)
 
 
@@ -230,6 +247,51 @@ def test_lora_never_forms_the_sum() -> None:
     shapes = [tuple(t.shape for t in p.types) for p in places(program) if type(p.op) is DotGeneral]
     assert ((8, 2), (2, 8)) not in shapes
     assert len(shapes) == 3
+
+
+def heads(inputs: int) -> LowRank:
+    """A weight f[2,4,3] with one or two axes of inputs, and a correction of rank 2."""
+    w = adapt(RNG.normal(size=(2, 4, 3)).astype(np.float32), KEY, rank=2, alpha=3.0, inputs=inputs)
+    return w.mapped(w.weight, w.a, enp.asarray(RNG.normal(size=w.b.shape).astype(np.float32)))
+
+
+# By the numbers of inputs: a product with the weight's axes named i, j and k, and of whatever shape.
+THROUGH: dict[str, tuple[int, Callable[[Any, Any], Any], tuple[int, ...]]] = {
+    "to heads": (1, lambda w, x: enp.einsum("bi,ijk->bjk", x, w), (5, 2)),
+    "to heads, left": (1, lambda w, x: enp.einsum("ijk,ib->jkb", w, x), (2, 5)),
+    "from heads": (2, lambda w, x: enp.einsum("bij,ijk->bk", x, w), (5, 2, 4)),
+    "from heads, turned": (2, lambda w, x: enp.einsum("bji,ijk->bk", x, w), (5, 4, 2)),
+    "back from heads": (1, lambda w, x: enp.einsum("bjk,ijk->bi", x, w), (5, 4, 3)),
+    "back to heads": (2, lambda w, x: enp.einsum("ijk,bk->ijb", w, x), (5, 3)),
+    "heads as one axis": (1, lambda w, x: x @ w.reshape(2, 12), (5, 2)),
+    "one axis from heads": (2, lambda w, x: x @ w.reshape(8, 3), (5, 8)),
+    "transposed": (1, lambda w, x: enp.tensordot(x, w.transpose(2, 1, 0), 2), (5, 3, 4)),
+    "transposed within": (2, lambda w, x: enp.tensordot(x, w.transpose(1, 0, 2), 2), (5, 4, 2)),
+    "in float16 and back": (1, lambda w, x: enp.tensordot(x, w.astype("float32"), 1), (5, 2)),
+}
+# These get the sum.
+SUMMED: dict[str, tuple[int, Callable[[Any, Any], Any], tuple[int, ...]]] = {
+    "some of the axes": (1, lambda w, x: enp.einsum("bik,ijk->bj", x, w), (5, 2, 3)),
+    "other sizes": (1, lambda w, x: w.reshape(3, 8) @ x, (8, 5)),
+    "mixed": (2, lambda w, x: w.transpose(0, 2, 1) @ x, (2, 4, 5)),
+    "batched": (1, lambda w, x: enp.einsum("ib,ijk->ibjk", x, w), (2, 5)),
+    "by rows": (1, lambda w, x: lax.scan(lambda c, r: (c, r @ x), 0.0, w)[1], (3, 5)),
+    "carried": (1, lambda w, x: lax.fori_loop(0, 2, lambda i, c: c * 0.5 + x, w), (2, 4, 3)),
+    "a row": (1, lambda w, x: w[1] * x + w[lax.max(1, 0)], (4, 3)),
+}
+
+
+@pytest.mark.parametrize("name", [*THROUGH, *SUMMED])
+def test_lora_of_several_axes(name: str) -> None:
+    """A weight of heads with its correction is the sum, which products never form."""
+    inputs, f, shape = {**THROUGH, **SUMMED}[name]
+    w, x = heads(inputs), RNG.normal(size=shape).astype(np.float32)
+    assert (w.inputs, w.b.ndim) == (inputs, 4 - inputs)
+    whole = w.weight + 1.5 * enp.tensordot(w.a, w.b, 1)
+    np.testing.assert_allclose(lora(f)(w, x), f(whole, x), rtol=1e-4, atol=1e-4)
+    program = effx.make_jaxpr(lora(f))(w, x)
+    made = {t.size for p in places(program) if type(p.op) is DotGeneral for t in p.result_types}
+    assert (name in SUMMED) == (24 in made)
 
 
 def test_lora_training() -> None:
@@ -333,6 +395,8 @@ def test_wrong_adapters() -> None:
         adapt(W, KEY, 2.5)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(DTypeError, match=r"^lora: a weight must be floating, got i32\[2,2\]"):
         adapt(np.ones((2, 2), np.int32), KEY, 1)
+    with pytest.raises(ShapeError, match=r"^lora: inputs must be from 1 to 1 axes of f32\[8,8\], got 2"):
+        adapt(W, KEY, 1, inputs=2)
 
 
 def test_autocast_leaves_what_is_narrow_or_computes_nothing() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from scipy import stats
@@ -471,3 +472,29 @@ def test_draws_in_conditions() -> None:
         count, sites = trace(one)()
         assert int(count) == int(one()) == int(effx.jit(one)())
         assert float(sites["toss"].value) >= 0.5
+
+
+@attrs.frozen
+class Logistic(p.Distribution):
+    """A distribution of someone else, whose parameters are numbers as they were given."""
+
+    loc: Any
+    scale: Any
+
+    def expand(self, shape: tuple[int, ...]) -> Logistic:
+        return self
+
+    def sample(self, key: effx.Array) -> effx.Array:
+        return enp.asarray(self.loc + self.scale * effx.random.logistic(key))
+
+    def log_prob(self, x: Any) -> effx.Array:
+        z = (enp.asarray(x) - self.loc) / self.scale
+        return enp.asarray(-z - 2.0 * enp.log1p(enp.exp(-z)) - enp.log(self.scale))
+
+
+def test_parameters_that_are_numbers() -> None:
+    """Sites of a distribution that leaves them so, chosen and observed."""
+    model = lambda: (sample("a", Logistic(1.0, 2.0)), sample("b", Logistic(0.0, 1.0), obs=0.5))  # noqa: E731
+    total, values = log_density(substitute(model, {"a": 3.0}))()
+    assert [float(x) for x in values] == [3.0, 0.5]
+    np.testing.assert_allclose(total, stats.logistic(1, 2).logpdf(3) + stats.logistic.logpdf(0.5), rtol=1e-5)

@@ -79,6 +79,8 @@ TIGHT: dict[str, Function] = {
     "complex": lambda x: enp.abs(enp.exp(1j * x) + x),
     "several": lambda x: {"a": x * x, "b": (x[0], enp.ones(2))},
     "constant": lambda x: enp.ones(2),
+    "convolution": lambda x: lax.conv(x[None, None], enp.array([[[1.0, 0.0, -2.0]]]), (1,), "SAME"),
+    "window": lambda x: lax.reduce_window(x * x, 0.0, lax.add, (2,), (1,), "SAME"),
 }
 
 
@@ -97,6 +99,8 @@ LOOSE: dict[str, Function] = {
     "cumprod": enp.cumprod,
     "sort": enp.sort,
     "max": enp.max,
+    "kernel": lambda x: lax.conv(x[None, None] ** 2, x[None, None, :2], (1,), "VALID"),
+    "window max": lambda x: lax.reduce_window(x * x, -enp.inf, lax.max, (2,), (1,), "SAME"),
     "maximum": lambda x: enp.maximum(x, x[::-1]),
     "clip": lambda x: enp.clip(x * x, 0.1, 0.3),
     "cummax": lambda x: lax.cummax(x * x),

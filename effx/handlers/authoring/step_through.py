@@ -74,7 +74,10 @@ class _Stepper(Interpreter):
 
         def at(i: int) -> Sequence[Array]:
             with resumed(self.frame.outer):
-                return rebuild_boxes(self.frame, row(i), layouts)
+                found = rebuild_boxes(self.frame, row(i), layouts)
+            for y, x in zip(found, xs, strict=True):
+                handler_of(self.frame).moved(y, [x])
+            return found
 
         return at
 
@@ -82,7 +85,10 @@ class _Stepper(Interpreter):
         with resumed(self.frame.outer):
             if not rows:
                 return super().stack(rows, types)
-            return [self._stacked([row[k] for row in rows]) for k in range(len(types))]
+            found = [self._stacked([row[k] for row in rows]) for k in range(len(types))]
+        for k, y in enumerate(found):
+            handler_of(self.frame).moved(y, [row[k] for row in rows])
+        return found
 
     def _stacked(self, rows: Sequence[Array]) -> Array:
         """Stacks one output of all iterations, some of which may be plain and some boxed."""

@@ -227,6 +227,11 @@ class PayloadHandler(Handler):
             raise TransformError(f"{self.name}: two values are collected under the name {name!r}")
         frame.collected[name] = value
 
+    def moved(self, result: Array, parts: Sequence[Array]) -> None:
+        """Told, where programs run step by step, that a loop has stacked a result from parts, or sliced it out of the one
+        part. No rule sees these operations.
+        """
+
     def missing(self, name: str, like: PyTree) -> PyTree:
         """Returns the value for one that another branch collects, or a loop without iterations: zeros."""
         leaves, tree = flatten(like)

@@ -8,7 +8,16 @@ import attrs
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import as_operand, convert
-from effx.effects import Frame, Handler, handle, is_in_scope
+from effx.effects import (
+    Frame,
+    Handler,
+    current_scope,
+    handle,
+    is_in_scope,
+    scope_around,
+    scope_asked,
+    scope_within,
+)
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
 from effx.handlers.recursion.payloads import handler_of
@@ -123,12 +132,14 @@ class Handled:
             results' leaves and those of collected values.
         constants: values of its first inputs.
         results: the layouts of the results. collected: the layouts of collected values.
+        around: the scopes around the program, if a rule asked for its scope; else None.
     """
 
     program: Program
     constants: tuple[Array, ...]
     results: tuple[Layout, ...]
     collected: Collected = NOTHING
+    around: str | None = None
 
 
 def keeps_record(frame: Frame) -> bool:
@@ -201,7 +212,8 @@ def stage_under(
     settle: Settle = plainly,
     key: Hashable = (),
 ) -> Handled:
-    """Stages a program again under a handler; cached by (program, handler, structure of the inputs).
+    """Stages a program again under a handler; cached by (program, handler, structure of the inputs), and by the scopes
+    around where a rule asks for its scope.
 
     Args:
         program: the body.
@@ -210,13 +222,18 @@ def stage_under(
         key: part of the cache's key.
     """
 
+    around = scope_within(scope_around.get(), current_scope.get())
+
     def make() -> Handled:
         results: tuple[Layout, ...] = ()
         collected = NOTHING
         n = len(state.leaves)
+        asked = [False]
 
         def body(leaves: list[Array]) -> list[Array]:
             nonlocal results, collected
+            scope_around.set(around)  # `stage` puts both back
+            scope_asked.set(asked)
             with handle(handler) as frame:
                 put_state(frame, leaves[:n], state)
                 inputs = rebuild_boxes(frame, leaves[n:], layouts)
@@ -228,10 +245,16 @@ def stage_under(
 
         types = (*types_of(state.leaves), *types_of(layouts))
         staged = stage(body, types, f"{handler.name}_{program.name}", handler.name)
-        return Handled(staged.program, staged.captured, results, collected)
+        return Handled(staged.program, staged.captured, results, collected, around if asked[0] else None)
 
-    whole = ("stage_under", handler, layouts, state, key, apart.value)
+    whole: tuple[Hashable, ...] = ("stage_under", handler, layouts, state, key, apart.value)
     found = cached(program, whole, make)
+    if found.around is not None:
+        # The one kept without its scopes says that there are more; it may be of others.
+        first, whole = found, (*whole, around)
+        found = cached(program, whole, lambda: first if first.around == around else make())
+        if (outer := scope_asked.get()) is not None:
+            outer[0] = True
     if all([x.frame is None or (x.frame.live and is_in_scope(x.frame)) for x in found.constants]):
         return found
     # A user's rule that ran while staging closed over boxes of a handler that has ended since.

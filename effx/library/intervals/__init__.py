@@ -7,7 +7,7 @@ import numpy as np
 import effx.numpy as enp
 from effx import tree
 from effx.errors import ConcretizationError, DTypeError, ShapeError, TransformError
-from effx.library.intervals import arithmetic, combining, logic, structural
+from effx.library.intervals import arithmetic, combining, logic, structural, windows
 from effx.library.intervals.enclosures import Interval, Intervals, hull
 from effx.tree import PyTree
 
@@ -25,7 +25,8 @@ def bounds(f: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
 
     Args:
         f: takes and returns pytrees of real arrays.
-        *arguments: pytrees with intervals as leaves; other leaves are arrays with a single value.
+        *arguments: pytrees with intervals as leaves; other arrays and numbers have a single value, and other
+            leaves, such as the functions in a model, are passed on.
 
     Returns:
         A pytree like the result, with an `Interval` for each array.
@@ -41,7 +42,7 @@ def bounds(f: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
     0.841 2.000
     """
     leaves, structure = tree.flatten(arguments, is_leaf=_is_interval)
-    values = [_checked(x) if type(x) is Interval else enp.asarray(x) for x in leaves]
+    values = [_checked(x) if type(x) is Interval else x if callable(x) else enp.asarray(x) for x in leaves]
     return Intervals().run(f, *structure.unflatten(values))
 
 

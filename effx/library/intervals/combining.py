@@ -36,8 +36,8 @@ from effx.library.intervals.structural import all_exact
 FEW = 1 << 16
 
 
-def _summed(op: Operation[Array], y: Interval, x: Interval, terms: int) -> Interval:
-    """Widens sums by their rounding error."""
+def summed(op: Operation[Array], y: Interval, x: Interval, terms: int) -> Interval:
+    """Widens sums y of elements of x by their rounding error."""
     if y.low.type.kind != "f":
         return y
     size = op(magnitude(x).high)
@@ -47,12 +47,12 @@ def _summed(op: Operation[Array], y: Interval, x: Interval, terms: int) -> Inter
 @Intervals.rule(r.ReduceSum)
 def total(op: r.ReduceSum, x: Interval) -> Interval:
     terms = math.prod([x.low.shape[i] for i in op.axes])
-    return _summed(op, arithmetic(op, increasing, x, ulps=0.0), x, terms)
+    return summed(op, arithmetic(op, increasing, x, ulps=0.0), x, terms)
 
 
 @Intervals.rule(r.CumSum)
 def running_total(op: r.CumSum, x: Interval) -> Interval:
-    return _summed(op, arithmetic(op, increasing, x, ulps=0.0), x, x.low.shape[op.axis])
+    return summed(op, arithmetic(op, increasing, x, ulps=0.0), x, x.low.shape[op.axis])
 
 
 @Intervals.rule(r.ReduceMax, r.ReduceMin, r.CumMax, r.CumMin, k.PMax, k.PMin)
@@ -146,17 +146,26 @@ def dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
 def _dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
     if x.low.type.kind == "f" and op.preferred is not None and not enp.issubdtype(op.preferred, enp.floating):
         op = attrs.evolve(op, preferred=None)
+    t = op.infer(x.low.type, y.low.type)
+    inner = math.prod([x.low.shape[i] for i in op.lhs_contract])
+    whole = t.size * inner <= FEW or x.low.type.kind != "f"
+    if whole and not (is_plain(x) or is_plain(y)):
+        return _one_by_one(op, x, y, t.shape)
+    return bilinear(op, x, y)
+
+
+def bilinear(op: Operation[Array], x: Interval, y: Interval) -> Interval:
+    """The bounds of an operation that is linear in each operand, without rounding; for two intervals floats alone.
+
+    They are exact where an operand is plain. For two intervals they are those of midpoints and radii (Rump 1999): at
+    most 1.5 times as wide as the exact ones.
+    """
     if is_plain(y):
         more, less = enp.maximum(y.low, 0), enp.minimum(y.low, 0)
         return Interval(op(x.low, more) + op(x.high, less), op(x.high, more) + op(x.low, less))
     if is_plain(x):
         more, less = enp.maximum(x.low, 0), enp.minimum(x.low, 0)
         return Interval(op(more, y.low) + op(less, y.high), op(more, y.high) + op(less, y.low))
-    t = op.infer(x.low.type, y.low.type)
-    inner = math.prod([x.low.shape[i] for i in op.lhs_contract])
-    if t.size * inner <= FEW or x.low.type.kind != "f":
-        return _one_by_one(op, x, y, t.shape)
-    # Midpoints and radii (Rump 1999): at most 1.5 times as wide as the exact bounds.
     (mx, rx), (my, ry) = _ball(x), _ball(y)
     middle = op(mx, my)
     radius = op(enp.abs(mx), ry) + op(rx, enp.abs(my) + ry)

@@ -65,7 +65,7 @@ class Distribution:
         Raises:
             ShapeError: the parameters do not broadcast, or have too few axes.
         """
-        shapes = [x.shape for x in tree.leaves(self)]
+        shapes = [enp.shape(x) for x in tree.leaves(self)]
         whole = enp.broadcast_shapes(*shapes)
         if len(whole) < self.event_axes:
             raise ShapeError(

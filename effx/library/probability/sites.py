@@ -135,7 +135,7 @@ def sample(name: str, fn: Distribution, obs: Operand | None = None) -> Array:
     if obs is not None:
         return observe(name, fn, enp.asarray(obs))
     leaves, structure = tree.flatten(fn.expand(fn.shape))
-    return Sample(name, structure)(*leaves)
+    return Sample(name, structure)(*map(enp.asarray, leaves))
 
 
 def observe(name: str, fn: Distribution, value: Array) -> Array:
@@ -152,5 +152,6 @@ def observe(name: str, fn: Distribution, value: Array) -> Array:
 
 def given(name: str, fn: Distribution, value: Array, observed: bool) -> Array:
     """Performs `Given` with a weight of one."""
-    leaves, structure = tree.flatten(fn)
+    parts, structure = tree.flatten(fn)
+    leaves = [enp.asarray(x) for x in parts]
     return Given(name, structure, observed)(value, enp.ones(value.shape, leaves[0].dtype), *leaves)

@@ -8,7 +8,9 @@ import attrs
 import effx
 import effx.numpy as enp
 from effx import Array
+from effx.families.convolution import Convolution
 from effx.families.sort import Sort
+from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
 from effx.handling import ArrayOperation, Elementwise, Linear, Site, Structural
 from effx.ir.ops import collective as k
 from effx.ir.ops import elementwise as e
@@ -192,19 +194,40 @@ def cumulative(site: Here, op: r.Cumulative, x: Dependence) -> Dependence:
     return Dependence(None, r.CumMax(op.axis, op.reverse)(on))
 
 
+@Dependences.site_rule(ReduceWindowSum, ReduceWindowMax, ReduceWindowMin)
+def window(site: Here, op: WindowReduction, x: Dependence) -> Dependence:
+    if _is_flat(site):
+        return _nothing(site)[0]
+    counting = ReduceWindowSum(*attrs.astuple(op, recurse=False))
+    return Dependence(None, effx.vmap(counting, in_axes=-1, out_axes=-1)(_counts(site.handler.sets(x))) > 0)
+
+
 @Dependences.site_rule(DotGeneral)
 def dot(site: Here, op: DotGeneral, x: Dependence, y: Dependence) -> Dependence:
     if _is_flat(site):
         return _nothing(site)[0]
-    counting = attrs.evolve(op, preferred=None)
+    if x.on is not None and y.on is not None:
+        left = _contracted(x.on, op.lhs_batch, op.lhs_contract)
+        interact(site, left, _contracted(y.on, op.rhs_batch, op.rhs_contract))
+    return _bilinear(site, attrs.evolve(op, preferred=None), x, y)
+
+
+@Dependences.site_rule(Convolution)
+def convolution(site: Here, op: Convolution, x: Dependence, y: Dependence) -> Dependence:
+    if _is_flat(site):
+        return _nothing(site)[0]
+    if x.on is not None and y.on is not None:
+        interact(site, every_one([x.on]), every_one([y.on]))
+    return _bilinear(site, attrs.evolve(op, preferred=None), x, y)
+
+
+def _bilinear(site: Here, counting: DotGeneral | Convolution, x: Dependence, y: Dependence) -> Dependence:
+    """Returns the sets of sums of products: those of each term whose other factor is not known to be zero."""
     on = enp.zeros((*site.result_types[0].shape, site.handler.size), bool)
     if x.on is not None:
         on = on | (effx.vmap(counting, in_axes=(-1, None), out_axes=-1)(_counts(x.on), _nonzero(y)) > 0)
     if y.on is not None:
         on = on | (effx.vmap(counting, in_axes=(None, -1), out_axes=-1)(_nonzero(x), _counts(y.on)) > 0)
-    if x.on is not None and y.on is not None:
-        left = _contracted(x.on, op.lhs_batch, op.lhs_contract)
-        interact(site, left, _contracted(y.on, op.rhs_batch, op.rhs_contract))
     return Dependence(None, on)
 
 

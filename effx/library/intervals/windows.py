@@ -1,0 +1,65 @@
+"""Bounds of convolutions, and of reductions over windows."""
+
+import math
+
+import attrs
+
+import effx.numpy as enp
+from effx.families.convolution import Convolution
+from effx.families.windows import (
+    ReduceWindowMax,
+    ReduceWindowMin,
+    ReduceWindowSum,
+    WindowArg,
+    WindowArgMax,
+    WindowArgMin,
+    WindowReduction,
+)
+from effx.library.intervals.combining import bilinear, summed
+from effx.library.intervals.enclosures import (
+    Interval,
+    Intervals,
+    arithmetic,
+    exactly,
+    increasing,
+    is_plain,
+    magnitude,
+    outward,
+    top,
+    where,
+)
+
+__all__: list[str] = []
+
+
+@Intervals.rule(Convolution)
+def convolution(op: Convolution, x: Interval, kernel: Interval) -> Interval:
+    if x.low.type.kind != "f":
+        if not (is_plain(x) or is_plain(kernel)):
+            return top(op, (x, kernel))
+        return arithmetic(op, bilinear, x, kernel)
+    shape = kernel.low.shape
+    terms = math.prod(shape) // max(shape[op.rhs_axes[0]], 1)
+    size = op(magnitude(x).high, magnitude(kernel).high)
+    return outward(bilinear(op, x, kernel), 1.0, size * ((3 * terms + 8) * float(enp.finfo(size.dtype).eps)))
+
+
+@Intervals.rule(ReduceWindowMax, ReduceWindowMin)
+def extreme_of_window(op: WindowReduction, x: Interval) -> Interval:
+    return increasing(op, x)
+
+
+@Intervals.rule(ReduceWindowSum)
+def sum_of_window(op: ReduceWindowSum, x: Interval) -> Interval:
+    return summed(op, arithmetic(op, increasing, x, ulps=0.0), x, math.prod(op.window))
+
+
+@Intervals.rule(WindowArgMax, WindowArgMin)
+def label_of_window(op: WindowArg, x: Interval, labels: Interval) -> Interval:
+    # Of known elements the label is known; of others it may be any in the window.
+    places = attrs.astuple(op, recurse=False)
+    low, high = ReduceWindowMin(*places)(labels.low), ReduceWindowMax(*places)(labels.high)
+    unknown = ~(exactly(x) & exactly(labels))
+    known = ReduceWindowMax(*places)(unknown.astype(enp.int32)) <= 0
+    point = op(x.low, labels.low)
+    return where(known, Interval(point, point), Interval(low, enp.maximum(low, high)))

@@ -1,0 +1,156 @@
+"""The scope that a rule is told: whole, whatever program the operation is in, and wherever that was met first.
+
+Never: takes a scope from a program's equations, which have their own part of it alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import lax
+from effx.handling import ArrayOperation, BoxHandler, InterceptHandler, Site
+from effx.ir.ops.elementwise import Sin
+
+Function = Callable[[Any], Any]
+ASKED: list[str] = []
+RUNS = itertools.count()
+
+
+@attrs.frozen
+class Where(InterceptHandler[None]):
+    """Notes the scope of each sine, when its rule runs: each handler for itself, since what it makes is kept."""
+
+    number: int = attrs.field(factory=lambda: next(RUNS))
+
+
+@Where.rule(Sin)
+def _(site: Site[Where, None], op: Sin, x: effx.Array) -> effx.Array:
+    ASKED.append(site.scope)
+    return op(x)
+
+
+@attrs.frozen
+class Boxes(BoxHandler[effx.Array]):
+    """The same with boxes."""
+
+    number: int = attrs.field(factory=lambda: next(RUNS))
+
+    def lift(self, x: effx.Array) -> effx.Array:
+        return x
+
+    def primal(self, payload: effx.Array) -> effx.Array:
+        return payload
+
+
+@Boxes.rule(ArrayOperation)
+def _(op: ArrayOperation, *xs: effx.Array) -> effx.Array:
+    return op(*xs)
+
+
+@Boxes.site_rule(Sin)
+def _(site: Site[Boxes, None], op: Sin, x: effx.Array) -> effx.Array:
+    ASKED.append(site.scope)
+    return op(x)
+
+
+@attrs.frozen
+class Blind(InterceptHandler[None]):
+    """Asks for no scope."""
+
+    number: int = attrs.field(factory=lambda: next(RUNS))
+
+
+@Blind.rule(Sin)
+def _(site: Site[Blind, None], op: Sin, x: effx.Array) -> effx.Array:
+    ASKED.append("")
+    return op(x)
+
+
+def inner(x: Any) -> Any:
+    with effx.named_scope("in"):
+        return enp.sin(x)
+
+
+FORMS: dict[str, Callable[[Function], Function]] = {
+    "plain": lambda f: f,
+    "jit": effx.jit,
+    "jit in jit": lambda f: effx.jit(effx.jit(f)),
+    "checkpoint": effx.checkpoint,
+    "scan": lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
+    "cond": lambda f: lambda x: lax.cond(x < 9, f, lambda y: y, x),
+    "while": lambda f: lambda x: lax.fori_loop(0, 2, lambda i, c: f(c), x),
+    "vmap": lambda f: lambda x: effx.vmap(f)(x[None])[0],
+    "jit of vmap": lambda f: lambda x: effx.jit(effx.vmap(f))(x[None])[0],
+    "gradient": lambda f: lambda x: effx.value_and_grad(effx.jit(f))(x)[0],
+}
+
+
+@pytest.mark.parametrize("kind", [Where, Boxes])
+@pytest.mark.parametrize("form", FORMS)
+def test_scopes_around_programs(form: str, kind: type[Where | Boxes]) -> None:
+    """One function in two scopes, of which its program knows nothing, and again where all is cached."""
+    f = FORMS[form](inner)
+
+    def model(x: Any) -> Any:
+        with effx.named_scope("a"):
+            x = f(x)
+        with effx.named_scope("b"), effx.named_scope("c"):
+            return f(x)
+
+    def found(*models: Function) -> list[set[str]]:
+        handler, scopes = kind(), []
+        for model in models:
+            ASKED.clear()
+            assert handler.run(model, enp.float32(0.5)).shape == ()
+            scopes.append(set(ASKED))
+        return scopes
+
+    assert found(model) == [{"a/in", "b/c/in"}]
+    assert found(f) == [{"in"}]
+    jitted = effx.jit(model)
+    assert found(jitted) == [{"a/in", "b/c/in"}]
+
+    def around(x: Any) -> Any:
+        with effx.named_scope("around"):
+            return jitted(x)
+
+    # What was made of a program elsewhere is not taken for that of another place.
+    assert found(jitted, around)[1] == {"around/a/in", "around/b/c/in"}
+    assert found(around, jitted)[1] == {"a/in", "b/c/in"}
+
+
+def test_scopes_of_rules_that_ask_alone() -> None:
+    """A program is staged again for each scope if a rule has asked for it, if only of a program inside; else once."""
+    f = effx.jit(lambda x: effx.jit(inner)(x) + 1.0)
+
+    def model(x: Any) -> Any:
+        for name in "abcab":
+            with effx.named_scope(name):
+                x = f(x)
+        return x
+
+    for handler, asked in ((Where(), ["a/in", "b/in", "c/in"]), (Blind(), [""])):
+        ASKED.clear()
+        handler.run(model, 0.5)
+        assert asked == ASKED
+        handler.run(model, 0.5)
+        assert asked == ASKED
+
+
+def test_scopes_of_a_handler_inside() -> None:
+    """A handler within a function that is staged sees the scopes of that function alone."""
+    where, g = Where(), effx.jit(inner)
+    f = effx.jit(lambda x: where.run(g, x))
+    ASKED.clear()
+    for name in ("a", "b"):
+        with effx.named_scope(name):
+            Where().run(f, 0.5)
+            where.run(g, 0.5)
+    assert ASKED == ["in", "a/in", "a/in", "b/in", "b/in"]
