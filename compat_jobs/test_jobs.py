@@ -24,7 +24,6 @@ STATISTICS = 0.25
 FAILING = {
     "flax_linen": "nn.RNN asks for jax.interpreters.partial_eval.trace_to_jaxpr_dynamic",
     "flax_nnx": "jax.experimental.hijax.HiPrim",
-    "jaxtyping": "the dtype of keys is a structured one, whose type is void",
     "orbax": "jax.experimental.colocated_python",
 }
 

@@ -10,7 +10,7 @@ from effx.compat.modules.interpreters.ad import Zero, instantiate_zeros, is_unde
 from effx.errors import TransformError
 
 __all__ = [
-    "AbstractValue", "AvalMutableQDD", "AvalQDD", "HiPrimitive", "MutableHiType", "Zero", "aval_method", "aval_property",
+    "AbstractValue", "AvalMutableQDD", "AvalQDD", "HiPrim", "HiType", "Zero", "aval_method", "aval_property",
     "control_flow_allowed_effects", "instantiate_zeros", "is_undefined_primal", "register_hitype",
 ]  # fmt: skip
 
@@ -21,7 +21,7 @@ def _refuse(what: str) -> NoReturn:
     )
 
 
-class HiPrimitive:
+class HiPrim:
     """What primitives of a library's own derive from."""
 
     def __init__(self, name: str) -> None:
@@ -32,7 +32,7 @@ class HiPrimitive:
         _refuse(self.name)
 
 
-class MutableHiType:
+class HiType:
     """What types of a library's own derive from."""
 
 
