@@ -250,8 +250,11 @@ def test_boxes_have_no_memory() -> None:
             caught.value.message
             == "x.delete(): only arrays on a device have this, got Traced<f32[]~>with<jit>"
         )
-        assert not hasattr(x, "sharding") and getattr(x, "sharding", None) is None
-        with pytest.raises(errors.TracerAttributeError, match=r"^x.sharding: only arrays .*, got Traced<f32\[\]~>"):
+        assert not hasattr(x, "sharding")
+        assert getattr(x, "sharding", None) is None
+        with pytest.raises(
+            errors.TracerAttributeError, match=r"^x.sharding: only arrays .*, got Traced<f32\[\]~>"
+        ):
             assert x.sharding
         return x
 

@@ -145,7 +145,8 @@ class Described(Typed, Value):
     def sharding(self) -> Any:
         """The array's sharding over devices."""
         raise TracerAttributeError(
-            f"x.sharding: only arrays on a device have this, got {self!r}; effx.typeof(x).sharding says how Explicit axes cut it"
+            f"x.sharding: only arrays on a device have this, got {self!r}; "
+            f"effx.typeof(x).sharding says how Explicit axes cut it"
         )
 
     @property
