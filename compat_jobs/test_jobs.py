@@ -22,7 +22,6 @@ RTOL, ATOL = 2e-4, 2e-5
 STATISTICS = 0.25
 # What is not there yet, as docs/compat.md says: the job fails, and must.
 FAILING = {
-    "flax_nnx": "jax.experimental.hijax.HiPrim",
     "orbax": "jax.experimental.colocated_python",
 }
 
