@@ -1,7 +1,7 @@
 """`jax.experimental.colocated_python`: Python functions that run on the host of their arguments' devices.
 
-Where the devices are this process's CPUs, such a function is called here. JAX can hand it to other hosts, by a backend of its
-own that effx has not, Pathways: devices of other kinds and other processes are refused, as JAX's other backends refuse them.
+Where the devices are this process's CPUs, such a function is called here. JAX can hand it to other hosts, by a backend that
+effx has not, Pathways: devices of other kinds and other processes are refused, as JAX's other backends refuse them.
 """
 
 import inspect

@@ -15,7 +15,15 @@ from effx.transforms.placement import device_put as put
 from effx.tree.registry import PyTree
 from effx.tree_util import tree_map
 
-__all__ = ["__version__", "__version_info__", "config", "device_put", "eval_shape", "make_jaxpr", "named_call"]
+__all__ = [
+    "__version__",
+    "__version_info__",
+    "config",
+    "device_put",
+    "eval_shape",
+    "make_jaxpr",
+    "named_call",
+]
 
 __version__ = VERSION
 __version_info__ = VERSION_INFO
