@@ -2,8 +2,7 @@
 
 from typing import final
 
-from jaxlib import _jax
-
+from effx.lower.handed_on import DistributedRuntimeClient
 from effx.lower.processes import Group, current
 
 __all__ = ["State", "global_state"]
@@ -14,7 +13,7 @@ class State:
     """This process's part in the group that `jax.distributed.initialize` joined."""
 
     @property
-    def client(self) -> _jax.DistributedRuntimeClient | None:
+    def client(self) -> DistributedRuntimeClient | None:
         """XLA's connection to the coordination service; None without a group."""
         group = _group()
         return None if group is None else group.client
