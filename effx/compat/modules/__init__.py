@@ -5,6 +5,7 @@ from functools import partial, wraps
 from typing import Any
 
 from effx.compat.config import config
+from effx.compat.hijax import typeof
 from effx.compat.jaxprs import make_jaxpr
 from effx.compat.modules.experimental.layout import Format
 from effx.compat.names import VERSION, VERSION_INFO
@@ -23,6 +24,7 @@ __all__ = [
     "eval_shape",
     "make_jaxpr",
     "named_call",
+    "typeof",
 ]
 
 __version__ = VERSION
