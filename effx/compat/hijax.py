@@ -192,6 +192,7 @@ class HiPrim:
         if odd:
             raise TransformError(f"{name}: effx has no place for the rule {odd[0]} of a HiPrim")
         call = Invocation("HiPrim", self._expanded, args, ())
+        call.name = name
         return perform_custom(call, self._rules(call))
 
     def __hash__(self) -> int:
