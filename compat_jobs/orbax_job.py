@@ -19,6 +19,7 @@ tree = {
     "half": jnp.arange(4, dtype=jnp.bfloat16),
     "name": np.arange(2),
     "rate": 0.5,
+    "keys": jax.random.split(jax.random.key(1), 3),
 }
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder).resolve() / "checkpoint"
@@ -30,6 +31,7 @@ with tempfile.TemporaryDirectory() as folder:
         whole = checkpointer.restore(path)
         known = checkpointer.metadata(path).item_metadata
 tell(w=read["w"], step=read["step"], first=read["layers"][0], half=read["half"].astype(jnp.float32))
+tell(draws=jax.vmap(jax.random.normal)(read["keys"]))
 tell(name=read["name"], rate=read["rate"], kinds=[isinstance(x, jax.Array) for x in jax.tree.leaves(read)])
 tell(whole=whole["w"], shape=known["w"].shape, leaves=len(jax.tree.leaves(whole)))
 

@@ -48,14 +48,18 @@ def colocated_cpu_devices(devices_or_mesh: Sequence[Device] | Mesh) -> Sequence[
     >>> colocated_cpu_devices(effx.devices("cpu")) == effx.devices("cpu")
     True
     """
-    if isinstance(devices_or_mesh, Mesh):
-        mesh = devices_or_mesh
-        found = np.array(colocated_cpu_devices(tuple(mesh.devices.flat)), dtype=object)
-        return Mesh(found.reshape(mesh.devices.shape), mesh.axis_names, mesh.axis_types)
+    if not isinstance(devices_or_mesh, Mesh):
+        return _beside(devices_or_mesh)
+    mesh = devices_or_mesh
+    found = np.array(_beside(list(mesh.devices.flat)), dtype=object)
+    return Mesh(found.reshape(mesh.devices.shape), mesh.axis_names, mesh.axis_types)
+
+
+def _beside(given: Sequence[Any]) -> list[Device]:
     left: dict[int, list[Device]] = {}
     for cpu in reversed(devices("cpu")):
         left.setdefault(cpu.process_index, []).append(cpu)
-    return [d if d.platform == "cpu" else _next(left.get(d.process_index, []), d) for d in devices_or_mesh]
+    return [d if d.platform == "cpu" else _next(left.get(d.process_index, []), d) for d in given]
 
 
 def _next(left: list[Device], device: Device) -> Device:

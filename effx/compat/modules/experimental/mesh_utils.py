@@ -1,4 +1,4 @@
-"""`jax.experimental.mesh_utils`: grids of devices for a mesh, in the order of the devices, as `effx.make_mesh` takes them."""
+"""`jax.experimental.mesh_utils`: grids of devices for a mesh, in the devices' order, as `effx.make_mesh` takes them."""
 
 from collections.abc import Sequence
 from math import prod
