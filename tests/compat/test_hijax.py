@@ -287,7 +287,7 @@ class Make(hjx.HiPrim):
 
 def test_a_type_of_ones_own_has_values_where_no_handler_is() -> None:
     with pytest.raises(DTypeError):
-        typeof(Pair())
+        typeof(PairType())
     hjx.register_hitype(Pair, lambda pair: PairType(*map(effx.typeof, pair.parts)))
     pair = Make(T)(X, X + 1)
     assert type(pair) is Pair

@@ -137,24 +137,23 @@ def test_cpu_devices_beside_devices() -> None:
     assert caught.value.message.startswith("colocated_cpu_devices: process 0 has no CPU device left for ")
 
 
-class Counter:
-    """Counts, where it is made."""
-
-    made = 0
-
-    def __init__(self, start: int) -> None:
-        type(self).made += 1
-        self.total: Any = start
-
-    def add(self, x: Any) -> Any:
-        self.total = self.total + x
-        return self.total
-
-    def place(self) -> Any:
-        return enp.zeros(())
-
-
 def test_an_object_is_made_by_its_first_method() -> None:
+    class Counter:
+        """Counts, where it is made."""
+
+        made = 0
+
+        def __init__(self, start: int) -> None:
+            type(self).made += 1
+            self.total: Any = start
+
+        def add(self, x: Any) -> Any:
+            self.total = self.total + x
+            return self.total
+
+        def place(self) -> Any:
+            return enp.zeros(())
+
     make: Any = colocated_python_class(Counter)
     there = make(1)
     assert Counter.made == 0
