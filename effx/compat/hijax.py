@@ -162,7 +162,12 @@ class HiPrim:
                 accum.accum(ct)
 
     def batch(self, axis_data: AxisData, args: Any, dims: Any) -> Any:
-        """Returns the results for a batch, and their batch axes; `dims` are those of the operands, None for none."""
+        """Returns the results for a batch, and their batch axes.
+
+        Args:
+            axis_data: the batch's size; its name is None, which no collective takes.
+            args: the operands. dims: their batch axes, 0 or None.
+        """
         raise self._lacks("batch", "under vmap")
 
     def __call__(self, *args: Any) -> Any:
