@@ -20,13 +20,6 @@ from jobs import JOBS, RECORDED, run, said
 RTOL, ATOL = 2e-4, 2e-5
 # A chain amplifies the last bit of a density: after many steps only its statistics are the same.
 STATISTICS = 0.25
-# What is not there yet, as docs/compat.md says: the job fails, and must.
-FAILING = {
-    "flax_linen": "nn.RNN asks for jax.interpreters.partial_eval.trace_to_jaxpr_dynamic",
-    "flax_nnx": "jax.experimental.hijax.HiPrim",
-    "jaxtyping": "the dtype of keys is a structured one, whose type is void",
-    "orbax": "jax.experimental.colocated_python",
-}
 
 
 def test_no_jax_is_installed() -> None:
@@ -38,15 +31,7 @@ def test_no_jax_is_installed() -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(
-    "job",
-    [
-        pytest.param(job, marks=pytest.mark.xfail(reason=FAILING[job], strict=True))
-        if job in FAILING
-        else job
-        for job in JOBS
-    ],
-)
+@pytest.mark.parametrize("job", JOBS)
 def test_job(job: str) -> None:
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))[job]["numbers"]
     done = run(job, "-m", "effx.compat")

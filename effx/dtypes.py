@@ -90,8 +90,16 @@ float0: Final[DType] = np.dtype([("float0", np.void, 0)])
 """The dtype of the tangents of integers and booleans: no bytes at all."""
 
 
+class extended(np.generic):
+    """The kind of dtypes that NumPy has not: of keys."""
+
+
+class prng_key(extended, np.void):  # type: ignore[misc]  # the stubs seal a base that np.record has too
+    """The kind of the dtypes of random keys, `issubdtype(key.dtype, prng_key)`, and what `key.dtype.type` is."""
+
+
 def _key_dtype(name: str, words: int) -> DType:
-    return np.dtype([(f"key<{name}>", np.uint32, (words,))])
+    return np.dtype((prng_key, [(f"key<{name}>", np.uint32, (words,))]))
 
 
 KEYS: Final[dict[str, DType]] = {
@@ -501,14 +509,6 @@ def iinfo(int_type: DTypeLike) -> ml_dtypes.iinfo:
     if found not in _IS_INTEGER:
         raise DTypeError(f"iinfo: got {found}, expected an integer dtype")
     return ml_dtypes.iinfo(found)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __init__ untyped
-
-
-class extended(np.generic):
-    """The kind of dtypes that NumPy has not: of keys."""
-
-
-class prng_key(extended):
-    """The kind of the dtypes of random keys: `issubdtype(key.dtype, prng_key)`."""
 
 
 _ABSTRACT: Final[tuple[tuple[type[object], frozenset[DType]], ...]] = (

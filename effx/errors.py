@@ -47,6 +47,7 @@ __all__ = [
     "RefGivenError",
     "ShapeError",
     "TracerArrayConversionError",
+    "TracerAttributeError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
     "TracingError",
@@ -300,6 +301,10 @@ class TracerIntegerConversionError(ConcretizationError):
 
 class TracerArrayConversionError(ConcretizationError):
     """NumPy asked an abstract value for its elements."""
+
+
+class TracerAttributeError(ConcretizationError, AttributeError):
+    """Python asked an abstract value where it lies; as an AttributeError, so that `hasattr` says no."""
 
 
 class NonConcreteBooleanIndexError(ConcretizationError, IndexingError):

@@ -250,6 +250,12 @@ def test_boxes_have_no_memory() -> None:
             caught.value.message
             == "x.delete(): only arrays on a device have this, got Traced<f32[]~>with<jit>"
         )
+        assert not hasattr(x, "sharding")
+        assert getattr(x, "sharding", None) is None
+        with pytest.raises(
+            errors.TracerAttributeError, match=r"^x.sharding: only arrays .*, got Traced<f32\[\]~>"
+        ):
+            assert x.sharding
         return x
 
     effx.jit(f)(1.0)

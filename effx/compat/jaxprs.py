@@ -24,7 +24,7 @@ from effx.tree.registry import register_leaf
 
 __all__ = [
     "ClosedJaxpr", "Jaxpr", "JaxprEqn", "SourceInfo", "closed", "eval_jaxpr", "jaxpr_as_fun", "jaxprs_in_params",
-    "make_jaxpr", "program_of", "subjaxprs",
+    "make_jaxpr", "program_of", "subjaxprs", "view", "written",
 ]  # fmt: skip
 
 
@@ -105,7 +105,7 @@ class Jaxpr:
         return attrs.evolve(self, **changes)
 
     def __str__(self) -> str:
-        return str(_program(self))
+        return str(written(self))
 
     def __repr__(self) -> str:
         return str(self)
@@ -173,19 +173,23 @@ def closed(program: Program) -> ClosedJaxpr:
     """Returns the view of a program, made once."""
     found = program.derived.get("jaxpr")
     if found is None:
-        n = len(program.constants)
-        jaxpr = Jaxpr(
-            list(program.inputs[:n]),
-            list(program.inputs[n:]),
-            list(program.outputs),
-            [_equation(e) for e in program.equations],
-            program.effects,
-            program.name,
-            program,
-        )
+        jaxpr = view(program, len(program.constants), program.name)
         found = program.derived["jaxpr"] = ClosedJaxpr(jaxpr, program.constants)
     assert isinstance(found, ClosedJaxpr)
     return found
+
+
+def view(program: Program, constants: int, debug_info: Any) -> Jaxpr:
+    """Returns the view of a program whose first inputs, so many, are for constants."""
+    return Jaxpr(
+        list(program.inputs[:constants]),
+        list(program.inputs[constants:]),
+        list(program.outputs),
+        [_equation(e) for e in program.equations],
+        program.effects,
+        debug_info,
+        program,
+    )
 
 
 def _equation(e: Equation) -> JaxprEqn:
@@ -278,7 +282,7 @@ def _same(a: Program, b: Program) -> bool:
     )
 
 
-def _program(jaxpr: Jaxpr) -> Program:
+def written(jaxpr: Jaxpr) -> Program:
     """Returns a program that does what a view says."""
     found = _unchanged(jaxpr)
     if found is not None:
@@ -290,7 +294,7 @@ def _program(jaxpr: Jaxpr) -> Program:
 
 def program_of(view: ClosedJaxpr) -> Program:
     """Returns the program that a view shows, or says."""
-    program = _program(view.jaxpr)
+    program = written(view.jaxpr)
     if view.consts is program.constants:
         return program
     return attrs.evolve(

@@ -1,22 +1,24 @@
 """Partial evaluation: what a function computes without some of its arguments is computed, and the rest is a program."""
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import attrs
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
-from effx.compat.jaxprs import Jaxpr, closed
+from effx.compat.jaxprs import Jaxpr, closed, view
+from effx.compat.pruning import pruned
 from effx.compat.wrapped import WrappedFun
 from effx.effects import current_scope, handle
 from effx.handlers.linear.recorder import recording
-from effx.handlers.stage import Recorder
+from effx.handlers.stage import Recorder, stage
 from effx.ir.program import Var
 from effx.ir.types import ArrayType
 from effx.tree.registry import register_leaf
 
-__all__ = ["PartialVal", "trace_to_jaxpr_nounits"]
+__all__ = ["PartialVal", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nounits"]
 
 
 @register_leaf
@@ -89,3 +91,36 @@ def trace_to_jaxpr_nounits(
         for y, k in zip(results, known, strict=True)
     ]
     return closed(program).jaxpr, outputs, list(found.residuals)
+
+
+def trace_to_jaxpr_dynamic(
+    fun: WrappedFun,
+    in_avals: Sequence[ArrayType],
+    *,
+    keep_inputs: Sequence[bool] | None = None,
+    lower: bool = False,
+    auto_dce: bool = False,
+) -> tuple[Jaxpr, list[ArrayType], list[Array]]:
+    """Stages a function of flat arguments.
+
+    Args:
+        fun: of flat arguments, gives a sequence of arrays.
+        in_avals: the types of the program's operands.
+        keep_inputs: which of them the function takes; None for all.
+        lower: whether types that are made of others are taken apart: effx's arrays are made of none, and stay.
+        auto_dce: True to leave out what no result needs.
+
+    Returns:
+        The program, the results' types, and the values that the function closed over, the program's constants.
+    """
+    taken = [True] * len(in_avals) if keep_inputs is None else keep_inputs
+
+    def flat(operands: list[Array]) -> list[Array]:
+        results = fun.call_wrapped(*compress(operands, taken))
+        return [as_operand(y, "trace_to_jaxpr") for y in results]
+
+    staged = stage(flat, in_avals, fun.__name__)
+    program = staged.program
+    if auto_dce:
+        program = pruned(program, [True] * len(program.outputs), [True] * len(program.inputs))[0]
+    return view(program, len(staged.captured), program.name), list(program.out_types), list(staged.captured)

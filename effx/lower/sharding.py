@@ -95,6 +95,11 @@ class Sharding:
         return {d for d in self.ordered_devices if is_local(d)}
 
     @property
+    def _addressable_device_assignment(self) -> tuple[Device, ...]:
+        """The devices of this process, in order, by the private name under which orbax reads them."""
+        return tuple([d for d in self.ordered_devices if is_local(d)])
+
+    @property
     def has_addressable_devices(self) -> bool:
         """Whether some devices belong to this process."""
         return bool(self.addressable_devices)

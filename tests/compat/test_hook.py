@@ -51,7 +51,7 @@ from jax.scipy.special import logsumexp
 from jax.experimental import checkify
 assert effx.compat.jax is jax and repr(jax) == "<module 'jax' of effx>" and jax.__version__ == "0.12.0"
 assert jax.__version_info__ == (0, 12, 0)
-assert jax.jit is effx.jit and grad is effx.grad and lax.scan is effx.lax.scan and jnp.sin is effx.numpy.sin
+assert jax.jit is effx.jit and grad is effx.grad and lax.cond is effx.lax.cond and jnp.sin is effx.numpy.sin
 assert jax.lax is lax and jax.numpy is sys.modules["jax.numpy"] and jnp.linalg.inv is effx.numpy.linalg.inv
 assert logsumexp is effx.scipy.special.logsumexp and {"jit", "vmap", "config"} <= set(dir(jax))
 np.testing.assert_allclose(jax.vmap(grad(lambda x: jnp.sin(x) ** 2))(jnp.arange(3.0)), np.sin(2 * np.arange(3)), 1e-6)

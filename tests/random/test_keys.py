@@ -78,6 +78,9 @@ def test_names(impl: str) -> None:
     assert random.clone(key) is key
     assert (key.shape, key.itemsize * 8) == ((), dtypes.bits(key.dtype))
     assert dtypes.issubdtype(key.dtype, dtypes.prng_key)
+    assert key.dtype.type is dtypes.prng_key
+    assert issubclass(dtypes.prng_key, dtypes.extended)
+    assert pickle.loads(pickle.dumps(key.dtype)).type is dtypes.prng_key
     assert not dtypes.issubdtype(key.dtype, np.number)
     with effx.default_prng_impl(impl):  # type: ignore[arg-type]  # one of the names
         assert random.key(1).dtype == random.key_dtype() == key.dtype

@@ -5,13 +5,27 @@ from functools import partial, wraps
 from typing import Any
 
 from effx.compat.config import config
+from effx.compat.hijax import typeof
 from effx.compat.jaxprs import make_jaxpr
+from effx.compat.modules.experimental.layout import Format
 from effx.compat.names import VERSION, VERSION_INFO
 from effx.compat.shapes import eval_shape
 from effx.transforms.arguments import name_of
 from effx.transforms.naming import named_scope
+from effx.transforms.placement import device_put as put
+from effx.tree.registry import PyTree
+from effx.tree_util import tree_map
 
-__all__ = ["__version__", "__version_info__", "config", "eval_shape", "make_jaxpr", "named_call"]
+__all__ = [
+    "__version__",
+    "__version_info__",
+    "config",
+    "device_put",
+    "eval_shape",
+    "make_jaxpr",
+    "named_call",
+    "typeof",
+]
 
 __version__ = VERSION
 __version_info__ = VERSION_INFO
@@ -37,3 +51,24 @@ def named_call(fun: Callable[..., Any] | None = None, *, name: str | None = None
             return inner(*args, **kwargs)
 
     return named
+
+
+def device_put(
+    x: PyTree, device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> Any:
+    """`effx.device_put`, which also takes a `jax.experimental.layout.Format`, as orbax gives it.
+
+    Args:
+        x: arrays, numbers, or a pytree of them.
+        device: a device, a sharding, or a Format, of which the sharding counts: arrays lie row by row.
+        donate, may_alias: as for `effx.device_put`.
+
+    >>> print(device_put([1.0, 2.0], Format()))
+    [Array(1., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
+    """
+
+    def place(d: Any) -> Any:
+        return d.sharding if isinstance(d, Format) else d
+
+    places = tree_map(place, device, is_leaf=lambda d: isinstance(d, Format))
+    return put(x, places, donate=donate, may_alias=may_alias)

@@ -12,10 +12,11 @@ from effx.compat.avals import (
     valid_jaxtype,
 )
 from effx.compat.conversions import pytype_aval_mappings
+from effx.compat.hijax import typeof
 from effx.compat.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, eval_jaxpr, jaxpr_as_fun
 from effx.compat.primitives import Primitive
 from effx.ir.program import Atom, Literal, Var
-from effx.transforms.staging import ensure_compile_time_eval, typeof
+from effx.transforms.staging import ensure_compile_time_eval
 
 __all__ = [
     "AbstractValue",

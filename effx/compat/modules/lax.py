@@ -1,6 +1,41 @@
-"""`jax.lax`: effx's operations as primitives, `sin_p` and the like."""
+"""`jax.lax`: effx's operations as primitives, `sin_p` and the like, and what takes more there than in `effx.lax`."""
 
+from collections.abc import Callable
+
+from effx import lax
 from effx.compat.operation_names import LAX
 from effx.compat.primitives import namespace
+from effx.errors import CompatError
+from effx.tree.registry import PyTree
 
-__getattr__, __dir__ = namespace(__name__, LAX)
+__all__ = ["scan"]
+
+
+def scan(
+    f: Callable[..., tuple[PyTree, PyTree]],
+    init: PyTree,
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[PyTree, PyTree]:
+    """`effx.lax.scan`, told how to transpose, as flax does.
+
+    Args:
+        f, init, xs, length, reverse, unroll: as for `effx.lax.scan`.
+        _split_transpose: False.
+
+    Raises:
+        CompatError: the transposed loop is to be two.
+
+    >>> import numpy as np
+    >>> print(scan(lambda c, x: (c + x, c), 0.0, np.array([1.0, 2.0]))[1])
+    [0. 1.]
+    """
+    if _split_transpose:
+        raise CompatError("scan: effx transposes a loop to one loop; leave _split_transpose=False")
+    return lax.scan(f, init, xs, length, reverse, unroll)
+
+
+__getattr__, __dir__ = namespace(__name__, LAX, "scan")

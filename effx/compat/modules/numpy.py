@@ -8,13 +8,14 @@ import numpy as np
 from effx import lax
 from effx import numpy as enp
 from effx.array import Operand
+from effx.compat.modules.dtypes import issubdtype
 from effx.dtypes import DTypeLike
 from effx.errors import CompatError
 from effx.ir.types import Shape
 from effx.ir.values.array import Array
 from effx.transforms.out_sharding import OutSharding
 
-__all__ = ["einsum", "ndim", "shape", "size"]
+__all__ = ["einsum", "issubdtype", "ndim", "shape", "size"]
 
 
 def einsum(

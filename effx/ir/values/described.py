@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from effx.effects import Value
-from effx.errors import ConcretizationError, ConversionError, ShapeError
+from effx.errors import ConcretizationError, ConversionError, ShapeError, TracerAttributeError
 from effx.ir.types import ArrayType
 from effx.ir.values.typed import Typed
 
@@ -144,7 +144,10 @@ class Described(Typed, Value):
     @property
     def sharding(self) -> Any:
         """The array's sharding over devices."""
-        raise self._abstract("x.sharding")
+        raise TracerAttributeError(
+            f"x.sharding: only arrays on a device have this, got {self!r}; "
+            f"effx.typeof(x).sharding says how Explicit axes cut it"
+        )
 
     @property
     def committed(self) -> bool:

@@ -1,68 +1,41 @@
-"""`jax.experimental.hijax`: primitives and types of a library's own, from which flax.nnx derives some.
+"""`jax.experimental.hijax`: primitives and types of a library's own, of which flax.nnx has some for variables."""
 
-They can be derived from, so that flax.nnx loads. What uses them is refused: in effx these are operations and handlers.
-"""
+from collections.abc import Callable
+from typing import Any
 
-from typing import Any, NoReturn
-
-from effx.compat.avals import AbstractValue
-from effx.compat.modules.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
-from effx.errors import TransformError
+from effx.compat.avals import AbstractValue, ShapedArray
+from effx.compat.hijax import (
+    GradAccum,
+    HiPrim,
+    HiType,
+    NullAccum,
+    ValAccum,
+    jvp_from_lin,
+    register_hitype,
+    vjp_from_jvp,
+)
+from effx.compat.symbolic import Zero, instantiate_zeros, is_undefined_primal
+from effx.ref import AbstractRef
 
 __all__ = [
-    "AbstractValue", "AvalMutableQDD", "AvalQDD", "HiPrimitive", "MutableHiType", "Zero", "aval_method", "aval_property",
-    "control_flow_allowed_effects", "instantiate_zeros", "is_undefined_primal", "register_hitype",
+    "AbstractRef", "AbstractValue", "GradAccum", "HiPrim", "HiType", "NullAccum", "ShapedArray", "ValAccum", "Zero",
+    "aval_method", "aval_property", "control_flow_allowed_effects", "instantiate_zeros", "is_undefined_primal",
+    "jvp_from_lin", "register_hitype", "vjp_from_jvp",
 ]  # fmt: skip
 
 
-def _refuse(what: str) -> NoReturn:
-    raise TransformError(
-        f"{what}: jax.experimental.hijax is not in effx; write an operation or a handler (effx.handling)"
-    )
-
-
-class HiPrimitive:
-    """What primitives of a library's own derive from."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def bind(self, *operands: Any, **params: Any) -> NoReturn:
-        """Raises a TransformError."""
-        _refuse(self.name)
-
-
-class MutableHiType:
-    """What types of a library's own derive from."""
-
-
-class AvalQDD:
-    """A type and what is known of a value's content."""
-
-    def __init__(self, *parts: Any) -> None:
-        _refuse("AvalQDD")
-
-
-class AvalMutableQDD(AvalQDD):
-    """One that changes."""
-
-
 class aval_property:  # JAX's name
-    """A property that values take from their type."""
+    """A property of values under transformations, kept by their type: there effx has arrays alone, and asks no type."""
 
-    def __init__(self, fget: Any) -> None:
+    def __init__(self, fget: Callable[[Any], Any]) -> None:
         self.fget = fget
 
 
 class aval_method:  # JAX's name
-    """A method that values take from their type."""
+    """A method of values under transformations, kept by their type: there effx has arrays alone, and asks no type."""
 
-    def __init__(self, fun: Any) -> None:
+    def __init__(self, fun: Callable[..., Any]) -> None:
         self.fun = fun
-
-
-def register_hitype(cls: type[object], typeof: Any) -> None:
-    """Says how values of a library's own have types. None of them comes to be in effx: their primitives are refused."""
 
 
 class _Allowed:

@@ -1,0 +1,44 @@
+"""`jax._src.distributed`: orbax asks here for this process's part in a group."""
+
+from typing import final
+
+from effx.lower.handed_on import DistributedRuntimeClient
+from effx.lower.processes import Group, current
+
+__all__ = ["State", "global_state"]
+
+
+@final
+class State:
+    """This process's part in the group that `jax.distributed.initialize` joined."""
+
+    @property
+    def client(self) -> DistributedRuntimeClient | None:
+        """XLA's connection to the coordination service; None without a group."""
+        group = _group()
+        return None if group is None else group.client
+
+    @property
+    def process_id(self) -> int:
+        """The number of this process; 0 without a group."""
+        group = _group()
+        return 0 if group is None else group.process_id
+
+    @property
+    def num_processes(self) -> int:
+        """How many processes there are; 1 without a group."""
+        group = _group()
+        return 1 if group is None else group.num_processes
+
+    @property
+    def partition_index(self) -> int | None:
+        """The part of the network that this process's devices belong to."""
+        group = _group()
+        return None if group is None else group.partition_index
+
+
+def _group() -> Group | None:
+    return current[0] if current else None
+
+
+global_state = State()
