@@ -162,7 +162,7 @@ def test_a_flag_has_no_truth_value() -> None:
 def test_switches_override_to_on() -> None:
     with c.disable_jit():
         assert config.disable_jit
-        with c.disable_jit(False):
+        with c.disable_jit(disable=False):
             assert not config.disable_jit
 
 

@@ -67,7 +67,10 @@ class Facade(ModuleType):
             except AttributeError:
                 continue
             if not isinstance(value, ModuleType) or homes(full) == ():
-                setattr(self, name, value)  # found without this function from now on
+                if name in vars(
+                    module
+                ):  # and not by a function of the module, which may give another next time
+                    setattr(self, name, value)
                 return value
         if homes(full):
             return importlib.import_module(full)

@@ -43,6 +43,8 @@ import effx, effx.compat
 assert "jax" not in sys.modules and not effx.compat.installed()
 import effx.compat.jax
 from effx.compat import report
+import jax._src.xla_bridge
+assert jax._src.xla_bridge._backends == {}
 assert effx.compat.installed() and str(report()).endswith("nothing is missing that was asked for")
 
 import jax, jax.numpy as jnp, numpy as np
@@ -63,6 +65,10 @@ assert config is jax.config and jnp.arange(2.0).dtype == "float64" and effx.conf
 assert config.read("jax_enable_x64") and config.values["jax_enable_x64"]
 jax.config.update("enable_x64", False)
 assert jnp.arange(2.0).dtype == "float32"
+
+# What changes is asked each time.
+import jax._src.xla_bridge as bridge
+assert set(bridge._backends) == {"cpu"} and jnp.arange(2.0).sharding
 
 import asking
 here = Path("asking.py").resolve()

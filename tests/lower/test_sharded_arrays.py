@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -230,6 +231,33 @@ def test_errors(call: Any, kind: type[Exception], text: str) -> None:
         call()
     assert str(caught.value).splitlines()[0] == text
     assert effx.config.num_cpu_devices == len(D)
+
+
+@pytest.mark.unguarded
+@pytest.mark.parametrize(
+    ("variables", "update", "devices"),
+    [
+        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}, "", 4),
+        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "EFFX_NUM_CPU_DEVICES": "1"}, "", 1),
+        (
+            {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"},
+            'effx.config.update("num_cpu_devices", 3)',
+            3,
+        ),
+        ({"XLA_FLAGS": "--xla_cpu_enable_fast_math=false"}, "", 1),
+    ],
+)
+def test_xla_flags_count_devices_where_effx_is_not_told(
+    variables: dict[str, str], update: str, devices: int
+) -> None:
+    """As programs for JAX set them."""
+    code = f"import effx\n{update}\nprint(effx.device_count(), effx.config.num_cpu_devices)"
+    around = {name: value for name, value in os.environ.items() if name != "EFFX_NUM_CPU_DEVICES"}
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**around, **variables}
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == [str(devices)] * 2
 
 
 @pytest.mark.unguarded
