@@ -172,7 +172,9 @@ def bursts(remotes: Mapping[str, Remote], least: float) -> dict[str, Callable[[]
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks.libraries", description="JAX's libraries on effx and on JAX")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.libraries", description="JAX's libraries on effx and on JAX"
+    )
     parser.add_argument("--effx", default=sys.executable, metavar="PYTHON", help="has effx and the libraries")
     parser.add_argument("--jax", default=sys.executable, metavar="PYTHON", help="has JAX and the libraries")
     add_options(parser)
