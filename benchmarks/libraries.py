@@ -1,8 +1,8 @@
 """JAX's libraries: `python -m benchmarks.libraries --jax PYTHON [--quick] [--only NAME] [--filter REGEX] [--check]`.
 
-The jobs are in `compat_jobs/steps/`. Each process runs one: on effx, by effx.compat and this interpreter, or on JAX, by the one that
-is given. A pair of processes lives at a time. They take their first steps in turns, and then later ones, in short bursts, when
-they are told to by a pipe: what else the machine does is felt by both.
+The jobs are in `compat_jobs/steps/`. Each process runs one: on effx, by effx.compat and this interpreter, or on JAX, by the
+one that is given. A pair of processes lives at a time. They take their first steps in turns, and then later ones, in short
+bursts, when they are told to by a pipe: what else the machine does is felt by both.
 
 Never: imports what it measures, but in the processes.
 """
@@ -79,11 +79,20 @@ def serve(job: str) -> None:
 # --- the process that tells them --------------------------------------------------------------------
 
 
+class RemoteError(Exception):
+    """The process of a library has failed."""
+
+    def __init__(self, name: str, said: str) -> None:
+        super().__init__(said)
+        self.name = name
+
+
 @final
 class Remote:
     """A process that runs a job when it is told to."""
 
-    def __init__(self, command: Sequence[str], job: str) -> None:
+    def __init__(self, name: str, command: Sequence[str], job: str) -> None:
+        self.name = name
         self.process = subprocess.Popen(
             [*command, "-m", "benchmarks.libraries", "--serve", job],
             stdin=subprocess.PIPE,
@@ -99,13 +108,13 @@ class Remote:
         """Wait for a line.
 
         Raises:
-            ChildProcessError: the process has failed; with the last line of what it said.
+            RemoteError: the process has failed; with the last line of what it said.
         """
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
             _, said = self.process.communicate()
-            raise ChildProcessError(said.strip().rpartition("\n")[2])
+            raise RemoteError(self.name, said.strip().rpartition("\n")[2])
         return line.strip()
 
     def ask(self, order: str, value: float = 0) -> float:
@@ -135,14 +144,13 @@ def rows(commands: Mapping[str, Sequence[str]], job: str, effort: Effort) -> lis
     for _ in range(effort.pairs):
         remotes: dict[str, Remote] = {}
         try:
-            for name in order:
-                remotes[name] = Remote(commands[name], job)
+            remotes = {name: Remote(name, commands[name], job) for name in order}
             for name, remote in remotes.items():
                 firsts[name].append(remote.ask("first"))
             for name, seconds in turns(bursts(remotes, effort.least), effort.bursts).items():
                 later[name] += seconds
-        except ChildProcessError as error:
-            errors[name] = str(error)
+        except RemoteError as error:
+            errors[error.name] = str(error)
             break
         finally:
             for remote in remotes.values():

@@ -1,7 +1,6 @@
 """flax.linen: six layers of a transformer, trained with optax's adam; a step is one jitted function."""
 
 import jax
-import jax.numpy as jnp
 import optax
 from flax import linen as nn
 

@@ -20,8 +20,8 @@ def eight_schools(sigma, y=None):
 def start():
     """Returns what draws: from the start first, and then from one state with one step size, by other keys.
 
-    A chain amplifies the last bit of a density, and with it the step size that adaptation finds: of two libraries, one would have
-    more to compute for no merit of the other.
+    A chain amplifies the last bit of a density, and with it the step size that adaptation finds: of two libraries, one would
+    have more to compute for no merit of the other.
     """
     y = jnp.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
     sigma = jnp.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])

@@ -95,7 +95,7 @@ def is_same(op: Operation[Any], types: tuple[ArrayType, ...], result: ArrayType)
     # Those of ml_dtypes, and keys, are not built in.
     if any([t.sharding is not None or t.kind not in "biuf" for t in types]):
         return False
-    if any([t.dtype.isbuiltin != 1 or t.dtype.itemsize == 2 and t.kind == "f" for t in (*types, result)]):
+    if any([t.dtype.isbuiltin != 1 or (t.dtype.itemsize == 2 and t.kind == "f") for t in (*types, result)]):
         return False
     kinds = {t.kind for t in types}
     if kind is e.Div:
