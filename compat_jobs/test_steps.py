@@ -29,7 +29,16 @@ def test_what_fails_is_part_of_the_row() -> None:
 
 def test_the_command_prints_a_table() -> None:
     root = Path(__file__).resolve().parent.parent
-    command = [sys.executable, "-m", "benchmarks.libraries", "--only", "effx", "--quick", "--filter", "equinox"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.libraries",
+        "--only",
+        "effx",
+        "--quick",
+        "--filter",
+        "equinox",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
     assert done.returncode == 0, done.stderr
     assert "equinox mlp: first step" in done.stdout
