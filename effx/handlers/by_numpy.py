@@ -9,7 +9,7 @@ Never: wait for a long computation; hold an array's memory.
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,7 @@ CALLS, SIZE = 64, 2**15
 # Seconds to wait for operands, well below the time to compile.
 PATIENCE = 0.005
 
-Rule: TypeAlias = Callable[..., Any]
+Rule: TypeAlias = Callable[..., HostData]
 
 
 def _broadcast(op: s.BroadcastInDim, x: HostData) -> HostData:
@@ -48,7 +48,7 @@ def _block(op: s.DynamicSlice, x: HostData, *starts: HostData) -> HostData:
 
 
 # They move elements, whatever these are.
-MOVES: dict[type[Operation[Any]], Rule] = {
+MOVES: dict[type[object], Rule] = {
     s.BroadcastInDim: _broadcast,
     s.Reshape: lambda op, x: x.reshape(op.shape),
     s.Transpose: lambda op, x: np.transpose(x, op.perm),
@@ -57,7 +57,7 @@ MOVES: dict[type[Operation[Any]], Rule] = {
     e.Select: lambda op, which, *cases: np.where(which, cases[-1], cases[0]),
 }
 # They compute; what is not rounded as IEEE says is left out, and so are the least and the greatest, with two zeros.
-COMPUTES: dict[type[Operation[Any]], Rule] = {
+COMPUTES: dict[type[object], Rule] = {
     e.Neg: lambda op, x: np.negative(x),
     e.Abs: lambda op, x: np.abs(x),
     e.Not: lambda op, x: np.invert(x),
@@ -79,7 +79,7 @@ COMPUTES: dict[type[Operation[Any]], Rule] = {
     ReduceOr: lambda op, x: x.any(op.axes),
 }
 _BOOLEAN = (ReduceAnd, ReduceOr)
-RULES: dict[type[Operation[Any]], Rule] = {
+RULES: dict[type[object], Rule] = {
     **MOVES,
     **COMPUTES,
     e.Div: lambda op, x, y: x / y,
@@ -87,7 +87,7 @@ RULES: dict[type[Operation[Any]], Rule] = {
 }
 
 
-def is_same(op: Operation[Any], types: tuple[ArrayType, ...], result: ArrayType) -> bool:
+def is_same(op: Operation[object], types: tuple[ArrayType, ...], result: ArrayType) -> bool:
     """Says whether NumPy gives the same bits for operands of these types, but for rare values."""
     kind = type(op)
     if kind not in RULES or any([t.size > SIZE for t in (*types, result)]):
@@ -108,7 +108,7 @@ def is_same(op: Operation[Any], types: tuple[ArrayType, ...], result: ArrayType)
 
 
 def by_numpy(
-    op: Operation[Any], arrays: tuple[ConcreteArray, ...], result: ArrayType
+    op: Operation[object], arrays: tuple[ConcreteArray, ...], result: ArrayType
 ) -> ConcreteArray | None:
     """Returns what an operation gives, of which `is_same` is true; None where XLA has to be asked.
 
