@@ -16,7 +16,7 @@ SOURCES := effx tests property_tests benchmarks examples tools stubs compat_dist
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
 TESTED := $(wildcard tests property_tests effx README.md docs)
 
-.PHONY: help demo cluster test test-deep test-compat bench lint style layers types stubs guarded suite clean
+.PHONY: help demo cluster test test-deep test-compat bench bench-compat lint style layers types stubs guarded suite clean
 .NOTPARALLEL:
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make test-deep  the slow tests, and many more examples for every property"
 	@echo "make test-compat  JAX's libraries on effx, against the numbers that JAX gives"
 	@echo "make bench      effx against JAX, with budgets"
+	@echo "make bench-compat  JAX's libraries: time to the first step and of a step, on effx and on JAX"
 	@echo "make lint       style, layers and the count of Any"
 
 # --- environments ---------------------------------------------------------------------------------
@@ -36,6 +37,7 @@ EXTRAS_bench := bench
 EXTRAS_lint := lint
 
 EXTRAS_compat := compat,compat-libraries
+EXTRAS_bench-libraries := bench,compat-libraries
 # Installed before the rest: it makes pip see a jax, which the libraries require and which is not to come.
 BEFORE_compat := ./compat_distribution
 
@@ -67,10 +69,13 @@ test-deep: .venv-test/.stamp
 
 # Jobs of JAX's libraries, on effx, against the numbers that JAX gave; and effx's handlers on their models.
 test-compat: .venv-compat/.stamp
-	.venv-compat/bin/python -m pytest compat_jobs/test_jobs.py compat_jobs/test_models.py -q
+	.venv-compat/bin/python -m pytest compat_jobs -q
 
 bench: .venv-bench/.stamp
 	.venv-bench/bin/python -m benchmarks $(BENCH_FLAGS)
+
+bench-compat: .venv-compat/.stamp .venv-bench-libraries/.stamp
+	.venv-compat/bin/python -m benchmarks.libraries --jax .venv-bench-libraries/bin/python $(BENCH_FLAGS)
 
 lint: .venv-lint/.stamp
 	@$(MAKE) --no-print-directory VENV=.venv-lint style layers
@@ -108,5 +113,5 @@ suite:
 	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing -n $(WORKERS) -m "not deep and not guarded and not library"
 
 clean:
-	rm -rf .venv-compat .venv-demo .venv-test .venv-bench .venv-lint .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv-compat .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache
 	rm -rf .import_linter_cache .hypothesis build dist examples/out benchmarks/results

@@ -26,16 +26,14 @@ from benchmarks import (
     startup,
 )
 from benchmarks.measure import measure
+from benchmarks.options import add_options
 from benchmarks.peers import Peer
 from benchmarks.timing import Effort, Sample, interleave
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks", description="effx against JAX, with budgets")
-    parser.add_argument("--quick", action="store_true", help="shorter functions, fewer rounds")
-    parser.add_argument("--only", choices=("effx", "jax"), help="time one library, without ratios")
-    parser.add_argument("--filter", default="", metavar="REGEX", help="only rows whose title matches")
-    parser.add_argument("--check", action="store_true", help="exit with 1 when a budget is broken")
+    add_options(parser)
     return parser.parse_args()
 
 

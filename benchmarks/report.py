@@ -15,7 +15,7 @@ import attrs
 from benchmarks.timing import Ratio, Sample, compare
 
 Verdict: TypeAlias = Literal["PASS", "PASS within noise", "FAIL", "ERROR", ""]
-RESULTS = Path(__file__).resolve().parent / "results" / "latest.json"
+RESULTS = Path(__file__).resolve().parent / "results"
 
 
 @final
@@ -96,8 +96,8 @@ def failed(rows: Sequence[Row]) -> bool:
     return any(row.verdict in ("FAIL", "ERROR") for row in rows)
 
 
-def write(rows: Sequence[Row], names: Sequence[str]) -> Path:
-    """Write everything measured to benchmarks/results/latest.json."""
+def write(rows: Sequence[Row], names: Sequence[str], file: str = "latest") -> Path:
+    """Write everything measured to benchmarks/results/, by default to latest.json."""
     record = {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -117,6 +117,7 @@ def write(rows: Sequence[Row], names: Sequence[str]) -> Path:
             for row in rows
         ],
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return RESULTS
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{file}.json"
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return path

@@ -84,13 +84,23 @@ def interleave(
 ) -> dict[str, Sample]:
     """Time every thunk in turns, each second round in the opposite order."""
     numbers = {name: calls_to_fill(thunk, finishers[name], effort.least) for name, thunk in thunks.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in thunks}
-    order = list(thunks)
-    for _ in range(effort.rounds):
-        for name in order:
-            seconds[name].append(once(thunks[name], finishers[name], numbers[name]))
-        order.reverse()
+
+    def timer(name: str) -> Callable[[], float]:
+        return lambda: once(thunks[name], finishers[name], numbers[name])
+
+    seconds = turns({name: timer(name) for name in thunks}, effort.rounds)
     return {name: Sample(tuple(times)) for name, times in seconds.items()}
+
+
+def turns(timers: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Ask every timer for its seconds in turns, each second round in the opposite order."""
+    seconds: dict[str, list[float]] = {name: [] for name in timers}
+    order = list(timers)
+    for _ in range(rounds):
+        for name in order:
+            seconds[name].append(timers[name]())
+        order.reverse()
+    return seconds
 
 
 def compare(first: Sample, second: Sample) -> Ratio:

@@ -42,7 +42,7 @@ from effx.transforms.jit_shardings import constrained, lying
 from effx.transforms.jitted import Decorator, Jitted
 from effx.transforms.jitted_pickles import reduced
 from effx.transforms.options import Options, Static, counted, exactly, options_for
-from effx.transforms.placed import placed, planned
+from effx.transforms.placed import placed, planned, usual_place
 from effx.transforms.shared_keys import Form, SharedKey, shared_key
 from effx.transforms.stages import Lowered, Signature, Traced
 from effx.transforms.tracing import Trace, key_of, traced, traces_of
@@ -301,9 +301,11 @@ class Function(Generic[P, R]):
 
     def executable(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> Executable:
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
-        assignment = placed(
-            self.where, self.options.device, trace.program, arrays, form.wanted, trace.captured
-        )
+        place = usual_place(arrays)
+        if place is not None and (found := form.executables.get((place, debugging()))) is not None:
+            return found
+        o = self.options
+        assignment = placed(self.where, o.device, trace.program, arrays, form.wanted, trace.captured)
         key = (assignment, debugging())
         found = form.executables.get(key)
         if found is None:
@@ -311,6 +313,7 @@ class Function(Generic[P, R]):
             found = form.executables[key] = self.compile(
                 trace.program, trace.captured, form.tree, assignment, donated
             )
+        form.executables[key if place is None else (place, debugging())] = found
         return found
 
     def compile(
@@ -383,7 +386,6 @@ class Function(Generic[P, R]):
         public.clear_cache = clear_cache
         if public is not plain:
             plain.trace = self.trace  # type: ignore[attr-defined]  # of jaxlib's C++ functions: by it `reduced` knows it
-        if public is not plain:
             # C++'s own bound method does not pickle.
             public._cache_size = lambda: plain._cache_size()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
         return cast("Jitted[P, R]", public)

@@ -49,26 +49,25 @@ def counted(numbers: tuple[int, ...], count: int) -> set[int]:
 class Static:
     """A static argument on its way through C++, which compares by `==`: equal for the same types and bits only."""
 
-    __slots__ = ("key", "value")
+    __slots__ = ("hash", "key", "value")
 
     def __init__(self, value: object) -> None:
         self.value = value
         self.key = exact(value)
+        self.hash = hash(self.key)  # C++ asks for it more than once, and a model's structure takes long
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return self.hash
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Static and self.key == other.key
+        return type(other) is Static and self.hash == other.hash and self.key == other.key
 
 
 def exactly(x: object) -> object:
     """Returns a static argument as C++ may compare it."""
     if type(x) in (bool, int, str, type(None)):
         return x
-    found = Static(x)
-    hash(found)
-    return found
+    return Static(x)
 
 
 def numbers_of(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from effx.caching import WeakStore
 from effx.lower.assignment import Assignment, Wanted
 from effx.lower.xla import Executable
 from effx.transforms.options import Options
+from effx.transforms.placed import UsualPlace
 from effx.tree.registry import PyTreeDef
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ class Form:
         donated: for each dynamic leaf whether its memory may be reused.
         tree: the structure of the dynamic arguments.
         wanted: how arguments and results shall lie on several devices; None where nothing was said.
-        executables: by where they run, and whether NaN and infinities are looked for.
+        executables: by where they run, those of `usual_place` by that too, and whether NaN and infinities are looked for.
     """
 
     donated: tuple[bool, ...]
     tree: PyTreeDef
     wanted: Wanted | None = None
-    executables: dict[tuple[Assignment, bool], Executable] = attrs.field(factory=dict)
+    executables: dict[tuple[Assignment | UsualPlace, bool], Executable] = attrs.field(factory=dict)
 
 
 @final
