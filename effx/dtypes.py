@@ -201,11 +201,11 @@ def canonicalize(dtype: DTypeLike) -> DType:
     return found
 
 
-def canonicalize_dtype(dtype: DTypeLike, allow_extended_dtype: bool = False) -> DType:
+def canonicalize_dtype(dtype: DTypeLike | None, allow_extended_dtype: bool = False) -> DType:
     """The dtype that effx uses for what a user wrote: native, and 32-bit unless `enable_x64` is on.
 
     Args:
-        dtype: as of `canonicalize`.
+        dtype: as of `canonicalize`; None for that of a Python float, as NumPy has it.
         allow_extended_dtype: whether it may be a dtype of random keys.
 
     Raises:
@@ -214,7 +214,7 @@ def canonicalize_dtype(dtype: DTypeLike, allow_extended_dtype: bool = False) -> 
     >>> canonicalize_dtype("float64")
     dtype('float32')
     """
-    found = canonicalize(dtype)
+    found = canonicalize(float if dtype is None else dtype)
     if is_key(found) and not allow_extended_dtype:
         raise DTypeError(
             f"canonicalize_dtype: got {short_name(found)}, a dtype of random keys, without allow_extended_dtype"

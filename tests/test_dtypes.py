@@ -432,7 +432,7 @@ def test_small_floats_sort_in_their_whole_range(name: str) -> None:
 def test_names_of_jax_dtypes() -> None:
     """Canonical dtypes with and without keys, sizes in memory, Python's types of numbers, weakness."""
     key = effx.random.key(0)
-    assert d.canonicalize_dtype("float64") == d.float32
+    assert d.canonicalize_dtype("float64") == d.canonicalize_dtype(None) == d.float32
     assert d.canonicalize_dtype(key.dtype, allow_extended_dtype=True) == key.dtype
     assert [d.itemsize_bits(x) for x in (bool, "uint2", "float4_e2m1fn", d.bfloat16, int)] == [
         8,

@@ -30,14 +30,14 @@ def eval_shape(fun: Callable[..., PyTree], *args: PyTree, **kwargs: PyTree) -> P
     (ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True), ShapeDtypeStruct(shape=(2,), dtype=int32))
     """
     check_function("eval_shape", fun)
-    found: list[tuple[PyTreeDef, list[PyTree]]] = []
+    found: list[tuple[PyTreeDef, list[PyTree]]] = []  # without the arrays: nothing may keep those of a staged function
 
     @wraps(fun)
     def arrays(*args: PyTree, **kwargs: PyTree) -> list[PyTree]:
         leaves, tree = flatten(fun(*args, **kwargs))
-        found.append((tree, leaves))
+        found.append((tree, [leaf if isinstance(leaf, ShapeDtypeStruct) else None for leaf in leaves]))
         return [leaf for leaf in leaves if not isinstance(leaf, ShapeDtypeStruct)]
 
     shapes = iter(staging.eval_shape(arrays, *args, **kwargs))
     tree, leaves = found[-1]
-    return tree.unflatten([leaf if isinstance(leaf, ShapeDtypeStruct) else next(shapes) for leaf in leaves])
+    return tree.unflatten([next(shapes) if leaf is None else leaf for leaf in leaves])
