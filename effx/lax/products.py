@@ -21,11 +21,21 @@ __all__ = [
 
 
 class Precision(enum.Enum):
-    """The precision of products on accelerators; CPUs multiply in full precision."""
+    """The precision of products on accelerators; CPUs multiply in full precision.
+
+    >>> Precision("high"), str(Precision.HIGH)
+    (Precision.HIGH, 'HIGH')
+    """
 
     DEFAULT = "default"
     HIGH = "high"
     HIGHEST = "highest"
+
+    def __repr__(self) -> str:
+        return f"Precision.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class DotAlgorithm(NamedTuple):
