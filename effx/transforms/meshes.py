@@ -16,6 +16,7 @@ from effx.handlers.parallel import replicas_around
 from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, axes_of, check_spec
 from effx.ir.ops.checkpoint import Offload
 from effx.ir.ops.sharding import Constrain
+from effx.ir.types import TypeSharding
 from effx.lower.backends import devices as all_devices
 from effx.lower.concrete import ConcreteArray, memory_in
 from effx.lower.memories import Space
@@ -197,7 +198,11 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
     if isinstance(sharding, SingleDeviceSharding):
         return None
     mesh: Mesh | AbstractMesh | None
-    if isinstance(sharding, NamedSharding):
+    if isinstance(sharding, TypeSharding):
+        if sharding.is_fully_replicated:
+            return None
+        mesh, spec = sharding.mesh, sharding.spec
+    elif isinstance(sharding, NamedSharding):
         mesh, spec = sharding.mesh, sharding.spec
     elif isinstance(sharding, PartitionSpec):
         mesh, spec = ambient.value, sharding
@@ -261,7 +266,7 @@ def shardings_for(what: str, given: PyTree, tree: PyTree) -> list[Any]:
         TreeError: they do not fit.
     """
     try:
-        return broadcast_prefix(given, tree, is_sharding)
+        return broadcast_prefix(given, tree, lambda x: is_sharding(x) or isinstance(x, TypeSharding))
     except TreeError as error:
         reason = error.message.partition(": ")[2]
         raise TreeError(f"{what}: the shardings are no prefix of the arrays: {reason}") from None

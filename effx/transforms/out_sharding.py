@@ -8,18 +8,21 @@ from typing import Any, TypeAlias, TypeVar
 
 from effx.ir.meshes import PartitionSpec
 from effx.ir.passes.explicit import settled
+from effx.ir.types import TypeSharding
 from effx.lower.sharding import NamedSharding
 
 __all__ = ["OutSharding", "lay_out", "lay_out_as"]
 
 R = TypeVar("R")
 
-OutSharding: TypeAlias = NamedSharding | PartitionSpec | None
-"""How a result shall lie: a PartitionSpec is one of the mesh in force; None where operands say it."""
+OutSharding: TypeAlias = NamedSharding | PartitionSpec | TypeSharding | None
+"""How a result shall lie: a PartitionSpec is one of the mesh in force; `typeof(x).sharding` is as x lies; None where operands
+say it.
+"""
 
 
 def lay_out(
-    out_sharding: NamedSharding | PartitionSpec,
+    out_sharding: NamedSharding | PartitionSpec | TypeSharding,
     function: Callable[..., R],
     /,
     *args: Any,
@@ -38,7 +41,7 @@ def lay_out(
 
 def lay_out_as(
     what: str,
-    out_sharding: NamedSharding | PartitionSpec,
+    out_sharding: NamedSharding | PartitionSpec | TypeSharding,
     function: Callable[..., R],
     /,
     *args: Any,

@@ -356,6 +356,23 @@ def test_types_that_nothing_cuts_say_so() -> None:
     assert effx.eval_shape(lambda x: x * 2, effx.typeof(put(A, "X", "Y"))).shape == A.shape
 
 
+@pytest.mark.parametrize("names", [(), ("X",), ("X", "Y")])
+def test_results_lie_as_the_type_of_an_array_says(names: tuple[str, ...]) -> None:
+    """`out_sharding=typeof(x).sharding`, as libraries write it, whether anything cuts `x` or not."""
+    x = put(A, *names) if names else enp.asarray(A)
+    key, cut = effx.random.key(0), effx.typeof(x).sharding
+    makes: dict[str, Callable[[Any], Any]] = {
+        "random": lambda s: effx.random.normal(key, A.shape, out_sharding=s),
+        "zeros": lambda s: enp.zeros(A.shape, out_sharding=s),
+        "einsum": lambda s: enp.einsum("ij,jk->ik", A, np.eye(A.shape[1], dtype=A.dtype), out_sharding=s),
+        "constraint": lambda s: effx.lax.with_sharding_constraint(enp.asarray(A), s),
+    }
+    for name, make in makes.items():
+        for made in (make(cut), effx.jit(lambda y, make=make: make(effx.typeof(y).sharding))(x)):
+            assert made.type.cut == x.type.cut, name
+            np.testing.assert_allclose(made, make(None), rtol=1e-6)
+
+
 def test_descriptions_and_wishes_are_typed() -> None:
     """`ShapeDtypeStruct(sharding=)` and `in_shardings` say how arguments lie before these are there."""
     lies, seen = NamedSharding(MESH, P("X", "Y")), []
