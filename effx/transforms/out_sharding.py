@@ -16,8 +16,8 @@ __all__ = ["OutSharding", "lay_out", "lay_out_as"]
 R = TypeVar("R")
 
 OutSharding: TypeAlias = NamedSharding | PartitionSpec | TypeSharding | None
-"""How a result shall lie: a PartitionSpec is one of the mesh in force; `typeof(x).sharding` is as x lies; None where operands
-say it.
+"""How a result shall lie: a PartitionSpec is one of the mesh in force; `typeof(x).sharding` is as x lies; None where
+operands say it.
 """
 
 
