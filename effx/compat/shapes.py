@@ -30,7 +30,8 @@ def eval_shape(fun: Callable[..., PyTree], *args: PyTree, **kwargs: PyTree) -> P
     (ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True), ShapeDtypeStruct(shape=(2,), dtype=int32))
     """
     check_function("eval_shape", fun)
-    found: list[tuple[PyTreeDef, list[PyTree]]] = []  # without the arrays: nothing may keep those of a staged function
+    # Without the arrays: nothing may keep those of a staged function.
+    found: list[tuple[PyTreeDef, list[PyTree]]] = []
 
     @wraps(fun)
     def arrays(*args: PyTree, **kwargs: PyTree) -> list[PyTree]:
