@@ -64,7 +64,6 @@ REASONS: dict[str, str] = {
     "jax.[!t]*(new_val)": SETTING,
     "jax.threefry_partitionable(new_val)": SETTING,
     "jax.transfer_guard_*(new_val)": SETTING,
-    "jax.disable_jit(disable)": SETTING,
     "jax.errors.*(context)": RAISED,
     "jax.errors.*(msg)": RAISED,
     "jax.errors.*(tracer)": RAISED,
