@@ -9,11 +9,11 @@ import attrs
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.compat.jaxprs import Jaxpr, closed, view
-from effx.compat.pruning import pruned
 from effx.compat.wrapped import WrappedFun
 from effx.effects import current_scope, handle
 from effx.handlers.linear.recorder import recording
 from effx.handlers.stage import Recorder, stage
+from effx.ir.passes import pruned
 from effx.ir.program import Var
 from effx.ir.types import ArrayType
 from effx.tree.registry import register_leaf

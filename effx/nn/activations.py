@@ -6,6 +6,7 @@ argument is bounded first, so that a branch not selected gives no NaN in the der
 
 import math
 
+from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import clip, promote_inexact, to_inexact, where
 from effx.array.promotion import as_operand
@@ -403,9 +404,10 @@ def gelu(x: Operand, approximate: bool = True) -> Array:
     """
     x = to_inexact(x)
     if approximate:
-        # Beyond |x| = 20 the tanh is ±1 in any dtype, while the cube may overflow.
-        near = clip(x, -20.0, 20.0)
-        inner = math.sqrt(2 / math.pi) * (near + 0.044715 * (near * near * near))
+        # Beyond |x| = 20 the tanh is ±1 in any dtype, while the square in its derivative overflows at 256 in float16, and
+        # at 1e19 in float32; bounds take as long there as all the rest.
+        near = clip(x, -20.0, 20.0) if dtypes.finfo(x.dtype).max < 1e9 else x
+        inner = math.sqrt(2 / math.pi) * (near + 0.044715 * perform(e.IntegerPow(3), (near,)))
         return x * (0.5 * (1.0 + perform(e.Tanh(), (inner,))))
     return 0.5 * x * perform(Erfc(), (x * -math.sqrt(0.5),))
 

@@ -401,16 +401,21 @@ class Function(Generic[P, R]):
         """Wraps the function where C++ alone would leave users with puzzles."""
         o = self.options
         donates = bool(o.donate_argnums or o.donate_argnames)
-        # Calls with fewer arguments have no static one by position.
-        first = max(min(o.static_argnums, default=sys.maxsize), 0)
+        # By the number of positional arguments: which of them are static, and which donated.
+        places: dict[int, tuple[set[int], set[int]]] = {}
 
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-            given: tuple[object, ...] = args
+            given: Sequence[object] = args
             named: dict[str, object] = kwargs
+            count = len(args)
+            if (found := places.get(count)) is None:
+                found = places[count] = counted(o.static_argnums, count), counted(o.donate_argnums, count)
+            static, gone = found
             try:
-                if len(args) > first:
-                    numbers = counted(o.static_argnums, len(args))
-                    given = tuple([exactly(x) if i in numbers else x for i, x in enumerate(args)])
+                if static:
+                    given = list(args)
+                    for i in static:
+                        given[i] = exactly(args[i])
                 if kwargs and o.static_argnames:
                     named = {k: exactly(x) if k in o.static_argnames else x for k, x in kwargs.items()}
             except TypeError:
@@ -424,8 +429,10 @@ class Function(Generic[P, R]):
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
             if donates:
-                donated = [args[i] for i in counted(o.donate_argnums, len(args))]
-                bury(flatten((donated, [kwargs.get(name) for name in o.donate_argnames]))[0])
+                donated = [args[i] for i in gone]
+                if o.donate_argnames:
+                    donated += [kwargs.get(name) for name in o.donate_argnames]
+                bury(flatten(donated)[0])
             return result
 
         return guarded

@@ -7,7 +7,7 @@ from typing import final
 
 import attrs
 
-from effx.caching import exact
+from effx.caching import exact, same
 from effx.errors import TransformError
 from effx.lower.backends import local_devices
 from effx.lower.compile_options import CompilerOptions
@@ -49,25 +49,26 @@ def counted(numbers: tuple[int, ...], count: int) -> set[int]:
 class Static:
     """A static argument on its way through C++, which compares by `==`: equal for the same types and bits only."""
 
-    __slots__ = ("hash", "key", "value")
+    __slots__ = ("hash", "value")
 
     def __init__(self, value: object) -> None:
         self.value = value
-        self.key = exact(value)
-        self.hash = hash(self.key)  # C++ asks for it more than once, and a model's structure takes long
+        # C++ asks for it more than once, and a model's structure takes long. The hash of a NaN is another one each time.
+        self.hash = hash(exact(value) if isinstance(value, float) else value)
 
     def __hash__(self) -> int:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Static and self.hash == other.hash and self.key == other.key
+        return type(other) is Static and self.hash == other.hash and same(self.value, other.value)
+
+
+_AS_IS = frozenset({bool, int, str, type(None)})
 
 
 def exactly(x: object) -> object:
     """Returns a static argument as C++ may compare it."""
-    if type(x) in (bool, int, str, type(None)):
-        return x
-    return Static(x)
+    return x if type(x) in _AS_IS else Static(x)
 
 
 def numbers_of(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:

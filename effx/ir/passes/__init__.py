@@ -2,5 +2,6 @@
 
 from effx.ir.passes.cleaning import common_subexpressions, dead_code
 from effx.ir.passes.inlining import inline
+from effx.ir.passes.pruning import needed_only, pruned
 
-__all__ = ["common_subexpressions", "dead_code", "inline"]
+__all__ = ["common_subexpressions", "dead_code", "inline", "needed_only", "pruned"]
