@@ -6,7 +6,6 @@ program. Outside of all handlers the program is compiled and run; under handlers
 """
 
 import copyreg
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
 from importlib import import_module

@@ -46,7 +46,7 @@ def pruned(program: Program, results: Bools, kept: Bools, *, final: bool = False
 
     >>> from effx.ir.text import parse_program
     >>> small, left = pruned(parse_program(
-    ...     "f(a: f32[], b: f32[]) { c: f32[] = sin a\\n d: f32[] = mul b b\\n return c, d }"), [True, False], [False, False])
+    ...     "f(a: f32[], b: f32[]) { c: f32[] = sin a\\n d: f32[] = mul b b\\n return c, d }"), [True, False], [False] * 2)
     >>> print(small, left)
     f(a: f32[]) {
       b: f32[] = sin a

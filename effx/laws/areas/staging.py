@@ -1,13 +1,14 @@
 """Laws of staging: programs agree with the function, print and parse, and passes keep their values."""
 
 from collections.abc import Callable
+from itertools import compress
 
 import effx
 from effx import tree
 from effx.array import Array
 from effx.handlers.stage import run_program, stage
 from effx.ir.checker import check
-from effx.ir.passes import common_subexpressions, dead_code, inline
+from effx.ir.passes import common_subexpressions, dead_code, inline, needed_only, pruned
 from effx.ir.program import Program, effect_row
 from effx.ir.text import parse_program, print_program
 from effx.laws.areas.subjects import ANY, FLAT, SMALL, SMOOTH, Function, Points, loss
@@ -92,6 +93,18 @@ def dead_code_keeps_values(f: Function, xs: Points) -> None:
     keeps(dead_code, f, xs)
 
 
+@law(AREA, "run(needed_only p) = run(p), and pruned to one result gives that one", ANY)
+def pruning_keeps_values(f: Function, xs: Points) -> None:
+    keeps(needed_only, f, xs)
+    program, operands = staged(lambda *ys: (f(*ys), *ys), xs)
+    want = run_program(program, operands)
+    for i, y in enumerate(want):
+        smaller, left = pruned(
+            program, [i == k for k in range(len(want))], [False] * len(operands), final=True
+        )
+        same(run_program(check(smaller), list(compress(operands, left))), [y])
+
+
 @law(AREA, "run(common_subexpressions p) = run(p), with no more equations", ANY)
 def merged_expressions_keep_values(f: Function, xs: Points) -> None:
     keeps(common_subexpressions, f, xs)
@@ -106,7 +119,7 @@ def inlining_keeps_values(f: Function, xs: Points) -> None:
 @law(AREA, "pass(pass p) = pass p for every pass", ANY)
 def passes_are_idempotent(f: Function, xs: Points) -> None:
     program, _ = staged(f, xs)
-    for each in (dead_code, common_subexpressions, inline):
+    for each in (dead_code, common_subexpressions, inline, needed_only):
         once = each(program)
         assert print_program(each(once)) == print_program(once), each.__name__
 
