@@ -383,13 +383,27 @@ def leaky_relu(x: Operand, negative_slope: Operand = 0.01) -> Array:
     return where(x >= 0, x, negative_slope * x)
 
 
+def _tanh_of_cubic(x: Array) -> tuple[Array, Array]:
+    """Returns the tanh in gelu's formula, and the slope of what it is taken of."""
+    # Beyond |x| = 20 it is ±1 in any dtype, while the square may overflow.
+    near = perform(e.Clamp(), (scalar(-20.0, x.dtype), x, scalar(20.0, x.dtype)))
+    square, scale = perform(e.Square(), (near,)), math.sqrt(2 / math.pi)
+    cubic = near * (scale + (0.044715 * scale) * square)
+    return perform(e.Tanh(), (cubic,)), scale + (3 * 0.044715 * scale) * square
+
+
 @custom_jvp
-def _near(x: Array) -> Array:
-    """Returns x bounded by ±20, with the derivative of x: for functions that are flat out there."""
-    return perform(e.Clamp(), (scalar(-20.0, x.dtype), x, scalar(20.0, x.dtype)))
+def _gelu_by_tanh(x: Array) -> Array:
+    return 0.5 * x * (1.0 + _tanh_of_cubic(x)[0])
 
 
-_near.defjvp(lambda primals, tangents: (_near(*primals), tangents[0]))
+@_gelu_by_tanh.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (dx,) = primals, tangents
+    tanh, slope = _tanh_of_cubic(x)
+    half, twice = 0.5 * x, 1.0 + tanh
+    # The square of the tanh first: beside x the slope may overflow.
+    return half * twice, dx * (0.5 * twice + half * (1.0 - tanh * tanh) * slope)
 
 
 @jit(static_argnames=("approximate",))
@@ -413,10 +427,7 @@ def gelu(x: Operand, approximate: bool = True) -> Array:
     """
     x = to_inexact(x)
     if approximate:
-        # Beyond |x| = 20 the tanh is ±1 in any dtype, while the square may overflow.
-        near, half = _near(x), 0.5 * x
-        scale = math.sqrt(2 / math.pi)
-        return half + half * perform(e.Tanh(), (near * (scale + (0.044715 * scale) * (near * near)),))
+        return _gelu_by_tanh(x)
     return 0.5 * x * perform(Erfc(), (x * -math.sqrt(0.5),))
 
 
