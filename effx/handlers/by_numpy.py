@@ -45,7 +45,7 @@ def _broadcast(op: s.BroadcastInDim, x: HostData) -> HostData:
 
 def _block(op: s.DynamicSlice, x: HostData, *starts: HostData) -> HostData:
     first = [min(max(int(i), 0), n - k) for i, n, k in zip(starts, x.shape, op.sizes, strict=True)]
-    return x[tuple([slice(i, i + k) for i, k in zip(first, op.sizes, strict=True)])]
+    return np.asarray(x[tuple([slice(i, i + k) for i, k in zip(first, op.sizes, strict=True)])])
 
 
 # They move elements, whatever these are.

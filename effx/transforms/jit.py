@@ -40,7 +40,7 @@ from effx.transforms.given import Given, adding
 from effx.transforms.jit_shardings import constrained, lying
 from effx.transforms.jitted import Decorator, Jitted
 from effx.transforms.jitted_pickles import reduced
-from effx.transforms.options import Options, Static, counted, exactly, options_for
+from effx.transforms.options import Options, Places, Static, counted, exactly, options_for
 from effx.transforms.placed import placed, planned, usual_place
 from effx.transforms.shared_keys import Form, SharedKey, shared_key
 from effx.transforms.stages import Lowered, Signature, Traced
@@ -400,16 +400,12 @@ class Function(Generic[P, R]):
         """Wraps the function where C++ alone would leave users with puzzles."""
         o = self.options
         donates = bool(o.donate_argnums or o.donate_argnames)
-        # By the number of positional arguments: which of them are static, and which donated.
-        places: dict[int, tuple[set[int], set[int]]] = {}
+        places = Places(o)
 
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
             given: Sequence[object] = args
             named: dict[str, object] = kwargs
-            count = len(args)
-            if (found := places.get(count)) is None:
-                found = places[count] = counted(o.static_argnums, count), counted(o.donate_argnums, count)
-            static, gone = found
+            static, gone = places[len(args)]
             try:
                 if static:
                     given = list(args)
@@ -428,10 +424,9 @@ class Function(Generic[P, R]):
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
             if donates:
-                donated = [args[i] for i in gone]
-                if o.donate_argnames:
-                    donated += [kwargs.get(name) for name in o.donate_argnames]
-                bury(flatten(donated)[0])
+                bury(
+                    flatten([*[args[i] for i in gone], *[kwargs.get(name) for name in o.donate_argnames]])[0]
+                )
             return result
 
         return guarded

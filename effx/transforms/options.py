@@ -46,6 +46,19 @@ def counted(numbers: tuple[int, ...], count: int) -> set[int]:
 
 
 @final
+class Places(dict[int, tuple[set[int], set[int]]]):
+    """By the number of positional arguments: which of them are static, and which donated."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def __missing__(self, count: int) -> tuple[set[int], set[int]]:
+        o = self.options
+        self[count] = found = counted(o.static_argnums, count), counted(o.donate_argnums, count)
+        return found
+
+
+@final
 class Static:
     """A static argument on its way through C++, which compares by `==`: equal for the same types and bits only."""
 
