@@ -424,9 +424,8 @@ class Function(Generic[P, R]):
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
             if donates:
-                bury(
-                    flatten([*[args[i] for i in gone], *[kwargs.get(name) for name in o.donate_argnames]])[0]
-                )
+                rest = [kwargs.get(name) for name in o.donate_argnames]
+                bury(flatten([*[args[i] for i in gone], *rest])[0])
             return result
 
         return guarded
