@@ -13,8 +13,8 @@ from effx.distributed.launch import free_port
 from tests.distributed.results import Ended
 
 # XLA's collectives say that they are there, piece by piece and from threads of their own: in the middle of a line, too. So
-# Python's output goes to a descriptor of its own, and theirs to where errors go.
-APART = "import os, sys\nsys.stdout = os.fdopen(os.dup(1), 'w', buffering=1)\nos.dup2(2, 1)\n"
+# Python's output has a descriptor of its own, and theirs goes nowhere.
+APART = "import os, sys\nsys.stdout = os.fdopen(os.dup(1), 'w', buffering=1)\nos.dup2(os.open(os.devnull, os.O_WRONLY), 1)\n"
 Together = Callable[..., list[Ended]]
 
 

@@ -245,6 +245,7 @@ if pid == 0:
     os._exit(0)
 assert os.waitpid(pid, 0)[1] == 0
 if os.fork() == 0:
+    sys.stdout.close()
     os.closerange(0, 3)  # this test does not wait for it
     time.sleep(8)
     os._exit(0)
