@@ -17,7 +17,6 @@ from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
 from effx.errors import AxisNameError, NoRuleError
 from effx.flags import debug_infs, debug_key_reuse, debug_nans, enable_checks, no_execution
-from effx.handlers.by_numpy import CALLS, by_numpy, is_same
 from effx.handlers.conforming import conformed
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
@@ -109,24 +108,12 @@ def _kernel(op: Operation[object]) -> Kernel:
 def compiled(op: Operation[object]) -> Kernel:
     """Returns the function of arrays on a device that runs one operation."""
     programs: dict[tuple[bool, tuple[ArrayType, ...]], Program] = {}
-    # How many calls NumPy may still answer; XLA compiles the operation after them.
-    early: dict[tuple[bool, tuple[ArrayType, ...]], int] = {}
 
     def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
         types = tuple([x.type for x in arrays])
-        key = settled.value, types
-        program = programs.get(key)
+        program = programs.get((settled.value, types))
         if program is None:
-            program = programs[key] = program_of(op, types)
-            early[key] = CALLS if not op.multiple and is_same(op, types, program.out_types[0]) else 0
-        if early[key] > 0:
-            early[key] -= 1
-            for x in arrays:
-                x._check_alive(op.name)
-            result = by_numpy(op, arrays, program.out_types[0])
-            if result is not None:
-                return result, None, False
-            early[key] = 0
+            program = programs[settled.value, types] = program_of(op, types)
         return _first_run(program, arrays, op.multiple)
 
     return fast_function(op.name, miss, miss)
