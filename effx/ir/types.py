@@ -3,6 +3,7 @@ is identity.
 """
 
 from collections.abc import Collection, Hashable, Sequence
+from functools import cache
 from math import prod
 from typing import Any, final
 
@@ -45,13 +46,22 @@ class TypeSharding:
         """Whether nothing cuts the arrays."""
         return self.mesh.empty
 
+    def update(
+        self, *, mesh: AbstractMesh | None = None, spec: PartitionSpec | None = None
+    ) -> "TypeSharding":
+        """Returns it with another mesh, or with other axes for each array axis."""
+        return TypeSharding(self.mesh if mesh is None else mesh, self.spec if spec is None else spec)
+
     def cuts(self, ndim: int) -> tuple[tuple[Hashable, ...], ...]:
         """Returns for each of `ndim` array axes the mesh axes that cut it."""
         found = [axes_of(entry) for entry in self.spec]
         return (*found, *[()] * (ndim - len(found)))
 
 
-_WHOLE = TypeSharding(AbstractMesh((), ()), PartitionSpec())
+@cache
+def _whole(ndim: int) -> TypeSharding:
+    """Returns what is said of an array that nothing cuts."""
+    return TypeSharding(AbstractMesh((), ()), PartitionSpec(*[None] * ndim))
 
 
 def without_axes(
@@ -166,7 +176,7 @@ class ArrayType:
     @property
     def sharding(self) -> TypeSharding:
         """How Explicit axes of a mesh cut the array: `cut`, or that nothing does."""
-        return _WHOLE if self.cut is None else self.cut
+        return _whole(len(self.shape)) if self.cut is None else self.cut
 
     def with_shape(self, shape: Shape) -> "ArrayType":
         """Returns the type with another shape, which nothing cuts."""

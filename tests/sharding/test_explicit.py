@@ -350,7 +350,9 @@ def test_types_that_nothing_cuts_say_so() -> None:
     t = effx.typeof(A)
     assert t.cut is None
     assert t.sharding.is_fully_replicated
-    assert (t.sharding.mesh.axis_names, t.sharding.spec) == ((), P())
+    assert (t.sharding.mesh.axis_names, t.sharding.spec) == ((), P(None, None))
+    row = t.sharding.update(spec=P(*t.sharding.spec[1:]))
+    assert (row.spec, row.mesh) == (P(None), t.sharding.mesh)
     assert t.lying(t.sharding) is t
     assert effx.typeof(put(A, "X", "Y")).lying(t.sharding) is t
     assert effx.eval_shape(lambda x: x * 2, effx.typeof(put(A, "X", "Y"))).shape == A.shape
