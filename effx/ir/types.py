@@ -35,7 +35,7 @@ class TypeSharding:
 
     Attributes:
         mesh: its sizes and names; without axes where nothing cuts them.
-        spec: for each array axis up to the last that is cut the mesh axes that cut it.
+        spec: for each array axis, at least up to the last that is cut, the mesh axes that cut it.
     """
 
     mesh: AbstractMesh

@@ -7,7 +7,7 @@ from typing import final
 
 import attrs
 
-from effx.caching import exact, same
+from effx.caching import exact
 from effx.errors import TransformError
 from effx.lower.backends import local_devices
 from effx.lower.compile_options import CompilerOptions
@@ -62,26 +62,25 @@ class Places(dict[int, tuple[set[int], set[int]]]):
 class Static:
     """A static argument on its way through C++, which compares by `==`: equal for the same types and bits only."""
 
-    __slots__ = ("hash", "value")
+    __slots__ = ("hash", "key", "value")
 
     def __init__(self, value: object) -> None:
         self.value = value
-        # C++ asks for it more than once, and a model's structure takes long. The hash of a NaN is another one each time.
-        self.hash = hash(exact(value) if isinstance(value, float) else value)
+        self.key = exact(value)
+        self.hash = hash(self.key)  # C++ asks for it more than once, and a model's structure takes long
 
     def __hash__(self) -> int:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Static and self.hash == other.hash and same(self.value, other.value)
-
-
-_AS_IS = frozenset({bool, int, str, type(None)})
+        return type(other) is Static and self.hash == other.hash and self.key == other.key
 
 
 def exactly(x: object) -> object:
     """Returns a static argument as C++ may compare it."""
-    return x if type(x) in _AS_IS else Static(x)
+    if type(x) in (bool, int, str, type(None)):
+        return x
+    return Static(x)
 
 
 def numbers_of(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:
