@@ -120,6 +120,7 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
         kept=kept,
         committed=committed,
         text="",
+        options=(),
         name=header["name"],
         calls=None,
         may_fail=True,  # nothing says so, and it is called from Python anyway

@@ -32,6 +32,7 @@ from effx.lower.compile_options import CompilerOptions, compile_options
 from effx.lower.concrete import ConcreteArray, buffer_for, memory_in
 from effx.lower.concrete import constants as constant_buffers
 from effx.lower.failures import failed, names, refused
+from effx.lower.libraries import better_without
 from effx.lower.memories import Memories
 from effx.lower.memory_maps import make_room
 from effx.lower.module import module_of
@@ -74,7 +75,7 @@ class Executable:
         constants: hidden leading arguments.
         kept: for each input whether the executable takes it.
         committed: whether results are bound to the device.
-        text: the StableHLO it was compiled from.
+        text, options: the StableHLO it was compiled from, and XLA's options; empty where it was read from bytes.
         name: what errors call it.
         calls: the Python functions that it calls; None for a program without.
         may_fail: whether a run may fail: it calls foreign functions, or may want more memory than there is.
@@ -91,6 +92,7 @@ class Executable:
     kept: tuple[bool, ...]
     committed: bool
     text: str
+    options: CompilerOptions
     name: str
     calls: HostCalls | None
     may_fail: bool
@@ -268,6 +270,8 @@ def compile_program(
         text, hosted, is_foreign = module_of(
             kept_program, platform_of(devices[0]), taken_over, partitioning=partitioning, memories=memories
         )
+    if platform_of(devices[0]) == "cpu":
+        options = (*options, *better_without(kept_program, options))
     calls = HostCalls(hosted, len(devices) > 1) if hosted else None
     there = is_there(devices[0])
     if calls is not None and not there:
@@ -311,6 +315,7 @@ def compile_program(
         kept=kept[n:],
         committed=bound,
         text=text,
+        options=options,
         name=program.name,
         calls=calls,
         may_fail=is_foreign or _needs(loaded, out_types) > MUCH,

@@ -26,6 +26,11 @@ def f(x): return x * 2.0
 # operation: + -> -
 def f(x): return x + 2.0
 
+# options of XLA's that effx chooses: + 1.0 -> + 2.0
+def f(x):
+    start = enp.ones((64, 64, 3)) * x
+    return effx.lax.fori_loop(0, 9, lambda i, y: y / (y.sum(-1, keepdims=True) + 1.0), start)
+
 # attribute: sin -> cos
 def f(x): return enp.sin(x)
 

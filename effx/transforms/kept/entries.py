@@ -205,6 +205,7 @@ def load(
         kept=tuple(header["kept"]),
         committed=committed,
         text="",
+        options=(),
         name=header["name"],
         calls=None,
         may_fail=header["may_fail"],

@@ -134,7 +134,7 @@ class Question:
             raise Refusal(reason)
         if trace.foreign or not are_optional(trace.program.effects):
             raise Refusal("it depends on handlers around it")
-        own = key_of(executable.text, executable.devices, self.options)
+        own = key_of(executable.text, executable.devices, executable.options)
         if not files.holds(own):
             raise Refusal("it was compiled too quickly (cache_min_compile_seconds)")
         key, met = self.look()
