@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Protocol, cast, final
 
 import attrs
 import numpy as np
@@ -161,6 +161,14 @@ class Program:
     def out_types(self) -> tuple[ArrayType, ...]:
         """The types of the outputs."""
         return tuple([x.type for x in self.outputs])
+
+    @property
+    def kinds(self) -> "frozenset[type[Operation[object]]]":
+        """The classes of its operations, those in programs that they hold left out; found once."""
+        found = self.derived.get("kinds")
+        if found is None:
+            found = self.derived["kinds"] = frozenset([type(e.op) for e in self.equations])
+        return cast("frozenset[type[Operation[object]]]", found)
 
     def __reduce__(self) -> tuple[object, ...]:
         """What has been compiled from the program is left out."""

@@ -9,6 +9,7 @@ Never: say how one operation looks; `effx.lower.stablehlo` does, a family a file
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from ctypes import c_float
 from typing import TypeVar, final
 
 import attrs
@@ -88,8 +89,11 @@ def constant_text(value: Scalar, t: ArrayType) -> str:
 
 def _float_text(value: float, dtype: dtypes.DType) -> str:
     if math.isfinite(value) or not dtypes.has_nan(dtype):
-        with np.errstate(over="ignore"):
-            rounded = float(np.asarray(value, dtype))
+        if dtype is dtypes.float32:
+            rounded = c_float(value).value  # a tenth of what NumPy takes
+        else:
+            with np.errstate(over="ignore"):
+                rounded = float(np.asarray(value, dtype))
         if math.isfinite(rounded):
             text = repr(rounded)
             if "e" in text and "." not in text:
@@ -344,7 +348,7 @@ class Body:
         """Returns the name of an atom brought to a shape: rank-0 ones are repeated."""
         t = atom.type
         if t.shape == shape:
-            return self.name(atom)
+            return self.names[atom] if type(atom) is Var else self.name(atom)
         target = array_type(t.dtype, shape)
         if type(atom) is Literal:
             return self.constant(atom.value, target)

@@ -95,8 +95,10 @@ def _tally(program: Program) -> Tally:
         elif isinstance(op, (ReduceSum, ReduceMax, ReduceMin, ArgReduction)):
             t = e.inputs[0].type
             if t.dtype is float32 and not has_symbolic(t.shape) and t.size >= SMALL:
-                reductions += 1
-                gain += reduction_gain(t.shape, op.axes if isinstance(op, Reduction) else (op.axis,))
+                # Of arguments of extremes both the extremes and their places are found by reductions.
+                times, axes = (1, op.axes) if isinstance(op, Reduction) else (2, (op.axis,))
+                reductions += times
+                gain += times * reduction_gain(t.shape, axes)
     found = program.derived["libraries"] = Tally(reductions, gain, products, bound)
     return found
 

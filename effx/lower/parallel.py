@@ -16,17 +16,13 @@ import attrs
 
 from effx.effects import Operation
 from effx.errors import BackendError, DeviceCountError
-from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.control import Call, holders
 from effx.ir.ops.parallel import ParallelMap
-from effx.ir.program import Atom, Equation, Program, Var
+from effx.ir.program import Atom, Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.backends import devices, local_devices
 from effx.lower.sharding import Device
 from effx.lower.tiling import Tiling, leading
-
-
-def _programs(e: Equation) -> tuple[Program, ...]:
-    return e.op.programs if e.op.multiple and isinstance(e.op, HigherOrder) else ()
 
 
 def _is_replicated(op: Operation[object]) -> TypeGuard[ParallelMap]:
@@ -39,11 +35,12 @@ def device_count(program: Program) -> int:
     found = program.derived.get("devices")
     if found is None:
         count = 0
-        for e in program.equations:
-            inner = math.lcm(*[max(device_count(p), 1) for p in _programs(e)])
-            if _is_replicated(e.op):
-                count = math.lcm(max(count, 1), e.op.size * inner)
-            elif any([device_count(p) for p in _programs(e)]):
+        for op in holders(program):
+            counts = [device_count(p) for p in op.programs]
+            inner = math.lcm(*[max(n, 1) for n in counts])
+            if _is_replicated(op):
+                count = math.lcm(max(count, 1), op.size * inner)
+            elif any(counts):
                 count = math.lcm(max(count, 1), inner)
         found = program.derived["devices"] = count
     return cast("int", found)
@@ -59,11 +56,11 @@ def _maps(program: Program, inside: bool, seen: set[Program]) -> Iterator[tuple[
     if program in seen or not device_count(program):
         return
     seen.add(program)
-    for e in program.equations:
-        if _is_replicated(e.op):
-            yield e.op, inside
-        for p in _programs(e):
-            yield from _maps(p, inside or type(e.op) is ParallelMap, seen)
+    for op in holders(program):
+        if _is_replicated(op):
+            yield op, inside
+        for p in op.programs:
+            yield from _maps(p, inside or type(op) is ParallelMap, seen)
 
 
 def check_count(name: str, wanted: int, there: int) -> None:

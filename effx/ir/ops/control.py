@@ -1,7 +1,7 @@
 """Operations that hold programs: calls, branches and loops."""
 
 from collections.abc import Sequence
-from typing import TypeVar, final
+from typing import TypeVar, cast, final
 
 import attrs
 
@@ -96,6 +96,17 @@ def fits(types: "tuple[ArrayType, ...]", expected: "tuple[ArrayType, ...]") -> b
     return len(types) == len(expected) and all(
         [t is e or t.matches(e) for t, e in zip(types, expected, strict=True)]
     )
+
+
+def holders(program: Program) -> tuple[HigherOrder, ...]:
+    """Returns the operations of a program that hold programs, in order; found once."""
+    found = program.derived.get("holders")
+    if found is None:
+        found = ()
+        if any([issubclass(kind, HigherOrder) for kind in program.kinds]):
+            found = tuple([e.op for e in program.equations if isinstance(e.op, HigherOrder)])
+        program.derived["holders"] = found
+    return cast("tuple[HigherOrder, ...]", found)
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ from effx.errors import ShardingError
 from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.ops.base import check_arity
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Identity, Offload
-from effx.ir.ops.control import Call, Calling, HigherOrder
+from effx.ir.ops.control import Call, Calling, HigherOrder, holders
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType, type_sharding, without_axes
@@ -113,13 +113,13 @@ def places_in(program: Program) -> tuple[Placing, ...]:
 
 
 def _places(program: Program) -> Iterator[Placing]:
-    for e in program.equations:
-        if type(e.op) is Constrain:
-            yield e.op
-        elif isinstance(e.op, HigherOrder):
-            if type(e.op) is ParallelMap and e.op.mesh is not None:
-                yield e.op
-            for inner in e.op.programs:
+    for op in [e.op for e in program.equations] if Constrain in program.kinds else holders(program):
+        if type(op) is Constrain:
+            yield op
+        elif isinstance(op, HigherOrder):
+            if type(op) is ParallelMap and op.mesh is not None:
+                yield op
+            for inner in op.programs:
                 yield from places_in(inner)
 
 
@@ -152,6 +152,9 @@ Left = str | int | None
 """Where a program leaves an output: a kind of memory; where the input of this number lies; None for the default one."""
 
 
+_PASSING = (Offload, Constrain, CheckpointName, Call, Checkpoint)
+
+
 def memories_of_outputs(program: Program) -> tuple[Left, ...]:
     """Returns in which memory a program leaves each output; found once."""
     found = program.derived.get("memories of outputs")
@@ -162,7 +165,7 @@ def memories_of_outputs(program: Program) -> tuple[Left, ...]:
 
 def _memories(program: Program) -> tuple[Left, ...]:
     left: dict[object, Left] = {x: i for i, x in enumerate(program.inputs)}
-    for e in program.equations:
+    for e in [] if program.kinds.isdisjoint(_PASSING) else program.equations:
         if type(e.op) is Offload:
             left[e.outputs[0]] = None if e.op.back else e.op.destination
         elif type(e.op) in (Constrain, CheckpointName):

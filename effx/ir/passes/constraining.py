@@ -6,12 +6,12 @@ from typing import cast
 import attrs
 
 from effx.ir.meshes import AbstractMesh
-from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.control import HigherOrder, holders
 from effx.ir.ops.sharding import Constrain, Release
 from effx.ir.passes.explicit import mesh_of
 from effx.ir.passes.varying import with_programs
 from effx.ir.program import Atom, Equation, Program, Var
-from effx.ir.types import ArrayType, TypeSharding
+from effx.ir.types import TypeSharding
 
 __all__ = ["constrain_op", "explicit_mesh", "with_cuts"]
 
@@ -32,15 +32,13 @@ def explicit_mesh(program: Program) -> AbstractMesh | None:
 
 
 def _mesh(program: Program) -> AbstractMesh | None:
-    types: list[ArrayType] = list(program.in_types)
-    for e in program.equations:
-        types += [x.type for x in e.outputs]
-        if isinstance(e.op, HigherOrder):
-            for inner in e.op.programs:
-                found = explicit_mesh(inner)
-                if found is not None:
-                    return found
-    return mesh_of(program.name, types)
+    for op in holders(program):
+        for inner in op.programs:
+            found = explicit_mesh(inner)
+            if found is not None:
+                return found
+    types = dict.fromkeys([x.type for e in program.equations for x in e.outputs])
+    return mesh_of(program.name, [*program.in_types, *types])
 
 
 def with_cuts(program: Program) -> Program:

@@ -66,14 +66,17 @@ def _pruned(program: Program, results: Bools, kept: Bools, final: bool) -> Left:
     equations: list[Equation] = []
     same = len(outputs) == len(program.outputs)
     for e in reversed(program.equations):
-        live = [v in needed for v in e.outputs]
-        if not any(live) and not must_happen(e.op.effects):
+        if needed.isdisjoint(e.outputs) and not must_happen(e.op.effects):
             same = False
             continue
-        smaller = _smaller(e, live, final) if isinstance(e.op, HigherOrder) else e
-        same = same and smaller is e
-        equations.append(smaller)
-        needed.update([x for x in smaller.inputs if type(x) is Var])
+        if isinstance(e.op, HigherOrder):
+            smaller = _smaller(e, [v in needed for v in e.outputs], final)
+            same = same and smaller is e
+            e = smaller
+        equations.append(e)
+        for x in e.inputs:
+            if type(x) is Var:
+                needed.add(x)
     left = tuple([k or x in needed for x, k in zip(program.inputs, kept, strict=True)])
     if same and all(left):
         return program, left
