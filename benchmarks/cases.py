@@ -11,6 +11,9 @@ import attrs
 from benchmarks.peers import Peer
 from benchmarks.timing import Thunk
 
+# So many calls settle what eager evaluation compiles.
+SETTLED = 40
+
 Prepare: TypeAlias = Callable[[Peer], Thunk]
 
 _salts = itertools.count(1)
@@ -37,6 +40,7 @@ class Case:
         budget: greatest allowed ratio effx/JAX; None for a row that is only shown.
         units: what one call is divided by, such as the number of operations traced.
         slow: compiles in each call, so that fewer rounds have to do.
+        before: how many calls do not count; eagerly, what is met often is compiled after some.
     """
 
     group: str
@@ -45,6 +49,7 @@ class Case:
     budget: float | None
     units: int = 1
     slow: bool = False
+    before: int = 1
 
     @property
     def title(self) -> str:

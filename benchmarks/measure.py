@@ -18,7 +18,8 @@ def measure(case: Case, libraries: Sequence[Peer], effort: Effort) -> Row:
     for peer in libraries:
         try:
             thunk = case.prepare(peer)
-            thunk()
+            for _ in range(case.before):
+                thunk()
         except Exception as error:  # noqa: BLE001  whatever it is, it is this row's result
             errors[peer.name] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             continue

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.cases import Case, salt
+from benchmarks.cases import SETTLED, Case, salt
 from benchmarks.operations import chain, total
 from benchmarks.peers import Function, Peer, Tree, Value
 from benchmarks.timing import Thunk
@@ -212,6 +212,6 @@ def cases() -> list[Case]:
             Case(program.name, "trace and lower", lower(program), 0.12),
             Case(program.name, "first call", first_call(program), 0.75, slow=True),
             Case(program.name, "run", run(program), 1.0),
-            Case(program.name, "eager", eager(program), 1.0),
+            Case(program.name, "eager", eager(program), 1.0, before=SETTLED),
         ]
     return rows

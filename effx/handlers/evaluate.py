@@ -17,6 +17,7 @@ from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
 from effx.errors import AxisNameError, NoRuleError
 from effx.flags import debug_infs, debug_key_reuse, debug_nans, enable_checks, no_execution
+from effx.handlers.by_numpy import CALLS, RULES, by_numpy, is_same
 from effx.handlers.conforming import conformed
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
@@ -37,10 +38,23 @@ from effx.lower.xla import Executable, compile_program
 
 R = TypeVar("R")
 
-Kernel = Callable[..., object]
 ProgramKernel = Callable[..., tuple[ConcreteArray, ...]]
 
 CAPACITY = 8192  # of kernels that are kept: those used last
+
+
+@final
+class Kernel:
+    """What runs one operation.
+
+    Attributes:
+        run: the function of arrays on a device that does; another one once the operation is met often.
+    """
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Callable[..., object]) -> None:
+        self.run = run
 
 
 @final
@@ -59,7 +73,7 @@ class Evaluate(Handler):
             if isinstance(op, RunsEagerly):
                 found = op.eagerly(*[on_device(x) for x in operands])  # type: ignore[arg-type]  # arrays
                 return tuple([as_concrete(y) for y in found])  # type: ignore[return-value]  # a tuple of arrays
-        kernel = _kernel(op)
+        kernel = _kernel(op).run
         for x in operands:
             if type(x) is not ConcreteArray:
                 return kernel(*[on_device(x) for x in operands])  # type: ignore[arg-type, return-value]  # arrays
@@ -101,11 +115,46 @@ def _kernel(op: Operation[object]) -> Kernel:
     if not are_optional(op.effects):
         raise unbound(op.name, op.effects)
     if type(op) is Slice and all([s == 1 for s in op.strides]):
-        return _cut(op)
-    return compiled(op)
+        return Kernel(_cut(op))
+    return early(op) if type(op) in RULES else Kernel(compiled(op))
 
 
-def compiled(op: Operation[object]) -> Kernel:
+def early(op: Operation[object]) -> Kernel:
+    """Returns what runs an operation by NumPy the first times, where it can, and by what XLA compiles from then on.
+
+    C++ would ask Python for ever where the first answer came from there. So it is not asked before an operation is met
+    often on arrays of some types, and then for all types.
+    """
+    fast = compiled(op)
+    # For operands of some types how many calls are left, and the result's type if NumPy may answer.
+    seen: dict[tuple[bool, tuple[ArrayType, ...]], tuple[int, ArrayType | None]] = {}
+
+    def run(*arrays: ConcreteArray) -> object:
+        types = tuple([x.type for x in arrays])
+        key = settled.value, types
+        if key in seen:
+            left, out = seen[key]
+        else:
+            (given,) = typed_results(op, types)
+            left, out = CALLS, given if is_same(op, types, given) else None
+        if not left:
+            kernel.run = fast
+            return fast(*arrays)
+        if out is not None:
+            for x in arrays:
+                x._check_alive(op.name)
+            result = by_numpy(op, arrays, out)
+            if result is not None:
+                seen[key] = left - 1, out
+                return result
+        seen[key] = left - 1, None
+        return fast(*arrays)
+
+    kernel = Kernel(run)
+    return kernel
+
+
+def compiled(op: Operation[object]) -> Callable[..., object]:
     """Returns the function of arrays on a device that runs one operation."""
     programs: dict[tuple[bool, tuple[ArrayType, ...]], Program] = {}
 
@@ -164,7 +213,7 @@ def _first_run(
     return result, fast_path(executable, result) if executable.takes_as_is(arrays) else None, False
 
 
-def _cut(op: Slice) -> Kernel:
+def _cut(op: Slice) -> Callable[..., object]:
     """Cuts a block out at a start that is an operand, so that x[0], x[1], … share one compiled kernel.
 
     Staged programs keep their static slices, of which XLA knows more.
@@ -180,7 +229,7 @@ def _cut(op: Slice) -> Kernel:
             return whole(x)
         x._check_alive(op.name)
         op.infer(x.type)  # refuses a start out of bounds, which a dynamic slice would move
-        return _kernel(block)(x, *starts)
+        return _kernel(block).run(x, *starts)
 
     return cut
 

@@ -20,6 +20,7 @@ from effx import flags
 from effx.errors import BackendError, warn_user
 from effx.flags import num_cpu_devices, platforms
 from effx.lower import processes
+from effx.lower.ending import wait_at_the_end
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
@@ -263,6 +264,7 @@ def client(backend: str | None = None) -> _jax.Client:
         for name in [n for n in names if n in there]:
             try:
                 _clients[name] = _start(name)
+                wait_at_the_end(_clients[name])
                 return _clients[name]
             except BackendError as error:
                 # With no platform asked for, a plugin that fails gives way to the next, aloud.

@@ -339,6 +339,16 @@ def _fetch(x: ConcreteArray) -> HostData:
     return value
 
 
+def fetched(x: ConcreteArray) -> HostData:
+    """Returns the elements of an array on one CPU, to be read at once: the array may be donated afterwards."""
+    return _fetch(x)
+
+
+def on_default_device(data: HostData, type: ArrayType) -> ConcreteArray:
+    """Returns an array of a computation's result that the host found."""
+    return _placed(data, type)
+
+
 def _assembled(x: ConcreteArray) -> HostData:
     """Puts the parts of an array on several devices together on the host."""
     parts = x.addressable_shards

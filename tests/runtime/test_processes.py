@@ -170,6 +170,15 @@ x = enp.ones((500, 500)) / 500
 f(x).block_until_ready()
 held = [f(x + i) for i in range(10)]
 """,
+    "a program whose results nobody holds": """
+f = effx.jit(lambda x: lax.fori_loop(0, 30, lambda i, y: enp.tanh(y @ y), x))
+x = enp.ones((700, 700)) / 700
+f(x).block_until_ready()
+f(x)
+""",
+    "the first product": """
+effx.jit(lambda x: x.T @ x)(np.ones((64, 64), np.float32))
+""",
     "single operations that run": """
 x = enp.ones((1000, 1000))
 for _ in range(20):
@@ -208,7 +217,7 @@ gradient = effx.grad(lambda x: enp.sum(x**2))(c)
 @pytest.mark.parametrize("name", EXITS)
 def test_the_end_of_the_interpreter(name: str) -> None:
     """A process ends well whatever is at work, and says nothing."""
-    code = f"import threading, time\nimport effx, effx.numpy as enp\nfrom effx import lax\n{EXITS[name]}"
+    code = f"import threading, time\nimport numpy as np\nimport effx, effx.numpy as enp\nfrom effx import lax\n{EXITS[name]}"
     done = run(code)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == ("done\n" if "waited for" in name else "")
