@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import effx
 import effx.lower.stablehlo  # the rules
@@ -55,6 +56,15 @@ F64 = array_type(effx.dtypes.float64, (3,))
 FLAT = cases(programs(constructs=(), most_steps=4))
 SCANS = cases(programs(constructs=("scan",), most_steps=2, depth=1, shapes=((3,),), most_arguments=1))
 LOOPS = cases(programs(constructs=("scan", "cond", "while"), most_steps=2, depth=1))
+
+
+@pytest.fixture(autouse=True)
+def the_same_cases() -> Iterator[None]:
+    """Each run draws the same cases: from others, some faults are shrunk to a longer program, or found later."""
+    before = settings.get_current_profile_name()
+    settings.load_profile("ci")
+    yield
+    settings.load_profile(before)
 
 
 @contextlib.contextmanager
