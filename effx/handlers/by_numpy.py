@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from effx.effects import Operation
+from effx.handlers.moves import block, repeated
 from effx.ir.dimensions import has_symbolic
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
@@ -36,25 +37,13 @@ PATIENCE = 0.005
 Rule: TypeAlias = Callable[..., HostData]
 
 
-def _broadcast(op: s.BroadcastInDim, x: HostData) -> HostData:
-    sizes = [1] * len(op.shape)
-    for n, dim in zip(x.shape, op.dims, strict=True):
-        sizes[dim] = n
-    return np.broadcast_to(x.reshape(sizes), op.shape)
-
-
-def _block(op: s.DynamicSlice, x: HostData, *starts: HostData) -> HostData:
-    first = [min(max(int(i), 0), n - k) for i, n, k in zip(starts, x.shape, op.sizes, strict=True)]
-    return np.asarray(x[tuple([slice(i, i + k) for i, k in zip(first, op.sizes, strict=True)])])
-
-
 # They move elements, whatever these are.
 MOVES: dict[type[object], Rule] = {
-    s.BroadcastInDim: _broadcast,
+    s.BroadcastInDim: repeated,
     s.Reshape: lambda op, x: x.reshape(op.shape),
     s.Transpose: lambda op, x: np.transpose(x, op.perm),
     s.Concatenate: lambda op, *xs: np.concatenate(xs, op.axis),
-    s.DynamicSlice: _block,
+    s.DynamicSlice: lambda op, x, *starts: np.asarray(x[block(x, starts, op.sizes)]),
     e.Select: lambda op, which, *cases: np.where(which, cases[-1], cases[0]),
 }
 # They compute; what is not rounded as IEEE says is left out, and so are the least and the greatest, with two zeros.

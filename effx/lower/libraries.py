@@ -46,8 +46,8 @@ class Tally:
     Attributes:
         reductions: how many reductions the library would take.
         gain: how many nanoseconds a run would be shorter if it did not.
-        products: how many products are as fast without.
-        bound: whether other products are faster with it.
+        products: how many products of float32 there are.
+        bound: whether some of them are faster with it.
     """
 
     reductions: int = 0

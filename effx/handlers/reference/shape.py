@@ -3,6 +3,7 @@
 import numpy as np
 
 from effx.errors import NoRuleError
+from effx.handlers.moves import block, repeated
 from effx.handlers.reference.handler import Data, rule
 from effx.ir.dimensions import is_symbolic
 from effx.ir.ops import shape as s
@@ -11,10 +12,7 @@ from effx.ir.ops.sizes import Size
 
 @rule(s.BroadcastInDim)
 def broadcast_in_dim(op: s.BroadcastInDim, x: Data) -> Data:
-    sizes = [1] * len(op.shape)
-    for n, dim in zip(x.shape, op.dims, strict=True):
-        sizes[dim] = n
-    return np.broadcast_to(x.reshape(sizes), op.shape)
+    return repeated(op, x)
 
 
 @rule(s.Reshape)
@@ -58,20 +56,15 @@ def slice_(op: s.Slice, x: Data) -> Data:
     return np.asarray(x[tuple(map(slice, op.start, op.limit, op.strides))])
 
 
-def _block(x: Data, starts: tuple[Data, ...], sizes: tuple[int, ...]) -> tuple[slice, ...]:
-    first = [min(max(int(i), 0), n - k) for i, n, k in zip(starts, x.shape, sizes, strict=True)]
-    return tuple([slice(i, i + k) for i, k in zip(first, sizes, strict=True)])
-
-
 @rule(s.DynamicSlice)
 def dynamic_slice(op: s.DynamicSlice, x: Data, *starts: Data) -> Data:
-    return np.asarray(x[_block(x, starts, op.sizes)])
+    return np.asarray(x[block(x, starts, op.sizes)])
 
 
 @rule(s.DynamicUpdateSlice)
 def dynamic_update_slice(op: s.DynamicUpdateSlice, x: Data, update: Data, *starts: Data) -> Data:
     result = np.array(x)
-    result[_block(x, starts, update.shape)] = update
+    result[block(x, starts, update.shape)] = update
     return result
 
 
