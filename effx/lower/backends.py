@@ -20,7 +20,7 @@ from effx import flags
 from effx.errors import BackendError, warn_user
 from effx.flags import num_cpu_devices, platforms
 from effx.lower import processes
-from effx.lower.ending import wait_at_the_end
+from effx.lower.ending import in_xla, wait_at_the_end
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
@@ -263,8 +263,9 @@ def client(backend: str | None = None) -> _jax.Client:
             raise _missing(backend or str(platforms.value))
         for name in [n for n in names if n in there]:
             try:
-                _clients[name] = _start(name)
-                wait_at_the_end(_clients[name])
+                with in_xla:
+                    _clients[name] = _start(name)
+                    wait_at_the_end(_clients[name])
                 return _clients[name]
             except BackendError as error:
                 # With no platform asked for, a plugin that fails gives way to the next, aloud.

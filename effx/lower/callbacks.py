@@ -24,6 +24,7 @@ from effx.ir.program import Atom
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.described import HostData
 from effx.lower.custom_call import custom_call_text
+from effx.lower.ending import calling_back
 from effx.lower.hlo import mlir_module
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class HostCalls:
         self.active += 1
         raised: BaseException
         try:
-            with running():
+            with calling_back, running():
                 results = loaded.execute_sharded(arguments, with_tokens=True)
                 results.consume_token().block_until_ready()
             if self.first is None:

@@ -1,18 +1,29 @@
-"""The end of the process: it waits for what XLA is computing.
+"""The end of the process: it waits for what XLA is computing and compiling, and lets threads rest.
 
 C++ takes down the objects that XLA's threads use, whether these are at work or not. A process that ended with a
-computation in flight could end by a fault of memory: one of ten did whose last work was the first product of matrices.
+computation in flight could end by a fault of memory: one of ten did whose last work was the first product of matrices,
+half of those in which a daemon thread was compiling.
+
+Daemon threads go on while Python ends. One that comes back from C++ then and asks for the interpreter's lock is ended
+by Python before 3.14, and C++ aborts the process, since it can't unwind a function of jaxlib's. Python 3.14 lets the
+thread rest instead; so does `_let_threads_rest`, for those before.
 """
 
 import atexit
 import contextlib
+import ctypes
+import math
 import os
+import sys
+import threading
+import time
+from typing import final
 
 from jaxlib import _jax
 
 from effx.lower.compile_options import compile_options
 
-__all__ = ["wait_at_the_end"]
+__all__ = ["calling_back", "in_xla", "wait_at_the_end"]
 
 _NOTHING = """\
 module @last attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
@@ -23,22 +34,97 @@ module @last attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : 
 }
 """
 
+_ended = threading.Event()
+
+
+@final
+class Work:
+    """What threads do that must not be in C++ when it ends: a context manager, for any number of threads at once.
+
+    A daemon thread that would begin after the end of the process was waited for ends here.
+    """
+
+    __slots__ = ("_threads",)
+
+    def __init__(self) -> None:
+        """Begins with no thread at work."""
+        # How deep each thread is in it. Each writes its own number only.
+        self._threads: dict[threading.Thread, int] = {}
+
+    def __enter__(self) -> None:
+        thread = threading.current_thread()
+        self._threads[thread] = self._threads.get(thread, 0) + 1
+        if (
+            thread.daemon and _ended.is_set()
+        ):  # in this order: the end looks at the threads after it has set that
+            self.__exit__()
+            raise SystemExit
+
+    def __exit__(self, *_: object) -> None:
+        thread = threading.current_thread()
+        depth = self._threads[thread] - 1
+        if depth:
+            self._threads[thread] = depth
+        else:
+            del self._threads[thread]
+
+    def wait(self, seconds: float = math.inf) -> None:
+        """Waits until no other thread is at work."""
+        here, started = threading.current_thread(), time.monotonic()
+        while any(t is not here and t.is_alive() for t in tuple(self._threads)):
+            if time.monotonic() - started > seconds:
+                return
+            time.sleep(0.01)
+
+
+in_xla = Work()
+"""While XLA starts, compiles or loads an executable. The end waits however long that takes, as nothing can stop it."""
+
+calling_back = Work()
+"""While a program runs that calls Python. It may wait for what never comes: the end waits for a second."""
+
+
+_clients: list[tuple[_jax.Client, int]] = []
+
 
 def wait_at_the_end(client: _jax.Client) -> None:
-    """Has the process wait before it ends for what a client has been asked to compute."""
-    atexit.register(_wait, client, os.getpid())
+    """Has this process wait before it ends for what a client has been asked to compute."""
+    _clients.append((client, os.getpid()))
 
 
-def _wait(client: _jax.Client, process: int) -> None:
-    if os.getpid() != process:
-        return  # a forked one, in which XLA has no threads
-    with contextlib.suppress(_jax.JaxRuntimeError):  # whoever reads a result is told why there is none
-        for buffer in client.live_arrays():
-            with contextlib.suppress(_jax.JaxRuntimeError):
-                buffer.block_until_ready()
-        if client.platform == "cpu":
-            # And what nobody holds the results of: XLA runs what a thread asks for in order.
-            devices = (client.local_devices()[0],)
-            last = client.compile_and_load(_NOTHING, _jax.DeviceList(devices), compile_options(devices))
-            # A token, since jaxlib would import jax to make an array of the result.
-            last.execute_sharded([], with_tokens=True).consume_token().block_until_ready()
+@atexit.register
+def _end() -> None:
+    _ended.set()
+    in_xla.wait()
+    calling_back.wait(1.0)
+    # XLA has no threads in a process that was forked.
+    here = [client for client, process in _clients if process == os.getpid()]
+    for client in here:
+        with contextlib.suppress(_jax.JaxRuntimeError):  # whoever reads a result is told why there is none
+            _wait(client)
+    if here:
+        _let_threads_rest()
+
+
+def _wait(client: _jax.Client) -> None:
+    for buffer in client.live_arrays():
+        with contextlib.suppress(_jax.JaxRuntimeError):
+            buffer.block_until_ready()
+    if client.platform == "cpu":
+        # And what nobody holds the results of: XLA runs what a thread asks for in order.
+        devices = (client.local_devices()[0],)
+        last = client.compile_and_load(_NOTHING, _jax.DeviceList(devices), compile_options(devices))
+        # A token, since jaxlib would import jax to make an array of the result.
+        last.execute_sharded([], with_tokens=True).consume_token().block_until_ready()
+
+
+def _let_threads_rest() -> None:
+    """Has C++ stop a thread for good where it would abort the process, until C++'s own end begins."""
+    if sys.version_info >= (3, 14) or sys.platform != "linux":
+        return  # elsewhere a thread that is ended does not unwind
+    with contextlib.suppress(OSError, AttributeError):  # another standard library
+        set_terminate = ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE
+        set_terminate.restype = ctypes.c_void_p
+        libc = ctypes.CDLL(None)
+        before = set_terminate(ctypes.cast(libc.pause, ctypes.c_void_p))
+        libc.__cxa_atexit(ctypes.cast(set_terminate, ctypes.c_void_p), ctypes.c_void_p(before), None)

@@ -15,6 +15,7 @@ from jaxlib import _jax, version
 
 from effx.dtypes import as_dtype
 from effx.errors import BackendError
+from effx.lower.ending import in_xla
 from effx.lower.ffi import lapack_target
 from effx.lower.sharding import Device
 
@@ -92,8 +93,9 @@ def unpack(data: bytes, devices: Sequence[Device], options: _jax.CompileOptions)
     for letter, function in header["lapack"]:
         lapack_target(function, as_dtype(_LETTERS[letter]))
     try:
-        return devices[0].client.deserialize_executable(
-            rest[8 + size :], _jax.DeviceList(tuple(devices)), options
-        )
+        with in_xla:
+            return devices[0].client.deserialize_executable(
+                rest[8 + size :], _jax.DeviceList(tuple(devices)), options
+            )
     except _jax.JaxRuntimeError as error:
         raise BackendError(f"deserialize: XLA cannot load the executable: {error}") from error

@@ -8,6 +8,7 @@ from jaxlib._jax import ArrayImpl
 
 from effx.ir.types import ArrayType
 from effx.lower.compile_options import compile_options
+from effx.lower.ending import in_xla
 from effx.lower.processes import current as group
 from effx.lower.results import result_handler
 from effx.lower.shardy import mesh_line, tiling_text
@@ -53,7 +54,8 @@ def _program(t: ArrayType, given: "Placement", wanted: "Placement") -> tuple[_ja
             "}",
         ]
     )
-    return devices[0].client.compile_and_load(text, list(devices), compile_options(devices)), text
+    with in_xla:
+        return devices[0].client.compile_and_load(text, list(devices), compile_options(devices)), text
 
 
 def attribute(mesh: str, tiling: "Tiling") -> str:

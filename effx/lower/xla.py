@@ -31,6 +31,7 @@ from effx.lower.compile_cache import compiled_before, keep_compiled
 from effx.lower.compile_options import CompilerOptions, compile_options
 from effx.lower.concrete import ConcreteArray, buffer_for, memory_in
 from effx.lower.concrete import constants as constant_buffers
+from effx.lower.ending import in_xla
 from effx.lower.failures import failed, names, refused
 from effx.lower.libraries import better_without
 from effx.lower.memories import Memories
@@ -450,7 +451,7 @@ def _compiled(
     options = compile_options(devices, chosen)
     started = time.perf_counter()
     try:
-        with Phase("/effx/compile", name):
+        with Phase("/effx/compile", name), in_xla:
             if calls is not None:
                 loaded = compile_calling(text, devices, options, calls)
             else:

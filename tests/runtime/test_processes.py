@@ -199,8 +199,52 @@ def long(x):
     for _ in range(300):
         x = enp.sin(x @ x)
     return x
-threading.Thread(target=lambda: effx.jit(long)(enp.ones((3, 3))), daemon=True).start()
-time.sleep(0.2)
+staged = threading.Event()
+effx.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: event == "/effx/lower" and staged.set())
+threading.Thread(target=lambda: effx.jit(long)(np.ones((3, 3), np.float32)), daemon=True).start()
+assert staged.wait(30)
+""",
+    "threads that compile for ever": """
+effx.jit(lambda x: x)(1.0)
+def go():
+    for i in itertools.count():
+        effx.jit(lambda x: enp.sin(x) * i)(1.0)
+threading.Thread(target=go, daemon=True).start()
+threading.Thread(target=go, daemon=True).start()
+time.sleep(0.3)
+""",
+    "a thread that computes for ever": """
+f = effx.jit(lambda x: enp.tanh(x @ x))
+def go():
+    x = enp.ones((200, 200))
+    while True:
+        x = f(x)
+threading.Thread(target=go, daemon=True).start()
+time.sleep(0.3)
+""",
+    "a thread that reads for ever": """
+f = effx.jit(lambda x: enp.tanh(x @ x))
+def go():
+    x = enp.ones((200, 200))
+    while True:
+        x = effx.device_put(np.asarray(f(x)))
+threading.Thread(target=go, daemon=True).start()
+time.sleep(0.3)
+""",
+    "a thread that is called back for ever": """
+f = effx.jit(lambda x: effx.pure_callback(lambda y: (time.sleep(0.001), y)[1], x, x))
+def go():
+    while True:
+        f(1.0)
+threading.Thread(target=go, daemon=True).start()
+time.sleep(0.3)
+""",
+    "a handler of the end that computes": """
+def last():
+    f = effx.jit(lambda x: effx.pure_callback(lambda y: y + 1, x, enp.sin(x)))
+    assert float(f(0.0)) == 1.0 or sys.stderr.write("wrong")
+atexit.register(last)  # before effx registers its own, so that it runs after that
+effx.jit(lambda x: x + 1)(1.0)
 """,
     "things that are held": """
 c = enp.ones(5)
@@ -217,7 +261,13 @@ gradient = effx.grad(lambda x: enp.sum(x**2))(c)
 @pytest.mark.parametrize("name", EXITS)
 def test_the_end_of_the_interpreter(name: str) -> None:
     """A process ends well whatever is at work, and says nothing."""
-    code = f"import threading, time\nimport numpy as np\nimport effx, effx.numpy as enp\nfrom effx import lax\n{EXITS[name]}"
+    code = f"""
+import atexit, itertools, sys, threading, time
+import numpy as np
+import effx, effx.numpy as enp
+from effx import lax
+{EXITS[name]}
+"""
     done = run(code)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == ("done\n" if "waited for" in name else "")
