@@ -24,12 +24,13 @@ from effx.lower.concrete import ConcreteArray, as_concrete, buffer_for, put
 from effx.lower.memory_maps import make_room
 from effx.lower.results import result_handler
 from effx.lower.sharding import Device, sharding_of, single
+from effx.lower.waking import wake
 from effx.lower.xla import Executable
 from effx.tree.registry import PyTreeDef, settle_classes, users
 
 __all__ = ["Restored", "dump", "load", "unloadable"]
 
-_MAGIC = b"effx staged 1\n"
+_MAGIC = b"effx staged 2\n"
 _COPIED = 2**20  # bytes of captured arrays that an entry may hold
 _TARGET = re.compile(r'custom_call @"?([\w.$-]+)')
 _KNOWN = re.compile(r"lapack_\w+_ffi|annotate_device_placement")
@@ -134,6 +135,7 @@ def dump(
         "out_types": list(map(_type_text, executable.out_types)),
         "kept": executable.kept,
         "may_fail": executable.may_fail,
+        "multiplies": "stablehlo.dot_general" in executable.text,
         "captured": sources,
     }
     head = json.dumps(header).encode()
@@ -174,6 +176,8 @@ def load(
     header: dict[str, Any] = json.loads(rest[16 : 16 + head])
     if header["in_types"] != [json.loads(json.dumps(_type_text(t))) for t in in_types]:
         raise BackendError("jit: the program is one for other arguments")
+    if header["multiplies"]:
+        wake(device)
     make_room()
     loaded = load_compiled(header["executable"], (device,), options)
     if loaded is None:

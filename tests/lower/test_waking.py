@@ -1,0 +1,67 @@
+"""The first product of a process whose program is on disk: when it is computed, and that nobody notices."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Under typeguard's hook effx's source is not effx's own, so no program is kept.
+pytestmark = pytest.mark.unguarded
+
+PROGRAM = """
+import logging, sys, threading
+import numpy as np
+import effx, effx.numpy as enp
+from effx.lower.waking import wake
+logging.basicConfig(format="%(name)s")
+def f(x):
+    return {body}
+x = np.arange(6, dtype=np.float32).reshape(2, 3)
+y = effx.jit(f)(x)
+begun = wake.cache_info().currsize
+for thread in threading.enumerate():
+    if thread.name == "effx-wake":
+        thread.join(60)
+print(begun, np.asarray(y).tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "result", "multiplies"),
+    [
+        ("x @ x.T + x[0, 0]", [[5.0, 14.0], [14.0, 50.0]], True),
+        ("effx.vmap(lambda r: enp.dot(r, r))(x)", [5.0, 50.0], True),
+        ("x * 2.0", [[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]], False),
+        ("enp.sum(x)", 15.0, False),
+    ],
+)
+def test_when(tmp_path: Path, body: str, result: object, multiplies: bool) -> None:
+    """Only where a program that multiplies was on disk; the product is kept there too, however quickly it was compiled."""
+    cache = tmp_path / "cache"
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM.replace("{body}", body))
+    environment = {
+        **os.environ,
+        "EFFX_CACHE_DIR": str(cache),
+        "EFFX_CACHE_MIN_COMPILE_SECONDS": "0",
+        "EFFX_NUM_CPU_DEVICES": "1",
+        "EFFX_LOG_COMPILES": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    entries = []
+    for begun in (False, multiplies, multiplies):
+        done = subprocess.run(
+            [sys.executable, str(file)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert done.stdout == f"{int(begun)} {result}\n"
+        entries.append(len(list(cache.iterdir())))
+        if len(entries) > 1:
+            assert done.stderr == ""  # nothing of the user's is compiled
+    assert entries == [2, 2 + multiplies, 2 + multiplies]
