@@ -7,7 +7,6 @@ time to the first result of a process whose program is on disk already.
 import contextlib
 import math
 import threading
-from functools import cache
 
 import numpy as np
 from jaxlib import _jax
@@ -35,12 +34,15 @@ module @product attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 
 """
 
 
-@cache
+_begun = threading.Lock()  # taken once, and never given back
+
+
 def wake(device: Device) -> None:
     """Begins to compute a product on a CPU, once in a process; the product itself is on disk after the first time."""
-    if device.platform == "cpu":
-        # No daemon: Python waits for it at its end.
-        threading.Thread(target=_multiply, args=(device,), name="effx-wake").start()
+    if device.platform == "cpu" and _begun.acquire(blocking=False):
+        with contextlib.suppress(RuntimeError):  # at the end of Python no thread can be started
+            # No daemon: Python waits for it at its end.
+            threading.Thread(target=_multiply, args=(device,), name="effx-wake").start()
 
 
 def _multiply(device: Device) -> None:

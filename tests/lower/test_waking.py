@@ -14,13 +14,13 @@ PROGRAM = """
 import logging, sys, threading
 import numpy as np
 import effx, effx.numpy as enp
-from effx.lower.waking import wake
+from effx.lower import waking
 logging.basicConfig(format="%(name)s")
 def f(x):
     return {body}
 x = np.arange(6, dtype=np.float32).reshape(2, 3)
 y = effx.jit(f)(x)
-begun = wake.cache_info().currsize
+begun = int(waking._begun.locked())
 for thread in threading.enumerate():
     if thread.name == "effx-wake":
         thread.join(60)
@@ -65,3 +65,32 @@ def test_when(tmp_path: Path, body: str, result: object, multiplies: bool) -> No
         if len(entries) > 1:
             assert done.stderr == ""  # nothing of the user's is compiled
     assert entries == [2, 2 + multiplies, 2 + multiplies]
+
+
+def test_at_the_end(tmp_path: Path) -> None:
+    """A call that finds its program when Python starts no more threads computes as any other, without a word."""
+    file = tmp_path / "program.py"
+    file.write_text("""
+import atexit
+import numpy as np
+import effx
+f = effx.jit(lambda x: x @ x)
+atexit.register(lambda: print(float(f(np.ones((2, 2), np.float32))[0, 0])))
+effx.jit(lambda x: x + 1)(1.0)
+""")
+    environment = {
+        **os.environ,
+        "EFFX_CACHE_DIR": str(tmp_path / "cache"),
+        "EFFX_CACHE_MIN_COMPILE_SECONDS": "0",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, str(file)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert (done.stdout, done.stderr) == ("2.0\n", "")
