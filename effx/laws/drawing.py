@@ -10,6 +10,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.dtypes import DType
 from effx.effects import Operation
+from effx.families.gamma import Polygamma
 from effx.families.linalg.qr import Geqp3, Geqrf, HouseholderProduct
 from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
 from effx.flags import enable_x64
@@ -29,6 +30,8 @@ i32 = dtypes.int32
 
 # What only composed functions are differentiated through.
 WITHOUT_TANGENTS = (Geqrf, Geqp3, HouseholderProduct, Hessenberg, Schur, Tridiagonal)
+# Operands by which an operation has no derivative, though they are floats.
+CONSTANT: dict[type[object], frozenset[int]] = {Polygamma: frozenset({0})}
 
 BUILDERS: dict[type[AnyOperation], Builder] = {}
 

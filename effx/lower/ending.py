@@ -90,9 +90,11 @@ _clients: list[tuple[_jax.Client, int]] = []
 def wait_at_the_end(client: _jax.Client) -> None:
     """Has this process wait before it ends for what a client has been asked to compute."""
     _clients.append((client, os.getpid()))
+    # To wait before what was registered earlier: a process leaves its group when it has done what others wait for.
+    atexit.unregister(_end)
+    atexit.register(_end)
 
 
-@atexit.register
 def _end() -> None:
     _ended.set()
     in_xla.wait()
@@ -104,6 +106,9 @@ def _end() -> None:
             _wait(client)
     if here:
         _let_threads_rest()
+
+
+atexit.register(_end)  # a thread may be starting the first client when Python ends
 
 
 def _wait(client: _jax.Client) -> None:

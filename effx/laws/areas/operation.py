@@ -31,7 +31,7 @@ from effx.ir.text import parse_program, print_program
 from effx.ir.types import ArrayType, array_type
 from effx.laws.areas.subjects import Points
 from effx.laws.comparing import arrays, difference, directions, numbers, pairing, same
-from effx.laws.drawing import WITHOUT_TANGENTS, AnyOperation, operands_of
+from effx.laws.drawing import CONSTANT, WITHOUT_TANGENTS, AnyOperation, operands_of
 from effx.laws.operations import operations
 from effx.laws.registry import NotApplicable, law
 
@@ -246,7 +246,8 @@ def operations_batch(op: AnyOperation, operands: Points) -> None:
     AREA, "op keeps tangents' dtypes: type(d op(x; v)) = type(op(x)), in narrow dtypes too", EVERY, share=0.6
 )
 def tangents_keep_dtypes(op: AnyOperation, operands: Points) -> None:
-    indices = active(operands)
+    constant = CONSTANT.get(type(op), frozenset())
+    indices = [i for i in active(operands) if i not in constant]
     if isinstance(op, WITHOUT_TANGENTS):
         raise NotApplicable("the operation has no tangents")
     if not indices:
