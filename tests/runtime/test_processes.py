@@ -239,6 +239,14 @@ def go():
 threading.Thread(target=go, daemon=True).start()
 time.sleep(0.3)
 """,
+    "a handler that was registered before XLA started": """
+import effx.lower.ending
+def last():  # as the one by which a process leaves its group
+    sys.stderr.write("" if held.is_ready() else "XLA is at work")
+atexit.register(last)
+f = effx.jit(lambda x: lax.fori_loop(0, 100, lambda i, y: enp.tanh(y @ y), x))
+held = f(enp.ones((500, 500)) / 500)
+""",
     "a handler of the end that computes": """
 def last():
     f = effx.jit(lambda x: effx.pure_callback(lambda y: y + 1, x, enp.sin(x)))
