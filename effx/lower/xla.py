@@ -100,10 +100,11 @@ class Executable:
     handlers: list[_jax.ResultHandler]
 
     def __attrs_post_init__(self) -> None:
-        held = tuple(map(id, self.constants))
-        constant_buffers.update(held)
-        # Not __del__, which may run when the interpreter has ended half.
-        finalize(self, _let_go, held).atexit = False
+        if self.constants:  # what has none needs no finaliser, in which Python would lose an interrupt
+            held = tuple(map(id, self.constants))
+            constant_buffers.update(held)
+            # Not __del__, which may run when the interpreter has ended half.
+            finalize(self, _let_go, held).atexit = False
 
     def runnable(self) -> _jax.LoadedExecutable:
         """Returns XLA's executable, to run it.
