@@ -54,9 +54,8 @@ class Work:
     def __enter__(self) -> None:
         thread = threading.current_thread()
         self._threads[thread] = self._threads.get(thread, 0) + 1
-        if (
-            thread.daemon and _ended.is_set()
-        ):  # in this order: the end looks at the threads after it has set that
+        # In this order: the end looks at the threads after it has set that.
+        if thread.daemon and _ended.is_set():
             self.__exit__()
             raise SystemExit
 

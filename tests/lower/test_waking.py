@@ -15,6 +15,7 @@ import logging, sys, threading
 import numpy as np
 import effx, effx.numpy as enp
 from effx.lower import waking
+effx.config.update("log_compiles", True)
 logging.basicConfig(format="%(name)s")
 def f(x):
     return {body}
@@ -26,6 +27,22 @@ for thread in threading.enumerate():
         thread.join(60)
 print(begun, np.asarray(y).tolist())
 """
+
+
+def run(code: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    """Runs code from a file, as programs that are kept must be, with a cache that keeps whatever is compiled."""
+    file = cache.parent / "program.py"
+    file.write_text(code)
+    environment = {
+        **os.environ,
+        "EFFX_CACHE_DIR": str(cache),
+        "EFFX_CACHE_MIN_COMPILE_SECONDS": "0",
+        "EFFX_NUM_CPU_DEVICES": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    return subprocess.run(
+        [sys.executable, str(file)], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,26 +57,10 @@ print(begun, np.asarray(y).tolist())
 def test_when(tmp_path: Path, body: str, result: object, multiplies: bool) -> None:
     """Only where a program that multiplies was on disk; the product is kept there too, however quickly it was compiled."""
     cache = tmp_path / "cache"
-    file = tmp_path / "program.py"
-    file.write_text(PROGRAM.replace("{body}", body))
-    environment = {
-        **os.environ,
-        "EFFX_CACHE_DIR": str(cache),
-        "EFFX_CACHE_MIN_COMPILE_SECONDS": "0",
-        "EFFX_NUM_CPU_DEVICES": "1",
-        "EFFX_LOG_COMPILES": "1",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
+    code = PROGRAM.replace("{body}", body)
     entries = []
     for begun in (False, multiplies, multiplies):
-        done = subprocess.run(
-            [sys.executable, str(file)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
+        done = run(code, cache)
         assert done.stdout == f"{int(begun)} {result}\n"
         entries.append(len(list(cache.iterdir())))
         if len(entries) > 1:
@@ -69,28 +70,15 @@ def test_when(tmp_path: Path, body: str, result: object, multiplies: bool) -> No
 
 def test_at_the_end(tmp_path: Path) -> None:
     """A call that finds its program when Python starts no more threads computes as any other, without a word."""
-    file = tmp_path / "program.py"
-    file.write_text("""
+    code = """
 import atexit
 import numpy as np
 import effx
 f = effx.jit(lambda x: x @ x)
 atexit.register(lambda: print(float(f(np.ones((2, 2), np.float32))[0, 0])))
 effx.jit(lambda x: x + 1)(1.0)
-""")
-    environment = {
-        **os.environ,
-        "EFFX_CACHE_DIR": str(tmp_path / "cache"),
-        "EFFX_CACHE_MIN_COMPILE_SECONDS": "0",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
+"""
+    cache = tmp_path / "cache"
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, str(file)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
+        done = run(code, cache)
         assert (done.stdout, done.stderr) == ("2.0\n", "")
