@@ -33,6 +33,7 @@ from effx.handlers.in_order import in_order
 from effx.handling import InterceptHandler, Reference, handle
 from effx.lower.backends import local_devices
 from effx.lower.sharding import SingleDeviceSharding
+from effx.lower.xla import Executable
 
 SCALAR = effx.ShapeDtypeStruct((), np.float32)
 LIMIT = 120  # seconds: what hangs ends the process with the stacks of its threads
@@ -599,6 +600,115 @@ def test_threads_get_their_own_errors() -> None:
     assert found == dict.fromkeys(range(4), 5)
 
 
+def checked(x: Any) -> Any:
+    """A root, whose operand is checked: a program that seldom calls Python, and then in two places."""
+
+    def negative(x: effx.Array) -> effx.Array:
+        raise ArithmeticError(float(x))
+
+    def never(x: effx.Array) -> effx.Array:
+        raise AssertionError("called after an error")
+
+    def check(x: Any, host: Any) -> Any:
+        return lax.cond(x < 0, lambda x: effx.pure_callback(host, SCALAR, x), lambda x: x, x)
+
+    return {"root": enp.sqrt(check(x, negative)), "twice": (2.0 * check(x, never), None)}
+
+
+@pytest.fixture
+def seldom() -> Callable[[Any], Any]:
+    """A function that checks its argument, which has run twice without an error."""
+    f = effx.jit(checked)
+    for _ in range(2):
+        assert float(f(enp.float32(4.0))["root"]) == 2.0
+    return f
+
+
+def test_rare_calls_leave_a_program_to_cpp(seldom: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not run from Python, where it would be 30 us slower, until it is called under a flag."""
+
+    def run(self: Executable, arrays: Any) -> Any:
+        raise LookupError("Python was asked")
+
+    monkeypatch.setattr(Executable, "run", run)
+    found = seldom(enp.float32(9.0))
+    assert (float(found["root"]), float(found["twice"][0]), found["twice"][1]) == (3.0, 18.0, None)
+    with pytest.raises(LookupError), effx.default_matmul_precision("highest"):
+        seldom(enp.float32(9.0))
+    often = effx.jit(lambda x: effx.pure_callback(np.sqrt, SCALAR, x))
+    monkeypatch.undo()
+    often(1.0)
+    monkeypatch.setattr(Executable, "run", run)
+    with pytest.raises(LookupError):
+        often(1.0)
+
+
+def test_a_rare_error_comes_out_as_it_is(seldom: Any) -> None:
+    """The first one, with the lines of the callback and of the call, and none of effx's; the next call works."""
+    for _ in range(3):
+        with pytest.raises(ArithmeticError, match=r"^-2\.0$") as caught:
+            seldom(enp.float32(-2.0))
+        assert [f.name for f in traceback.extract_tb(caught.value.__traceback__)][1:] == ["negative"]
+        assert caught.value.__cause__ is None
+        assert float(seldom(enp.float32(16.0))["root"]) == 4.0
+
+
+def test_a_rare_error_of_inputs_that_are_not_ready(seldom: Any) -> None:
+    """XLA calls in a thread of its own then."""
+    slow = effx.jit(lambda x: (x @ x @ x)[0, 0] * 0 - 3)
+    x = enp.ones((800, 800))
+    slow(x).block_until_ready()
+    for _ in range(3):
+        with pytest.raises(ArithmeticError, match=r"^-3\.0$"):
+            seldom(slow(x))
+        assert float(seldom(-slow(x))["twice"][0]) == 6.0
+
+
+def test_threads_get_their_own_rare_errors(seldom: Any) -> None:
+    def call(n: int) -> None:
+        for i in range(60):
+            x = float(-n if i % 3 else n)
+            try:
+                assert float(seldom(enp.float32(x))["twice"][0]) == 2 * x
+                assert x > 0
+                right.append(n)
+            except ArithmeticError as error:
+                right.extend([n] * (error.args == (x,)))
+
+    right: list[int] = []
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(1, 5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert [right.count(n) for n in range(1, 5)] == [60] * 4
+
+
+def twice(x: Any) -> Any:
+    found = checked(x)
+    return found["root"] ** 2 + found["twice"][0] / 2
+
+
+@pytest.mark.parametrize(
+    ("loop", "good"),
+    [
+        (
+            lambda x: lax.while_loop(lambda x: x < 100.0, twice, x),  # waits for another result than zeros
+            128.0,
+        ),
+        (lambda x: lax.while_loop(lambda x: x < 100.0, effx.jit(twice), x), 128.0),
+        (lambda x: lax.scan(lambda x, _: (twice(x), None), x, None, length=3)[0], 8.0),
+        (lambda x: effx.checkpoint(twice)(x), 2.0),
+    ],
+)
+def test_rare_errors_end_loops(loop: Callable[[Any], Any], good: float) -> None:
+    f = effx.jit(loop)
+    for _ in range(3):
+        assert float(f(enp.float32(1.0))) == good
+        with pytest.raises(ArithmeticError, match=r"^-1\.0$"):
+            f(enp.float32(-1.0))
+
+
 def test_barrier_waits_for_other_threads() -> None:
     """But not inside of a callback."""
     begun, seen = threading.Event(), []
@@ -634,10 +744,13 @@ def test_functions_are_freed() -> None:
         lambda host: effx.vmap(lambda x: io_callback(host, SCALAR, x))(enp.arange(2.0)),
         lambda host: lax.scan(lambda c, x: (io_callback(host, SCALAR, c), x), 0.0, enp.arange(3.0)),
         lambda host: debug.callback(host, 1.0, ordered=True),
+        lambda host: effx.jit(
+            lambda x: lax.cond(x < 0, lambda x: effx.pure_callback(host, SCALAR, x), lambda x: x, x)
+        )(1.0),
     ]
     found = [use(call) for call in uses]
     gc.collect()
-    assert [r() for r in found] == [None] * 4
+    assert [r() for r in found] == [None] * 5
 
 
 def test_ahead_of_time() -> None:

@@ -1,16 +1,19 @@
 """Python functions that XLA's programs call: how a call looks, how a program gets the functions, what they raise.
 
 A program with such functions runs synchronously, and from Python: so what a function raises comes out of the call
-that ran it, and programs with ordered effects need no order between them.
+that ran it, and programs with ordered effects need no order between them. One that could call a pure function and did
+not, a check of errors say, is run by C++ afterwards: see `HostCalls.rare`.
 """
 
 import contextvars
 import itertools
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, final
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, final
 from weakref import ref
 
 import numpy as np
@@ -18,9 +21,10 @@ from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
 from effx import dtypes
-from effx.errors import BackendError
+from effx.errors import BackendError, hide_internal_frames
+from effx.ir.ops.control import HigherOrder, While
 from effx.ir.ops.host import Hosted
-from effx.ir.program import Atom
+from effx.ir.program import Atom, Program
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.described import HostData
 from effx.lower.custom_call import custom_call_text
@@ -29,6 +33,8 @@ from effx.lower.hlo import mlir_module
 
 if TYPE_CHECKING:
     from effx.lower.emit import Body
+
+T = TypeVar("T")
 
 TARGET = "xla_ffi_python_cpu_callback"
 # How many calls after one that raised are answered, where several devices run a program.
@@ -89,7 +95,22 @@ def host_call(
     return tuple([body.convert(y, w, t) for y, w, t in zip(found, wide, out_types, strict=True)])
 
 
-_raising = threading.Lock()
+def call_in_loops(program: Program) -> bool:
+    """Says whether a loop without a fixed number of iterations calls Python, whose results it may wait for."""
+    waiting, seen = [(program, False)], {(program, False)}
+    while waiting:
+        around, looping = waiting.pop()
+        for op in [e.op for e in around.equations]:
+            if looping and isinstance(op, Hosted):
+                return True
+            if isinstance(op, HigherOrder):
+                inner = {(p, looping or type(op) is While) for p in op.programs} - seen
+                seen |= inner
+                waiting += inner
+    return False
+
+
+_DEVICES = -1  # in place of a thread: the run of several devices
 
 
 @final
@@ -99,75 +120,114 @@ class HostCalls:
     XLA holds functions that refer to this object weakly, so that an operation that refers to the compiled program can
     be freed with it.
 
-    A device whose run has failed does not come to where devices wait for one another, and XLA ends the process when they
-    have waited for long. So where several devices run the program, it goes on: what raised gives zeros, and so does
-    what would be called after it, without being called. What was raised comes out at the end.
+    An error that XLA is told of ends a run. Two kinds of run go on instead: what raised gives zeros, and so does what
+    would be called after it, without being called; what was raised comes out at the end. One is that of several
+    devices: a device whose run has failed does not come to where devices wait for one another, and XLA ends the process
+    when they have waited for long. The other is that which C++ started, which would raise a ValueError of its own.
     """
 
     __slots__ = (
         "__weakref__",
         "active",
+        "by_cpp",
+        "called",
         "context",
         "count",
         "failures",
-        "first",
+        "finished",
+        "from_python",
         "operations",
+        "patient",
+        "raised",
         "together",
         "zeros",
     )
 
     def __init__(
-        self, operations: Sequence[tuple[Hosted, tuple[ArrayType, ...]]], together: bool = False
+        self, operations: Sequence[tuple[Hosted, tuple[ArrayType, ...]]], program: Program, together: bool
     ) -> None:
-        """Takes the operations, with the types of their results; `together` where several devices run them."""
+        """Takes the operations, with the types of their results; `together` where several devices run the program."""
         self.operations = tuple(operations)
         self.together = together
-        # Where devices run together, what was raised first, and how often zeros were given since.
-        self.first: BaseException | None = None
+        # Whether a run may go on with zeros: they do nothing but compute, and no loop waits for another result.
+        self.patient = not (together or program.effects or call_in_loops(program))
+        # Whether a run has ended well, and whether one has called anything.
+        self.finished = self.called = False
+        self.by_cpp = False
+        # Of runs that go on, by their threads, what was raised first; and how often several devices were given zeros.
+        self.raised: dict[int, BaseException] = {}
         self.zeros = 0
         # What was raised, by numbers that XLA's error repeats: several threads may run one program.
         self.failures: dict[int, BaseException] = {}
         self.count = itertools.count()
         self.active = 0
+        # The threads in `execute`, each with how many callbacks are around it.
+        self.from_python: set[tuple[int, int]] = set()
         self.context: contextvars.Context | None = None
+
+    @property
+    def rare(self) -> bool:
+        """Says whether C++ may run the program by itself: it could call what only computes, and has not yet.
+
+        XLA calls in the thread of the run, or where inputs are not ready in one of its own, which knows nothing of the
+        caller's context variables.
+        """
+        return self.finished and not self.called and self.patient
 
     def functions(self) -> list[Callable[..., tuple[HostData, ...]]]:
         """Returns what XLA is given, in the order in which the text counts the operations."""
         return [_entry(ref(self), i) for i in range(len(self.operations))]
 
-    def call(self, index: int, values: tuple[HostData, ...]) -> tuple[HostData, ...]:
-        """Runs an operation, in the context of the program's caller; keeps what it raises."""
+    def call(self, index: int, values: tuple[HostData, ...], thread: int | None) -> tuple[HostData, ...]:
+        """Runs an operation, in the context of the program's caller; keeps what it raises.
+
+        Args:
+            index: its number.
+            values: its operands.
+            thread: which runs the program; None in a thread of XLA's.
+        """
         op, types = self.operations[index]
-        if self.first is not None:
-            return self.nothing(types)
-        context = contextvars.Context() if self.context is None else self.context.copy()
+        self.called = True
+        run = _DEVICES if self.together else thread
+        if not self.together and (thread, _depth.get()) in self.from_python:
+            run = None  # it ends where something raises
+        if run is not None and run in self.raised:
+            return self.nothing(run, types)
+        if thread is not None:
+            context = contextvars.copy_context()
+        else:
+            context = contextvars.Context() if self.context is None else self.context.copy()
         try:
             results = context.run(inside, op, values)
             return tuple([np.asarray(y, _whole(array_type(y.dtype)).dtype) for y in results])
         except BaseException as error:  # noqa: BLE001 - raised again where the program was called
-            if self.together:
-                self.stop(error)
-                return self.nothing(types)
+            if run is not None:
+                self.raised.setdefault(run, error)
+                return self.nothing(run, types)
             number = next(self.count)
             self.failures[number] = error
             raise RuntimeError(f"<effx callback failure {number}>") from None
 
-    def stop(self, error: BaseException) -> None:
-        """Keeps what was raised first; nothing is called after it."""
-        with _raising:
-            if self.first is None:
-                self.first = error
-
-    def nothing(self, types: Sequence[ArrayType]) -> tuple[HostData, ...]:
+    def nothing(self, run: int, types: Sequence[ArrayType]) -> tuple[HostData, ...]:
         """Returns zeros in place of results.
 
         Raises:
-            RuntimeError: so often that a loop may wait for another result. Then XLA ends the run, or the process.
+            RuntimeError: so often, on several devices, that a loop may wait for another result. Then XLA ends the run,
+                or the process.
         """
-        self.zeros += 1
+        self.zeros += run == _DEVICES
         if self.zeros > PATIENCE:
             raise RuntimeError("<effx callback failure>")
         return tuple([np.zeros(t.shape, t.dtype) for t in types])
+
+    def taken(self, run: int) -> BaseException | None:
+        """Returns what was raised first in a run that went on, and forgets it."""
+        return self.raised.pop(run, None)
+
+    def told(self, error: _jax.JaxRuntimeError) -> BaseException:
+        """Returns what was raised where XLA was told of an error, or what XLA says itself."""
+        found = _FAILURE.search(str(error))
+        return error if found is None else self.failures.pop(int(found[1]), error)
 
     def execute(self, loaded: _jax.LoadedExecutable, arguments: Sequence[ArrayImpl]) -> _jax.ExecuteResults:
         """Runs the program to its end.
@@ -177,26 +237,54 @@ class HostCalls:
         """
         self.context = contextvars.copy_context()
         self.active += 1
-        raised: BaseException
+        here = threading.get_ident(), _depth.get()
+        self.from_python.add(here)
         try:
             with calling_back, running():
                 results = loaded.execute_sharded(arguments, with_tokens=True)
                 results.consume_token().block_until_ready()
-            if self.first is None:
+            raised = self.raised.get(_DEVICES)
+            if raised is None:
+                self.finished = True
                 return results
-            raised = self.first
         except _jax.JaxRuntimeError as error:
-            found = _FAILURE.search(str(error))
-            raised = error if found is None else self.failures.pop(int(found[1]), error)
-            if self.first is not None:
-                raised = self.first
+            raised = self.raised.get(_DEVICES) or self.told(error)
         finally:
+            self.from_python.discard(here)
             self.active -= 1
             if not self.active:
-                self.failures.clear()
-                self.first, self.zeros = None, 0
+                self.taken(_DEVICES)
+                self.zeros = 0
+                if not self.by_cpp:
+                    self.failures.clear()
         # Outside of the except clause, so that XLA's own words are no part of what the user sees.
         raise raised
+
+    def checking(self, make: Callable[[ArrayImpl], T]) -> Callable[[ArrayImpl], T]:
+        """Returns what makes something of the first result of a run by C++, once it is at its end; or raises its error.
+
+        It refers to this object weakly, for C++ keeps it.
+        """
+        self.by_cpp = True
+        return partial(_checked, ref(self), make)
+
+
+def _checked(calls: "ref[HostCalls]", make: Callable[[ArrayImpl], T], result: ArrayImpl) -> T:
+    found = calls()
+    raised: BaseException | None = None
+    try:
+        if found is not None and found.raised:
+            raised = found.taken(threading.get_ident())
+        result.block_until_ready()
+    except _jax.JaxRuntimeError as error:
+        raised = error if found is None else found.told(error)
+    if raised is None:
+        return make(result)
+    try:
+        raise raised
+    except BaseException as error:
+        hide_internal_frames(error)  # of this frame too: a bare raise adds none
+        raise
 
 
 def _entry(calls: "ref[HostCalls]", index: int) -> Callable[..., tuple[HostData, ...]]:
@@ -204,7 +292,8 @@ def _entry(calls: "ref[HostCalls]", index: int) -> Callable[..., tuple[HostData,
         found = calls()
         if found is None:
             raise BackendError("callback: the program that called it is gone")
-        return found.call(index, values)
+        # Nothing of Python's is around what runs in a thread of XLA's.
+        return found.call(index, values, None if sys._getframe().f_back is None else threading.get_ident())
 
     return entry
 

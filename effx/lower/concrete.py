@@ -295,8 +295,12 @@ class Single(NamedTuple):
 _NAMED_TUPLE = dispatch.flatten(Single(0))[1].__getstate__()[1][-1]
 
 
-def result_structure(result: PyTree) -> PyTreeDef:
+def result_structure(
+    result: PyTree, first: "Callable[[ArrayImpl], ConcreteArray] | None" = None
+) -> PyTreeDef:
     """Returns the structure with which C++ builds results like this one from buffers.
+
+    The array of the first buffer is made by `first`, if it is given.
 
     A dataclass node is quick to take apart, because C++ reads the attribute, but slow to build, because
     C++ makes a dict of keyword arguments: 350 ns. A named tuple's node calls its class with the children:
@@ -305,8 +309,11 @@ def result_structure(result: PyTree) -> PyTreeDef:
     structure = dispatch.flatten(result)[1]
     registry, nodes = structure.__getstate__()
     as_tuple = (*_NAMED_TUPLE[:2], ConcreteArray, *_NAMED_TUPLE[3:])
+    written = [as_tuple if node[3] is ConcreteArray else node for node in nodes]
+    if first is not None:
+        written[written.index(as_tuple)] = (*_NAMED_TUPLE[:2], first, *_NAMED_TUPLE[3:])
     built: PyTreeDef = PyTreeDef.__new__(PyTreeDef)
-    built.__setstate__((registry, [as_tuple if node[3] is ConcreteArray else node for node in nodes]))
+    built.__setstate__((registry, written))
     return built
 
 

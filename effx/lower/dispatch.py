@@ -128,14 +128,20 @@ def reads_scalars() -> bool:
     return "jax._src.config" not in sys.modules and flags.overrides() is None
 
 
-def fast_path(executable: Executable, result: object) -> FastPath:
-    """Returns the data with which C++ runs an executable, and builds results of `result`'s structure."""
-    outputs = len(executable.out_types)
+def fast_path(executable: Executable, result: object) -> FastPath | None:
+    """Returns the data with which C++ runs an executable that has run, and builds results of `result`'s structure.
+
+    None where the functions that it calls need Python around the run: for the caller's overrides, and to end the run
+    where one raises.
+    """
+    outputs, calls = len(executable.out_types), executable.calls
+    if calls is not None and not (calls.rare and flags.overrides() is None):
+        return None
     # The hidden arguments stand before the caller's, and are all kept.
     kept = [True] * len(executable.constants) + list(executable.kept)
     return FastPath(
         xla_executable=executable.runnable(),
-        out_pytree_def=result_structure(result),
+        out_pytree_def=result_structure(result, None if calls is None else calls.checking(ConcreteArray)),
         in_shardings=list(executable.in_shardings),
         out_shardings=list(executable.out_shardings),
         out_avals=list(executable.out_types),

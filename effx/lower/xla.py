@@ -126,8 +126,6 @@ class Executable:
         """
         if not is_there(self.devices[0]):
             return False
-        if self.calls is not None:
-            return False  # what a function raises comes out of the call: see `effx.lower.callbacks`
         if self.may_fail:
             return False  # Python names the function in the error
         if any([x.type.dtype in _ALIKE and x.type.weak_type for x in arrays]):
@@ -274,7 +272,7 @@ def compile_program(
         )
     if platform_of(devices[0]) == "cpu":
         options = (*options, *better_without(kept_program, options))
-    calls = HostCalls(hosted, len(devices) > 1) if hosted else None
+    calls = HostCalls(hosted, kept_program, len(devices) > 1) if hosted else None
     there = is_there(devices[0])
     if calls is not None and not there:
         raise BackendError(
@@ -378,7 +376,8 @@ def _refuses(devices: tuple[Device, ...], program: Program) -> bool:
             debug_info=False,
             partitioning=assignment.partitioning(program),
         )
-        _compiled(text, devices, program.name, (), HostCalls(hosted, len(devices) > 1) if hosted else None)
+        calls = HostCalls(hosted, program, len(devices) > 1) if hosted else None
+        _compiled(text, devices, program.name, (), calls)
     except EffxError as error:
         return isinstance(error.__cause__, _jax.JaxRuntimeError)
     return False
