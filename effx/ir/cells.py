@@ -148,9 +148,10 @@ class RefOperation(TupleOperation):
 
 
 @final
-@attrs.frozen
 class RefNew(RefOperation):
     """Gives a new cell its first value, the operand."""
+
+    __slots__ = ()
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """No result."""
@@ -158,9 +159,10 @@ class RefNew(RefOperation):
 
 
 @final
-@attrs.frozen
 class RefGet(RefOperation):
     """Reads. Its only operands are those of the index."""
+
+    __slots__ = ()
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
@@ -173,9 +175,10 @@ class RefGet(RefOperation):
 
 
 @final
-@attrs.frozen
 class RefSet(RefOperation):
     """Writes the first operand."""
+
+    __slots__ = ()
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """No result."""
@@ -183,9 +186,10 @@ class RefSet(RefOperation):
 
 
 @final
-@attrs.frozen
 class RefSwap(RefOperation):
     """Writes the first operand, and gives what was there."""
+
+    __slots__ = ()
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """What was there."""
@@ -193,9 +197,10 @@ class RefSwap(RefOperation):
 
 
 @final
-@attrs.frozen
 class RefAddUpdate(RefOperation):
     """Adds the first operand to what is there; where an index comes twice, both are added."""
+
+    __slots__ = ()
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """No result."""

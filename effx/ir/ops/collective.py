@@ -69,9 +69,10 @@ class Grouped(Collective):
     groups: Groups = attrs.field(default=None, kw_only=True)
 
 
-@attrs.frozen
 class Reduction(Grouped):
     """Trait: combines the values of all indices, or of those of each group."""
+
+    __slots__ = ()
 
     @property
     def is_equal(self) -> bool:
@@ -80,31 +81,31 @@ class Reduction(Grouped):
 
 
 @final
-@attrs.frozen
 class PSum(Reduction, Linear):
     """The sum over the axis. StableHLO: all_reduce."""
 
+    __slots__ = ()
     name = "psum"
 
     kinds: ClassVar[str] = "iufc"
 
 
 @final
-@attrs.frozen
 class PCast(Collective, Linear):
     """The identity, of a result that counts as varying along the axis: a sum of its cotangents is taken over it."""
 
+    __slots__ = ()
     name = "pcast"
 
 
 @final
-@attrs.frozen
 class PSumShared(Collective):
     """The sum of y over the axis if x does not vary along it; else y. Operands: y, x. Performed for
     `reduce_axes` of gradients: the gradient with respect to a value that does not vary along the axis is the
     sum of the gradients along it. The handler that binds the axis knows which values vary.
     """
 
+    __slots__ = ()
     name = "psum_shared"
 
     kinds: ClassVar[str] = "fc"
@@ -117,29 +118,30 @@ class PSumShared(Collective):
 
 
 @final
-@attrs.frozen
 class PMax(Reduction):
     """The maximum over the axis; NaN if any is. StableHLO: all_reduce."""
 
+    __slots__ = ()
     name = "pmax"
 
     kinds: ClassVar[str] = "biuf"
 
 
 @final
-@attrs.frozen
 class PMin(Reduction):
     """The minimum over the axis; NaN if any is. StableHLO: all_reduce."""
 
+    __slots__ = ()
     name = "pmin"
 
     kinds: ClassVar[str] = "biuf"
 
 
 @final
-@attrs.frozen
 class AxisIndex(Collective):
     """The index along the axis: an i32 scalar; no operands. StableHLO: partition_id."""
+
+    __slots__ = ()
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """An i32 scalar."""

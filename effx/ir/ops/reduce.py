@@ -41,59 +41,59 @@ class Reduction(ArrayOperation):
 
 
 @final
-@attrs.frozen
 class ReduceSum(Reduction, Linear):
     """The sum; 0 for no elements."""
 
+    __slots__ = ()
     kinds: ClassVar[str] = "iufc"
 
 
 @final
-@attrs.frozen
 class ReduceProd(Reduction):
     """The product; 1 for no elements."""
 
+    __slots__ = ()
     kinds: ClassVar[str] = "iufc"
     domain: ClassVar[tuple[float, float]] = (0.5, 1.5)
 
 
 @final
-@attrs.frozen
 class ReduceMax(Reduction):
     """The largest element, NaN if there is one; the smallest value of the dtype for no elements."""
 
+    __slots__ = ()
     kinds: ClassVar[str] = "biuf"
 
 
 @final
-@attrs.frozen
 class ReduceMin(Reduction):
     """The smallest element, NaN if there is one; the largest value of the dtype for no elements."""
 
+    __slots__ = ()
     kinds: ClassVar[str] = "biuf"
 
 
 @final
-@attrs.frozen
 class ReduceAnd(Reduction):
     """Logical or bitwise and of all."""
 
+    __slots__ = ()
     kinds: ClassVar[str] = "biu"
 
 
 @final
-@attrs.frozen
 class ReduceOr(Reduction):
     """Logical or bitwise or of all."""
 
+    __slots__ = ()
     kinds: ClassVar[str] = "biu"
 
 
 @final
-@attrs.frozen
 class ReduceXor(Reduction):
     """Logical or bitwise exclusive or of all."""
 
+    __slots__ = ()
     kinds: ClassVar[str] = "biu"
 
 
@@ -126,15 +126,17 @@ class ArgReduction(ArrayOperation):
 
 
 @final
-@attrs.frozen
 class ArgMax(ArgReduction):
     """The index of the largest element."""
 
+    __slots__ = ()
+
 
 @final
-@attrs.frozen
 class ArgMin(ArgReduction):
     """The index of the smallest element."""
+
+    __slots__ = ()
 
 
 @attrs.frozen
@@ -160,30 +162,31 @@ class Cumulative(ArrayOperation):
 
 
 @final
-@attrs.frozen
 class CumSum(Cumulative, Linear):
     """Cumulative sums."""
 
+    __slots__ = ()
+
 
 @final
-@attrs.frozen
 class CumProd(Cumulative):
     """Cumulative products."""
 
+    __slots__ = ()
     domain: ClassVar[tuple[float, float]] = (0.5, 1.5)
 
 
 @final
-@attrs.frozen
 class CumMax(Cumulative):
     """Cumulative maxima; NaN from the first NaN on."""
 
+    __slots__ = ()
     kinds: ClassVar[str] = "biuf"
 
 
 @final
-@attrs.frozen
 class CumMin(Cumulative):
     """Cumulative minima; NaN from the first NaN on."""
 
+    __slots__ = ()
     kinds: ClassVar[str] = "biuf"
