@@ -271,7 +271,7 @@ def compile_program(
             kept_program, platform_of(devices[0]), taken_over, partitioning=partitioning, memories=memories
         )
     if platform_of(devices[0]) == "cpu":
-        options = (*options, *better_without(kept_program, options))
+        options = (*options, *better_without(kept_program, options, len(devices)))
     calls = HostCalls(hosted, kept_program, len(devices) > 1) if hosted else None
     there = is_there(devices[0])
     if calls is not None and not there:

@@ -83,7 +83,7 @@ def test_many_small_products_are_eigens() -> None:
 def test_products_that_the_library_runs_faster_stay_there() -> None:
     """Few of them, large ones, many matrices in a batch, small ones in a loop; others than of float32 are not its."""
     assert chosen(lambda x, w: x @ w, normal(64, 64), normal(64, 64)) is None
-    assert chosen(layers, normal(300, 256), normal(256, 256)) is None
+    assert chosen(layers, normal(128, 256), normal(256, 256)) is None
     assert chosen(layers, normal(16, 16, 16), normal(16, 16, 16)) is None
 
     def repeated(x: Array, w: Array) -> Array:
@@ -93,6 +93,12 @@ def test_products_that_the_library_runs_faster_stay_there() -> None:
     assert chosen(repeated, normal(16, 16), normal(16, 16)) is None
     narrow = normal(64, 64).astype(enp.float16)
     assert chosen(layers, narrow, narrow) is None
+
+
+def test_several_devices_leave_products_to_the_library() -> None:
+    program = effx.make_jaxpr(layers)(normal(64, 64), normal(64, 64))
+    assert better_without(program, (), devices=2) == ()
+    assert better_without(effx.make_jaxpr(pulled)(normal(64, 3)), (), devices=2) == ((SWITCH, PRODUCTS),)
 
 
 def test_both_may_be_switched_off() -> None:
