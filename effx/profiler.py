@@ -6,6 +6,7 @@ what effx does before a function runs for the first time (`/effx/stage f`, `/eff
 
 import http.server
 import os
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -315,6 +316,12 @@ def export_profile_data(
             _show_in_perfetto(path)
 
 
+class _Server(socketserver.TCPServer):
+    """A server of HTTP that asks nobody for its name before it listens, as `http.server.HTTPServer` does."""
+
+    allow_reuse_address = True
+
+
 def _show_in_perfetto(path: Path) -> None:
     """Prints a link, and serves one file to Perfetto's page until it was fetched."""
     fetched = threading.Event()
@@ -336,7 +343,7 @@ def _show_in_perfetto(path: Path) -> None:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with http.server.HTTPServer(("127.0.0.1", PERFETTO_PORT), OneFile) as server:
+    with _Server(("127.0.0.1", PERFETTO_PORT), OneFile) as server:
         print(f"{UI}/#!/?url=http://127.0.0.1:{PERFETTO_PORT}/{path.name}", flush=True)  # noqa: T201  # asked for
         while not fetched.is_set():
             server.handle_request()

@@ -220,8 +220,8 @@ def test_options() -> None:
 
 
 def fetched(url: str) -> HTTPResponse:
-    """Asks a server that is about to start, for ten seconds."""
-    deadline = time.monotonic() + 10
+    """Asks a server that is about to start, for a minute: what it serves is written before."""
+    deadline = time.monotonic() + 60
     while True:
         try:
             return cast("HTTPResponse", urllib.request.urlopen(url, timeout=10))
