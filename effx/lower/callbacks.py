@@ -128,7 +128,6 @@ class HostCalls:
 
     __slots__ = (
         "__weakref__",
-        "active",
         "by_cpp",
         "called",
         "context",
@@ -160,7 +159,6 @@ class HostCalls:
         # What was raised, by numbers that XLA's error repeats: several threads may run one program.
         self.failures: dict[int, BaseException] = {}
         self.count = itertools.count()
-        self.active = 0
         # The threads in `execute`, each with how many callbacks are around it.
         self.from_python: set[tuple[int, int]] = set()
         self.context: contextvars.Context | None = None
@@ -192,7 +190,7 @@ class HostCalls:
         if not self.together and (thread, _depth.get()) in self.from_python:
             run = None  # it ends where something raises
         if run is not None and run in self.raised:
-            return self.nothing(run, types)
+            return self.nothing(types)
         if thread is not None:
             context = contextvars.copy_context()
         else:
@@ -203,26 +201,23 @@ class HostCalls:
         except BaseException as error:  # noqa: BLE001 - raised again where the program was called
             if run is not None:
                 self.raised.setdefault(run, error)
-                return self.nothing(run, types)
+                return self.nothing(types)
             number = next(self.count)
             self.failures[number] = error
             raise RuntimeError(f"<effx callback failure {number}>") from None
 
-    def nothing(self, run: int, types: Sequence[ArrayType]) -> tuple[HostData, ...]:
+    def nothing(self, types: Sequence[ArrayType]) -> tuple[HostData, ...]:
         """Returns zeros in place of results.
 
         Raises:
             RuntimeError: so often, on several devices, that a loop may wait for another result. Then XLA ends the run,
                 or the process.
         """
-        self.zeros += run == _DEVICES
-        if self.zeros > PATIENCE:
-            raise RuntimeError("<effx callback failure>")
+        if self.together:
+            self.zeros += 1
+            if self.zeros > PATIENCE:
+                raise RuntimeError("<effx callback failure>")
         return tuple([np.zeros(t.shape, t.dtype) for t in types])
-
-    def taken(self, run: int) -> BaseException | None:
-        """Returns what was raised first in a run that went on, and forgets it."""
-        return self.raised.pop(run, None)
 
     def told(self, error: _jax.JaxRuntimeError) -> BaseException:
         """Returns what was raised where XLA was told of an error, or what XLA says itself."""
@@ -236,7 +231,6 @@ class HostCalls:
             BaseException: whatever an operation raised, as it raised it.
         """
         self.context = contextvars.copy_context()
-        self.active += 1
         here = threading.get_ident(), _depth.get()
         self.from_python.add(here)
         try:
@@ -251,9 +245,8 @@ class HostCalls:
             raised = self.raised.get(_DEVICES) or self.told(error)
         finally:
             self.from_python.discard(here)
-            self.active -= 1
-            if not self.active:
-                self.taken(_DEVICES)
+            if not self.from_python:
+                self.raised.pop(_DEVICES, None)
                 self.zeros = 0
                 if not self.by_cpp:
                     self.failures.clear()
@@ -273,8 +266,8 @@ def _checked(calls: "ref[HostCalls]", make: Callable[[ArrayImpl], T], result: Ar
     found = calls()
     raised: BaseException | None = None
     try:
-        if found is not None and found.raised:
-            raised = found.taken(threading.get_ident())
+        if found is not None:
+            raised = found.raised.pop(threading.get_ident(), None)
         result.block_until_ready()
     except _jax.JaxRuntimeError as error:
         raised = error if found is None else found.told(error)
