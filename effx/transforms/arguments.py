@@ -163,6 +163,35 @@ class FlatFunction:
         return as_results(self.what, self.name, leaves)
 
 
+class Auxiliary:
+    """Data that go by a transformation: what are arrays among its values, and everything else as it is.
+
+    Attributes:
+        leaves: of the data. tree: their structure.
+    """
+
+    __slots__ = ("leaves", "tree")
+
+    def __init__(self, what: str, name: str, data: PyTree) -> None:
+        """Takes what the function `name` returned as auxiliary data; `what` is the transformation, for errors.
+
+        Raises:
+            RefError: a leaf is a mutable reference.
+        """
+        self.leaves, self.tree = flatten(data)
+        as_results(what, name, [x for x in self.leaves if isinstance(x, Reference)])  # refuses
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The arrays of the data."""
+        return [x for x in self.leaves if isinstance(x, Array)]
+
+    def rebuilt(self, values: Sequence[PyTree]) -> Any:
+        """Returns the data with values in place of their arrays."""
+        found = iter(values)
+        return self.tree.unflatten([plain(next(found)) if isinstance(x, Array) else x for x in self.leaves])
+
+
 class PartlyFixed(FlatFunction):
     """A user's function as a function of some leaves of its arguments; the others keep their values.
 

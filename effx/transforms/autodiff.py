@@ -23,7 +23,7 @@ from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import AnyRank, Numeric
 from effx.ir.values.references import Reference, has_refs
-from effx.transforms.arguments import FlatFunction, abstract, as_arrays, name_of, origin_of, plain
+from effx.transforms.arguments import Auxiliary, FlatFunction, abstract, as_arrays, name_of, origin_of, plain
 from effx.transforms.pullbacks import Form, places_of, pull_back_of
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -85,10 +85,13 @@ class WithAuxiliary(FlatFunction):
 
     Attributes:
         in_tree: the structure of the tuple of arguments.
-        has_aux: whether the result is such a pair; then the arrays of the data follow the result's.
+        has_aux: whether the result is such a pair; then the arrays of the data follow the result's. `out_tree`
+            is the structure of what is differentiated.
+        extra: the data.
     """
 
-    __slots__ = ("has_aux",)
+    __slots__ = ("extra", "has_aux")
+    extra: Auxiliary
 
     def __init__(self, what: str, fun: Callable[..., PyTree], in_tree: PyTreeDef, has_aux: bool) -> None:
         super().__init__(what, fun, in_tree)
@@ -104,22 +107,18 @@ class WithAuxiliary(FlatFunction):
                 f"{self.what}: with has_aux=True {self.name} must return a pair (result, aux), "
                 f"got {type(result).__name__}"
             )
-        return self.flat((result[0], result[1]))
-
-    @property
-    def tree(self) -> PyTreeDef:
-        """The structure of the differentiated result."""
-        return self.out_tree.children()[0] if self.has_aux else self.out_tree
+        found = self.flat(result[0])
+        self.extra = Auxiliary(self.what, self.name, result[1])
+        return [*found, *self.extra.arrays]
 
     def result(self, values: Sequence[PyTree]) -> Any:
         """Rebuilds the differentiated result from the first of the values."""
-        tree = self.tree
+        tree = self.out_tree
         return tree.unflatten([plain(v) for v in values[: tree.num_leaves]])
 
     def auxiliary(self, values: Sequence[PyTree]) -> Any:
         """Rebuilds the auxiliary data from the last of the values."""
-        tree = self.out_tree.children()[1]
-        return tree.unflatten([plain(v) for v in values[len(values) - tree.num_leaves :]])
+        return self.extra.rebuilt(values[self.out_tree.num_leaves :])
 
 
 @overload
@@ -156,7 +155,7 @@ def jvp(
         fun: takes the primals as positional arguments.
         primals: a tuple or list, where to evaluate.
         tangents: of the same structure, shapes and dtypes; float0 for integers.
-        has_aux: whether `fun` returns a pair whose second part is not differentiated.
+        has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
 
     Returns:
         `(result, tangent)`, with has_aux `(result, tangent, aux)`. Integer results have tangents
@@ -368,7 +367,7 @@ def linearize(
     Args:
         fun: takes the primals as positional arguments.
         primals: where to linearise.
-        has_aux: whether `fun` returns a pair whose second part is not differentiated.
+        has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
 
     Returns:
         `(result, f_jvp)`, with has_aux `(result, f_jvp, aux)`; `f_jvp(*tangents)` gives the
@@ -385,7 +384,7 @@ def linearize(
     flat = WithAuxiliary("linearize", fun, tree, has_aux)
     active = [x.type.kind in "fc" for x in arrays]
     outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
-    out_tree = flat.tree
+    out_tree = flat.out_tree
     n = out_tree.num_leaves
     kept = _first(linear, dependent, n)
     push = PushForward(
@@ -426,7 +425,7 @@ def vjp(
     Args:
         fun: takes the primals as positional arguments.
         primals: where to differentiate.
-        has_aux: whether `fun` returns a pair whose second part is not differentiated.
+        has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
         reduce_axes: names of axes of surrounding vmaps or pmaps. The cotangent of a primal that does not vary
             along such an axis is the sum along it; without this, one for each index.
 
@@ -475,7 +474,7 @@ def _vjp(
     lent: Sequence[bool],
 ) -> tuple[PyTree, ...]:
     flat, outputs, linear, dependent = record("vjp", fun, arrays, tree, [True] * len(arrays), has_aux)
-    out_tree = flat.tree
+    out_tree = flat.out_tree
     n = out_tree.num_leaves
     pull = PullBack(
         "vjp", linear.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, out_tree
@@ -505,7 +504,7 @@ def record(
     flat = WithAuxiliary(what, fun, tree, has_aux)
     active = [w and x.type.kind in "fc" for w, x in zip(wanted, arrays, strict=True)]
     outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
-    return flat, outputs, _first(linear, dependent, flat.tree.num_leaves), dependent
+    return flat, outputs, _first(linear, dependent, flat.out_tree.num_leaves), dependent
 
 
 @overload

@@ -102,7 +102,7 @@ def value_and_grad(
     Args:
         fun: returns a scalar (with has_aux a pair of a scalar and anything).
         argnums: which positional argument or arguments to differentiate by.
-        has_aux: whether `fun` returns a pair `(value, aux)`.
+        has_aux: whether `fun` returns a pair `(value, aux)`; `aux` may be a pytree of anything.
         holomorphic: whether `fun` is promised to be holomorphic; its arguments and result are complex.
         allow_int: whether arguments may be integers, whose gradients have dtype float0.
         reduce_axes: names of axes of surrounding vmaps or pmaps. The gradient with respect to an argument
@@ -150,7 +150,7 @@ def _value_and_grad(
         flat, outputs, linear, dependent = record(
             "grad", function, arrays, tree, [True] * len(arrays), has_aux
         )
-        n = flat.tree.num_leaves
+        n = flat.out_tree.num_leaves
         if n != 1 or outputs[0].type.shape:
             got = ", ".join(repr(y.type) for y in outputs[:n])
             raise ShapeError(f"grad: {name} must return a scalar, got {got or 'nothing'}; use vjp or jacrev")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
 
 from effx import dtypes
 from effx.array import Array
@@ -14,7 +14,7 @@ from effx.errors import DTypeError
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.shape import Iota
 from effx.ir.types import ArrayType, array_type
-from effx.transforms.arguments import as_arrays, name_of, selecting
+from effx.transforms.arguments import Auxiliary, as_arrays, name_of, selecting
 from effx.transforms.autodiff import jvp, vjp
 from effx.transforms.vmap import vmap
 from effx.tree.registry import PyTree, flatten
@@ -111,10 +111,16 @@ def jacfwd(
             _check_argument("jacfwd", name, x.type, holomorphic)
         types = [x.type for x in arrays]
 
-        def push(*tangents: Array) -> Any:
-            return _jvp(selected, tree.unflatten(arrays), tree.unflatten(tangents), has_aux=has_aux)[1:]
+        extra: list[Auxiliary] = []
 
-        columns, *aux = vmap(push, out_axes=(0, None) if has_aux else (0,))(*_basis(types))
+        def push(*tangents: Array) -> tuple[PyTree, list[Array]]:
+            moved, *aux = _jvp(selected, tree.unflatten(arrays), tree.unflatten(tangents), has_aux=has_aux)[
+                1:
+            ]
+            extra[:] = [Auxiliary("jacfwd", name, data) for data in aux]
+            return moved, [x for data in extra for x in data.arrays]
+
+        columns, gone_by = vmap(push, out_axes=(0, None))(*_basis(types))
         out_leaves, out_tree = flatten(columns)
         parts = []
         for column in out_leaves:
@@ -128,7 +134,7 @@ def jacfwd(
             per_argument = tree.unflatten(pieces)
             parts.append(per_argument if isinstance(argnums, Sequence) else per_argument[0])
         result = out_tree.unflatten(parts)
-        return (result, aux[0]) if has_aux else result
+        return (result, extra[0].rebuilt(gone_by)) if has_aux else result
 
     return jacobian_of
 

@@ -1,12 +1,12 @@
 """What `jit` shows of its stages: `Traced`, `Lowered`, `Compiled`, and shapes without values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, final, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, TypedDict, Unpack, final, overload
 
 import attrs
 
 from effx.array import Array
-from effx.dtypes import DType, canonicalize
+from effx.dtypes import DType, DTypeLike, canonicalize
 from effx.effects import Effect
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.handlers.in_order import in_order
@@ -22,7 +22,7 @@ from effx.lower.hlo import LoadedExecutable, XlaComputation, hlo_computation, ml
 from effx.lower.module import module_text
 from effx.lower.sharding import Device, Sharding, SingleDeviceSharding, sharding_of
 from effx.lower.xla import Executable, cost_estimate
-from effx.transforms.arguments import as_arrays
+from effx.transforms.arguments import abstract, as_arrays
 from effx.transforms.donation import check_once
 from effx.transforms.options import compiler_options_for
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_leaf
@@ -32,25 +32,88 @@ if TYPE_CHECKING:
     from effx.lower.hlo import Module
 
 
-def _as_shape(shape: Sequence[int]) -> Shape:
-    return tuple(shape)
+class Changes(TypedDict, total=False):
+    """The attributes of a `ShapeDtypeStruct` that `update` can replace."""
+
+    shape: Sequence[int]
+    dtype: DTypeLike
+    sharding: Sharding | None
+    weak_type: bool
 
 
 @register_leaf
 @final
-@attrs.frozen
 class ShapeDtypeStruct:
     """A shape and dtype instead of an array, for staging without values.
 
+    Attributes:
+        shape, dtype: of the array.
+        sharding: where its parts lie; None where nothing is said.
+        weak_type: whether its dtype gives way to others', as that of a Python number.
+
     >>> import numpy as np
-    >>> ShapeDtypeStruct((2, 3), np.float32)
-    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    >>> x = ShapeDtypeStruct((2, 3), np.float32)
+    >>> x, x.update(dtype=np.int8)
+    (ShapeDtypeStruct(shape=(2, 3), dtype=float32), ShapeDtypeStruct(shape=(2, 3), dtype=int8))
     """
 
-    shape: Shape = attrs.field(converter=_as_shape)
-    dtype: DType = attrs.field(converter=canonicalize)
-    sharding: Sharding | None = attrs.field(default=None, kw_only=True)
-    weak_type: bool = attrs.field(default=False, kw_only=True)
+    # No attrs class: a library of trees that takes those apart (dm-tree) would take this one apart.
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dtype: DTypeLike,
+        *,
+        sharding: Sharding | None = None,
+        weak_type: bool = False,
+    ) -> None:
+        self.shape: Final[Shape] = tuple(shape)
+        self.dtype: Final[DType] = canonicalize(dtype)
+        self.sharding: Final = sharding
+        self.weak_type: Final = weak_type
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, name):
+            raise AttributeError(
+                f"{name} of a ShapeDtypeStruct is set once; x.update({name}=...) makes another"
+            )
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name} of a ShapeDtypeStruct cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ShapeDtypeStruct):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Shape, DType, Sharding | None, bool]:
+        return self.shape, self.dtype, self.sharding, self.weak_type
+
+    @classmethod
+    def like(cls, x: PyTree) -> Self:
+        """Returns the description of an array, a number, or anything with `shape` and `dtype`.
+
+        >>> ShapeDtypeStruct.like(1.5)
+        ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True)
+        """
+        t = abstract("ShapeDtypeStruct.like", x)
+        return cls(t.shape, t.dtype, sharding=getattr(x, "sharding", None), weak_type=t.weak)
+
+    def update(self, **changes: Unpack[Changes]) -> Self:
+        """Returns one like this, with other values of the attributes that are named."""
+        given: Changes = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "sharding": self.sharding,
+            "weak_type": self.weak_type,
+            **changes,
+        }
+        return type(self)(**given)
 
     @property
     def ndim(self) -> int:

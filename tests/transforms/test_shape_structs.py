@@ -1,0 +1,65 @@
+"""ShapeDtypeStruct: a value that does not change, compares by what it says, and is one leaf for every library."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import effx
+from effx.errors import DTypeError
+
+X = effx.ShapeDtypeStruct((2, 3), np.float32, weak_type=True)
+
+
+def test_equal_ones_are_one_key() -> None:
+    """Lists and names of dtypes say the same; weak types and shardings do not."""
+    assert {X: 1}[effx.ShapeDtypeStruct([2, 3], "float32", weak_type=True)] == 1
+    lies = effx.sharding.SingleDeviceSharding(effx.devices()[0])
+    others = [X.update(weak_type=False), X.update(shape=()), X.update(dtype="int8"), X.update(sharding=lies)]
+    assert len({X, *others}) == 5
+    assert ((2, 3), np.float32) != X
+
+
+def test_copies_are_equal() -> None:
+    """By copy and pickle."""
+    assert copy.deepcopy(X) == copy.copy(X) == pickle.loads(pickle.dumps(X)) == X
+
+
+def test_update_replaces_what_it_names() -> None:
+    """The rest stays."""
+    y = X.update(shape=[4], dtype=np.float64)
+    assert (y.shape, y.dtype, y.weak_type) == ((4,), effx.dtypes.canonicalize("float64"), True)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'shap'"):
+        X.update(shap=(1,))  # type: ignore[call-arg]  # that is the test
+
+
+def test_like() -> None:
+    """Of arrays, tracers, numbers, and what has shape and dtype."""
+    assert effx.ShapeDtypeStruct.like(np.ones(2, np.int8)) == effx.ShapeDtypeStruct((2,), "int8")
+    assert effx.ShapeDtypeStruct.like(1.5) == effx.ShapeDtypeStruct((), "float32", weak_type=True)
+    assert effx.ShapeDtypeStruct.like(X) == X
+    x = effx.numpy.ones(3)
+    assert effx.ShapeDtypeStruct.like(x) == effx.ShapeDtypeStruct((3,), "float32", sharding=x.sharding)
+    seen = []
+    effx.jit(lambda y: seen.append(effx.ShapeDtypeStruct.like(y)))(x)
+    assert [s.shape for s in seen] == [(3,)]
+    with pytest.raises(DTypeError, match=r"ShapeDtypeStruct\.like: expected an array or a number, got 'a'"):
+        effx.ShapeDtypeStruct.like("a")
+
+
+def test_it_does_not_change() -> None:
+    """Neither by setting nor by deleting."""
+    with pytest.raises(AttributeError, match=r"is set once; x\.update\(shape=\.\.\.\) makes another"):
+        X.shape = ()  # type: ignore[misc]  # that is the test
+    with pytest.raises(AttributeError, match="dtype of a ShapeDtypeStruct cannot be deleted"):
+        del X.dtype
+    assert X.shape == (2, 3)
+
+
+def test_libraries_of_trees_take_it_for_a_leaf() -> None:
+    """It is none of the containers that they look for: dataclass, attrs class, namedtuple, sequence, mapping."""
+    kinds = ("__attrs_attrs__", "__dataclass_fields__", "_fields", "__getitem__", "keys")
+    assert not [name for name in kinds if hasattr(X, name)]
