@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast
 from weakref import ref
 
+from jaxlib._jax.pytree import PyTreeDef
+
 __all__ = ["WeakStore", "clear_caches", "clear_kernels", "exact", "same"]
 
 K = TypeVar("K")
@@ -75,7 +77,7 @@ def clear_caches() -> None:
         clear()
 
 
-_PLAIN = frozenset({bool, bytes, int, str, type, type(None)})
+_PLAIN = frozenset({bool, bytes, int, str, type, type(None), PyTreeDef})
 
 
 def _parts(value: object) -> tuple[object, ...] | None:

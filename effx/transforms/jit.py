@@ -61,6 +61,18 @@ Way: TypeAlias = Literal["call", "shapes", "trace"]
 _NOTHING: tuple[object, ...] = ()
 
 
+def _refuse_pending(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Refuses arguments in which C++ met the recursion limit: it then calls with an error set, not raised.
+
+    Before anything else, since the next call of a function in C would find the error.
+    """
+    try:
+        _NOTHING * -1  # where Python looks for one
+    except RecursionError:
+        refuse_deep((args, kwargs))
+        raise
+
+
 class Function(Generic[P, R]):
     """The Python side of one function that is staged for each kind of arguments.
 
@@ -177,12 +189,7 @@ class Function(Generic[P, R]):
 
     def miss(self, *args: Any, **kwargs: Any) -> tuple[R, FastPath | None, bool]:
         """Stages, compiles and runs; returns what C++ needs to run the next such call itself."""
-        try:
-            # At the recursion limit C++ calls with an error set, not raised; Python looks for one at a factor of -1.
-            _NOTHING * -1
-        except RecursionError:
-            refuse_deep((args, kwargs))
-            raise
+        _refuse_pending(args, kwargs)
         if flags.disable_jit.value:
             given = [x.value if type(x) is Static else x for x in args]
             named = {name: x.value if type(x) is Static else x for name, x in kwargs.items()}
@@ -356,6 +363,7 @@ class Function(Generic[P, R]):
 
         def miss(*args: P.args, **kwargs: P.kwargs) -> tuple[R, FastPath | None, bool]:
             try:
+                _refuse_pending(args, kwargs)
                 if not presence.anywhere():
                     return self.miss(*args, **kwargs)
                 # Some context holds what C++ cannot see; if it is this one, then by a handler or by overrides.

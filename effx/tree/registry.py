@@ -58,6 +58,8 @@ users: Final = Registry("users")
 """Node types as users see them: an effx array is a leaf."""
 dispatch: Final = Registry("dispatch")
 """The same node types for jit's C++ dispatch, where the concrete array class is a node around its buffer."""
+_in_cpp: Final = Registry("in C++")
+"""Those of them that C++ takes apart by itself: flattening calls no Python."""
 
 _LOCK = threading.RLock()
 _settled: set[type[object]] = set()  # types of leaves about which `settle` has decided
@@ -68,6 +70,7 @@ declared: dict[type[object], tuple[object, ...]] = {}
 named: set[type[object]] = set()  # named tuples' classes that were registered; all others are nodes too
 
 _flatten = users.flatten
+_flatten_in_cpp = _in_cpp.flatten
 _is_settled = _settled.issuperset
 
 
@@ -103,13 +106,13 @@ def too_deep(what: str) -> TreeError:
 def refuse_deep(tree: PyTree) -> None:
     """Refuses a tree that is nested too deeply before Python functions are called on its parts.
 
-    C++ would call them with an error set.
+    In C++ an exception of theirs, as at the recursion limit, leaves the count of levels as it was.
 
     Raises:
         TreeError: it is.
     """
     try:
-        _flatten(tree)
+        _flatten_in_cpp((((((((tree,),),),),),),))  # some levels more, which those functions may need
     except SystemError as error:
         raise too_deep("flatten") from error
     except Exception:  # noqa: BLE001  of a part that need not be taken apart
@@ -303,7 +306,7 @@ def register_fields(
     with _LOCK:
         _refuse_twice(who, cls)
         declared[cls] = (*data, None, *meta)
-        for registry in (users, dispatch):
+        for registry in (users, dispatch, _in_cpp):
             registry.register_dataclass_node(cls, list(data), list(meta))
 
 
