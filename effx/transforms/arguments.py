@@ -186,7 +186,7 @@ class Auxiliary:
         """The arrays of the data."""
         return [x for x in self.leaves if isinstance(x, Array)]
 
-    def rebuilt(self, values: Sequence[PyTree]) -> Any:
+    def rebuilt(self, values: Sequence[PyTree]) -> PyTree:
         """Returns the data with values in place of their arrays."""
         found = iter(values)
         return self.tree.unflatten([plain(next(found)) if isinstance(x, Array) else x for x in self.leaves])

@@ -188,3 +188,19 @@ def test_accuracies(name: str) -> None:
     assert "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<HIGHEST>>" in best
     usual = effx.jit(lambda x: function(x, accuracy=lax.AccuracyMode.DEFAULT)).lower(x).as_text()
     assert "result_accuracy" not in usual
+
+
+def test_a_matrix_times_each_of_a_batch_of_vectors_is_one_product_with_the_batch_in_front() -> None:
+    """The vectors are its rows, so that nothing is transposed, and each operand keeps its precision."""
+    rng = np.random.default_rng(0)
+    w, xs = rng.normal(size=(4, 3)).astype(np.float32), rng.normal(size=(5, 3)).astype(np.float32)
+    f = effx.jit(effx.vmap(lambda x: lax.dot(w, x, precision=("high", "highest"))))
+    program = f.trace(xs).program
+    assert [e.op.name for e in program.equations] == ["dot_general"]
+    assert "precision=('HIGHEST', 'HIGH')" in str(program)
+    np.testing.assert_allclose(f(xs), xs @ w.T, rtol=1e-5)
+    # With a batch of matrices around it that the operands share.
+    ws, batch = rng.normal(size=(2, 4, 3)), rng.normal(size=(5, 2, 3))
+    inner = effx.vmap(lambda a, x: a @ x)
+    got = effx.vmap(inner, in_axes=(None, 0))(ws, batch)
+    np.testing.assert_allclose(got, np.einsum("kij,bkj->bki", ws, batch), rtol=1e-4)
