@@ -15,12 +15,11 @@ def dot_general(
     (lhs, rhs), (left, right) = values, axes
     lhs_contract, lhs_batch = op.lhs_contract, op.lhs_batch
     rhs_contract, rhs_batch = op.rhs_contract, op.rhs_batch
-    if left is None and right is not None and rhs.type.ndim == len(rhs_contract) + len(rhs_batch) + 1:
-        # A matrix times one vector for each index: with these as rows it ends with the mapped axis in front.
-        if len(op.precision) == 2:
-            rows = beside(rhs_contract, right), lhs_contract, beside(rhs_batch, right), lhs_batch
-            precision = op.precision[::-1]
-            return DotGeneral(*rows, precision, op.preferred)(rhs, lhs), len(lhs_batch)
+    taken = len(rhs_contract) + len(rhs_batch)
+    if left is None and right is not None and rhs.type.ndim == taken + 1 and len(op.precision) == 2:
+        # A matrix times one vector for each index: with these as rows the mapped axis of the result is in front.
+        rows = beside(rhs_contract, right), lhs_contract, beside(rhs_batch, right), lhs_batch
+        return DotGeneral(*rows, op.precision[::-1], op.preferred)(rhs, lhs), len(lhs_batch)
     # The result's axes: batch, free ones of lhs, free ones of rhs, each in order.
     place = len(lhs_batch)
     if left is not None:
