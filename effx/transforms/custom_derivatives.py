@@ -343,6 +343,16 @@ class custom_jvp(_Custom[P, R]):
 
     what = "custom_jvp"
 
+    @property
+    def jvp(self) -> Callable[..., PyTree] | None:
+        """The rule that `defjvp` was given, or that of `defjvps` for all arguments; None before that."""
+        return None if self._forward is None else self._forward.rule
+
+    @property
+    def symbolic_zeros(self) -> bool:
+        """Whether `jvp` gets a `SymbolicZero` for tangents that are known to be zero."""
+        return self._forward is not None and self._forward.symbolic
+
 
 @final
 class custom_vjp(_Custom[P, R]):

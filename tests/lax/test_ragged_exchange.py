@@ -142,8 +142,8 @@ def test_under_jit_scan_and_shard_map() -> None:
             lambda *a: replica(a[0], *[b[0] for b in a[1:]]), mesh=mesh, in_specs=(spec,) * 5, out_specs=spec
         )(*args)
 
-    once = exchanged(x, x, *drawn[:3])
-    want = exchanged(once, once, *drawn[:3])
+    once = exchanged(x, x, drawn[0], drawn[1], drawn[2])
+    want = exchanged(once, once, drawn[0], drawn[1], drawn[2])
     np.testing.assert_array_equal(np.asarray(effx.jit(one)(x, *drawn)), want)
     both = effx.jit(effx.vmap(one, in_axes=(0, *[None] * 4)))(np.stack([x, 0 * x]), *drawn)
     np.testing.assert_array_equal(np.asarray(both), [want, 0 * x])
