@@ -1,5 +1,6 @@
 """Functions with derivatives of their own, and what their rules see."""
 
+from effx.lax.control.linear_calls import linear_call
 from effx.transforms.closures import closure_convert
 from effx.transforms.custom_derivatives import custom_gradient, custom_jvp, custom_vjp
 from effx.transforms.custom_rules import (
@@ -17,6 +18,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "custom_vjp_primal_tree_values",
+    "linear_call",
     "zero_from_primal",
 ]
 

@@ -129,7 +129,7 @@ def test_under_jit_scan_and_shard_map() -> None:
     x = rng.normal(size=(N, GOAL)).astype(np.float32)
     drawn = list(slices(rng, N))
     mesh = effx.make_mesh((N,), ("i",))
-    spec = effx.P("i")
+    spec = effx.sharding.PartitionSpec("i")
 
     def replica(x: Any, *rest: Any) -> Any:
         def step(carry: Any, _: Any) -> Any:

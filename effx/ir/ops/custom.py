@@ -148,7 +148,8 @@ class CustomBackward:
 @final
 @attrs.frozen
 class CustomTangent(HigherOrder):
-    """The tangents of a function with a backward rule. StableHLO: func.call, if at all.
+    """The tangents of a function with a backward rule, or a linear function with a transpose of its own.
+    StableHLO: func.call, if at all.
 
     Operands: residuals, other operands of the program, and tangents, in which the operation is linear.
 
