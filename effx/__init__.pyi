@@ -74,6 +74,7 @@ from effx.flags import (
     transfer_guard_host_to_device as transfer_guard_host_to_device,
 )
 from effx.lower.backends import default_backend as default_backend
+from effx.lower.compile_options import CompilerEffortLevel as CompilerEffortLevel
 from effx.lower.sharding import Device as Device
 from effx.transforms.autodiff import *
 from effx.transforms.checkpoint import checkpoint as checkpoint, remat as remat
