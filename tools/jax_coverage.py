@@ -65,7 +65,6 @@ REASONS: dict[str, str] = {
     "jax.custom_gradient(with_accums)": ACCUMULATORS,
     "jax.custom_gradient(with_logs)": SOWN,
     "jax.custom_vjp.": f"logs: {SOWN}; `defremat`: {REMAT_RULES}; accumulators: {ACCUMULATORS}",
-    "jax.custom_vjp.defvjp(generic_batching)": "differentiated results are batched here, with a cotangent for each element",
     "jax.device_put(src)": "an array says itself where it is",
     "jax.fwd_and_bwd(argnums)": "0 where it is left out, as for `grad`",
     "jax.jax2tf_associative_scan_reductions": "for `jax2tf`, which is experimental there, and not planned here",

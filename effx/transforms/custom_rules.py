@@ -213,13 +213,15 @@ class ForwardRule:
 class ReverseRule:
     """A user's pair of rules for reverse mode."""
 
-    def __init__(self, fwd: Callable[..., PyTree], bwd: Callable[..., PyTree], symbolic_zeros: bool) -> None:
-        self.fwd, self.bwd, self.symbolic = fwd, bwd, symbolic_zeros
+    def __init__(
+        self, fwd: Callable[..., PyTree], bwd: Callable[..., PyTree], symbolic_zeros: bool, shares: bool
+    ) -> None:
+        self.fwd, self.bwd, self.symbolic, self.shares = fwd, bwd, symbolic_zeros, shares
         self.fwd_name, self.bwd_name = name_of(fwd), name_of(bwd)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns what a key of a program on disk must say of the rules."""
-        return {"fwd": self.fwd, "bwd": self.bwd, "symbolic": self.symbolic}
+        return {"fwd": self.fwd, "bwd": self.bwd, "symbolic": self.symbolic, "shares": self.shares}
 
     def of(self, call: Invocation) -> VjpRule:
         """Returns the rules on lists of arrays for one call."""

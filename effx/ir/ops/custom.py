@@ -92,6 +92,8 @@ class CustomRules:
         vjp: for reverse mode.
         batch: for vmap.
         function: the named function, for which users' handlers may have rules.
+        shares: whether a result that all batch elements share stays one where `vjp` is batched; its cotangent is then that
+            of the first element's.
     """
 
     what: str
@@ -100,6 +102,7 @@ class CustomRules:
     vjp: VjpRule | None = None
     batch: BatchRule | None = None
     function: NamedCall | None = None
+    shares: bool = False
 
     def __repr__(self) -> str:
         kinds = [k for k in ("jvp", "vjp", "batch") if getattr(self, k) is not None]
