@@ -8,7 +8,7 @@ empty :=
 comma := ,
 GUARDED_PACKAGES := $(subst $(empty) ,$(comma),$(addprefix effx., \
   array caching dtypes effects errors families flags handlers handling ir lax lower nn numpy presence random \
-    $(addprefix transforms.,abstracted_axes arguments axis_environments buckets checkpoint closures computations custom_batching custom_call \
+    $(addprefix transforms.,abstracted_axes arguments axis_environments bool_trees buckets checkpoint closures computations custom_batching custom_call \
     custom_derivatives custom_rules donation out_sharding explicit forward_backward given global_arrays gradients jacobians jit jit_shardings jitted jitted_pickles kept_refs lending lent_stages mapped_axes meshes named_functions \
     naming options placed placement pmap pmap_processes pullbacks references shard_map shared_keys signatures stages staging tracing vmap)))
 

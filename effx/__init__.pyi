@@ -46,6 +46,7 @@ from effx.callbacks import effects_barrier as effects_barrier, pure_callback as 
 from effx.caching import clear_caches as clear_caches
 from effx.dtypes import float0 as float0
 from effx.flags import (
+    array_garbage_collection_guard as array_garbage_collection_guard,
     check_tracer_leaks as check_tracer_leaks,
     checking_leaks as checking_leaks,
     config as config,
@@ -67,6 +68,7 @@ from effx.flags import (
     no_tracing as no_tracing,
     numpy_dtype_promotion as numpy_dtype_promotion,
     numpy_rank_promotion as numpy_rank_promotion,
+    thread_guard as thread_guard,
     threefry_partitionable as threefry_partitionable,
     transfer_guard as transfer_guard,
     transfer_guard_device_to_device as transfer_guard_device_to_device,
@@ -74,6 +76,7 @@ from effx.flags import (
     transfer_guard_host_to_device as transfer_guard_host_to_device,
 )
 from effx.lower.backends import default_backend as default_backend
+from effx.lower.compile_options import CompilerEffortLevel as CompilerEffortLevel
 from effx.lower.sharding import Device as Device
 from effx.transforms.autodiff import *
 from effx.transforms.checkpoint import checkpoint as checkpoint, remat as remat

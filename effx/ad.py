@@ -1,8 +1,8 @@
 """What `vjp` says of cotangents that go to mutable references, named as in `jax.ad`."""
 
-from effx.transforms.pullbacks import VJP, DidntWant, DontWant, GradRef, GradValue, NotNeeded
+from effx.transforms.pullbacks import VJP, DidntWant, DontWant, GradRef, GradValue, NotNeeded, NotSaveable
 
-__all__ = ["VJP", "DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded"]
+__all__ = ["VJP", "DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded", "NotSaveable"]
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,14 @@
 """Functions with derivatives of their own, and what their rules see."""
 
+from effx.lax.control.linear_calls import linear_call
 from effx.transforms.closures import closure_convert
 from effx.transforms.custom_derivatives import custom_gradient, custom_jvp, custom_vjp
-from effx.transforms.custom_rules import CustomVJPPrimal, SymbolicZero, zero_from_primal
+from effx.transforms.custom_rules import (
+    CustomVJPPrimal,
+    SymbolicZero,
+    custom_vjp_primal_tree_values,
+    zero_from_primal,
+)
 
 __all__ = [
     "CustomVJPPrimal",
@@ -11,6 +17,8 @@ __all__ = [
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",
+    "custom_vjp_primal_tree_values",
+    "linear_call",
     "zero_from_primal",
 ]
 

@@ -487,16 +487,25 @@ def tangent_dtype(dtype: DType) -> DType:
     return dtype if dtype in _IS_INEXACT else float0
 
 
-def finfo(dtype: DTypeLike) -> np.finfo[np.floating]:
-    """Machine limits of a float dtype, or of a complex dtype's parts.
+class finfo(np.finfo[np.floating]):
+    """Machine limits of a float dtype, or of a complex dtype's parts; NumPy's object, and ml_dtypes's for its dtypes.
 
-    >>> float(finfo(bfloat16).eps)
-    0.0078125
+    Args:
+        dtype: float or complex.
+
+    Raises:
+        DTypeError: it is neither.
+
+    >>> float(finfo(bfloat16).eps), float(finfo(float32).tiny) == 2.0**-126
+    (0.0078125, True)
     """
-    found = real_dtype(as_dtype(dtype))
-    if found not in _IS_FLOATING:
-        raise DTypeError(f"finfo: got {found}, expected a float or complex dtype")
-    return ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __new__ untyped
+
+    def __new__(cls, dtype: DTypeLike) -> np.finfo[np.floating]:  # type: ignore[misc]  # what is made is no finfo of ours
+        """Returns the limits."""
+        found = real_dtype(as_dtype(dtype))
+        if found not in _IS_FLOATING:
+            raise DTypeError(f"finfo: got {found}, expected a float or complex dtype")
+        return ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __new__ untyped
 
 
 def iinfo(int_type: DTypeLike) -> ml_dtypes.iinfo:

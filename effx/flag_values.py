@@ -11,6 +11,7 @@ RankPromotion = Literal["allow", "warn", "raise"]
 DTypePromotion = Literal["standard", "strict"]
 PrngImplementation = Literal["threefry2x32", "rbg", "unsafe_rbg"]
 TransferGuard = Literal["allow", "log", "disallow", "log_explicit", "disallow_explicit"]
+CollectionGuard = Literal["allow", "log", "fatal"]
 RawKeys = Literal["allow", "warn", "error"]
 CpuCollectives = Literal["gloo", "mpi", "none"]
 
@@ -150,6 +151,15 @@ def check_transfer_guard(where: str, value: object) -> TransferGuard:
     'disallow'
     """
     return cast("TransferGuard", _one_of(where, value, TransferGuard))
+
+
+def check_collection_guard(where: str, value: object) -> CollectionGuard:
+    """Return one of the names in `CollectionGuard` unchanged.
+
+    >>> check_collection_guard("array_garbage_collection_guard", "log")
+    'log'
+    """
+    return cast("CollectionGuard", _one_of(where, value, CollectionGuard))
 
 
 def check_raw_keys(where: str, value: object) -> RawKeys:

@@ -23,6 +23,7 @@ from effx.flag_kinds import (
     user_contexts,
 )
 from effx.flag_values import (
+    CollectionGuard,
     CpuCollectives,
     DTypePromotion,
     MatmulPrecision,
@@ -30,6 +31,7 @@ from effx.flag_values import (
     RankPromotion,
     RawKeys,
     TransferGuard,
+    check_collection_guard,
     check_cpu_collectives,
     check_device,
     check_dtype_promotion,
@@ -50,6 +52,7 @@ from effx.flag_values import (
 __all__ = [
     "FLAGS",
     "AnyFlag",
+    "CollectionGuard",
     "Config",
     "CpuCollectives",
     "DTypePromotion",
@@ -61,6 +64,7 @@ __all__ = [
     "Switch",
     "TransferGuard",
     "UserContext",
+    "array_garbage_collection_guard",
     "cache_dir",
     "cache_max_size",
     "cache_min_compile_seconds",
@@ -90,6 +94,7 @@ __all__ = [
     "numpy_rank_promotion",
     "overrides",
     "platforms",
+    "thread_guard",
     "threefry_partitionable",
     "traceback_filtering",
     "transfer_guard",
@@ -155,6 +160,10 @@ transfer_guard: Final = FlagGroup(
     "transfer_guard",
     (transfer_guard_host_to_device, transfer_guard_device_to_device, transfer_guard_device_to_host),
 )
+array_garbage_collection_guard: Final[Flag[CollectionGuard]] = Flag(
+    "array_garbage_collection_guard", "allow", check_collection_guard, parse_text
+)
+thread_guard: Final = Switch("thread_guard", False)
 num_cpu_devices: Final[Flag[int]] = Flag("num_cpu_devices", 1, check_positive_int, parse_int)
 cpu_collectives_implementation: Final[Flag[CpuCollectives]] = Flag(
     "cpu_collectives_implementation", "gloo", check_cpu_collectives, parse_text
@@ -167,7 +176,7 @@ _ALL: tuple[AnyFlag, ...] = (
     default_prng_impl, num_cpu_devices, platforms, explain_cache_misses, check_tracer_leaks, no_tracing, no_execution,
     enable_custom_prng, legacy_prng_key, default_device, transfer_guard, transfer_guard_host_to_device,
     transfer_guard_device_to_device, transfer_guard_device_to_host, cache_dir, cache_max_size, cache_min_compile_seconds,
-    cache_programs, cpu_collectives_implementation,
+    cache_programs, cpu_collectives_implementation, array_garbage_collection_guard, thread_guard,
 )  # fmt: skip
 FLAGS.update({flag.name: flag for flag in _ALL})
 
@@ -257,6 +266,15 @@ class Config:
         transfer_guard_device_to_host, "What moving data from a device to the host does."
     )
 
+    array_garbage_collection_guard = _Reading(
+        array_garbage_collection_guard,
+        "What happens to an array that Python's garbage collector frees, because it was in a cycle of references.",
+    )
+    thread_guard = _Reading(
+        thread_guard,
+        "Whether only the thread that set it runs programs on the devices of several processes.",
+    )
+
     @property
     def transfer_guard(self) -> TransferGuard | None:
         """What moving data in any direction does; None where the directions differ."""
@@ -265,7 +283,7 @@ class Config:
     def describe(self) -> str:
         """Return a text with a line for each flag: its name, value, environment variable and meaning.
 
-        >>> print(config.describe().splitlines()[1])
+        >>> print(config.describe().splitlines()[2])
         cache_max_size=1073741824 (EFFX_CACHE_MAX_SIZE): How many bytes the cache in cache_dir may take.
         """
         lines = []

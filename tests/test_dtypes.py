@@ -300,6 +300,14 @@ def test_limits() -> None:
     assert float(d.finfo("bfloat16").max) == 3.3895313892515355e38
     assert float(d.finfo(d.complex64).eps) == 2.0**-23
     assert float(d.finfo(float).eps) == 2.0**-52
+    for dtype in ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn"):
+        info = d.finfo(dtype)
+        one, least = np.ones((), d.as_dtype(dtype)), np.asarray(info.tiny, d.as_dtype(dtype))
+        assert float(one + np.asarray(info.eps, one.dtype)) == 1 + 2.0**info.machep > 1
+        assert float(one - np.asarray(info.epsneg, one.dtype)) == 1 - 2.0**info.negep < 1
+        assert float(least) == float(info.smallest_normal) == 2.0**info.minexp
+        assert info.iexp == info.nexp == info.bits - 1 - info.nmant
+        assert issubclass(d.finfo, np.finfo)
     assert (d.iinfo("int4").min, d.iinfo(np.uint8).max) == (-8, 255)
     with pytest.raises(DTypeError, match="finfo: got int32, expected a float or complex dtype"):
         d.finfo(d.int32)

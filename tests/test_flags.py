@@ -46,6 +46,7 @@ def test_defaults() -> None:
         "transfer_guard_host_to_device": "allow",
         "transfer_guard_device_to_device": "allow",
         "transfer_guard_device_to_host": "allow",
+        "array_garbage_collection_guard": "allow",
     }
 
 
@@ -240,14 +241,15 @@ def test_unknown_names_list_the_known_ones() -> None:
     with pytest.raises(AttributeError) as error:
         config.update("jax_enable_x64", True)
     assert str(error.value) == (
-        "config.update: no flag 'jax_enable_x64', expected one of cache_dir, cache_max_size, "
+        "config.update: no flag 'jax_enable_x64', expected one of array_garbage_collection_guard, cache_dir, "
+        "cache_max_size, "
         "cache_min_compile_seconds, cache_programs, check_tracer_leaks, "
         "cpu_collectives_implementation, debug_infs, debug_key_reuse, debug_nans, "
         "default_device, "
         "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "
         "enable_custom_prng, enable_x64, explain_cache_misses, legacy_prng_key, log_compiles, no_execution, "
         "no_tracing, num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, "
-        "threefry_partitionable, traceback_filtering, transfer_guard, transfer_guard_device_to_device, "
+        "thread_guard, threefry_partitionable, traceback_filtering, transfer_guard, transfer_guard_device_to_device, "
         "transfer_guard_device_to_host, transfer_guard_host_to_device"
     )
 

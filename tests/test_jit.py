@@ -396,6 +396,31 @@ def test_compiler_options() -> None:
         plain.lower(x).compile({"xla_cpu_enable_fast_math": "maybe"})
 
 
+def test_levels_of_effort() -> None:
+    """Levels reach XLA's build options, tell compiled programs apart, and nothing else will do for them."""
+    from effx.lower.compile_options import compile_options
+
+    level = effx.CompilerEffortLevel
+    devices = (effx.devices()[0],)
+    for chosen in level:
+        options = compile_options(devices, (("memory_fitting_level", chosen), ("optimization_level", chosen)))
+        build = options.executable_build_options
+        assert (build.optimization_level, build.memory_fitting_level) == (chosen, chosen)
+        assert options.env_option_overrides == []
+    assert compile_options(devices).executable_build_options.optimization_level == level.UNKNOWN
+    x = enp.arange(3.0)
+    f = effx.jit(lambda x: enp.sin(x) ** 2, compiler_options={"optimization_level": level.O3})
+    np.testing.assert_array_equal(f(x), effx.jit(lambda x: enp.sin(x) ** 2)(x))
+    np.testing.assert_array_equal(f.lower(x).compile({"memory_fitting_level": level.O0})(x), f(x))
+    for wrong in ("O1", 2):
+        with pytest.raises(errors.TransformError) as error:
+            effx.jit(lambda x: x, compiler_options={"optimization_level": wrong})
+        assert error.value.message == (
+            f"jit: compiler_options: optimization_level must be a CompilerEffortLevel, got {wrong!r} of type "
+            f"{type(wrong).__name__}"
+        )
+
+
 @pytest.mark.unguarded  # no annotation allows these
 def test_wrong_options_of_stages() -> None:
     lowered, wrong, none = effx.jit(lambda x: x + 1).lower(1.0), "llvm", None

@@ -36,13 +36,42 @@ SETTING = "a setting's value, which has the same name for all here; a switch wit
 NAMED = "the parameters have names here"
 LIVE = "experimental there; here a process that fails ends the others"
 EXPERIMENTAL = "experimental there, and not planned here"
+DECORATOR = "without a function it is a decorator"
+SOWN = (
+    "a `bwd` may `sow` what `reap` of the pull-back returns (`effx.library.sowing`), under any transformation"
+)
+ACCUMULATORS = "for the accumulators of its `experimental.hijax`"
+REMAT_RULES = "needs settings that are off there"
+MADE = "users do not make one, `export` does"
+ONE_DEVICE = "what is exported runs on one device, so that it has no shardings"
+NO_DEVICES = "undocumented there; a mesh without devices says nothing of them"
 
 # Why something is not there: names, parameters as `name(parameter)`, or patterns of either. A module's reason holds
 # for all in it. A reason that fits nothing, or something that is there, is an error.
 REASONS: dict[str, str] = {
     "*(_*)": "private there",
     "jax.*_p": PRIMITIVE,
+    "jax.Inline": "`jit(inline=True)` inlines when an outer function is staged; when XLA inlines calls, XLA decides",
+    "jax.ShapeDtypeStruct.": "layouts, references and what varies over a mesh are no part of a shape and a dtype here",
+    "jax.ShapeDtypeStruct(manual_axis_type)": PENDING,
+    "jax.ShapeDtypeStruct(is_ref)": "undocumented there; here a reference itself says what a function takes",
+    "jax.ad_checkpoint.checkpoint_name_fwd": "undocumented there",
+    "jax.allow_f16_reductions": "a handler refuses the operations that must not happen, in `docs/debugging.md` this one",
     "jax.api_util": INTERNAL,
+    "jax.auto_pcast": "a switch for what is always so here: types in `shard_map` vary where an operand does",
+    "jax.checkpoint(fun)": DECORATOR,
+    "jax.custom_gradient(fun)": "it has no options here for which to leave the function out",
+    "jax.custom_gradient(remat)": REMAT_RULES,
+    "jax.custom_gradient(with_accums)": ACCUMULATORS,
+    "jax.custom_gradient(with_logs)": SOWN,
+    "jax.custom_vjp.": f"logs: {SOWN}; `defremat`: {REMAT_RULES}; accumulators: {ACCUMULATORS}",
+    "jax.device_put(src)": "an array says itself where it is",
+    "jax.fwd_and_bwd(argnums)": "0 where it is left out, as for `grad`",
+    "jax.jax2tf_associative_scan_reductions": "for `jax2tf`, which is experimental there, and not planned here",
+    "jax.linear_transpose(reduce_axes)": "refused there",
+    "jax.remat(fun)": DECORATOR,
+    "jax.remove_size_one_mesh_axis_from_type": "undocumented there but for one line; an axis of one device is an axis here",
+    "jax.softmax_custom_jvp": "for a change there; here softmax has this derivative always",
     "jax.collect_profile": "a script",
     "jax.core": INTERNAL,
     "jax.extend": "for libraries that change JAX itself; in effx `effx.handling` and `effx.ir`",
@@ -62,6 +91,7 @@ REASONS: dict[str, str] = {
     "jax.tools": "scripts",
     "jax.version": INTERNAL,
     "jax.[!t]*(new_val)": SETTING,
+    "jax.thread_guard(new_val)": SETTING,
     "jax.threefry_partitionable(new_val)": SETTING,
     "jax.transfer_guard_*(new_val)": SETTING,
     "jax.errors.*(context)": RAISED,
@@ -80,9 +110,15 @@ REASONS: dict[str, str] = {
     "jax.P.update(*reduced)": PENDING,
     "jax.ds(size)": "left out it is None here",
     "jax.jit(*_shardings)": "None says nothing, there as here",
+    "jax.jit(fun)": f"it may be named here; {DECORATOR}, there as here",
     "jax.NamedSharding.update(*kwargs)": NAMED,
     "jax.P.update(*kwargs)": NAMED,
     "jax.sharding.AbstractMesh.update(*kwargs)": NAMED,
+    "jax.sharding.AbstractDevice": NO_DEVICES,
+    "jax.sharding.AbstractMesh(abstract_device)": NO_DEVICES,
+    "jax.sharding.ManualAxisType": "`typeof(x).vma` has the axes along which a value varies; no sum is pending here",
+    "jax.sharding.UnreducedKind": PENDING,
+    "jax.sharding.no_collectives": "XLA chooses collectives; `jit(f).lower(x).compile().as_text()` shows them",
     "jax.sharding.AbstractMesh.": "what is missing is refused there, or copies and pickles, which needs no method here",
     "jax.sharding.Mesh.": "devices do not pickle, there as here",
     **{
@@ -113,6 +149,26 @@ REASONS: dict[str, str] = {
     "jax.set_mesh.": "a class there; here what it gives is the context manager",
     "jax.lax.psum_scatter_start": ASYNCHRONOUS,
     "jax.scipy.stats.gaussian_kde.": "what is missing is refused there, or registers the class as a pytree",
+    "jax.experimental.EArray": "the class of its arrays of keys; here these are arrays like others",
+    "jax.experimental.primal_tangent_dtype": "undocumented there, for dtypes of one's own, which effx does not have",
+    "jax.export.Exported.": ONE_DEVICE,
+    "jax.export.Exported.mlir_module(serialized)": "for the objects of MLIR's bindings; here the module is text",
+    "jax.export.Exported(in_shardings_hlo)": ONE_DEVICE,
+    "jax.export.Exported(out_shardings_hlo)": ONE_DEVICE,
+    **{
+        f"jax.export.Exported({p})": MADE
+        for p in (
+            "nr_devices",
+            "platforms",
+            "*ordered_effects",
+            "disabled_safety_checks",
+            "mlir_module_serialized",
+            "calling_convention_version",
+            "module_kept_var_idx",
+            "uses_global_constants",
+        )
+    },
+    "jax.test_util.check_?*p(eps)": "left out it is what the dtype asks for",
     "jax.experimental.array_serialization.*save(overwrite)": "a checkpoint is replaced only where that is asked for",
     "jax.experimental.array_serialization.pytree_serialization_utils": INTERNAL,
     "jax.experimental.array_serialization.serialization.logger": INTERNAL,

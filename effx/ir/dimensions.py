@@ -34,8 +34,11 @@ def _texts(constraints: Sequence[str]) -> tuple[str, ...]:
 class SymbolicScope:
     """What is known of the variables of some symbolic sizes beside that each is at least 1.
 
+    Args:
+        constraints_str: inequalities and equations as text, such as `"a >= 2*b"` or `"mod(a, 8) == 0"`.
+
     Attributes:
-        constraints: inequalities and equations as text, such as `"a >= 2*b"` or `"mod(a, 8) == 0"`.
+        constraints: these texts.
 
     Raises:
         ValueError: a constraint does not parse, or the left side of an equation is no product of variables or functions.
@@ -46,7 +49,7 @@ class SymbolicScope:
     True
     """
 
-    constraints: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    constraints: tuple[str, ...] = attrs.field(default=(), converter=_texts, alias="constraints_str")
     # Sizes that are at least zero, and products with what they are equal to.
     _at_least: "tuple[Dim, ...]" = attrs.field(init=False, eq=False, repr=False, factory=tuple)
     _equal: "tuple[tuple[Monomial, int], ...]" = attrs.field(init=False, eq=False, repr=False, factory=tuple)

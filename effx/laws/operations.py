@@ -103,7 +103,7 @@ def _all_parametric() -> None:
         Accurate, "f", lambda draw, t: Accurate(draw(st.sampled_from(tuple(FUNCTIONS))), highest=True)
     )
     _parametric(CheckpointName, "fiubc", lambda draw, t: CheckpointName("kept"))
-    _parametric(Offload, "fi", lambda draw, t: Offload())
+    _parametric(Offload, "fi", lambda draw, t: Offload("device", "pinned_host"))
     _parametric(
         Constrain,
         "fiubc",

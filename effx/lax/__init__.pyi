@@ -31,6 +31,7 @@ from effx.lax.named_axes import *
 from effx.lax.polynomials import *
 from effx.lax.products import *
 from effx.lax.ragged import *
+from effx.lax.ragged_exchange import *
 from effx.lax.reductions import *
 from effx.lax.shape import *
 from effx.lax.slicing import *

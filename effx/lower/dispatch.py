@@ -65,6 +65,7 @@ WATCHED: tuple[Flag[bool] | Flag[TransferGuard], ...] = (
     flags.transfer_guard_host_to_device,
     flags.transfer_guard_device_to_device,
     flags.transfer_guard_device_to_host,
+    flags.thread_guard,
 )
 
 

@@ -1,13 +1,20 @@
-"""What debugging flags forbid at run time: moving data between host and devices, and running programs."""
+"""What debugging flags forbid at run time: moving data between host and devices, running programs, leaving arrays to the
+garbage collector, and threads that run programs of several processes in any order.
+"""
 
 import logging
 
+from jaxlib._jax import guard_lib
+
 from effx.errors import BackendError, source_in_force, source_of
-from effx.flag_values import TransferGuard
+from effx.flag_values import CollectionGuard, TransferGuard
 from effx.flags import (
     Flag,
+    array_garbage_collection_guard,
     debug_key_reuse,
     no_execution,
+    overrides,
+    thread_guard,
     transfer_guard_device_to_device,
     transfer_guard_device_to_host,
     transfer_guard_host_to_device,
@@ -18,6 +25,41 @@ __all__ = ["check_execution", "guarding", "to_device", "to_host", "to_other_devi
 
 _log = logging.getLogger("effx")
 _GUARDS = (transfer_guard_host_to_device, transfer_guard_device_to_device, transfer_guard_device_to_host)
+
+
+# jaxlib itself looks at these two: an array says there that the collector frees it, and a program of several processes
+# which thread runs it.
+_LEVELS = {
+    "allow": guard_lib.GarbageCollectionGuardLevel.ALLOW,
+    "log": guard_lib.GarbageCollectionGuardLevel.LOG,
+    "fatal": guard_lib.GarbageCollectionGuardLevel.FATAL,
+}
+
+
+def _on_collection_guard(level: CollectionGuard) -> None:
+    guard_lib.global_state().garbage_collect_array = _LEVELS[level]
+
+
+def _on_collection_override(level: CollectionGuard) -> None:
+    overridden = array_garbage_collection_guard in (overrides() or ())
+    guard_lib.thread_local_state().garbage_collect_array = _LEVELS[level] if overridden else None
+
+
+_guarded = [False]
+
+
+def _on_thread_guard(on: bool) -> None:
+    if on != _guarded[0]:  # said again by another thread, it stays with the first
+        guard_lib.update_thread_guard_global_state(on)
+        _guarded[0] = on
+
+
+if array_garbage_collection_guard.value != "allow":
+    _on_collection_guard(array_garbage_collection_guard.value)
+array_garbage_collection_guard.subscribe_global(_on_collection_guard)
+array_garbage_collection_guard.subscribe(_on_collection_override)
+_on_thread_guard(thread_guard.value)
+thread_guard.subscribe(_on_thread_guard)
 
 
 def guarding() -> bool:

@@ -24,6 +24,8 @@ from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import AnyRank, Numeric
 from effx.ir.values.references import Reference, has_refs
 from effx.transforms.arguments import Auxiliary, FlatFunction, abstract, as_arrays, name_of, origin_of, plain
+from effx.transforms.bool_trees import as_tree, flags_of
+from effx.transforms.mapped_axes import axis_names
 from effx.transforms.pullbacks import Form, places_of, pull_back_of
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -231,6 +233,7 @@ class PushForward:
         in_types, out_types: of all primals and results.
         dependent: for each result whether it has a tangent.
         in_tree, out_tree: the structures of the primals and the result.
+        wanted: for each primal whether it may have a tangent.
     """
 
     program: Program
@@ -239,6 +242,7 @@ class PushForward:
     dependent: tuple[bool, ...]
     in_tree: PyTreeDef
     out_tree: PyTreeDef
+    wanted: tuple[bool, ...]
 
     def __call__(self, residuals: tuple[Array, ...], *tangents: PyTree) -> Any:
         """Applies the derivative."""
@@ -249,7 +253,9 @@ class PushForward:
             )
         moved = [_tangent("linearize", t, x) for t, x in zip(self.in_types, leaves, strict=True)]
         active = [
-            zeros(t) if m is None else m for t, m in zip(self.in_types, moved, strict=True) if t.kind in "fc"
+            zeros(t) if m is None else m
+            for t, m, w in zip(self.in_types, moved, self.wanted, strict=True)
+            if w and t.kind in "fc"
         ]
         results = iter(run_program(self.program, [*residuals, *active]))
         return self.out_tree.unflatten(
@@ -272,6 +278,7 @@ class PullBack:
         in_types, out_types: of all inputs and results.
         dependent: for each result whether it depends on the inputs.
         in_tree, out_tree: the structures of the inputs and the result.
+        unwanted: the indices of inputs that have no tangents though they might.
     """
 
     what: str
@@ -281,6 +288,7 @@ class PullBack:
     dependent: tuple[bool, ...]
     in_tree: PyTreeDef
     out_tree: PyTreeDef
+    unwanted: frozenset[int] = frozenset()
 
     def __call__(self, residuals: tuple[Array, ...], cotangent: PyTree) -> Any:
         """Applies the transpose."""
@@ -293,11 +301,11 @@ class PullBack:
         kept = [ct for ct, d in zip(given, self.dependent, strict=True) if d]
         found = iter(handlers.transpose.pull_back(self.program, residuals, kept))
         results: list[PyTree] = []
-        for t in self.in_types:
+        for i, t in enumerate(self.in_types):
             if t.kind not in "fc":
                 results.append(float0_zeros(t))
                 continue
-            ct = next(found)
+            ct = None if i in self.unwanted else next(found)
             results.append(plain(zeros(t) if ct is None else ct))
         return self.in_tree.unflatten(results)
 
@@ -329,16 +337,6 @@ class Shared:
         return ct
 
 
-def axis_names(what: str, names: Hashable | Sequence[Hashable]) -> tuple[Hashable, ...]:
-    found: tuple[Hashable, ...] = tuple(names) if isinstance(names, tuple | list) else (names,)
-    for name in found:
-        try:
-            hash(name)
-        except TypeError:
-            raise TransformError(f"{what}: reduce_axes must hold names of axes, got {name!r}") from None
-    return found
-
-
 def _first(linear: LinearProgram, dependent: Sequence[bool], count: int) -> LinearProgram:
     """Drops the outputs of auxiliary data."""
     n = sum(dependent[:count])
@@ -351,14 +349,20 @@ def _first(linear: LinearProgram, dependent: Sequence[bool], count: int) -> Line
 
 @overload
 def linearize(
-    fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts], has_aux: Literal[False] = False
+    fun: Callable[[Unpack[Ts]], R],
+    *primals: Unpack[Ts],
+    has_aux: Literal[False] = False,
+    in_nzs: PyTree = None,
 ) -> tuple[R, Pushforward[R, Unpack[Ts]]]: ...
 @overload
 def linearize(
-    fun: Callable[[Unpack[Ts]], tuple[R, Aux]], *primals: Unpack[Ts], has_aux: Literal[True]
+    fun: Callable[[Unpack[Ts]], tuple[R, Aux]],
+    *primals: Unpack[Ts],
+    has_aux: Literal[True],
+    in_nzs: PyTree = None,
 ) -> tuple[R, Pushforward[R, Unpack[Ts]], Aux]: ...
 def linearize(
-    fun: Callable[[Unpack[Ts]], PyTree], *primals: Unpack[Ts], has_aux: bool = False
+    fun: Callable[[Unpack[Ts]], PyTree], *primals: Unpack[Ts], has_aux: bool = False, in_nzs: PyTree = None
 ) -> tuple[PyTree, ...]:
     """Evaluates a function and returns its derivative at that point as a function of tangents.
 
@@ -368,10 +372,16 @@ def linearize(
         fun: takes the primals as positional arguments.
         primals: where to linearise.
         has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
+        in_nzs: a tree of bools, which are False for primals that are not differentiated by: their tangents count as zero.
+            A prefix of the primals, in which tuples may stand for other containers; None for all True.
 
     Returns:
         `(result, f_jvp)`, with has_aux `(result, f_jvp, aux)`; `f_jvp(*tangents)` gives the
-        derivative along tangents. It is a pytree, so that jit can return it.
+        derivative along tangents. It is a pytree, so that jit can return it. `f_jvp.out_nzs`, which is not kept by jit,
+        says for each array of the result whether it depends on a primal that is differentiated by.
+
+    Raises:
+        TransformError, TreeError: `in_nzs` is no such tree.
 
     >>> import effx, effx.numpy as enp
     >>> y, f_jvp = effx.linearize(lambda x: 3. * enp.sin(x) + enp.cos(x / 2.), 2.)
@@ -382,16 +392,24 @@ def linearize(
     leaves, tree = flatten(primals)
     arrays = as_arrays("linearize", leaves, (primals, {}))
     flat = WithAuxiliary("linearize", fun, tree, has_aux)
-    active = [x.type.kind in "fc" for x in arrays]
+    wanted = flags_of("linearize", "in_nzs", True if in_nzs is None else in_nzs, tree)
+    active = [w and x.type.kind in "fc" for x, w in zip(arrays, wanted, strict=True)]
     outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
     out_tree = flat.out_tree
     n = out_tree.num_leaves
     kept = _first(linear, dependent, n)
     push = PushForward(
-        kept.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, out_tree
+        kept.program,
+        types_of(arrays),
+        types_of(outputs[:n]),
+        tuple(dependent[:n]),
+        tree,
+        out_tree,
+        tuple(wanted),
     )
     results = flat.result(outputs)
     f_jvp = Partial(push, kept.residuals)
+    vars(f_jvp)["out_nzs"] = as_tree(out_tree, push.dependent)
     return (results, f_jvp, flat.auxiliary(outputs)) if has_aux else (results, f_jvp)
 
 
@@ -406,6 +424,8 @@ def vjp(
     *primals: Unpack[Ts],
     has_aux: Literal[False] = False,
     reduce_axes: Hashable | Sequence[Hashable] = (),
+    saveable_args: PyTree = True,
+    in_nzs: PyTree = None,
 ) -> tuple[R, KeptPullback[R, Unpack[Ts]]]: ...
 @overload
 def vjp(
@@ -413,12 +433,16 @@ def vjp(
     *primals: Unpack[Ts],
     has_aux: Literal[True],
     reduce_axes: Hashable | Sequence[Hashable] = (),
+    saveable_args: PyTree = True,
+    in_nzs: PyTree = None,
 ) -> tuple[R, KeptPullback[R, Unpack[Ts]], Aux]: ...
 def vjp(
     fun: Callable[[Unpack[Ts]], PyTree],
     *primals: Unpack[Ts],
     has_aux: bool = False,
     reduce_axes: Hashable | Sequence[Hashable] = (),
+    saveable_args: PyTree = True,
+    in_nzs: PyTree = None,
 ) -> tuple[PyTree, ...]:
     """Evaluates a function and returns the transpose of its derivative: reverse mode.
 
@@ -428,6 +452,10 @@ def vjp(
         has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
         reduce_axes: names of axes of surrounding vmaps or pmaps. The cotangent of a primal that does not vary
             along such an axis is the sum along it; without this, one for each index.
+        saveable_args: a tree of bools, a prefix of the primals in which tuples may stand for other containers. For False
+            `f_vjp.args_res` has `NotSaveable()` in place of a primal that going back needs: put it back before the call.
+        in_nzs: another such tree, None for all True. A primal for which it is False is not differentiated by, and its
+            cotangent is zero. `f_vjp.out_nzs` says for each array of the result whether it depends on one that is.
 
     Returns:
         `(result, f_vjp)`, with has_aux `(result, f_vjp, aux)`; `f_vjp(cotangent)` takes a
@@ -435,6 +463,9 @@ def vjp(
         pytree, so that jit can return it, and a `VJP`: `f_vjp.with_refs(...)` adds cotangents to mutable
         references, `args_res` and `opaque_residuals` are what it keeps. Integer primals have cotangents of
         dtype float0. A primal that is a mutable reference is differentiated by what it holds.
+
+    Raises:
+        TransformError, TreeError: `saveable_args` or `in_nzs` is no such tree.
 
     >>> import effx, effx.numpy as enp
     >>> y, f_vjp = effx.vjp(lambda x, y: (enp.sin(x), enp.cos(y)), 0.5, 1.0)
@@ -446,8 +477,11 @@ def vjp(
     leaves, tree = flatten(primals)
     axes = axis_names("vjp", reduce_axes)
     lent = [isinstance(x, Reference) for x in leaves]
+    saved = flags_of("vjp", "saveable_args", saveable_args, tree)
+    wanted = flags_of("vjp", "in_nzs", True if in_nzs is None else in_nzs, tree)
     if not any(lent):
-        return _vjp(fun, tree, as_arrays("vjp", leaves, (primals, {})), has_aux, axes, tree, lent)
+        arrays = as_arrays("vjp", leaves, (primals, {}))
+        return _vjp(fun, tree, arrays, has_aux, axes, tree, lent, saved, wanted)
 
     from effx.transforms.lending import Lending, borrowing  # rare, and not loaded before
 
@@ -455,9 +489,8 @@ def vjp(
     def of_contents(*args: PyTree) -> tuple[tuple[PyTree, ...], list[PyTree]]:
         contents, inner = flatten(args)
         arrays = as_arrays("vjp", contents, (args, {}))
-        (result, finals), *others = _vjp(
-            borrowing(fun, always=True, has_aux=has_aux), inner, arrays, has_aux, axes, tree, lent
-        )
+        whole = borrowing(fun, always=True, has_aux=has_aux)
+        (result, finals), *others = _vjp(whole, inner, arrays, has_aux, axes, tree, lent, saved, wanted)
         return (result, *others), finals
 
     found: tuple[PyTree, ...] = Lending("vjp", name_of(fun), primals, {}).to(of_contents)
@@ -472,12 +505,15 @@ def _vjp(
     axes: tuple[Hashable, ...],
     shown: PyTreeDef,
     lent: Sequence[bool],
+    saved: Sequence[bool],
+    wanted: Sequence[bool],
 ) -> tuple[PyTree, ...]:
-    flat, outputs, linear, dependent = record("vjp", fun, arrays, tree, [True] * len(arrays), has_aux)
+    flat, outputs, linear, dependent = record("vjp", fun, arrays, tree, wanted, has_aux)
     out_tree = flat.out_tree
     n = out_tree.num_leaves
+    depends, unwanted = tuple(dependent[:n]), frozenset([i for i, w in enumerate(wanted) if not w])
     pull = PullBack(
-        "vjp", linear.program, types_of(arrays), types_of(outputs[:n]), tuple(dependent[:n]), tree, out_tree
+        "vjp", linear.program, types_of(arrays), types_of(outputs[:n]), depends, tree, out_tree, unwanted
     )
     results = flat.result(outputs)
     form = Form(
@@ -488,8 +524,10 @@ def _vjp(
         types_of(arrays),
         shown,
         tuple(lent),
+        out_tree,
+        depends,
     )
-    f_vjp = pull_back_of(form, arrays, linear.residuals)
+    f_vjp = pull_back_of(form, arrays, linear.residuals, saved)
     return (results, f_vjp, flat.auxiliary(outputs)) if has_aux else (results, f_vjp)
 
 

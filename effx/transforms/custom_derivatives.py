@@ -89,6 +89,7 @@ class _Custom(Generic[P, R]):
             self.__name__,
             None if forward is None else forward.of(call),
             None if reverse is None else reverse.of(call),
+            shares=reverse is not None and reverse.shares,
         )
         result: R = perform_custom(call, rules)
         return result
@@ -122,7 +123,7 @@ class _Custom(Generic[P, R]):
         whole = type(self)(closing_over(self.fun, refs), self.nondiff_argnums)
         if reverse is not None:
             fwd.__name__, bwd.__name__ = reverse.fwd_name, reverse.bwd_name
-            whole._reverse = ReverseRule(fwd, bwd, reverse.symbolic)
+            whole._reverse = ReverseRule(fwd, bwd, reverse.symbolic, reverse.shares)
         if forward is not None:
             whole._forward = ForwardRule(closing_over(forward.rule, refs), forward.symbolic)
         call: Callable[..., R] = whole
@@ -230,6 +231,7 @@ class _Custom(Generic[P, R]):
         bwd: Callable[[S, R], PyTree],
         symbolic_zeros: Literal[False] = False,
         optimize_remat: bool = False,
+        generic_batching: bool = False,
     ) -> None: ...
     @overload
     def defvjp(  # with one argument that is not differentiated by
@@ -238,6 +240,7 @@ class _Custom(Generic[P, R]):
         bwd: Callable[[PyTree, S, R], PyTree],
         symbolic_zeros: Literal[False] = False,
         optimize_remat: bool = False,
+        generic_batching: bool = False,
     ) -> None: ...
     @overload
     def defvjp(  # with two
@@ -246,6 +249,7 @@ class _Custom(Generic[P, R]):
         bwd: Callable[[PyTree, PyTree, S, R], PyTree],
         symbolic_zeros: Literal[False] = False,
         optimize_remat: bool = False,
+        generic_batching: bool = False,
     ) -> None: ...
     @overload
     def defvjp(  # cotangents of integers and symbolic zeros are not what the function returns
@@ -254,6 +258,7 @@ class _Custom(Generic[P, R]):
         bwd: Callable[..., PyTree],
         symbolic_zeros: Literal[True],
         optimize_remat: bool = False,
+        generic_batching: bool = False,
     ) -> None: ...
     def defvjp(
         self,
@@ -261,6 +266,7 @@ class _Custom(Generic[P, R]):
         bwd: Callable[..., PyTree],
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
+        generic_batching: bool = False,
     ) -> None:
         """Gives the function rules for reverse mode.
 
@@ -272,10 +278,14 @@ class _Custom(Generic[P, R]):
             symbolic_zeros: True to give `fwd` each leaf of an argument as a `CustomVJPPrimal`, which says
                 whether it is differentiated by, and `bwd` a `SymbolicZero` for cotangents that are zero.
             optimize_remat: of no effect: compiled code computes no residual that nothing reads.
+            generic_batching: what `vmap` does with a result that all batch elements share. By default it has a batch axis
+                where it is differentiated, so that `out_axes=None` refuses it. True to have it once: `bwd` of the first
+                batch element gets its cotangent, the others zero; where `fwd` gives each element another, the first's is
+                taken. Without effect where there is a rule for forward mode too.
         """
         _as_rule(self.what, "defvjp", fwd)
         _as_rule(self.what, "defvjp", bwd)
-        self._reverse = ReverseRule(fwd, bwd, symbolic_zeros)
+        self._reverse = ReverseRule(fwd, bwd, symbolic_zeros, generic_batching)
 
 
 _REACHED = ("fun", "nondiff_argnums", "_by_name", "_forward", "_reverse", "_inner")
@@ -342,6 +352,16 @@ class custom_jvp(_Custom[P, R]):
     """
 
     what = "custom_jvp"
+
+    @property
+    def jvp(self) -> Callable[..., PyTree] | None:
+        """The rule that `defjvp` was given, or that of `defjvps` for all arguments; None before that."""
+        return None if self._forward is None else self._forward.rule
+
+    @property
+    def symbolic_zeros(self) -> bool:
+        """Whether `jvp` gets a `SymbolicZero` for tangents that are known to be zero."""
+        return self._forward is not None and self._forward.symbolic
 
 
 @final

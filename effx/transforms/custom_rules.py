@@ -34,6 +34,18 @@ class SymbolicZero(Typed):
     def __init__(self, aval: ArrayType) -> None:
         self.type = aval
 
+    @staticmethod
+    def from_primal_value(val: PyTree) -> "SymbolicZero":
+        """Returns the zero tangent of an array or a number.
+
+        Raises:
+            DTypeError: it is neither.
+
+        >>> SymbolicZero.from_primal_value(1.5), SymbolicZero.from_primal_value(2)
+        (SymbolicZero(float32[]), SymbolicZero(float0[]))
+        """
+        return SymbolicZero(as_operand(val, "SymbolicZero.from_primal_value").type.to_tangent_aval())
+
     @property
     def aval(self) -> ArrayType:
         """Its type."""
@@ -65,6 +77,28 @@ class CustomVJPPrimal:
 
     def __repr__(self) -> str:
         return f"CustomVJPPrimal({self.value!r}, perturbed={self.perturbed})"
+
+
+def custom_vjp_primal_tree_values(tree: PyTree) -> PyTree:
+    """Returns what the `fwd` of rules with `symbolic_zeros` gets as what it gets without: the values alone.
+
+    Args:
+        tree: a pytree whose leaves are `CustomVJPPrimal`.
+
+    Raises:
+        TransformError: a leaf is none.
+
+    >>> custom_vjp_primal_tree_values({"a": CustomVJPPrimal(as_operand(1.5), perturbed=True)})
+    {'a': Array(1.5, dtype=float32, weak_type=True)}
+    """
+    leaves, structure = flatten(tree)
+    for x in leaves:
+        if type(x) is not CustomVJPPrimal:
+            raise TransformError(
+                f"custom_vjp_primal_tree_values: leaves must be of type CustomVJPPrimal, got {x!r} of type "
+                f"{type(x).__name__}"
+            )
+    return structure.unflatten([x.value for x in leaves])
 
 
 def zero_for(t: ArrayType, symbolic: bool) -> PyTree:
@@ -179,13 +213,15 @@ class ForwardRule:
 class ReverseRule:
     """A user's pair of rules for reverse mode."""
 
-    def __init__(self, fwd: Callable[..., PyTree], bwd: Callable[..., PyTree], symbolic_zeros: bool) -> None:
-        self.fwd, self.bwd, self.symbolic = fwd, bwd, symbolic_zeros
+    def __init__(
+        self, fwd: Callable[..., PyTree], bwd: Callable[..., PyTree], symbolic_zeros: bool, shares: bool
+    ) -> None:
+        self.fwd, self.bwd, self.symbolic, self.shares = fwd, bwd, symbolic_zeros, shares
         self.fwd_name, self.bwd_name = name_of(fwd), name_of(bwd)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns what a key of a program on disk must say of the rules."""
-        return {"fwd": self.fwd, "bwd": self.bwd, "symbolic": self.symbolic}
+        return {"fwd": self.fwd, "bwd": self.bwd, "symbolic": self.symbolic, "shares": self.shares}
 
     def of(self, call: Invocation) -> VjpRule:
         """Returns the rules on lists of arrays for one call."""

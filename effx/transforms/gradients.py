@@ -10,7 +10,8 @@ from effx.array.promotion import scalar
 from effx.errors import DTypeError, RefError, RefGivenError, ShapeError, check_function
 from effx.ir.types import ArrayType
 from effx.transforms.arguments import as_arrays, name_of, selecting
-from effx.transforms.autodiff import PullBack, Shared, axis_names, record, types_of
+from effx.transforms.autodiff import PullBack, Shared, record, types_of
+from effx.transforms.mapped_axes import axis_names
 from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:

@@ -546,7 +546,7 @@ def jit(
         inline: True to inline the body where an outer function is staged.
         device: where to run; by default where the arguments are.
         backend: the platform to run on, if no device is given.
-        compiler_options: options of XLA's compiler by name, such as `{"xla_cpu_enable_fast_min_max": True}`.
+        compiler_options: options of XLA's compiler by name, or `"optimization_level"` with a `CompilerEffortLevel`.
         abstracted_axes: names of sizes that vary, as `make_jaxpr` takes them: arrays are padded to powers of two, and
             compiled for these.
 

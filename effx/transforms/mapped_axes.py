@@ -1,6 +1,6 @@
-"""`in_axes`, `out_axes` and `axis_size` of `vmap` and `pmap`: which axis of each array is mapped, and its size."""
+"""Which axis of each array `vmap` and `pmap` map, and its size; and names of axes."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from operator import index
 from typing import Any, final
 
@@ -159,3 +159,18 @@ def mapped_axes(
             f"{what}: in_axes must be an int, None, or a tuple with an entry for each argument, got {in_axes!r}"
         )
     return MappedAxes(what, name, in_axes, out_axes, axis_size)
+
+
+def axis_names(what: str, names: Hashable | Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """Returns the names in `reduce_axes`.
+
+    Raises:
+        TransformError: one does not hash.
+    """
+    found: tuple[Hashable, ...] = tuple(names) if isinstance(names, tuple | list) else (names,)
+    for name in found:
+        try:
+            hash(name)
+        except TypeError:
+            raise TransformError(f"{what}: reduce_axes must hold names of axes, got {name!r}") from None
+    return found

@@ -250,8 +250,12 @@ def laid_out(what: str, sharding: object, x: Array) -> Array:
         return y
     kind = sharding.other_memory
     if kind is not None:
-        return Offload(destination=kind)(y)
-    return Offload(back=True)(y) if type(y) is ConcreteArray and memory_in(y) is not None else y
+        return Offload("device", kind)(y)
+    return (
+        Offload("device", "pinned_host", back=True)(y)
+        if type(y) is ConcreteArray and memory_in(y) is not None
+        else y
+    )
 
 
 def is_sharding(x: object) -> bool:

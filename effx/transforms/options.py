@@ -10,7 +10,7 @@ import attrs
 from effx.caching import exact
 from effx.errors import TransformError
 from effx.lower.backends import local_devices
-from effx.lower.compile_options import CompilerOptions
+from effx.lower.compile_options import EFFORTS, CompilerEffortLevel, CompilerOptions
 from effx.lower.sharding import Device, device_of
 from effx.transforms.arguments import name_of, signature_of
 from effx.transforms.jit_shardings import JitShardings, jit_shardings, one_device
@@ -146,7 +146,7 @@ def compiler_options_for(what: str, options: "Mapping[str, object] | None") -> C
     """Returns options of XLA's compiler in the order of their names.
 
     Raises:
-        TransformError: they are no mapping of names to strings and numbers.
+        TransformError: they are no mapping of names to strings and numbers, or a level of effort is none.
     """
     if options is None:
         return ()
@@ -156,6 +156,11 @@ def compiler_options_for(what: str, options: "Mapping[str, object] | None") -> C
         if not (isinstance(name, str) and isinstance(value, str | bool | int | float)):
             raise TransformError(
                 f"{what}: compiler_options must be a mapping of names to strings, bools and numbers, got {options!r}"
+            )
+        if name in EFFORTS and not isinstance(value, CompilerEffortLevel):
+            raise TransformError(
+                f"{what}: compiler_options: {name} must be a CompilerEffortLevel, got {value!r} of type "
+                f"{type(value).__name__}"
             )
         chosen.append((name, value))
     return tuple(chosen)

@@ -80,12 +80,12 @@ def _in_program(x: Box, target: NamedSharding | SingleDeviceSharding | Space) ->
     if isinstance(target, Space):
         if target is Space.Any:
             kind_of_space("device_put", target, default_device())  # raises
-        return Offload(back=target is Space.Device)(x)
+        return Offload("device", "pinned_host", back=target is Space.Device)(x)
     y = laid_out("device_put", target, x)
     return (
         y
         if target.other_memory is not None
-        else Offload(default_kind(target.ordered_devices[0]), back=True)(y)
+        else Offload(default_kind(target.ordered_devices[0]), "pinned_host", back=True)(y)
     )
 
 

@@ -12,11 +12,12 @@ from effx.array.promotion import zeros
 from effx.errors import DTypeError, RefError, TransformError, TreeError
 from effx.ir.types import ArrayType
 from effx.ir.values.references import Reference
+from effx.transforms.bool_trees import as_tree
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_node
 
-__all__ = ["VJP", "DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded"]
+__all__ = ["VJP", "DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded", "NotSaveable"]
 
 
 @final
@@ -49,14 +50,20 @@ class NotNeeded:
     """In `f_vjp.args_res`: going back does not need this argument's value."""
 
 
-Marker: TypeAlias = type[GradRef] | type[DidntWant] | type[NotNeeded]
+@final
+@attrs.frozen
+class NotSaveable:
+    """In `f_vjp.args_res`: going back needs this argument's value, which `saveable_args` did not let it keep."""
+
+
+Marker: TypeAlias = type[GradRef] | type[DidntWant] | type[NotNeeded] | type[NotSaveable]
 
 
 def _register(marker: Marker) -> None:
     register_node(marker, lambda _: ((), None), lambda _, __: marker())
 
 
-for _marker in (GradRef, DidntWant, NotNeeded):
+for _marker in (GradRef, DidntWant, NotNeeded, NotSaveable):
     _register(_marker)
 
 
@@ -64,8 +71,8 @@ def _is_wish(x: object) -> bool:
     return isinstance(x, GradValue | DontWant)
 
 
-def _is_not_needed(x: object) -> bool:
-    return type(x) is NotNeeded
+def _is_not_kept(x: object) -> bool:
+    return isinstance(x, NotNeeded | NotSaveable)
 
 
 @final
@@ -82,6 +89,8 @@ class Form:
         in_types: the primals'.
         in_tree: their structure, in which references are leaves.
         lent: for each primal whether it is what a reference held.
+        out_tree: the structure of the result; with lent references, of a pair of it and what they held at the end.
+        dependent: for each of its leaves whether it depends on the primals.
     """
 
     name: str
@@ -91,6 +100,8 @@ class Form:
     in_types: tuple[ArrayType, ...]
     in_tree: PyTreeDef
     lent: tuple[bool, ...]
+    out_tree: PyTreeDef
+    dependent: tuple[bool, ...]
 
     def path(self, leaf: int) -> str:
         """Returns `args[0]['w']` for a primal."""
@@ -104,7 +115,8 @@ class VJP:
 
     Attributes:
         args_res: for each positional argument its pytree, with `NotNeeded()` for arrays that going back does not need.
-            An array may be replaced by one of its type before the call, or taken out to free it.
+            An array may be replaced by one of its type before the call, or taken out to free it. `NotSaveable()` stands
+            for one that must be put back.
         opaque_residuals: the other values that going back needs.
 
     >>> import effx, effx.numpy as enp
@@ -130,6 +142,18 @@ class VJP:
         return (
             f"VJP({self._form.name}, args_res={self.args_res!r}, opaque_residuals={self.opaque_residuals!r})"
         )
+
+    @property
+    def out_nzs(self) -> PyTree:
+        """For each array of the result whether its cotangent matters: whether it depends on what is differentiated by.
+        Tuples stand for containers that are neither tuple, list nor dict.
+
+        >>> import effx
+        >>> effx.vjp(lambda x, y: {"a": x * y, "b": 2 * y}, 1.0, 2.0, in_nzs=(True, False))[1].out_nzs
+        {'a': True, 'b': False}
+        """
+        found = as_tree(self._form.out_tree, self._form.dependent)
+        return found[0] if any(self._form.lent) else found
 
     def with_refs(self, *maybe_ct_refs: PyTree) -> VJP:
         """Says where cotangents go.
@@ -208,7 +232,7 @@ class VJP:
 
     def _residuals(self) -> tuple[tuple[Array, ...], tuple[PyTree, ...]]:
         form = self._form
-        leaves = flatten(tuple(self.args_res), is_leaf=_is_not_needed)[0]
+        leaves = flatten(tuple(self.args_res), is_leaf=_is_not_kept)[0]
         if len(leaves) != len(form.in_types):
             raise TransformError(
                 f"vjp: args_res of {form.name} must keep an entry for each array, got {len(leaves)} in place of "
@@ -225,10 +249,17 @@ class VJP:
         return tuple([leaves[k] if k >= 0 else next(others) for k in form.kept]), tuple(leaves)
 
 
-def pull_back_of(form: Form, primals: Sequence[Array], residuals: Sequence[Array]) -> VJP:
-    """Returns a pull-back with its residuals apart: those that are primals, and the others."""
+def pull_back_of(
+    form: Form, primals: Sequence[Array], residuals: Sequence[Array], saved: Sequence[bool]
+) -> VJP:
+    """Returns a pull-back with its residuals apart: those that are primals, if they may be saved, and the others."""
     needed = range(len(primals)) if form.sums else {*form.kept}
-    shown = form.in_tree.unflatten([x if i in needed else NotNeeded() for i, x in enumerate(primals)])
+    shown = form.in_tree.unflatten(
+        [
+            NotNeeded() if i not in needed else x if save else NotSaveable()
+            for i, (x, save) in enumerate(zip(primals, saved, strict=True))
+        ]
+    )
     return VJP(form, list(shown), [x for x, k in zip(residuals, form.kept, strict=True) if k < 0])
 
 

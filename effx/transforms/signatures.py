@@ -375,6 +375,8 @@ class Mapped(Protocol[P, R_co]):
 class Pushforward(Protocol[R_co, *Ts]):
     """What `linearize(f, x)` returns: tangents of the arguments' types, or numbers, to one of the result's."""
 
+    out_nzs: PyTree
+
     @overload
     def __call__(self, *tangents: Unpack[Ts]) -> R_co: ...
     @overload
@@ -402,6 +404,11 @@ class KeptPullback(Pullback[R_contra, *Ts], Protocol[R_contra, *Ts]):
 
     args_res: list[PyTree]
     opaque_residuals: list[Array]
+
+    @property
+    def out_nzs(self) -> PyTree:
+        """Which arrays of the result depend on what is differentiated by."""
+        ...
 
     def with_refs(self, *maybe_ct_refs: PyTree) -> Callable[[R_contra], tuple[PyTree, ...]]:
         """Says where cotangents go."""

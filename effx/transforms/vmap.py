@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, final, overload
 
-from effx import handlers
+from effx import dtypes, handlers
 from effx.array import Array
+from effx.array.reducing import sum as total
 from effx.array.shaping import moveaxis
 from effx.errors import RefGivenError, ShapeError
 from effx.ir.meshes import axes_of
@@ -49,6 +50,7 @@ def vmap(
     axis_name: Hashable = None,
     axis_size: int | None = None,
     spmd_axis_name: Hashable = None,
+    sum_match: bool = False,
 ) -> Batched[..., PyTree]: ...
 @overload
 def vmap(
@@ -58,6 +60,7 @@ def vmap(
     axis_name: Hashable = None,
     axis_size: int | None = None,
     spmd_axis_name: Hashable = None,
+    sum_match: bool = False,
 ) -> Batched[P, R]: ...
 @overload
 def vmap(
@@ -67,6 +70,7 @@ def vmap(
     axis_name: Hashable = None,
     axis_size: int | None = None,
     spmd_axis_name: Hashable = None,
+    sum_match: bool = False,
 ) -> Mapped[P, R]: ...
 def vmap(
     fun: Callable[P, R],
@@ -75,6 +79,7 @@ def vmap(
     axis_name: Hashable = None,
     axis_size: int | None = None,
     spmd_axis_name: Hashable = None,
+    sum_match: bool = False,
 ) -> PyTree:
     """Returns a function that applies `fun` to each element of a batch at once.
 
@@ -89,6 +94,8 @@ def vmap(
         spmd_axis_name: the axis of a mesh, or a tuple of axes, along which the batch is cut wherever `fun` says how
             arrays lie: by `with_sharding_constraint`, where it is otherwise left to the partitioner, and by `shard_map`,
             where each device otherwise runs the whole batch on its part.
+        sum_match: whether out axis None means the sum over the batch for a result that differs between batch elements, in
+            its dtype, booleans counted as int32. An unbatched result is returned unchanged.
 
     Returns:
         The batched function. Arguments have one axis more than `fun`'s where mapped, and so have
@@ -96,13 +103,16 @@ def vmap(
 
     Raises:
         TreeError: `in_axes` or `out_axes` is no prefix of the arguments or results.
-        ShapeError: an axis is out of range, sizes differ, or a mapped result has out axis None.
+        ShapeError: an axis is out of range, sizes differ, or a mapped result has out axis None without
+            sum_match.
         TransformError: nothing is mapped and no size is given, or too few arguments.
         ShardingError: `spmd_axis_name` is no axis of a mesh in `fun`, or cuts an array there already.
 
     >>> import effx, effx.numpy as enp
     >>> effx.vmap(enp.dot, in_axes=(0, None))(enp.eye(2), enp.array([3., 4.]))
     Array([3., 4.], dtype=float32)
+    >>> print(effx.vmap(lambda x: 2 * x, out_axes=None, sum_match=True)(enp.arange(3.)))
+    6.0
     """
     name, origin = name_of(fun), origin_of(fun)
     mapping = mapped_axes("vmap", name, in_axes, out_axes, axis_size)
@@ -124,7 +134,9 @@ def vmap(
         wanted = mapping.outputs(element.out_tree.unflatten(results))
         outputs = [
             # An unbatched result is returned unchanged, a Python number as a number.
-            plain(given) if axis is None and want is None else _with_axis(mapping, x, axis, want, size)
+            plain(given)
+            if axis is None and want is None
+            else _with_axis(mapping, x, axis, want, size, sum_match)
             for x, axis, want, given in zip(results, result_axes, wanted, element.returned, strict=True)
         ]
         result: R = element.out_tree.unflatten(outputs)
@@ -137,15 +149,21 @@ def vmap(
         wanted = mapping.axes_of(args, kwargs)
         lent = Lending("vmap", name, args, kwargs, [axis is not None for axis in wanted])
         places = [wanted[i] for i in lent.places]
-        whole = vmap(borrowing(fun), in_axes, (out_axes, places), axis_name, axis_size, spmd_axis_name)
+        whole = vmap(
+            borrowing(fun), in_axes, (out_axes, places), axis_name, axis_size, spmd_axis_name, sum_match
+        )
         result: R = lent.to(whole)
         return result
 
     return batched
 
 
-def _with_axis(mapping: MappedAxes, x: Array, axis: int | None, want: int | None, size: int) -> Array:
-    """Returns a result with the batch axis where `out_axes` wants it."""
+def _with_axis(
+    mapping: MappedAxes, x: Array, axis: int | None, want: int | None, size: int, sum_match: bool
+) -> Array:
+    """Returns a result with the batch axis where `out_axes` wants it, or its sum along it."""
+    if want is None and axis is not None and sum_match:
+        return total(x, axis, dtype=dtypes.int32 if x.type.kind == "b" else x.type.dtype)
     if want is None:
         raise ShapeError(
             f"vmap: out_axes is None for a result of {mapping.name} that differs between batch elements: "

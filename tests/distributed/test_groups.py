@@ -318,3 +318,44 @@ def test_kills_at_random_times(seed: int, together: Together) -> None:
         assert process.status == -9 if k == victim else process.status in (1, -6)
         if k != victim:
             assert f"process {victim} of 3" in process.error or "leader task was" in process.error
+
+
+THREADS = """
+import threading
+from effx.sharding import NamedSharding, PartitionSpec as P
+rows = NamedSharding(effx.make_mesh((4,), ("x",)), P("x"))
+x = effx.make_array_from_callback((4,), rows, lambda i: np.arange(4, dtype=np.float32)[i])
+total = effx.jit(lambda v: v.sum())
+
+def elsewhere(function):
+    found = []
+    def attempt():
+        try:
+            found.append(float(function()))
+        except effx.errors.BackendError as error:
+            found.append(str(error).splitlines()[0])
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join()
+    return found[0]
+
+assert float(total(x)) == elsewhere(lambda: total(x)) == 6.0
+with effx.thread_guard():
+    assert float(total(x)) == 6.0
+    refused = elsewhere(lambda: total(x))
+    assert "<lambda>: failed" in refused and "the thread guard was set in thread" in refused, refused
+    assert elsewhere(lambda: enp.ones(2).sum()) == 2.0
+assert elsewhere(lambda: total(x)) == 6.0
+effx.config.update("thread_guard", True)
+assert "the thread guard was set in thread" in elsewhere(lambda: total(x))
+assert float(total(x)) == 6.0
+effx.config.update("thread_guard", False)
+assert elsewhere(lambda: total(x)) == 6.0
+print("done")
+"""
+
+
+def test_only_one_thread_runs_programs_of_several_processes(together: Together) -> None:
+    """Where `thread_guard` is on; programs of one process run in any."""
+    for process in together(JOIN + THREADS, 2):
+        assert (process.status, process.out.strip()) == (0, "done"), process.error

@@ -149,7 +149,7 @@ def test_what_is_decided(truth: str, constraints: list[str]) -> None:
 
 def test_equations_rewrite() -> None:
     """An equation puts one size for another wherever it occurs."""
-    scope = SymbolicScope(["a*b == 4*c", "mod(d, 8) == 0"])
+    scope = SymbolicScope(constraints_str=["a*b == 4*c", "mod(d, 8) == 0"])
     a, b, d = symbolic_shape("a, b, d", scope=scope)
     assert str(2 * a * b + 1) == "8*c + 1"
     assert d % 8 == 0

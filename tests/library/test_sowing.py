@@ -249,3 +249,34 @@ def test_conditions() -> None:
         np.testing.assert_allclose([y, found["asked"], found["turned"]], [1.5, np.sin(1.5), 1.5], rtol=1e-6)
         y, found = effx.jit(reap(g, tag="t"))(2.0)
         np.testing.assert_allclose([y, found["asked"], found["turned"]], [2.0, np.sin(2.0), 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, effx.jit, effx.checkpoint], ids=["plain", "jit", "checkpoint"])
+def test_what_backward_rules_sow(wrap: Any) -> None:
+    """reap of a pull-back, or of a gradient, gives what custom rules have to say on the way back."""
+    f = effx.custom_vjp(lambda x: enp.sin(x))
+
+    def bwd(x: Any, ct: Any) -> Any:
+        sow(ct, tag="log", name="cotangent")
+        return (ct * enp.cos(x),)
+
+    f.defvjp(lambda x: (f(x), x), bwd)
+
+    @effx.custom_gradient
+    def g(x: Any) -> Any:
+        def back(ct: Any) -> Any:
+            sow(2 * ct, tag="log", name="doubled")
+            return (ct * enp.cos(x),)
+
+        return enp.sin(x), back
+
+    for h, name, factor in ((f, "cotangent", 1.0), (g, "doubled", 2.0)):
+        chain = wrap(lambda x, h=h: lax.scan(lambda c, _: (h(c), None), x, None, length=3)[0])
+        _, pull = effx.vjp(chain, 0.5)
+        want = factor * np.array(
+            [np.cos(np.sin(np.sin(0.5))) * np.cos(np.sin(0.5)), np.cos(np.sin(np.sin(0.5))), 1.0]
+        )
+        for back in (lambda: reap(pull, "log")(1.0), lambda: effx.jit(reap(effx.grad(chain), "log"))(0.5)):  # noqa: B023
+            found = back()[1]
+            np.testing.assert_allclose(np.asarray(found[name]), want, rtol=1e-5)
+        assert float(pull(1.0)[0]) == pytest.approx(float(effx.grad(chain)(0.5)))

@@ -199,7 +199,7 @@ ROWS = [
                 ),
             ),
         )
-        for op in (CheckpointName("hidden"), Offload())
+        for op in (CheckpointName("hidden"), Offload("device", "pinned_host"))
     ],
     Row(
         Constrain,

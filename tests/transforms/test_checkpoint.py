@@ -308,6 +308,9 @@ def test_answers_of_policies() -> None:
     def kept(policy: Any) -> int:
         return len(effx.make_jaxpr(effx.vjp(effx.checkpoint(f, policy=policy), 1.0)[1])(1.0).constants)
 
+    offloaded = Offloadable(src="device", dst="pinned_host")
+    assert (offloaded.src, offloaded.dst) == ("device", "pinned_host")
+    assert isinstance(offloaded, Offloadable)
     assert kept(lambda *_, **__: Recompute) < kept(lambda *_, **__: Saveable)
     close(
         effx.grad(effx.checkpoint(f, policy=lambda *_: Offloadable("device", "pinned_host")))(1.0),

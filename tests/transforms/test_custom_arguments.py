@@ -15,7 +15,8 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import custom_jvp, custom_vjp, dtypes, grad, jit, jvp, lax, vmap
-from effx.custom_derivatives import CustomVJPPrimal, SymbolicZero
+from effx.custom_derivatives import CustomVJPPrimal, SymbolicZero, custom_vjp_primal_tree_values
+from effx.errors import TransformError
 
 XS = np.array([1.0, 2.0, 3.0], np.float32)
 
@@ -253,6 +254,45 @@ def test_symbolic_zeros_reverse(wrap: Any) -> None:
     assert (seen["x"], seen["y"]) == (True, False)
     assert isinstance(seen["ct"][1], SymbolicZero)
     assert not isinstance(seen["ct"][0], SymbolicZero)
+
+
+def test_values_of_symbolic_arguments() -> None:
+    """A `fwd` that is told what is differentiated by can pass on what it would have got otherwise."""
+    f = custom_vjp(lambda xs, n: xs["a"] * xs["b"] * n)
+
+    def fwd(*args: Any) -> Any:
+        xs, n = custom_vjp_primal_tree_values(args)
+        return f(xs, n), (xs, n)
+
+    def bwd(kept: Any, ct: Any) -> Any:
+        (xs, n), ten = kept, 10.0
+        return {"a": ten * xs["b"] * n * ct, "b": ten * xs["a"] * n * ct}, None
+
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    found = jit(grad(f))({"a": 2.0, "b": 3.0}, 4)
+    assert {k: float(v) for k, v in found.items()} == {"a": 120.0, "b": 80.0}
+    with pytest.raises(TransformError) as error:
+        custom_vjp_primal_tree_values((1.0,))
+    assert error.value.message == (
+        "custom_vjp_primal_tree_values: leaves must be of type CustomVJPPrimal, got 1.0 of type float"
+    )
+
+
+def test_the_rule_of_custom_jvp_is_shown() -> None:
+    """And whether it is told of zeros."""
+    f = custom_jvp(lambda x: x)
+    assert (f.jvp, f.symbolic_zeros) == (None, False)
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        return primals[0], tangents[0]
+
+    f.defjvp(rule, symbolic_zeros=True)
+    assert (f.jvp, f.symbolic_zeros) == (rule, True)
+    f.defjvp(rule)
+    assert (f.jvp, f.symbolic_zeros) == (rule, False)
+    f.defjvps(lambda dx, y, x: 3.0 * dx)
+    assert f.jvp is not None
+    close(f.jvp((1.0,), (2.0,))[1], 6.0)
 
 
 def test_defjvps() -> None:

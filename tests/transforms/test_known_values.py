@@ -3,9 +3,11 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 import effx
 import effx.numpy as enp
+from effx.errors import DTypeError
 
 X = np.array([0.5, -1.0, 2.0], np.float32)
 
@@ -64,3 +66,15 @@ def test_zeros_of_values() -> None:
     )
     assert [symbolic["a"].aval, symbolic["a"].ndim, symbolic["a"].size] == [effx.typeof(X), 1, 3]
     assert symbolic["b"][1].weak_type
+    one = effx.custom_derivatives.SymbolicZero.from_primal_value(X)
+    assert (one.aval, repr(one)) == (effx.typeof(X), "SymbolicZero(float32[3])")
+
+
+@pytest.mark.unguarded  # no annotation allows it
+def test_zero_of_what_is_no_array() -> None:
+    """The error names who asked."""
+    with pytest.raises(DTypeError) as error:
+        effx.custom_derivatives.SymbolicZero.from_primal_value("a")
+    assert error.value.message == (
+        "SymbolicZero.from_primal_value: expected an array or a number, got 'a' of type str"
+    )

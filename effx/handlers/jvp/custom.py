@@ -146,5 +146,11 @@ def custom_tangent(
     if program is None:
         raise op.backward.no_forward_mode()
     r = op.residuals
-    ys, dys = jvp(lambda arrays: run_program(program, arrays), primals[r:], tangents[r:])
-    return tuple(ys), tuple(dys)
+    unmoved: list[Tangent] = [None] * (len(primals) - k)
+    ys, dys = jvp(lambda arrays: run_program(program, arrays), primals[r:], [*tangents[r:k], *unmoved])
+    if all([t is None for t in tangents[k:]]):
+        return tuple(ys), tuple(dys)
+    # y = A(a) x, dy = dA x + A dx, of which the second is this operation again, with its transpose.
+    moved = [zeros_like(x) if t is None else t for x, t in zip(primals[k:], tangents[k:], strict=True)]
+    linear = op(*primals[:k], *moved)
+    return tuple(ys), tuple([b if a is None else a + b for a, b in zip(dys, linear, strict=True)])

@@ -48,7 +48,8 @@ def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tupl
     state = state_of(frame)[1]
     # A rule may return a boxed value where the function itself returns a plain one, such as a constant.
     # Results that the handler's own effects made plain, such as a sum along its axis, must stay plain.
-    lifts = keeps and not handler.takes(op.effects)
+    # Those that all batch elements share stay plain where the user says that rules may be asked for one of them.
+    lifts = keeps and not handler.takes(op.effects) and not _shares(op.rules)
     handled = stage_under(
         op.program, handler, layouts, state, _lifted if lifts else _as_they_are, ("custom", lifts)
     )
@@ -61,6 +62,11 @@ def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tupl
 
     staged = cached(op.program, ("custom call", op, handler, layouts, handled.program), make)
     return tuple(rebuild_boxes(frame, staged(*handled.constants, *leaves), handled.results))
+
+
+def _shares(rules: CustomRules) -> bool:
+    """Says whether results stay plain: not where a rule for forward mode may give them tangents that differ."""
+    return rules.shares and rules.jvp is None
 
 
 def _plain(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
@@ -112,13 +118,26 @@ def _gathered(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array
 
 
 def backward_under(
-    handler: PayloadHandler, function: BackwardRule, residuals: Layouts, results: Layouts, primals: Layouts
+    handler: PayloadHandler,
+    function: BackwardRule,
+    residuals: Layouts,
+    results: Layouts,
+    primals: Layouts,
+    shares: bool = False,
 ) -> BackwardRule:
     """Returns a backward rule that works on the leaves of boxes."""
 
     def backward(known: Sequence[Array], cts: MaybeArrays) -> list[Array | None]:
         with handle(handler) as frame:
-            found = function(rebuild_boxes(frame, known, residuals), _tangents(frame, cts, results))
+            given = _tangents(frame, cts, results)
+            if shares:
+                given = [
+                    Box(frame, handler.on_first(ct), ct.type)
+                    if ct is not None and layout.tree is None and ct.type.kind in "fc"
+                    else ct
+                    for ct, layout in zip(given, results, strict=True)
+                ]
+            found = function(rebuild_boxes(frame, known, residuals), given)
         return _gathered(frame, found, primals)
 
     return backward
@@ -152,6 +171,7 @@ class _Under:
             self.jvp if keeps and inner.jvp is not None else None,
             self.vjp if keeps and inner.vjp is not None else None,
             self.batch if inner.batch is not None else None,
+            shares=inner.shares,
         )
 
     def boxes(
@@ -181,9 +201,20 @@ class _Under:
         with handle(self.handler) as frame:
             known, xs = self.boxes(frame, constants, primals)
             ys, residuals, backward = self.inner.vjp(known, xs, flags)
+            shares = _shares(self.inner)
+            if shares:
+                ys = [self.shared(frame, y, layout) for y, layout in zip(ys, self.results, strict=True)]
         leaves, layouts = flatten_boxes(frame, residuals)
-        back = backward_under(self.handler, backward, layouts, self.results, self.primals)
+        back = backward_under(self.handler, backward, layouts, self.results, self.primals, shares)
         return self.fitted(frame, ys), leaves, back
+
+    def shared(self, frame: Frame, y: Array, layout: Layout) -> Array:
+        """Returns a result of the forward rule, plain where the function's own is."""
+        return (
+            self.handler.first(y.payload)
+            if layout.tree is None and type(y) is Box and y.frame is frame
+            else y
+        )
 
     def fitted(self, frame: Frame, ys: Sequence[Array]) -> list[Array]:
         """Brings results to the layouts of the function's own."""

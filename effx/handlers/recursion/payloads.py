@@ -207,6 +207,24 @@ class PayloadHandler(Handler):
             f"{self.name}: a backward rule gives a boxed cotangent for a plain value; define reduce_cotangent(payload)"
         )
 
+    def first(self, payload: PyTree) -> Array:
+        """Returns the plain value that a box stands for where all batch elements must share it: the first element's.
+
+        Raises:
+            TransformError: the handler does not define it.
+        """
+        raise TransformError(
+            f"{self.name}: a rule gives a boxed value for a plain one; define first(payload)"
+        )
+
+    def on_first(self, ct: Array) -> PyTree:
+        """Returns the payload of a cotangent that is the first batch element's alone, the transpose of `first`.
+
+        Raises:
+            TransformError: the handler does not define it.
+        """
+        raise TransformError(f"{self.name}: a plain value has a cotangent; define on_first(ct)")
+
     def split_state(self, state: PyTree, size: int) -> PyTree | None:
         """Returns the initial states of the replicas of a parallel map, along a new first axis of each leaf.
         With None, the default, each starts with the same state. `merge_states` combines their final states.

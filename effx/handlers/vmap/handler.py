@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar, final, overload
 import attrs
 
 from effx.array import Array, Box
-from effx.array.promotion import as_operand
+from effx.array.promotion import as_operand, scalar
 from effx.array.shaping import moveaxis
 from effx.effects import Effect, Frame, Operation, RuleTable, handle
 from effx.handlers.recursion import PayloadHandler
@@ -19,7 +19,7 @@ from effx.ir.ops.collective import AxisEffect
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import Batch, CustomRules
 from effx.ir.ops.reduce import ReduceSum
-from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.ops.shape import BroadcastInDim, Pad, Reshape, Slice
 from effx.ir.types import ArrayType, Shape, type_sharding
 from effx.tree.registry import PyTree, flatten
 
@@ -123,6 +123,21 @@ class Vmap(PayloadHandler):
     def reduce_cotangent(self, payload: Batched) -> Array:
         """Sums the cotangents of an unbatched value over the batch."""
         return ReduceSum((payload.axis,))(payload.value)
+
+    def first(self, payload: Batched) -> Array:
+        """Returns the first element."""
+        t, axis = payload.value.type, payload.axis
+        limit = tuple([1 if i == axis else n for i, n in enumerate(t.shape)])
+        one = Slice((0,) * t.ndim, limit, (1,) * t.ndim)(payload.value)
+        return Reshape(t.shape[:axis] + t.shape[axis + 1 :])(one)
+
+    def on_first(self, ct: Array) -> Batched:
+        """Returns the cotangent followed by zeros."""
+        t = ct.type
+        row = BroadcastInDim((1, *t.shape), tuple(range(1, t.ndim + 1)))(ct)
+        none = (0,) * t.ndim
+        zero = scalar(0, t.dtype, t.weak)
+        return Batched(Pad((0, *none), (self.size - 1, *none), (0, *none))(row, zero), 0)
 
     # Inside loops and branches
 

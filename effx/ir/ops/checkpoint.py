@@ -63,16 +63,19 @@ class Offload(Identity):
 
     Returned by a policy, it means that a value is saved there.
 
+    >>> Offload("device", "pinned_host").dst
+    'pinned_host'
+
     StableHLO: custom_call annotate_device_placement.
 
     Attributes:
-        source: the kind of memory that computations use.
-        destination: the kind of memory to keep the value in, such as "pinned_host".
+        src: the kind of memory that computations use.
+        dst: the kind of memory to keep the value in, such as "pinned_host".
         back: True for the copy back.
     """
 
-    source: str = attrs.field(default="device", validator=attrs.validators.instance_of(str))
-    destination: str = attrs.field(default="pinned_host", validator=attrs.validators.instance_of(str))
+    src: str = attrs.field(validator=attrs.validators.instance_of(str))
+    dst: str = attrs.field(validator=attrs.validators.instance_of(str))
     back: bool = False
 
 

@@ -92,6 +92,8 @@ class CustomRules:
         vjp: for reverse mode.
         batch: for vmap.
         function: the named function, for which users' handlers may have rules.
+        shares: whether a result that all batch elements share stays one where `vjp` is batched; its cotangent is then that
+            of the first element's.
     """
 
     what: str
@@ -100,6 +102,7 @@ class CustomRules:
     vjp: VjpRule | None = None
     batch: BatchRule | None = None
     function: NamedCall | None = None
+    shares: bool = False
 
     def __repr__(self) -> str:
         kinds = [k for k in ("jvp", "vjp", "batch") if getattr(self, k) is not None]
@@ -148,7 +151,8 @@ class CustomBackward:
 @final
 @attrs.frozen
 class CustomTangent(HigherOrder):
-    """The tangents of a function with a backward rule. StableHLO: func.call, if at all.
+    """The tangents of a function with a backward rule, or a linear function with a transpose of its own.
+    StableHLO: func.call, if at all.
 
     Operands: residuals, other operands of the program, and tangents, in which the operation is linear.
 

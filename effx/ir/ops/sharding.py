@@ -167,7 +167,7 @@ def _memories(program: Program) -> tuple[Left, ...]:
     left: dict[object, Left] = {x: i for i, x in enumerate(program.inputs)}
     for e in [] if program.kinds.isdisjoint(_PASSING) else program.equations:
         if type(e.op) is Offload:
-            left[e.outputs[0]] = None if e.op.back else e.op.destination
+            left[e.outputs[0]] = None if e.op.back else e.op.dst
         elif type(e.op) in (Constrain, CheckpointName):
             left[e.outputs[0]] = left.get(e.inputs[0])
         elif type(e.op) in (Call, Checkpoint):

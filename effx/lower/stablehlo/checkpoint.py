@@ -27,7 +27,7 @@ def offload(body: Body, op: Offload, inputs: tuple[Atom, ...], outputs: tuple[Va
     x, t = body.name(inputs[0]), outputs[0].type.mlir
     if body.module.platform == "cpu":
         return x
-    place = op.source if op.back else op.destination
+    place = op.src if op.back else op.dst
     return body.line(
         f"stablehlo.custom_call @annotate_device_placement({x}) "
         f'{{has_side_effect = true, mhlo.frontend_attributes = {{_xla_buffer_placement = "{place}"}}}} : ({t}) -> {t}'

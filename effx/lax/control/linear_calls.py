@@ -1,0 +1,109 @@
+"""`linear_call`: a linear function with a transpose of the user's."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from effx.array import Array
+from effx.array.promotion import zeros
+from effx.errors import DTypeError, ShapeError, TreeError
+from effx.handlers.recursion.staging import aligned
+from effx.ir.ops.custom import CustomBackward, CustomTangent
+from effx.ir.program import Program
+from effx.lax.control.closures import arrays_of, check_callable, converted, types_of
+from effx.transforms.arguments import leaf_path, name_of
+from effx.transforms.tracing import Types, positional, traced
+from effx.tree.registry import PyTree, PyTreeDef
+
+__all__ = ["linear_call"]
+
+Residuals = TypeVar("Residuals")
+X = TypeVar("X")
+Y = TypeVar("Y")
+
+
+def linear_call(
+    fun: Callable[[Residuals, X], Y],
+    fun_transpose: Callable[[Residuals, Y], X],
+    residual_args: Residuals,
+    linear_args: X,
+) -> Y:
+    """Calls a linear function whose transpose is another function, and the other way round.
+
+    Reverse mode and `linear_transpose` call `fun_transpose` where they would transpose `fun`; the transpose of that
+    call calls `fun`. By `residual_args` it is `fun` itself that is differentiated.
+
+    Args:
+        fun: from `residual_args` and `linear_args`, in which it is linear, to a pytree of floating or complex arrays.
+        fun_transpose: from `residual_args` and a pytree like the result of `fun`, in which it is linear, to one like
+            `linear_args`.
+        residual_args: a pytree of arrays.
+        linear_args: a pytree of floating or complex arrays.
+
+    Returns:
+        `fun(residual_args, linear_args)`.
+
+    Raises:
+        TransformError: `fun` or `fun_transpose` is no function.
+        DTypeError: `linear_args` or the result has an array that is neither floating nor complex, or `fun_transpose`
+            gives other dtypes than those of `linear_args`.
+        TreeError, ShapeError: `fun_transpose` gives another structure or other shapes than those of `linear_args`.
+
+    >>> import effx
+    >>> def halved(r, x): return linear_call(lambda r, x: x / r, lambda r, ct: 10. * ct / r, r, x)
+    >>> print(halved(2., 3.), effx.grad(halved, argnums=1)(2., 3.))
+    1.5 5.0
+    """
+    what = "linear_call"
+    check_callable(what, "fun", fun)
+    check_callable(what, "fun_transpose", fun_transpose)
+    residuals, residual_tree = arrays_of(what, "residual_args", residual_args)
+    linear, tree = arrays_of(what, "linear_args", linear_args)
+    known, types = types_of(residuals), types_of(linear)
+    _inexact("linear_args", linear_args, types)
+    there = traced(what, fun, positional(residual_tree, tree), (*known, *types))
+    example = there.out_tree.unflatten(there.out_types)
+    _inexact(f"the result of {name_of(fun)}", example, there.out_types)
+    inputs = positional(residual_tree, there.out_tree)
+    back = traced(what, fun_transpose, inputs, (*known, *there.out_types))
+    _fits(name_of(fun_transpose), tree, types, back.out_tree, back.out_types)
+    programs, constants = aligned([there, back])
+    results = _call(name_of(fun), programs[0], programs[1], [*constants, *residuals], linear)
+    result: Y = there.out_tree.unflatten(results)
+    return result
+
+
+def _call(
+    name: str, program: Program, transpose: Program, known: Sequence[Array], linear: Sequence[Array]
+) -> Sequence[Array]:
+    """Calls a program of known values and others, in which it is linear; both programs take the same known values."""
+    n = len(known)
+
+    def backward(residuals: Sequence[Array], cts: Sequence[Array | None]) -> Sequence[Array]:
+        given = [zeros(t) if ct is None else ct for ct, t in zip(cts, program.out_types, strict=True)]
+        return _call(name, transpose, program, residuals, given)
+
+    op = CustomTangent(CustomBackward("linear_call", name, backward), program.out_types, n, 2 * n, program)
+    return op(*known, *known, *converted(linear, program.in_types[n:]))
+
+
+def _inexact(which: str, value: PyTree, types: Types) -> None:
+    for i, t in enumerate(types):
+        if t.kind not in "fc":
+            raise DTypeError(
+                f"linear_call: {which}{leaf_path(value, i)} must be floating or complex, got {t!r}"
+            )
+
+
+def _fits(name: str, tree: PyTreeDef, types: Types, out_tree: PyTreeDef, out_types: Types) -> None:
+    """Refuses a transpose whose result is not like the linear arguments."""
+    if tree != out_tree:
+        raise TreeError(
+            f"linear_call: {name} must return the structure of linear_args, {tree}, got {out_tree}"
+        )
+    for i, (t, out) in enumerate(zip(types, out_types, strict=True)):
+        if not t.matches(out) and not (out.weak and out.shape == t.shape):
+            path = leaf_path(tree.unflatten(types), i)
+            kind = DTypeError if t.shape == out.shape else ShapeError
+            raise kind(
+                f"linear_call: {name} must return the types of linear_args: linear_args{path} is {t!r}, got {out!r}"
+            )
