@@ -147,7 +147,7 @@ def test_tracers_are_values_that_are_not_known() -> None:
     for known in (enp.ones(3), X, 1.0, None):
         assert not isinstance(known, core.Tracer)
     with pytest.raises(TransformError, match="effx's handlers make their values themselves"):
-        core.Tracer()
+        core.Tracer(X, enp.ones(3).aval)  # type: ignore[arg-type]  # any trace
 
 
 def test_types_are_avals() -> None:
@@ -211,7 +211,7 @@ def test_the_state_of_handlers() -> None:
     assert a != c
     assert outside not in (a, c)
     assert outside == extend_core.get_opaque_trace_state()
-    with pytest.raises(TransformError, match="set_current_trace: takes what take_current_trace gave"):
+    with pytest.raises(TransformError, match="set_current_trace: takes what take_current_trace gave, or"):
         extend_core.set_current_trace(object()).__enter__()
 
 
@@ -260,11 +260,3 @@ def test_flat_functions() -> None:
     assert api_util.safe_map(max, [1, 5], [4, 2]) == [4, 5]
     with pytest.raises(ValueError, match="zip"):
         api_util.safe_map(max, [1], [1, 2])
-
-
-def test_library_traces_are_told_to_be_handlers() -> None:
-    class Seeing(core.Trace):
-        pass
-
-    with pytest.raises(TransformError, match="effx has no traces, and Seeing is one"):
-        Seeing()
