@@ -128,6 +128,14 @@ def test_wrong_numbers_of_operands_are_refused() -> None:
         assert caught.value.message == message
 
 
+def test_a_program_with_its_constants_says_what_it_is_made_of() -> None:
+    """As in JAX, where there is one class for programs with and without constants."""
+    whole = jaxprs.make_jaxpr(lambda x: enp.sin(x) * enp.asarray(X))(X)
+    for name in ("constvars", "invars", "outvars", "eqns", "effects", "debug_info"):
+        assert getattr(whole, name) is getattr(whole.jaxpr, name)
+    assert (len(whole.constvars), len(whole.invars), len(whole.outvars)) == (1, 1, 1)
+
+
 def test_return_shape_gives_both() -> None:
     view, shape = jaxprs.make_jaxpr(enp.sum, return_shape=True)(X)
     assert isinstance(view, core.ClosedJaxpr)
