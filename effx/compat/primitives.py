@@ -16,7 +16,7 @@ from effx.errors import TransformError
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Calling, Scan
 from effx.ir.ops.custom import CustomCall
-from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven
+from effx.ir.ops.elementwise import IntegerPow, RoundAwayFromZero, RoundToEven
 from effx.ir.ops.index import Scatter
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
@@ -146,6 +146,8 @@ def viewed_names(kind: type[Operation[Any]]) -> Mapping[str, str]:
     """Returns JAX's names of an operation's parameters by effx's, where they differ."""
     if issubclass(kind, Calling):
         return {"program": "call_jaxpr" if kind is CustomCall else "jaxpr"}
+    if kind is IntegerPow:
+        return {"exponent": "y"}
     return {"body": "jaxpr", "constants": "num_consts", "carries": "num_carry"} if kind is Scan else {}
 
 

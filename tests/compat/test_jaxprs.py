@@ -166,6 +166,8 @@ def test_types_are_avals() -> None:
     assert isinstance(t, types)
     assert isinstance(t, general)
     assert core.get_aval(1.5).weak_type
+    assert t.at_least_vspace() is t
+    assert core.get_aval(1).at_least_vspace().dtype == effx.dtypes.float0
     assert core.get_aval(X) is t
     assert t.update(shape=(4,)) is types((4,), np.float32)
     assert t.update(dtype=np.dtype(np.int32), weak_type=True) is types((2, 3), np.int32, weak_type=True)

@@ -137,6 +137,13 @@ def test_operations_with_the_parameters_of_views() -> None:
     np.testing.assert_allclose(cond.primitive.bind(np.int32(0), X, **cond.params)[0], np.cos(X), rtol=1e-6)
 
 
+def test_the_exponent_of_an_integer_power_is_y() -> None:
+    (power,) = make_jaxpr(lambda x: x**3)(X).eqns
+    assert (power.primitive, power.params) == (lax.integer_pow_p, {"y": 3})
+    np.testing.assert_allclose(power.primitive.bind(X, **power.params), X**3)
+    np.testing.assert_allclose(lax.integer_pow_p.bind(X, y=2), X**2)
+
+
 def test_functions_with_rules_in_an_equation() -> None:
     """The function stands among what `bind` takes, for those who replace the call by it."""
     (e,) = make_jaxpr(_relu())(X).eqns
