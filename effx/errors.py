@@ -271,8 +271,11 @@ class IndexingError(EffxError, IndexError):
     """An index has a form that arrays do not take, or does not fit the array."""
 
 
-class TreeError(EffxError, ValueError):
-    """Two pytrees that must have the same structure do not."""
+class TreeError(EffxError, ValueError, TypeError):
+    """Two pytrees that must have the same structure do not.
+
+    In JAX that is a TypeError of branches, loops and tangents, and a ValueError of axes, cotangents and trees.
+    """
 
 
 class TransformError(EffxError, TypeError):

@@ -6,6 +6,7 @@ import copy
 import logging
 import operator
 import pickle
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 import effx
 import effx.numpy as enp
 from effx import errors
+from effx.ir.values.boxes import HostArray
 
 
 def test_repr_and_str() -> None:
@@ -43,6 +45,23 @@ def test_python_numbers() -> None:
         hash(x)
     assert [int(v) for v in enp.arange(3)] == [0, 1, 2]
     assert len(enp.ones((3, 2))) == 3
+
+
+def test_weak_references() -> None:
+    """To values of each kind, as libraries keep what they have computed of arrays."""
+    assert weakref.ref(x := enp.arange(3))() is x
+    assert weakref.ref(y := HostArray(2.0, effx.typeof(2.0)))() is y
+    gone: list[weakref.ref[Any]] = []
+
+    def f(x: Any) -> Any:
+        y = x * x
+        gone.append(weakref.ref(y))
+        assert gone[-1]() is y
+        return y
+
+    effx.jit(f)(3.0)
+    effx.grad(f)(3.0)
+    assert [r() for r in gone] == [None, None]
 
 
 def test_numpy_protocol() -> None:

@@ -187,6 +187,29 @@ class Value:
         self.weak_type = weak_type
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "uint32"])
+@pytest.mark.parametrize("number", [-1, 300, -(2**31), 2**31 - 1])
+def test_python_ints_take_the_bits_of_a_narrower_dtype(dtype: str, number: int) -> None:
+    """What fits int32 wraps, as in JAX and as an argument of a jitted function does."""
+    x = enp.ones(2, dtype)
+    given = np.asarray(number).astype(dtype)
+    functions: list[tuple[Callable[[Any], Any], Any]] = [
+        (lambda n: x * n, np.ones(2, dtype) * given),
+        (lambda n: n - x, given - np.ones(2, dtype)),
+        (lambda n: enp.where(x > 0, n, x), np.broadcast_to(given, (2,))),
+        (lambda n: x.at[0].set(n), np.array([given, 1], dtype)),
+        (lambda n: enp.pad(x, (1, 0), constant_values=n), np.array([given, 1, 1], dtype)),
+    ]
+    for f, expected in functions:
+        assert f(number).dtype == dtype
+        np.testing.assert_array_equal(f(number), expected)
+        np.testing.assert_array_equal(effx.jit(lambda f=f: f(number))(), expected)
+    for f, expected in functions[:3]:
+        np.testing.assert_array_equal(effx.jit(f)(number), expected)
+    with pytest.raises(OverflowError, match="python int 4294967296 is out of bounds for i32"):
+        functions[0][0](2**32)
+
+
 def test_result_type() -> None:
     assert d.result_type(1, 2.0) == d.float32
     assert d.result_type(np.int8(1), 2) == d.int8

@@ -373,9 +373,9 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ),
     (
         "int overflow",
-        lambda: enp.zeros(2, "uint8") + 300,
+        lambda: enp.zeros(2, "uint8") + 2**40,
         OverflowError,
-        "python int 300 is out of bounds for u8",
+        "python int 1099511627776 is out of bounds for i32",
         "",
     ),
     (
@@ -597,3 +597,14 @@ def test_positions_are_shared_and_right() -> None:
 
     sines = effx.make_jaxpr(loop)(1.0).equations
     assert len({id(e.source) for e in sines}) == 2 < len(sines)
+
+
+@pytest.mark.parametrize("kind", [TypeError, ValueError])
+def test_differing_structures_are_caught_as_in_jax(kind: type[Exception]) -> None:
+    """JAX raises a TypeError for branches, and a ValueError for trees."""
+    for call in (
+        lambda: effx.lax.cond(True, lambda: (1.0,), lambda: 1.0),
+        lambda: effx.tree.map(max, (1,), {}),
+    ):
+        with pytest.raises(kind):
+            call()

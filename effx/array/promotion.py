@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 _INT_RANGE: dict[DType, tuple[int, int]] = {}
 
 
+def int_range(dtype: DType) -> tuple[int, int]:
+    """Returns the least and the greatest number of a dtype of integers."""
+    found = _INT_RANGE.get(dtype)
+    if found is None:
+        info = np.iinfo(dtype)
+        found = _INT_RANGE[dtype] = (int(info.min), int(info.max))
+    return found
+
+
 def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
     """Returns a rank-0 host array of `dtype`.
 
@@ -32,13 +41,16 @@ def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
         OverflowError: an int that does not fit the dtype.
     """
     if type(value) is int and dtype.kind in "iu":
-        bounds = _INT_RANGE.get(dtype)
-        if bounds is None:
-            info = np.iinfo(dtype)
-            bounds = _INT_RANGE[dtype] = (int(info.min), int(info.max))
-        if not bounds[0] <= value <= bounds[1]:
+        low, high = int_range(dtype)
+        if not low <= value <= high:
             raise OverflowError(f"python int {value} is out of bounds for {dtypes.short_name(dtype)}")
     return HostArray(value, array_type(dtype, (), weak))
+
+
+def wrapped(value: int, dtype: DType) -> int:
+    """Returns an int as a dtype of integers reads its lowest bits: -1 is 255 as u8, under `jit` and outside alike."""
+    low, high = int_range(dtype)
+    return value if low <= value <= high else (value - low) % (high - low + 1) + low
 
 
 def size_scalar(n: int, dtype: DType, weak: bool = True) -> Array:
@@ -110,7 +122,7 @@ def convert(x: Array, dtype: DType, weak: bool = False) -> Array:
         if dtype.kind == "c" or (dtypes.is_floating(dtype) and not isinstance(value, complex)):
             return HostArray(value, array_type(dtype, (), weak))
         if dtype.kind in "iu" and isinstance(value, int):
-            return scalar(int(value), dtype, weak)
+            return HostArray(wrapped(int(value), dtype), array_type(dtype, (), weak))
     return Convert(dtype, weak)(x)
 
 

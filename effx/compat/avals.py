@@ -2,8 +2,8 @@
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NoReturn, final
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, final
 
 import attrs
 
@@ -11,7 +11,7 @@ from effx import dtypes
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
 from effx.effects import Frame, current_frame, isolated, outermost, resumed
-from effx.errors import ConcretizationError, DTypeError, EffxError, TransformError
+from effx.errors import ConcretizationError, DTypeError, EffxError
 from effx.handlers.vmap.handler import element_type
 from effx.ir.types import ArrayType, TypeSharding, array_type
 from effx.lower.concrete import ConcreteArray
@@ -21,14 +21,13 @@ __all__ = [
     "AbstractValue",
     "OpaqueTraceState",
     "ShapedArray",
-    "Trace",
-    "Tracer",
     "concrete_or_error",
     "find_top_trace",
     "get_aval",
     "get_opaque_trace_state",
+    "is_unknown",
     "mapped_aval",
-    "set_current_trace",
+    "resumed_state",
     "take_current_trace",
     "trace_state_clean",
     "unmapped_aval",
@@ -36,19 +35,12 @@ __all__ = [
 ]
 
 
-class _Tracers(type):
-    def __instancecheck__(cls, x: object) -> bool:
-        return isinstance(x, Array) and not isinstance(x, ConcreteArray | HostArray)
+def is_unknown(x: object) -> bool:
+    """Says whether a value is an array whose elements are not known here.
 
-
-class Tracer(metaclass=_Tracers):
-    """What arrays are whose elements are not known here: boxes of handlers, and variables of programs being staged."""
-
-    def __new__(cls, *args: object) -> NoReturn:
-        """Raises a TransformError: a value of one's own kind is a payload of a handler."""
-        raise TransformError(
-            "jax.core.Tracer: effx's handlers make their values themselves; see effx.handling.BoxHandler"
-        )
+    Those are boxes of handlers, and variables of programs being staged.
+    """
+    return isinstance(x, Array) and not isinstance(x, ConcreteArray | HostArray)
 
 
 class _Types(type):
@@ -77,16 +69,6 @@ class ShapedArray(AbstractValue):
         return array_type(dtypes.canonicalize(dtype), sizes, weak_type, vma).lying(sharding)
 
 
-class Trace:
-    """What a library derives from to see operations. In effx that is a handler."""
-
-    def __init__(self, *args: object) -> None:
-        """Raises a TransformError."""
-        raise TransformError(
-            f"jax.core.Trace: effx has no traces, and {type(self).__name__} is one; write a handler (effx.handling)"
-        )
-
-
 def get_aval(x: Any) -> ArrayType:
     """Returns the type of a value that is an array or becomes one.
 
@@ -111,7 +93,7 @@ def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str
     Raises:
         ConcretizationError: it is not known.
     """
-    if isinstance(val, Tracer):
+    if is_unknown(val):
         raise ConcretizationError(f"{context or 'concrete_or_error'}: needs a concrete value, got {val!r}")
     return val if force is None else force(val)
 
@@ -164,27 +146,9 @@ def take_current_trace() -> Iterator[OpaqueTraceState]:
         yield state
 
 
-@contextmanager
-def set_current_trace(trace: object, check_leaks: bool = False) -> Iterator[None]:
-    """Runs a block under the handlers that `take_current_trace` gave.
-
-    Args:
-        trace: what it gave. check_leaks: True is refused: effx's own flag `check_tracer_leaks` looks for leaks.
-
-    Raises:
-        TransformError: it is something else.
-    """
-    if type(trace) is not OpaqueTraceState or check_leaks:
-        raise TransformError(
-            f"set_current_trace: takes what take_current_trace gave, without check_leaks; got {trace!r}; "
-            f"to see operations write a handler (effx.handling)"
-        )
-    if trace.frame is None:
-        with isolated():
-            yield
-        return
-    with resumed(trace.frame):
-        yield
+def resumed_state(state: OpaqueTraceState) -> AbstractContextManager[None]:
+    """Runs a block under the handlers that `take_current_trace` gave."""
+    return isolated() if state.frame is None else resumed(state.frame)
 
 
 def trace_state_clean() -> bool:

@@ -49,6 +49,10 @@ class Definition(Protocol):
         """Expresses the primitive by effx's operations; for no platform in particular if None."""
         ...
 
+    def is_lowered(self) -> bool:
+        """Says whether it can be expressed so."""
+        ...
+
 
 @final
 class Parameters(Mapping[str, object]):
@@ -108,6 +112,11 @@ class Bound(TupleOperation, RunsEagerly):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """What the library's rule for abstract evaluation says."""
         return self.primitive.types(types, self.params)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the library has said what it is lowered to."""
+        return self.primitive.is_lowered()
 
     def eagerly(self, *operands: Array) -> tuple[Array, ...]:
         """Calls the library's function for known values."""

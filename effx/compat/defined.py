@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from effx.array import Array
 from effx.array.promotion import as_operand
@@ -10,6 +10,7 @@ from effx.caching import kernel_caches
 from effx.compat import (
     bound_rules as bound_rules,  # the handlers' rules for what is bound are registered there
 )
+from effx.compat.avals import OpaqueTraceState, resumed_state
 from effx.compat.bound import Bound, Parameters, Rule, arrays_of, types_from
 from effx.compat.lowering import has_lowering, lowered
 from effx.effects import Effect
@@ -104,6 +105,19 @@ class Primitive:
         ys = Bound(self, Parameters(params))(*[as_operand(x, self.name) for x in args])
         return list(ys) if self.multiple_results else ys[0]
 
+    def bind_with_trace(
+        self, trace: Any, args: Sequence[PyTree], avals: Sequence[ArrayType], params: Mapping[str, object], /
+    ) -> PyTree:
+        """Performs the primitive under a trace: what `take_current_trace` gave, or one of a library's.
+
+        Args:
+            trace: the trace. args, params: as `bind` takes them. avals: not looked at; arrays say their types.
+        """
+        if type(trace) is OpaqueTraceState:
+            with resumed_state(trace):
+                return self.bind(*args, **params)
+        return trace.process_primitive(self, args, params)
+
     def impl(self, /, *args: PyTree, **params: object) -> PyTree:
         """Calls the function of `def_impl`."""
         if self._impl is None:
@@ -140,6 +154,10 @@ class Primitive:
     ) -> tuple[Array, ...]:
         """Performs what the primitive is made of."""
         return lowered(self, operands, params, platform)
+
+    def is_lowered(self) -> bool:
+        """Says whether it has a lowering for any platform."""
+        return has_lowering(self)
 
 
 def apply_primitive(prim: Primitive, /, *args: PyTree, **params: object) -> PyTree:

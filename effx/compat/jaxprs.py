@@ -150,6 +150,26 @@ class ClosedJaxpr:
         return self.jaxpr.eqns
 
     @property
+    def constvars(self) -> list[Var]:
+        """The parameters for its constants."""
+        return self.jaxpr.constvars
+
+    @property
+    def invars(self) -> list[Var]:
+        """Its other parameters."""
+        return self.jaxpr.invars
+
+    @property
+    def outvars(self) -> list[Atom]:
+        """Its results."""
+        return self.jaxpr.outvars
+
+    @property
+    def debug_info(self) -> Any:
+        """Whose program it is."""
+        return self.jaxpr.debug_info
+
+    @property
     def effects(self) -> frozenset[Effect]:
         """What its equations do but compute."""
         return self.jaxpr.effects

@@ -16,7 +16,7 @@ from effx.errors import TransformError
 from effx.handlers.stage import run_program
 from effx.ir.ops.control import Calling, Scan
 from effx.ir.ops.custom import CustomCall
-from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven
+from effx.ir.ops.elementwise import IntegerPow, RoundAwayFromZero, RoundToEven
 from effx.ir.ops.index import Scatter
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
@@ -66,7 +66,7 @@ class OperationPrimitive(Primitive):
         """Returns what an equation's parameters are for `bind`: with the function itself for one that has rules."""
         if self.operation is not CustomCall:
             return dict(params)
-        program = _program(params.get("jaxpr", params.get("program")))
+        program = _program(params.get("call_jaxpr", params.get("program")))
         assert isinstance(program, Program)
 
         def function(*args: PyTree) -> list[Array]:
@@ -145,7 +145,9 @@ call_p = CallPrimitive()
 def viewed_names(kind: type[Operation[Any]]) -> Mapping[str, str]:
     """Returns JAX's names of an operation's parameters by effx's, where they differ."""
     if issubclass(kind, Calling):
-        return {"program": "jaxpr"}
+        return {"program": "call_jaxpr" if kind is CustomCall else "jaxpr"}
+    if kind is IntegerPow:
+        return {"exponent": "y"}
     return {"body": "jaxpr", "constants": "num_consts", "carries": "num_carry"} if kind is Scan else {}
 
 

@@ -22,6 +22,7 @@ from effx.handlers.conforming import conformed
 from effx.handlers.in_order import in_order
 from effx.handlers.stage import run_program
 from effx.handlers.tracking import typed_results
+from effx.ir.ops.checkpoint import Checkpoint, holds_python
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomTangent
@@ -98,8 +99,15 @@ def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     program = alone(op, types)
     kernel = program.derived.get("kernel")
     if kernel is None:
-        kernel = program.derived["kernel"] = kernel_of(program)
+        body = op.programs[0]
+        by_one = type(op) is Checkpoint and holds_python(body)
+        kernel = program.derived["kernel"] = _one_by_one(body) if by_one else kernel_of(program)
     return cast("ProgramKernel", kernel)(*[on_device(x) for x in arrays])
+
+
+def _one_by_one(program: Program) -> ProgramKernel:
+    """Returns what runs a program's operations one by one: what is saved of a function does not ask that it compiles."""
+    return lambda *arrays: tuple([as_concrete(y) for y in run_program(program, arrays)])
 
 
 def _on_host(op: Hosted, arrays: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -196,6 +196,8 @@ class ArrayType:
         """Returns the type of the tangents of values of this type: float0 where they have no neighbours."""
         return self if self.kind in "fc" else array_type(dtypes.float0, self.shape)
 
+    at_least_vspace = to_tangent_aval
+
     def varying(self, vma: Vma) -> "ArrayType":
         """Returns the type of a value that varies along these axes and no others."""
         if self.vma == vma:

@@ -9,7 +9,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, indexing, reducing, shaping
-from effx.array.promotion import broadcast_to, convert, host_array, scalar
+from effx.array.promotion import broadcast_to, convert, host_array
 from effx.array.shaping import normalize_axis
 from effx.errors import ShapeError
 from effx.ir.ops.shape import Pad
@@ -220,7 +220,6 @@ def _pad_constant(a: Array, widths: list[tuple[int, int]], values: Any) -> Array
 
 def _value(value: Any, a: Array) -> Array:
     if type(value) in (int, float, bool):
-        dtype = a.type.dtype
-        return scalar(int(value) if dtypes.is_integer(dtype) else value, dtype, a.type.weak)
+        value = int(value) if dtypes.is_integer(a.type.dtype) else value
     found = operand(value, "pad")
     return convert(found, a.type.dtype, a.type.weak)

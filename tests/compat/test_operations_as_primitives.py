@@ -9,7 +9,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx.array import Array
-from effx.compat.jaxprs import make_jaxpr
+from effx.compat.jaxprs import jaxpr_as_fun, make_jaxpr
 from effx.compat.modules import custom_derivatives, lax
 from effx.compat.modules._src import ad_util
 from effx.compat.modules.extend.core import primitives
@@ -137,10 +137,18 @@ def test_operations_with_the_parameters_of_views() -> None:
     np.testing.assert_allclose(cond.primitive.bind(np.int32(0), X, **cond.params)[0], np.cos(X), rtol=1e-6)
 
 
+def test_the_exponent_of_an_integer_power_is_y() -> None:
+    (power,) = make_jaxpr(lambda x: x**3)(X).eqns
+    assert (power.primitive, power.params) == (lax.integer_pow_p, {"y": 3})
+    np.testing.assert_allclose(power.primitive.bind(X, **power.params), X**3)
+    np.testing.assert_allclose(lax.integer_pow_p.bind(X, y=2), X**2)
+
+
 def test_functions_with_rules_in_an_equation() -> None:
     """The function stands among what `bind` takes, for those who replace the call by it."""
     (e,) = make_jaxpr(_relu())(X).eqns
     assert e.primitive is custom_derivatives.custom_jvp_call_p
+    np.testing.assert_array_equal(jaxpr_as_fun(e.params["call_jaxpr"])(X)[0], np.maximum(X, 0))
     given = e.primitive.get_bind_params(e.params)
     np.testing.assert_array_equal(e.primitive.bind(X, **given)[0], np.maximum(X, 0))
     subfuns: Any = given["subfuns"]

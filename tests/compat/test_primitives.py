@@ -259,6 +259,39 @@ def test_known_values_as_they_are_lowered() -> None:
     close(p.bind(vector(1)[0] * 0 + 2), 12)
 
 
+def test_functions_of_python_are_checkpointed() -> None:
+    """What has no lowering cannot be compiled; checkpointed code runs such primitives one by one, and again backwards."""
+    seen: list[str] = []
+    p, q = Primitive("seen"), Primitive("seen_back")
+
+    def noted(name: str, x: Any) -> Any:
+        seen.append(name)
+        return x
+
+    for prim in p, q:
+        prim.def_impl(partial(noted, prim.name))
+        prim.def_abstract_eval(lambda x: x)
+    ad.deflinear(p, lambda ct: [q.bind(ct)])
+    ad.deflinear(q, lambda ct: [p.bind(ct)])
+
+    def f(x: Any) -> Any:
+        return enp.sin(p.bind(x * x))
+
+    kept = effx.checkpoint(f)
+    np.testing.assert_allclose(kept(3.0), np.sin(9), rtol=1e-6)
+    assert seen == ["seen"]
+    np.testing.assert_allclose(effx.grad(kept)(3.0), effx.grad(f)(3.0), rtol=1e-6)
+    assert seen[1:].count("seen_back") == 2
+    np.testing.assert_allclose(effx.grad(effx.grad(kept))(3.0), effx.grad(effx.grad(f))(3.0), rtol=1e-6)
+    np.testing.assert_allclose(effx.grad(effx.checkpoint(kept))(3.0), effx.grad(f)(3.0), rtol=1e-6)
+    with pytest.raises(effx.errors.NoRuleError) as caught:
+        effx.jit(kept)(3.0)
+    assert caught.value.message == (
+        "seen: the primitive has no lowering rule; give it one with "
+        "jax.interpreters.mlir.register_lowering(p, jax.interpreters.mlir.lower_fun(function))"
+    )
+
+
 def test_lowering_by_platform() -> None:
     p = Primitive("platform")
     p.def_abstract_eval(lambda x: x)

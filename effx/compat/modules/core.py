@@ -3,8 +3,6 @@
 from effx.compat.avals import (
     AbstractValue,
     ShapedArray,
-    Trace,
-    Tracer,
     concrete_or_error,
     find_top_trace,
     get_aval,
@@ -15,6 +13,7 @@ from effx.compat.conversions import pytype_aval_mappings
 from effx.compat.hijax import typeof
 from effx.compat.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, eval_jaxpr, jaxpr_as_fun
 from effx.compat.primitives import Primitive
+from effx.compat.traces import Trace, Tracer
 from effx.ir.program import Atom, Literal, Var
 from effx.transforms.staging import ensure_compile_time_eval
 

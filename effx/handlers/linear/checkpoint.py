@@ -10,7 +10,7 @@ import attrs
 from effx.effects import Label
 from effx.handlers.linear.control import call, places
 from effx.handlers.linear.partial_eval import Parts, Split, counts, split, splitter
-from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Policy
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Policy, holds_python
 from effx.ir.ops.control import Call
 from effx.ir.passes import dead_code, inline
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
@@ -51,7 +51,7 @@ def checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], once: bool) -> Parts
         effect_row(equations),
     )
     return Parts(
-        known=Call(known) if counts(known) else None,
+        known=_called(known, op) if counts(known) else None,
         known_operands=known_in,
         computed=len(kept),
         linear=Checkpoint(linear, op.policy, op.prevent_cse) if linear.outputs else None,
@@ -62,6 +62,11 @@ def checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], once: bool) -> Parts
         ),
         linear_out=half.linear_out,
     )
+
+
+def _called(known: Program, op: Checkpoint) -> Call | Checkpoint:
+    """Returns what performs the known part: what cannot be compiled may be checkpointed, but not called."""
+    return Checkpoint(known, op.policy, op.prevent_cse) if holds_python(known) else Call(known)
 
 
 def _choose(half: Split, policy: Policy | None) -> tuple[dict[Var, Offload | None], list[Equation]]:

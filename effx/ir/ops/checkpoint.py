@@ -7,7 +7,9 @@ import attrs
 
 from effx.effects import Operation
 from effx.ir.ops.base import Elementwise, Linear, elementwise_type
-from effx.ir.ops.control import Calling
+from effx.ir.ops.control import Calling, holders
+from effx.ir.ops.host import RunsEagerly
+from effx.ir.program import Program
 from effx.ir.types import ArrayType
 
 Policy = Callable[..., object]
@@ -26,6 +28,16 @@ class Checkpoint(Calling):
 
     policy: Policy | None = None
     prevent_cse: bool = True
+
+
+def holds_python(program: Program) -> bool:
+    """Says whether a program holds an operation of which only a Python function is known, so that it cannot be compiled.
+
+    Such a program may be checkpointed, outside of `jit`: its operations run one by one.
+    """
+    return any([isinstance(e.op, RunsEagerly) and not e.op.compiles for e in program.equations]) or any(
+        [holds_python(p) for op in holders(program) for p in op.programs]
+    )
 
 
 @attrs.frozen

@@ -51,6 +51,11 @@ class RunsEagerly:
 
     __slots__ = ()
 
+    @property
+    def compiles(self) -> bool:
+        """Whether a program that is compiled may hold it."""
+        return True
+
     def eagerly(self, *operands: Array) -> tuple[Array, ...]:
         """Computes the results."""
         raise ProgramError(f"{self!r}: the operation does not say what it does eagerly; override eagerly")

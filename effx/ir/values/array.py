@@ -1139,7 +1139,9 @@ class ScalarType(type):
             return False
 
     def __hash__(cls) -> int:
-        return hash(cls.dtype)
+        # NumPy's dtypes and scalar classes are equal but differ in their hashes, so a set can find one of the two only:
+        # the class, which this stands for, as in JAX.
+        return hash(cls.dtype.type)
 
     def __repr__(cls) -> str:
         return f"effx.numpy.{cls.__name__}"

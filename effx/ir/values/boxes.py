@@ -31,9 +31,8 @@ _ADVICE: dict[str, tuple[type[ConcretizationError], str]] = {
 }
 
 
-@final
 class Box(Array[DT, Unpack[Dims]]):
-    """An array that belongs to one installed handler.
+    """An array that belongs to one installed handler. Handlers make no others; libraries' traces do (`effx.compat.traces`).
 
     Attributes:
         frame: the handler's frame.
@@ -41,7 +40,7 @@ class Box(Array[DT, Unpack[Dims]]):
         type: the type that the user's function sees.
     """
 
-    __slots__ = ("frame", "payload", "type")
+    __slots__ = ("__weakref__", "frame", "payload", "type")
     frame: Frame  # type: ignore[mutable-override]  # never None in a box, and never assigned again
 
     def __init__(self, frame: Frame, payload: Any, type: ArrayType) -> None:
@@ -107,7 +106,7 @@ class HostArray(Array[DT, Unpack[Dims]]):
         type: the array type; a number is read as its dtype.
     """
 
-    __slots__ = ("type", "value")
+    __slots__ = ("__weakref__", "type", "value")
     frame: ClassVar[None] = None  # type: ignore[misc, mutable-override]  # an instance slot in boxes
 
     def __init__(self, value: Number | HostData, type: ArrayType) -> None:

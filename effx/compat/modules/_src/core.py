@@ -1,7 +1,8 @@
 """`jax._src.core`: numpyro and flax ask here for what `jax.core` and `jax.extend.core` have."""
 
 from effx import dtypes
-from effx.compat.avals import ShapedArray, Tracer, get_aval, trace_state_clean
+from effx.compat.avals import ShapedArray, get_aval, trace_state_clean
+from effx.compat.traces import Tracer
 from effx.ir.types import ArrayType, array_type
 
 __all__ = ["ShapedArray", "Tracer", "get_aval", "physical_aval", "trace_state_clean"]

@@ -1,0 +1,249 @@
+"""Interpreters that libraries write as traces: the current one is a handler, whose values are of the library's class."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NoReturn, Self, TypeVar, cast, final
+
+import attrs
+
+from effx import presence
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.compat.avals import OpaqueTraceState, is_unknown, resumed_state
+from effx.compat.jaxprs import params_of
+from effx.compat.primitives import Primitive, primitive_of
+from effx.compat.symbolic import zeros_like_aval
+from effx.compat.wrapped import WrappedFun
+from effx.dtypes import float0
+from effx.effects import Frame, Handler, Operation, Value, resumed
+from effx.errors import NoRuleError, TransformError
+from effx.handlers.stage import run_program
+from effx.ir.ops.custom import CustomCall
+from effx.ir.types import ArrayType
+from effx.ir.values.boxes import Box
+
+__all__ = ["Trace", "TraceTag", "Tracer", "set_current_trace"]
+
+R = TypeVar("R")
+
+
+class TraceTag:
+    """What traces of one transformation have in common, compared by identity."""
+
+
+class Trace:
+    """What a library derives from to see operations: all that is performed while it is the current trace.
+
+    The methods run outside of all handlers. What they want performed they hand to the trace around, by
+    `primitive.bind_with_trace`, or perform under `set_current_trace`. The parameters of operations are those that the
+    equations of programs show; a call of a jitted function is one operation, and so are loops and branches.
+    """
+
+    def process_primitive(
+        self, primitive: Primitive, tracers: Sequence[Any], params: Mapping[str, Any], /
+    ) -> Any:
+        """Interprets an operation. Returns its result, for several a sequence."""
+        raise self._silent("process_primitive")
+
+    def process_custom_jvp_call(
+        self,
+        primitive: Primitive,
+        fun: WrappedFun,
+        jvp: WrappedFun,
+        tracers: Sequence[Any],
+        /,
+        **options: Any,
+    ) -> Any:
+        """Interprets the call of a function with a rule for forward mode. Returns its results.
+
+        Args:
+            primitive: what calls it. tracers: what it closes over, and its arguments.
+            fun: the function. jvp: of the primals and as many tangents: results, and as many tangents.
+            options: `symbolic_zeros`, False: all tangents are arrays.
+        """
+        raise self._silent("process_custom_jvp_call")
+
+    def process_custom_vjp_call(
+        self,
+        primitive: Primitive,
+        fun: WrappedFun,
+        fwd: WrappedFun,
+        bwd: WrappedFun,
+        tracers: Sequence[Any],
+        /,
+        **options: Any,
+    ) -> Any:
+        """Interprets the call of a function with a rule for reverse mode. Returns its results.
+
+        Args:
+            primitive: what calls it. tracers: what it closes over, and its arguments.
+            fun: the function. fwd, bwd: refuse to be called: effx's rules for reverse mode have another form.
+            options: `out_trees`, which refuses as well, and `symbolic_zeros`, False.
+        """
+        raise self._silent("process_custom_vjp_call")
+
+    def _silent(self, method: str) -> NoRuleError:
+        return NoRuleError(
+            f"{type(self).__name__}: the trace does not say how to interpret this; override {method}"
+        )
+
+
+class _Tracers(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return is_unknown(x) if cls is Tracer else type.__instancecheck__(cls, x)
+
+
+class Tracer(Box[Any, *tuple[Any, ...]], metaclass=_Tracers):
+    """An array whose elements are not known here: a box of a handler, and what a library derives for a trace of its own.
+
+    Args:
+        trace: the library's. aval: the type that users see.
+    """
+
+    _trace: Any = None  # in front of that of boxes, which nobody can set
+
+    def __init__(self, trace: Trace, aval: ArrayType) -> None:
+        self._trace = trace
+        self._aval = aval
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Makes a value of a library's class.
+
+        Raises:
+            TransformError: it is none: effx's handlers make their values themselves.
+        """
+        if cls is Tracer:
+            raise TransformError(
+                "jax.core.Tracer: effx's handlers make their values themselves; see effx.handling.BoxHandler"
+            )
+        return super().__new__(cls)
+
+    @property
+    def aval(self) -> ArrayType:
+        """The type."""
+        return self._aval
+
+    @property
+    def type(self) -> ArrayType:  # type: ignore[override]  # a slot elsewhere
+        """The type; a library may say it by `aval`."""
+        return self.aval
+
+    @property
+    def frame(self) -> Frame:  # type: ignore[override, mutable-override]  # a slot elsewhere
+        """Where its trace is installed."""
+        return _frame_of(self._trace)
+
+    @property
+    def payload(self) -> "Tracer":
+        """The value itself, which holds what the library has put there."""
+        return self
+
+    def full_lower(self) -> Any:
+        """Returns the value itself; a library may know a simpler one."""
+        return self
+
+
+@final
+@attrs.frozen
+class Interpreter(Handler):
+    """Hands operations to a library's trace.
+
+    Attributes:
+        trace: the trace.
+    """
+
+    name = "trace"
+    intercepts = True
+    trace: Trace
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Asks the trace for the results."""
+        primitive = primitive_of(op)
+        if isinstance(op, CustomCall):
+            found = self._function(primitive, op, cast("tuple[Array, ...]", operands))
+        else:
+            found = self.trace.process_primitive(primitive, operands, params_of(op))
+        if not primitive.multiple_results:
+            y = as_operand(found, primitive.name)
+            return cast("R", (y,) if op.multiple else y)
+        if not isinstance(found, list | tuple):
+            raise TransformError(
+                f"{self.describe()}: {primitive.name} has several results, so it must give a list or a tuple, got "
+                f"{type(found).__name__}"
+            )
+        return cast("R", tuple([as_operand(y, primitive.name) for y in found]))
+
+    def _function(self, primitive: Primitive, op: CustomCall, operands: Sequence[Array]) -> Any:
+        fun = WrappedFun(
+            lambda *given: list(run_program(op.program, [as_operand(x, primitive.name) for x in given]))
+        )
+        rule, n = op.rules.jvp, op.constants
+        if rule is None:
+            no = WrappedFun(lambda *_: _refused(primitive))
+            return self.trace.process_custom_vjp_call(
+                primitive, fun, no, no, operands, out_trees=lambda: _refused(primitive), symbolic_zeros=False
+            )
+
+        def derivative(*given: Any) -> list[Any]:
+            half = len(given) // 2
+            xs = [as_operand(x, primitive.name) for x in given[:half]]
+            tangents = [
+                None if getattr(t, "dtype", None) == float0 else as_operand(t, primitive.name)
+                for t in given[half + n :]
+            ]
+            ys, moved = rule(xs[:n], xs[n:], tangents)
+            zeros = [zeros_like_aval(y.type.to_tangent_aval()) for y in ys]
+            return [*ys, *[zero if t is None else t for t, zero in zip(moved, zeros, strict=True)]]
+
+        return self.trace.process_custom_jvp_call(
+            primitive, fun, WrappedFun(derivative), operands, symbolic_zeros=False
+        )
+
+    def describe(self) -> str:
+        """Names the library's class."""
+        return type(self.trace).__name__
+
+
+def _refused(primitive: Primitive) -> NoReturn:
+    raise TransformError(
+        f"{primitive.name}: the rules of a function for reverse mode are not handed to traces; write a handler "
+        f"(effx.handling)"
+    )
+
+
+def _frame_of(trace: Trace) -> Frame:
+    """Returns the frame of a trace, one for all times that it is the current one: by it values are told apart."""
+    found: Frame | None = trace.__dict__.get("_frame")
+    if found is None:
+        found = trace.__dict__["_frame"] = Frame(Interpreter(trace), None)
+    return found
+
+
+def set_current_trace(trace: object, check_leaks: bool = False) -> AbstractContextManager[None]:
+    """Runs a block under a trace: what `take_current_trace` gave, or one of a library's.
+
+    Args:
+        trace: the trace. check_leaks: True is refused: effx's own flag `check_tracer_leaks` looks for leaks.
+
+    Raises:
+        TransformError: it is neither.
+    """
+    if isinstance(trace, Trace) and not check_leaks:
+        return _installed(_frame_of(trace))
+    if type(trace) is not OpaqueTraceState or check_leaks:
+        raise TransformError(
+            f"set_current_trace: takes what take_current_trace gave, or a jax.core.Trace, without check_leaks; got "
+            f"{trace!r}"
+        )
+    return resumed_state(trace)
+
+
+@contextmanager
+def _installed(frame: Frame) -> Iterator[None]:
+    key = object()  # a trace may be current within itself
+    presence.appear(key)
+    try:
+        with resumed(frame):
+            yield
+    finally:
+        presence.vanish(key)
