@@ -23,7 +23,7 @@ from effx.ir.ops.collective import AxisName
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
-from effx.ir.types import ArrayType, Shape, array_type
+from effx.ir.types import INVARIANT, ArrayType, Shape, array_type
 from effx.lower import sizes
 from effx.lower.custom_call import Attribute, custom_call_text
 from effx.lower.fences import NONE, fences
@@ -529,8 +529,9 @@ def _decomposed(
     body: Body, op: Operation[object], inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     """An operation without a form of its own: what it decomposes into, in its place."""
-    program = stage_decomposition[0](op, tuple([x.type for x in inputs]))
-    if [t.strong() for t in program.out_types] != [v.type.strong() for v in outputs]:
+    # Along which axes of a mesh values vary is decided and checked where a program is staged.
+    program = stage_decomposition[0](op, tuple([x.type.varying(INVARIANT) for x in inputs]))
+    if [t.strong() for t in program.out_types] != [v.type.varying(INVARIANT).strong() for v in outputs]:
         raise NoRuleError(
             f"{op.name}: decomposes into ({', '.join(map(repr, program.out_types))}), "
             f"but its typing rule gives ({', '.join([repr(v.type) for v in outputs])})"

@@ -220,7 +220,7 @@ STEPS: list[Callable[[Any, Any], Any]] = [
     lambda x, y: enp.concatenate([x, x])[:8] if x.shape[0] == 8 else x,
     lambda x, y: x - x.max(0),
     lambda x, y: x.reshape(-1, 2, x.shape[-1]).reshape(x.shape),
-    lambda x, y: x * y.sum(),
+    lambda x, y: x * y.mean(),  # not the sum: its error would grow with each step
     lambda x, y: x[::-1],
     lambda x, y: effx.vmap(lambda r: r / (1 + enp.abs(r).sum()))(x),
 ]

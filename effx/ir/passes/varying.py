@@ -188,45 +188,6 @@ def _asks(program: Program, axis: AxisName) -> bool:
     )
 
 
-def without_vma(program: Program) -> Program:
-    """Returns a program whose types do not say along which axes values vary, as who compiles it wants; found once."""
-    found = program.derived.get("without vma")
-    if found is None:
-        found = program.derived["without vma"] = _without_vma(program)
-    assert isinstance(found, Program)
-    return found
-
-
-def _without_vma(program: Program) -> Program:
-    renamed: dict[Var, Var] = {}
-
-    def define(x: Var) -> Var:
-        found = renamed[x] = Var(x.type.varying(INVARIANT))
-        return found
-
-    def read(x: Atom) -> Atom:
-        return renamed[x] if type(x) is Var else x
-
-    inputs = tuple(map(define, program.inputs))
-    equations: list[Equation] = []
-    for e in program.equations:
-        op = e.op
-        if isinstance(op, HigherOrder):
-            op = with_programs(op, {p: without_vma(p) for p in op.programs})
-            if isinstance(op, ParallelMap):
-                op = attrs.evolve(op, checked=False)
-        equations.append(
-            Equation(op, tuple(map(read, e.inputs)), tuple(map(define, e.outputs)), e.source, e.scope)
-        )
-    return attrs.evolve(
-        program,
-        inputs=inputs,
-        equations=tuple(equations),
-        outputs=tuple(map(read, program.outputs)),
-        derived={},
-    )
-
-
 def with_programs(op: HigherOrder, others: dict[Program, Program]) -> HigherOrder:
     """Puts other programs in the place of some that an operation holds."""
     changed: dict[str, object] = {}

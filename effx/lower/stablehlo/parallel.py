@@ -13,8 +13,7 @@ from math import prod
 
 from effx.errors import BackendError
 from effx.ir.ops.parallel import Cuts, ParallelMap
-from effx.ir.passes.varying import without_vma
-from effx.ir.program import Atom, Program, Var
+from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType
 from effx.lower.emit import Axis, Body, Module, emits
 from effx.lower.parallel import grid_of, nest
@@ -183,14 +182,14 @@ def _call(body: Body, ops: Sequence[ParallelMap], names: Sequence[str]) -> tuple
     """Calls the innermost of several maps' bodies with all their axes bound."""
     if not ops[1:]:
         with replicas(body.module, ops[0]):
-            return body.call(without_vma(ops[0].body) if ops[0].checked else ops[0].body, names)
+            return body.call(ops[0].body, names)
     with replicas(body.module, ops[0]):
         return _call(body, ops[1:], names)
 
 
 def _inside(body: Body, op: ParallelMap, names: Sequence[str]) -> tuple[str, ...]:
     """Writes a parallel map where each device is at work on its own already."""
-    program: Program = without_vma(op.body) if op.checked else op.body
+    program = op.body
     with replicas(body.module, op) as axes:
         cutting = {a for cut in op.cuts_in for a in cut}
         indices = [
