@@ -396,6 +396,8 @@ class Cutter:
     Attributes:
         shards: of which `shard_map`. mesh: the mesh. axes: the axes that it maps over.
         spec: along which of them the array is cut. where: the array, for errors.
+        dims: for each array axis that the spec names the numbers of the axes that cut it.
+        cut: these in order. names: their names.
     """
 
     shards: Shards
@@ -403,21 +405,21 @@ class Cutter:
     axes: NamedSizes
     spec: PartitionSpec
     where: str
+    dims: list[tuple[int, ...]] = attrs.field(init=False)
+    cut: tuple[int, ...] = attrs.field(init=False)
+    names: frozenset[Hashable] = attrs.field(init=False)
 
-    @property
-    def dims(self) -> list[tuple[int, ...]]:
-        """For each array axis that the spec names the numbers of the axes that cut it."""
+    @dims.default
+    def _dims(self) -> list[tuple[int, ...]]:
         at = {name: i for i, (name, _) in enumerate(self.axes)}
         return [tuple([at[n] for n in axes_of(entry)]) for entry in self.spec]
 
-    @property
-    def cut(self) -> tuple[int, ...]:
-        """The axes that cut it, in order."""
+    @cut.default
+    def _cut(self) -> tuple[int, ...]:
         return tuple([a for dim in self.dims for a in dim])
 
-    @property
-    def names(self) -> frozenset[Hashable]:
-        """The names of the axes that cut it."""
+    @names.default
+    def _names(self) -> frozenset[Hashable]:
         return frozenset([self.axes[a][0] for a in self.cut])
 
     def sizes(self, ndim: int) -> list[tuple[int, ...]]:
