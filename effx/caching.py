@@ -9,8 +9,6 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast
 from weakref import ref
 
-from jaxlib._jax.pytree import PyTreeDef
-
 __all__ = ["WeakStore", "clear_caches", "clear_kernels", "exact", "same"]
 
 K = TypeVar("K")
@@ -77,7 +75,7 @@ def clear_caches() -> None:
         clear()
 
 
-_PLAIN = frozenset({bool, bytes, int, str, type, type(None), PyTreeDef})
+_PLAIN = frozenset({bool, bytes, int, str, type, type(None)})
 
 
 def _parts(value: object) -> tuple[object, ...] | None:
