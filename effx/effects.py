@@ -46,6 +46,7 @@ class Effect:
 
     Attributes:
         optional: True where a program runs without a handler of it.
+        lowerable: True where XLA compiles programs that leave it open.
         ordered: True where occurrences happen in the order of the program.
         droppable: False where each occurrence counts: passes neither remove nor merge operations that carry it.
         axis: the name of the axis that a handler must bind; None for other effects.
@@ -60,6 +61,11 @@ class Effect:
     def optional(self) -> bool:
         """Whether a program runs without a handler of it."""
         return False
+
+    @property
+    def lowerable(self) -> bool:
+        """Whether XLA compiles programs that leave it open: those that run without a handler."""
+        return self.optional
 
     @property
     def ordered(self) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import attrs
 import pytest
 
+import effx
 import effx.numpy as enp
 from effx import Array, lax
 from effx.effects import Label, axes_in_scope, handle
-from effx.errors import TransformError
+from effx.errors import BackendError, TransformError
 from effx.handlers.jvp import JVP
 from effx.handlers.parallel import Replicas
 from effx.handlers.stage import stage
@@ -20,6 +21,7 @@ from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.collective import AxisEffect
 from effx.ir.passes.cleaning import common_subexpressions, dead_code
 from effx.ir.types import ArrayType
+from effx.lower.module import module_text
 
 
 def test_effects_have_kinds() -> None:
@@ -62,3 +64,13 @@ def test_handlers_say_which_axes_they_bind() -> None:
     with handle(Vmap(2, "i")), handle(Vmap(5)), handle(Replicas(3, "j")):
         assert axes_in_scope() == (("j", 3), ("i", 2))
     assert JVP().axes() == ()
+
+
+def test_what_is_lowerable_compiles() -> None:
+    """A print does; a sum along an axis that nothing binds does not."""
+    printing = effx.make_jaxpr(lambda x: effx.debug.print("{}", x))(1.0)
+    summing = effx.make_jaxpr(lambda x: effx.lax.psum(x, "i"), axis_env=[("i", 2)])(1.0)
+    assert [[e.lowerable for e in program.effects] for program in (printing, summing)] == [[True], [False]]
+    assert "custom_call" in module_text(printing, "cpu")
+    with pytest.raises(BackendError, match=r"lower: .* leaves effects open: \[\"AxisEffect\(axis='i'\)\"\]"):
+        module_text(summing, "cpu")
