@@ -21,7 +21,7 @@ from effx.lower.backends import forked
 from effx.lower.concrete import ConcreteArray, losses, result_structure
 from effx.lower.shards import to_devices
 from effx.lower.xla import Executable
-from effx.tree.registry import dispatch
+from effx.tree.registry import dispatch, refuse_deep
 
 
 class FastPath(NamedTuple):
@@ -161,6 +161,24 @@ def _move(values: Sequence[Any], shardings: Sequence[Any], *rest: object) -> lis
         device = sharding._device
         result.append(to_devices(cast("ArrayType", buffer.aval), sharding, [buffer], [device], True))
     return result
+
+
+_NOTHING: tuple[object, ...] = ()
+
+
+def refuse_pending(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Refuses arguments in which C++ met the recursion limit: it then calls with an error set, not raised.
+
+    Before anything else, since the next call of a function in C would find the error.
+
+    Raises:
+        TreeError: they are nested too deeply.
+    """
+    try:
+        _NOTHING * -1  # where Python looks for one
+    except RecursionError:
+        refuse_deep((args, kwargs))
+        raise
 
 
 # Signatures that C++ knows, of all functions together. More than 4096, jaxlib's own choice: where it is full, each call of

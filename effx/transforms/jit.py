@@ -31,7 +31,7 @@ from effx.ir.values.references import has_refs
 from effx.lower.assignment import Assignment, Wanted
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.concrete import ConcreteArray, as_concrete, bury, is_spread
-from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars
+from effx.lower.dispatch import KEYED, FastPath, fast_function, fast_path, reads_scalars, refuse_pending
 from effx.lower.guards import check_execution, guarding
 from effx.lower.xla import Executable, compile_program
 from effx.transforms.arguments import Statics, abstract, as_arrays, name_of, signature_of
@@ -45,7 +45,7 @@ from effx.transforms.placed import placed, planned, usual_place
 from effx.transforms.shared_keys import Form, SharedKey, shared_key
 from effx.transforms.stages import Lowered, Signature, Traced
 from effx.transforms.tracing import Trace, key_of, traced, traces_of
-from effx.tree.registry import PyTree, PyTreeDef, flatten, refuse_deep
+from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 if TYPE_CHECKING:
     from effx.transforms.kept.entries import Restored
@@ -56,21 +56,7 @@ __all__ = ["Jitted", "jit"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-
 Way: TypeAlias = Literal["call", "shapes", "trace"]
-_NOTHING: tuple[object, ...] = ()
-
-
-def _refuse_pending(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Refuses arguments in which C++ met the recursion limit: it then calls with an error set, not raised.
-
-    Before anything else, since the next call of a function in C would find the error.
-    """
-    try:
-        _NOTHING * -1  # where Python looks for one
-    except RecursionError:
-        refuse_deep((args, kwargs))
-        raise
 
 
 class Function(Generic[P, R]):
@@ -189,7 +175,7 @@ class Function(Generic[P, R]):
 
     def miss(self, *args: Any, **kwargs: Any) -> tuple[R, FastPath | None, bool]:
         """Stages, compiles and runs; returns what C++ needs to run the next such call itself."""
-        _refuse_pending(args, kwargs)
+        refuse_pending(args, kwargs)
         if flags.disable_jit.value:
             given = [x.value if type(x) is Static else x for x in args]
             named = {name: x.value if type(x) is Static else x for name, x in kwargs.items()}
@@ -363,7 +349,7 @@ class Function(Generic[P, R]):
 
         def miss(*args: P.args, **kwargs: P.kwargs) -> tuple[R, FastPath | None, bool]:
             try:
-                _refuse_pending(args, kwargs)
+                refuse_pending(args, kwargs)
                 if not presence.anywhere():
                     return self.miss(*args, **kwargs)
                 # Some context holds what C++ cannot see; if it is this one, then by a handler or by overrides.

@@ -85,6 +85,7 @@ def test_parallel_replicas() -> None:
     np.testing.assert_allclose(f(W, X[:1]), effx.grad(loss)(W, X[0]), rtol=1e-5)
 
 
+@pytest.mark.unguarded  # no annotation allows what is no name
 def test_wrong_names() -> None:
     """A name that nothing binds, and what is no name."""
     with pytest.raises(AxisNameError, match="axis name 'nowhere' is not bound by vmap, pmap or shard_map"):

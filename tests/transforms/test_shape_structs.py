@@ -28,6 +28,7 @@ def test_copies_are_equal() -> None:
     assert copy.deepcopy(X) == copy.copy(X) == pickle.loads(pickle.dumps(X)) == X
 
 
+@pytest.mark.unguarded  # no annotation allows the wrong name
 def test_update_replaces_what_it_names() -> None:
     """The rest stays."""
     y = X.update(shape=[4], dtype=np.float64)
@@ -36,6 +37,7 @@ def test_update_replaces_what_it_names() -> None:
         X.update(shap=(1,))  # type: ignore[call-arg]  # that is the test
 
 
+@pytest.mark.unguarded  # no annotation allows the text
 def test_like() -> None:
     """Of arrays, tracers, numbers, and what has shape and dtype."""
     assert effx.ShapeDtypeStruct.like(np.ones(2, np.int8)) == effx.ShapeDtypeStruct((2,), "int8")
