@@ -47,7 +47,7 @@ def _parameters_of_arrays(module: ast.Module) -> set[ast.AST]:
     found: set[ast.AST] = set()
     for node in ast.walk(module):
         match node:
-            case ast.Subscript(value=ast.Name(id="Array" | "Scalar"), slice=inside):
+            case ast.Subscript(value=ast.Name(id="Array" | "Scalar" | "Box"), slice=inside):
                 found.update(ast.walk(inside))
             case ast.Call(
                 func=ast.Name(id="TypeVar" | "TypeVarTuple"),

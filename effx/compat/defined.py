@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from effx.array import Array
 from effx.array.promotion import as_operand
@@ -19,10 +19,20 @@ from effx.handlers.evaluate import compiled
 from effx.ir.types import ArrayType
 from effx.lower.concrete import on_device
 from effx.tree.registry import PyTree
+from effx.typing import ArrayLike
 
 __all__ = ["Primitive", "apply_primitive"]
 
 F = TypeVar("F", bound=Callable[..., PyTree])
+
+
+class Interprets(Protocol):
+    """A library's trace: `effx.compat.traces.Trace`."""
+
+    def process_primitive(
+        self, primitive: "Primitive", tracers: Sequence[ArrayLike], params: Mapping[str, object], /
+    ) -> PyTree:
+        """Interprets an operation."""
 
 
 class Primitive:
@@ -106,14 +116,19 @@ class Primitive:
         return list(ys) if self.multiple_results else ys[0]
 
     def bind_with_trace(
-        self, trace: Any, args: Sequence[PyTree], avals: Sequence[ArrayType], params: Mapping[str, object], /
+        self,
+        trace: OpaqueTraceState | Interprets,
+        args: Sequence[ArrayLike],
+        avals: Sequence[ArrayType],
+        params: Mapping[str, object],
+        /,
     ) -> PyTree:
         """Performs the primitive under a trace: what `take_current_trace` gave, or one of a library's.
 
         Args:
             trace: the trace. args, params: as `bind` takes them. avals: not looked at; arrays say their types.
         """
-        if type(trace) is OpaqueTraceState:
+        if isinstance(trace, OpaqueTraceState):
             with resumed_state(trace):
                 return self.bind(*args, **params)
         return trace.process_primitive(self, args, params)

@@ -97,7 +97,7 @@ class Jaxpr:
     outvars: list[Atom]
     eqns: list[JaxprEqn]
     effects: frozenset[Effect] = frozenset()
-    debug_info: Any = None
+    debug_info: object = None
     shown: Program | None = attrs.field(default=None, repr=False)
 
     def replace(self, **changes: Any) -> "Jaxpr":
@@ -165,7 +165,7 @@ class ClosedJaxpr:
         return self.jaxpr.outvars
 
     @property
-    def debug_info(self) -> Any:
+    def debug_info(self) -> object:
         """Whose program it is."""
         return self.jaxpr.debug_info
 
@@ -199,7 +199,7 @@ def closed(program: Program) -> ClosedJaxpr:
     return found
 
 
-def view(program: Program, constants: int, debug_info: Any) -> Jaxpr:
+def view(program: Program, constants: int, debug_info: object) -> Jaxpr:
     """Returns the view of a program whose first inputs, so many, are for constants."""
     return Jaxpr(
         list(program.inputs[:constants]),

@@ -21,6 +21,7 @@ from effx.handlers.stage import run_program
 from effx.ir.ops.custom import CustomCall
 from effx.ir.types import ArrayType
 from effx.ir.values.boxes import Box
+from effx.typing import ArrayLike
 
 __all__ = ["Trace", "TraceTag", "Tracer", "set_current_trace"]
 
@@ -40,8 +41,8 @@ class Trace:
     """
 
     def process_primitive(
-        self, primitive: Primitive, tracers: Sequence[Any], params: Mapping[str, Any], /
-    ) -> Any:
+        self, primitive: Primitive, tracers: Sequence[ArrayLike], params: Mapping[str, object], /
+    ) -> ArrayLike | Sequence[ArrayLike]:
         """Interprets an operation. Returns its result, for several a sequence."""
         raise self._silent("process_primitive")
 
@@ -50,10 +51,10 @@ class Trace:
         primitive: Primitive,
         fun: WrappedFun,
         jvp: WrappedFun,
-        tracers: Sequence[Any],
+        tracers: Sequence[ArrayLike],
         /,
-        **options: Any,
-    ) -> Any:
+        **options: object,
+    ) -> Sequence[ArrayLike]:
         """Interprets the call of a function with a rule for forward mode. Returns its results.
 
         Args:
@@ -69,10 +70,10 @@ class Trace:
         fun: WrappedFun,
         fwd: WrappedFun,
         bwd: WrappedFun,
-        tracers: Sequence[Any],
+        tracers: Sequence[ArrayLike],
         /,
-        **options: Any,
-    ) -> Any:
+        **options: object,
+    ) -> Sequence[ArrayLike]:
         """Interprets the call of a function with a rule for reverse mode. Returns its results.
 
         Args:
@@ -100,7 +101,7 @@ class Tracer(Box[Any, *tuple[Any, ...]], metaclass=_Tracers):
         trace: the library's. aval: the type that users see.
     """
 
-    _trace: Any = None  # in front of that of boxes, which nobody can set
+    _trace: Trace = cast("Trace", None)  # type: ignore[assignment]  # a property elsewhere; in front of that of boxes, which nobody can set
 
     def __init__(self, trace: Trace, aval: ArrayType) -> None:
         self._trace = trace
@@ -138,7 +139,7 @@ class Tracer(Box[Any, *tuple[Any, ...]], metaclass=_Tracers):
         """The value itself, which holds what the library has put there."""
         return self
 
-    def full_lower(self) -> Any:
+    def full_lower(self) -> Array:
         """Returns the value itself; a library may know a simpler one."""
         return self
 
@@ -159,12 +160,14 @@ class Interpreter(Handler):
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Asks the trace for the results."""
         primitive = primitive_of(op)
+        xs = cast("tuple[Array, ...]", operands)
+        found: ArrayLike | Sequence[ArrayLike]
         if isinstance(op, CustomCall):
-            found = self._function(primitive, op, cast("tuple[Array, ...]", operands))
+            found = self._function(primitive, op, xs)
         else:
-            found = self.trace.process_primitive(primitive, operands, params_of(op))
+            found = self.trace.process_primitive(primitive, xs, params_of(op))
         if not primitive.multiple_results:
-            y = as_operand(found, primitive.name)
+            y = as_operand(cast("ArrayLike", found), primitive.name)
             return cast("R", (y,) if op.multiple else y)
         if not isinstance(found, list | tuple):
             raise TransformError(
@@ -173,7 +176,9 @@ class Interpreter(Handler):
             )
         return cast("R", tuple([as_operand(y, primitive.name) for y in found]))
 
-    def _function(self, primitive: Primitive, op: CustomCall, operands: Sequence[Array]) -> Any:
+    def _function(
+        self, primitive: Primitive, op: CustomCall, operands: Sequence[Array]
+    ) -> Sequence[ArrayLike]:
         fun = WrappedFun(
             lambda *given: list(run_program(op.program, [as_operand(x, primitive.name) for x in given]))
         )
@@ -184,7 +189,7 @@ class Interpreter(Handler):
                 primitive, fun, no, no, operands, out_trees=lambda: _refused(primitive), symbolic_zeros=False
             )
 
-        def derivative(*given: Any) -> list[Any]:
+        def derivative(*given: ArrayLike) -> list[ArrayLike]:
             half = len(given) // 2
             xs = [as_operand(x, primitive.name) for x in given[:half]]
             tangents = [
