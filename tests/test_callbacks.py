@@ -976,12 +976,16 @@ def test_errors(case: tuple[Callable[[], Any], type[Exception], str]) -> None:
 
 
 def test_old_names_say_what_is_there_now() -> None:
-    with pytest.raises(AttributeError) as caught:
-        effx.experimental.host_callback  # type: ignore[attr-defined]  # noqa: B018 - asked for on purpose
-    assert str(caught.value) == (
-        "module 'effx.experimental' has no attribute 'host_callback'; use effx.pure_callback, effx.experimental.io_callback "
-        "or effx.debug.callback"
+    text = (
+        "effx.experimental.host_callback does not exist; use effx.pure_callback, effx.experimental.io_callback or "
+        "effx.debug.callback"
     )
+    with pytest.raises(AttributeError) as caught:
+        effx.experimental.host_callback  # noqa: B018 - asked for on purpose
+    assert str(caught.value) == text
+    with pytest.raises(ImportError) as missing:
+        from effx.experimental import host_callback  # noqa: F401 - asked for on purpose
+    assert str(missing.value) == text
 
 
 def test_sharding_says_where_the_arguments_lie() -> None:

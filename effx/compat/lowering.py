@@ -16,9 +16,9 @@ from effx.effects import isolated
 from effx.errors import BackendError, EffxError, NoRuleError, TransformError
 from effx.handlers.stage import stage
 from effx.handling import ArrayType, Atom, Body, Var, emits
-from effx.lower.computation import values_text
 from effx.lower.concrete import as_concrete
 from effx.lower.emit import PLATFORMS
+from effx.lower.module import values_text
 from effx.tree.registry import PyTree
 
 __all__ = [

@@ -1,5 +1,7 @@
 """Namespaces named as in `jax.experimental`."""
 
+from importlib import import_module
+
 from effx.lazy import lazy
 
 _find, __dir__ = lazy(__name__)
@@ -7,8 +9,8 @@ _find, __dir__ = lazy(__name__)
 
 def __getattr__(name: str) -> object:
     if name == "host_callback":
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}; use effx.pure_callback, effx.experimental.io_callback "
-            f"or effx.debug.callback"
-        )
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ImportError as error:
+            raise AttributeError(str(error)) from None
     return _find(name)

@@ -266,7 +266,7 @@ def _checked(calls: "ref[HostCalls]", make: Callable[[ArrayImpl], T], result: Ar
     found = calls()
     raised: BaseException | None = None
     try:
-        if found is not None:
+        if found is not None and found.raised:
             raised = found.raised.pop(threading.get_ident(), None)
         result.block_until_ready()
     except _jax.JaxRuntimeError as error:

@@ -6,21 +6,17 @@ Partitions run it together, each on a part of the arguments, and XLA's partition
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias, cast
-
-import numpy as np
+from typing import TypeAlias
 
 import effx.lower.stablehlo  # noqa: F401  # registers the rules
-from effx.dtypes import bits, is_key
 from effx.effects import are_optional
 from effx.errors import BackendError
 from effx.ir.ops.collective import AxisEffect, AxisName
-from effx.ir.program import Program, Scalar
-from effx.ir.types import ArrayType
+from effx.ir.program import Program
 from effx.lower.concrete import ConcreteArray
-from effx.lower.emit import Axis, Module, constant_text, function_lines
+from effx.lower.emit import Axis, Module, function_lines
 from effx.lower.hlo import XlaComputation, hlo_computation
-from effx.lower.module import donations, whole_text
+from effx.lower.module import donations, values_text, whole_text
 from effx.lower.parallel import device_count
 
 Parts: TypeAlias = tuple[int, ...] | None
@@ -92,23 +88,3 @@ def _sharding(parts: Parts) -> list[str]:
         return ['mhlo.sharding = "{replicated}"']
     tiles = ",".join(map(str, parts))
     return [f'mhlo.sharding = "{{devices=[{tiles}]<=[{math.prod(parts)}]}}"']
-
-
-def values_text(x: ConcreteArray) -> str:
-    """Returns what stands inside `dense<...>` for an array."""
-    t = x.type
-    if t.size == 0:
-        return ""
-    if is_key(t.dtype):
-        return f'"0x{np.asarray(x.buffer).tobytes().hex().upper()}"'
-    values = np.asarray(x)
-    if t.kind != "b" and bits(t.dtype) >= 8:
-        return f'"0x{values.tobytes().hex().upper()}"'
-    # MLIR has changed how it packs dtypes smaller than a byte.
-    return _nested(values.tolist(), t)
-
-
-def _nested(values: object, t: ArrayType) -> str:
-    if isinstance(values, list):
-        return f"[{', '.join([_nested(v, t) for v in values])}]"
-    return constant_text(cast("Scalar", values), t)

@@ -1,17 +1,22 @@
 """A program as the text of a whole StableHLO module, with a public `main`."""
 
 from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
 
 import effx.lower.stablehlo  # noqa: F401  # registers the rules
+from effx.dtypes import bits, is_key
 from effx.effects import are_optional
 from effx.errors import BackendError
 from effx.ir.dimensions import has_symbolic, is_symbolic
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.sharding import between_memories
 from effx.ir.ops.sizes import Size
-from effx.ir.program import Program
+from effx.ir.program import Program, Scalar
 from effx.ir.types import ArrayType
-from effx.lower.emit import Module, function_lines
+from effx.lower.concrete import ConcreteArray
+from effx.lower.emit import Module, constant_text, function_lines
 from effx.lower.memories import Memories
 from effx.lower.parallel import Partitioning, partitioning_of
 from effx.lower.shardy import tiling_text
@@ -45,6 +50,7 @@ def module_of(
     debug_info: bool = True,
     partitioning: Partitioning | None = None,
     memories: Memories | None = None,
+    constants: Sequence[str] = (),
 ) -> tuple[str, tuple[tuple[Hosted, tuple[ArrayType, ...]], ...], bool]:
     """Returns the text, the operations in it that run on the host, each with the types of its results, and whether it
     calls foreign functions.
@@ -56,6 +62,7 @@ def module_of(
         debug_info: True to keep locations.
         partitioning: how it lies on several devices; by default as its parallel maps have it.
         memories: those of inputs and outputs; None for the default one throughout.
+        constants: the texts of the first inputs' values, which are then no arguments; for one device and memory.
     """
     if not are_optional(program.effects):
         advice = "".join(sorted({f"; {e.advice}" for e in program.effects if e.advice}))
@@ -90,9 +97,16 @@ def module_of(
                 if kind is not None:
                     entry.append(f'mhlo.memory_kind = "{kind}"')
         cuts = (attributes[:], results[:])
-    donations(attributes, donated, program.in_types, program.out_types, cuts)
+    attributes = attributes[len(constants) :]
+    donations(attributes, donated, program.in_types[len(constants) :], program.out_types, cuts)
     main = function_lines(
-        module, program, "main", "public", [", ".join(a) for a in attributes], [", ".join(a) for a in results]
+        module,
+        program,
+        "main",
+        "public",
+        [", ".join(a) for a in attributes],
+        [", ".join(a) for a in results],
+        constants,
     )
     return (
         whole_text(module, f"jit_{program.name}", main, 1, module.devices),
@@ -140,3 +154,23 @@ def whole_text(module: Module, name: str, main: Sequence[str], replicas: int, pa
         "",
     ]
     return "\n".join(parts)
+
+
+def values_text(x: ConcreteArray) -> str:
+    """Returns what stands inside `dense<...>` for an array."""
+    t = x.type
+    if t.size == 0:
+        return ""
+    if is_key(t.dtype):
+        return f'"0x{np.asarray(x.buffer).tobytes().hex().upper()}"'
+    values = np.asarray(x)
+    if t.kind != "b" and bits(t.dtype) >= 8:
+        return f'"0x{values.tobytes().hex().upper()}"'
+    # MLIR has changed how it packs dtypes smaller than a byte.
+    return _nested(values.tolist(), t)
+
+
+def _nested(values: object, t: ArrayType) -> str:
+    if isinstance(values, list):
+        return f"[{', '.join([_nested(v, t) for v in values])}]"
+    return constant_text(cast("Scalar", values), t)

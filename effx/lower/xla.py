@@ -21,7 +21,8 @@ from effx import caching, dtypes
 from effx.errors import BackendError, EffxError, ShapeError
 from effx.flags import log_compiles
 from effx.ir.dimensions import has_symbolic
-from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.control import HigherOrder, holds
+from effx.ir.ops.host import Hosted
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.assignment import Assignment
@@ -36,7 +37,7 @@ from effx.lower.failures import failed, names, refused
 from effx.lower.libraries import better_without
 from effx.lower.memories import Memories
 from effx.lower.memory_maps import make_room
-from effx.lower.module import module_of
+from effx.lower.module import module_of, values_text
 from effx.lower.parallel import Partitioning
 from effx.lower.phases import Phase
 from effx.lower.processes import current as group
@@ -80,6 +81,8 @@ class Executable:
         name: what errors call it.
         calls: the Python functions that it calls; None for a program without.
         may_fail: whether a run may fail: it calls foreign functions, or may want more memory than there is.
+        handlers: jaxlib's, which make the results.
+        written: constants that stand in the text.
     """
 
     loaded: _jax.LoadedExecutable | _jax.Executable
@@ -98,10 +101,11 @@ class Executable:
     calls: HostCalls | None
     may_fail: bool
     handlers: list[_jax.ResultHandler]
+    written: tuple[ArrayImpl, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        if self.constants:  # what has none needs no finaliser, in which Python would lose an interrupt
-            held = tuple(map(id, self.constants))
+        # What has none needs no finaliser, in which Python would lose an interrupt.
+        if held := tuple(map(id, (*self.constants, *self.written))):
             constant_buffers.update(held)
             # Not __del__, which may run when the interpreter has ended half.
             finalize(self, _let_go, held).atexit = False
@@ -219,6 +223,20 @@ def check_sizes(program: Program) -> None:
                 seen.update(op.programs)
 
 
+# Bytes of constants that may stand in a text. XLA computes with them when it compiles, which must not take long.
+LITTLE = 2**12
+
+
+def _are_written(program: Program, constants: Sequence[ConcreteArray], assignment: Assignment) -> bool:
+    """Says whether constants stand in the text, where each saves a call half a microsecond.
+
+    Only where the program calls Python: the text of any other may be another program's too, with other constants.
+    """
+    one = len(assignment.devices) == 1 and assignment.mesh is None
+    little = sum([c.nbytes for c in constants]) <= LITTLE
+    return one and little and holds(program, Hosted)
+
+
 # Bytes whose computation takes so long that the 20 us of a call by Python do not count.
 MUCH = 2**26
 
@@ -266,9 +284,15 @@ def compile_program(
     partitioning = lying.partitioning(kept_program)
     devices = assignment.devices
     memories = lying.memories(kept_program)
+    w = n if not memories.several and _are_written(program, constants, assignment) else 0
     with Phase("/effx/lower", program.name):
         text, hosted, is_foreign = module_of(
-            kept_program, platform_of(devices[0]), taken_over, partitioning=partitioning, memories=memories
+            kept_program,
+            platform_of(devices[0]),
+            taken_over[w:],
+            partitioning=partitioning,
+            memories=memories,
+            constants=list(map(values_text, constants[:w])),
         )
     if platform_of(devices[0]) == "cpu":
         options = (*options, *better_without(kept_program, options, len(devices)))
@@ -303,15 +327,16 @@ def compile_program(
     out_shardings = [held_at(s, t.ndim) for s, t in zip(places[1], out_types, strict=True)]
     out_types = tuple([typed(t, s) for t, s in zip(out_types, out_shardings, strict=True)])
     held = zip(constants, locations, strict=False) if there else ()
+    buffers = tuple([buffer_for(c, location) for c, location in held])
     return Executable(
         loaded=loaded,
         devices=devices,
         locations=tuple(locations[n:]),
-        in_shardings=tuple(in_shardings),
+        in_shardings=tuple(in_shardings[w:]),
         out_shardings=tuple(out_shardings),
         in_types=program.in_types[n:],
         out_types=out_types,
-        constants=tuple([buffer_for(c, location) for c, location in held]),
+        constants=buffers[w:],
         kept=kept[n:],
         committed=bound,
         text=text,
@@ -322,6 +347,7 @@ def compile_program(
         handlers=[result_handler(t, s, bound) for t, s in zip(out_types, out_shardings, strict=True)]
         if there
         else [],
+        written=buffers[:w],
     )
 
 

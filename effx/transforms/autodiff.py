@@ -278,7 +278,7 @@ class PullBack:
         in_types, out_types: of all inputs and results.
         dependent: for each result whether it depends on the inputs.
         in_tree, out_tree: the structures of the inputs and the result.
-        unwanted: the indices of inputs that have no tangents though they might.
+        wanted: for each input whether it may have a tangent.
     """
 
     what: str
@@ -288,7 +288,7 @@ class PullBack:
     dependent: tuple[bool, ...]
     in_tree: PyTreeDef
     out_tree: PyTreeDef
-    unwanted: frozenset[int] = frozenset()
+    wanted: tuple[bool, ...]
 
     def __call__(self, residuals: tuple[Array, ...], cotangent: PyTree) -> Any:
         """Applies the transpose."""
@@ -301,11 +301,11 @@ class PullBack:
         kept = [ct for ct, d in zip(given, self.dependent, strict=True) if d]
         found = iter(handlers.transpose.pull_back(self.program, residuals, kept))
         results: list[PyTree] = []
-        for i, t in enumerate(self.in_types):
+        for t, w in zip(self.in_types, self.wanted, strict=True):
             if t.kind not in "fc":
                 results.append(float0_zeros(t))
                 continue
-            ct = None if i in self.unwanted else next(found)
+            ct = next(found) if w else None
             results.append(plain(zeros(t) if ct is None else ct))
         return self.in_tree.unflatten(results)
 
@@ -511,9 +511,9 @@ def _vjp(
     flat, outputs, linear, dependent = record("vjp", fun, arrays, tree, wanted, has_aux)
     out_tree = flat.out_tree
     n = out_tree.num_leaves
-    depends, unwanted = tuple(dependent[:n]), frozenset([i for i, w in enumerate(wanted) if not w])
+    types, depends = types_of(arrays), tuple(dependent[:n])
     pull = PullBack(
-        "vjp", linear.program, types_of(arrays), types_of(outputs[:n]), depends, tree, out_tree, unwanted
+        "vjp", linear.program, types, types_of(outputs[:n]), depends, tree, out_tree, tuple(wanted)
     )
     results = flat.result(outputs)
     form = Form(
@@ -521,7 +521,7 @@ def _vjp(
         Shared(pull, axes) if axes else pull,
         bool(axes),
         places_of(arrays, linear.residuals),
-        types_of(arrays),
+        types,
         shown,
         tuple(lent),
         out_tree,
@@ -594,5 +594,6 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
         tuple(dependent),
         tree,
         flat.out_tree,
+        (True,) * len(types),
     )
     return Partial(pull, linear.residuals)

@@ -148,9 +148,8 @@ def _value_and_grad(
         for x in arrays:
             _check_input(name, x.type, holomorphic, allow_int)
 
-        flat, outputs, linear, dependent = record(
-            "grad", function, arrays, tree, [True] * len(arrays), has_aux
-        )
+        wanted = (True,) * len(arrays)
+        flat, outputs, linear, dependent = record("grad", function, arrays, tree, wanted, has_aux)
         n = flat.out_tree.num_leaves
         if n != 1 or outputs[0].type.shape:
             got = ", ".join(repr(y.type) for y in outputs[:n])
@@ -158,8 +157,9 @@ def _value_and_grad(
         y = outputs[0]
         _check_output(name, y.type, holomorphic)
         one = scalar(1, y.type.dtype, y.type.weak)
+        depends = tuple(dependent[:1])
         pull = PullBack(
-            "grad", linear.program, types_of(arrays), (y.type,), tuple(dependent[:1]), tree, leaf_structure
+            "grad", linear.program, types_of(arrays), (y.type,), depends, tree, leaf_structure, wanted
         )
         gradients = (
             Shared(pull, axes)(linear.residuals, tuple(arrays), one) if axes else pull(linear.residuals, one)

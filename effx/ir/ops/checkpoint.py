@@ -7,7 +7,7 @@ import attrs
 
 from effx.effects import Operation
 from effx.ir.ops.base import Elementwise, Linear, elementwise_type
-from effx.ir.ops.control import Calling, holders
+from effx.ir.ops.control import Calling, holders, holds
 from effx.ir.ops.host import RunsEagerly
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
@@ -35,6 +35,8 @@ def holds_python(program: Program) -> bool:
 
     Such a program may be checkpointed, outside of `jit`: its operations run one by one.
     """
+    if not holds(program, RunsEagerly):
+        return False
     return any([isinstance(e.op, RunsEagerly) and not e.op.compiles for e in program.equations]) or any(
         [holds_python(p) for op in holders(program) for p in op.programs]
     )

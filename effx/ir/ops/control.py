@@ -109,6 +109,19 @@ def holders(program: Program) -> tuple[HigherOrder, ...]:
     return cast("tuple[HigherOrder, ...]", found)
 
 
+def holds(program: Program, trait: type) -> bool:
+    """Says whether an operation of a program, or of one that it holds, is of a class or trait; found once."""
+    key = f"holds {trait.__qualname__}"
+    found = program.derived.get(key)
+    if found is None:
+        inner = [p for op in holders(program) for p in op.programs]
+        found = any([issubclass(kind, trait) for kind in program.kinds]) or any(
+            [holds(p, trait) for p in inner]
+        )
+        program.derived[key] = found
+    return cast("bool", found)
+
+
 @attrs.frozen
 class Calling(HigherOrder):
     """Trait: takes what its one program takes, and gives what that gives.
