@@ -259,6 +259,13 @@ class DTypeError(EffxError, TypeError):
     """A dtype is unsupported, or dtypes do not fit together."""
 
 
+class OptionError(DTypeError, ValueError):
+    """An option has a value that is none of those that it may have.
+
+    As in NumPy and JAX that is a ValueError. A DTypeError it is too, because it was one only.
+    """
+
+
 class TypePromotionError(DTypeError, ValueError):
     """Dtypes have no common one to which they promote."""
 

@@ -10,7 +10,7 @@ from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.promotion import as_operand, convert, host_array, scalar
 from effx.array.shaping import as_shape, expand_dims, moveaxis, normalize_axis
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.types import Shape
 from effx.lax.products import Precision
 from effx.numpy.elementwise import floor, sinc
@@ -55,7 +55,7 @@ class ResizeMethod(enum.Enum):
         <ResizeMethod.CUBIC: 4>
         """
         if s not in _NAMES:
-            raise DTypeError(f"ResizeMethod: the method must be one of {', '.join(_NAMES)}, got {s!r}")
+            raise OptionError(f"ResizeMethod: the method must be one of {', '.join(_NAMES)}, got {s!r}")
         return _NAMES[s]
 
 

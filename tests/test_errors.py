@@ -488,6 +488,11 @@ def test_names_of_jax_errors() -> None:
         (errors.JAXIndexError, lambda: enp.ones(3)[1.5]),
         (errors.JaxprTypeError, lambda: parse_program("x")),
         (effx.dtypes.TypePromotionError, lambda: enp.ones(2, "int4") + enp.ones(2)),
+        (ValueError, lambda: enp.searchsorted(enp.arange(3), 1, side="middle")),
+        (ValueError, lambda: enp.convolve(enp.ones(3), enp.ones(2), mode="middle")),
+        (ValueError, lambda: enp.quantile(enp.ones(3), 0.5, method="middle")),
+        (ValueError, lambda: effx.image.resize(enp.ones((3, 3)), (2, 2), "middle")),
+        (ValueError, lambda: effx.random.key(0, impl="middle")),
     ]
     for kind, provoke in raised:
         with pytest.raises(kind):

@@ -17,7 +17,7 @@ from effx.array.promotion import (
 )
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Unary
@@ -415,7 +415,9 @@ def pair_of(what: str, precision: object) -> tuple[str, str]:
     key = name.lower() if isinstance(name, str) else name
     if not isinstance(key, str | None) or key not in _PRECISIONS:
         more = ", an algorithm or its name" if what == "dot_general" else ""
-        raise DTypeError(f"{what}: precision must be 'default', 'high' or 'highest'{more}, got {precision!r}")
+        raise OptionError(
+            f"{what}: precision must be 'default', 'high' or 'highest'{more}, got {precision!r}"
+        )
     return _PRECISIONS[key], _PRECISIONS[key]
 
 

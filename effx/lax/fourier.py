@@ -6,7 +6,7 @@ from operator import index
 
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand
-from effx.errors import DTypeError
+from effx.errors import OptionError
 from effx.families.fft import KINDS, Fft
 
 __all__ = ["FftType", "fft"]
@@ -42,5 +42,5 @@ def fft(x: Operand, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Arra
     """
     name = fft_type.name if isinstance(fft_type, FftType) else str(fft_type).upper()
     if name not in KINDS:
-        raise DTypeError(f"fft: fft_type must be one of {', '.join(KINDS)}, got {fft_type!r}")
+        raise OptionError(f"fft: fft_type must be one of {', '.join(KINDS)}, got {fft_type!r}")
     return Fft(name, tuple([index(n) for n in fft_lengths]))(as_operand(x, "fft"))

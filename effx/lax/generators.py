@@ -8,7 +8,7 @@ from effx.array import Array, Operand
 from effx.array.promotion import as_operand
 from effx.array.shaping import as_shape
 from effx.dtypes import DTypeLike
-from effx.errors import DTypeError, ShapeError
+from effx.errors import OptionError, ShapeError
 from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.ir.types import Shape
 from effx.lax.operands import adapt
@@ -66,7 +66,7 @@ def rng_bit_generator(
         chosen = RandomAlgorithm(algorithm)
     except ValueError:
         names = ", ".join(a.name for a in RandomAlgorithm)
-        raise DTypeError(f"rng_bit_generator: algorithm must be one of {names}, got {algorithm!r}") from None
+        raise OptionError(f"rng_bit_generator: algorithm must be one of {names}, got {algorithm!r}") from None
     op = RngBitGenerator(
         _sizes("rng_bit_generator", shape), dtypes.requested(dtype), chosen.name.removeprefix("RNG_")
     )

@@ -10,7 +10,7 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.array.promotion import as_operand, broadcast_to, convert, host_array, scalar
 from effx.array.shaping import reshape, transpose
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.linalg import DotGeneral
 from effx.nn.exponentials import logsumexp, softmax
@@ -99,7 +99,7 @@ def dot_product_attention(
     Array([0., 1., 2., 3.], dtype=float32)
     """
     if implementation not in (None, "xla", "blocks"):
-        raise DTypeError(f"{WHAT}: implementation must be 'xla', 'blocks' or None, got {implementation!r}")
+        raise OptionError(f"{WHAT}: implementation must be 'xla', 'blocks' or None, got {implementation!r}")
     given = as_operand(query, WHAT)
     q, k, v = [_of_rank_4(name, x) for name, x in (("query", query), ("key", key), ("value", value))]
     b, s, heads, h = k.type.shape

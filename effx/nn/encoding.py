@@ -10,7 +10,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.shaping import expand_dims, normalize_axes, normalize_axis
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Rsqrt
 from effx.ir.ops.shape import Iota
@@ -109,7 +109,7 @@ def standardize(
     Array([-1.,  1.], dtype=float32)
     """
     if algorithm not in ("fast", "stable"):
-        raise DTypeError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}")
+        raise OptionError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}")
     axes = tuple(axis) if isinstance(axis, list) else axis
     return _standardize(x, mean, variance, epsilon, where, axis=axes, fast=algorithm == "fast")
 

@@ -17,7 +17,7 @@ from effx.array.arithmetic import minimum, where
 from effx.array.promotion import as_operand, convert, scalar
 from effx.array.shaping import moveaxis, reshape, transpose
 from effx.dtypes import DType, DTypeLike
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Pad
@@ -94,7 +94,7 @@ def get_scaled_dot_general_config(mode: Mode, global_scale: Operand | None = Non
     """
     what = "get_scaled_dot_general_config"
     if mode not in FORMATS:
-        raise DTypeError(f"{what}: mode must be 'nvfp4', 'mxfp8' or 'mxfp4', got {mode!r}")
+        raise OptionError(f"{what}: mode must be 'nvfp4', 'mxfp8' or 'mxfp4', got {mode!r}")
     form, scale = FORMATS[mode], None
     if form.two_levels:
         scale = convert(as_operand(1.0 if global_scale is None else global_scale, what), dtypes.float32)
@@ -147,7 +147,7 @@ def scaled_dot_general(
            [4.  , 1.  ]], dtype=float32)
     """
     if implementation not in (None, "cudnn"):
-        raise DTypeError(f"{WHAT}: implementation must be 'cudnn' or None, got {implementation!r}")
+        raise OptionError(f"{WHAT}: implementation must be 'cudnn' or None, got {implementation!r}")
     kind = dtypes.requested(preferred_element_type)
     if kind not in PREFERRED:
         raise DTypeError(

@@ -11,7 +11,7 @@ from effx import dtypes, lax
 from effx.array import Array
 from effx.array.arithmetic import to_inexact
 from effx.array.promotion import as_operand, convert, host_array, promote_dtypes
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.numpy.creation import as_int, constant
 from effx.numpy.elementwise import absolute, conj, exp
 from effx.numpy.linear import dot
@@ -30,7 +30,7 @@ def _filtered(
 ) -> Array:
     """Correlates two vectors of one dtype: sums of products with the second shifted along the first."""
     if mode not in ("full", "same", "valid"):
-        raise DTypeError(f"{what}: mode must be 'full', 'same' or 'valid', got {mode!r}")
+        raise OptionError(f"{what}: mode must be 'full', 'same' or 'valid', got {mode!r}")
     x, y = [to_inexact(part) for part in promote_dtypes(as_operand(a, what), as_operand(v, what))]
     if x.type.ndim != 1 or y.type.ndim != 1 or 0 in x.type.shape or 0 in y.type.shape:
         raise ShapeError(f"{what}: takes two vectors with elements, got {x.type!r} and {y.type!r}")

@@ -10,7 +10,7 @@ from effx import dtypes, lax
 from effx.array import Array, arithmetic, reducing, shaping
 from effx.array.promotion import as_operand, broadcast_arrays, convert, host_array, promote_dtypes
 from effx.array.shaping import normalize_axis
-from effx.errors import DTypeError
+from effx.errors import DTypeError, OptionError
 from effx.numpy.padding import pad
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def lcm(x1: Operand, x2: Operand) -> Array:
 def _order(what: str, bitorder: str) -> Array:
     """The place values of the bits of a byte, in their order."""
     if bitorder not in ("big", "little"):
-        raise DTypeError(f"{what}: bitorder must be 'big' or 'little', got {bitorder!r}")
+        raise OptionError(f"{what}: bitorder must be 'big' or 'little', got {bitorder!r}")
     shifts = np.arange(8, dtype=np.uint8)
     return host_array(shifts[::-1].copy() if bitorder == "big" else shifts)
 

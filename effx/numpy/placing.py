@@ -20,7 +20,7 @@ from effx.array.promotion import (
 )
 from effx.array.reducing import no_out
 from effx.array.shaping import normalize_axes, normalize_axis
-from effx.errors import ConcretizationError, DTypeError, IndexingError, ShapeError
+from effx.errors import ConcretizationError, DTypeError, IndexingError, OptionError, ShapeError
 from effx.numpy.creation import asarray, operand
 from effx.numpy.joining import concatenate
 from effx.numpy.known import bounded, known_data
@@ -95,7 +95,7 @@ def put(a: Operand, ind: Operand, v: Operand, mode: str | None = None, *, inplac
     values = shaping.reshape(as_operand(v, "put"), -1)
     n, count = x.type.size, indices.type.size
     if mode not in (None, "clip", "wrap", "drop"):
-        raise DTypeError(f"put: mode must be 'clip', 'wrap' or 'drop', got {mode!r}")
+        raise OptionError(f"put: mode must be 'clip', 'wrap' or 'drop', got {mode!r}")
     if not n or not count or 0 in values.type.shape:
         return x
     chosen = values[host_array(np.arange(count) % values.type.size)]
@@ -250,7 +250,7 @@ def choose(a: Operand, choices: Array | Sequence[Operand], out: None = None, mod
     if not parts:
         raise ShapeError("choose: there is nothing to choose from")
     if mode not in ("raise", "clip", "wrap"):
-        raise DTypeError(f"choose: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
+        raise OptionError(f"choose: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
     at = bounded("choose", at, len(parts), mode, f"outside the {len(parts)} choices")
     at, *parts = broadcast_arrays([at, *promote_dtypes(*parts)], False)
     return indexing.take_along_axis(shaping.stack(parts, 0), shaping.expand_dims(at, 0), 0, "clip")[0]
@@ -274,7 +274,7 @@ def trim_zeros(filt: Operand, trim: str = "fb", axis: int | Sequence[int] | None
     x = operand(filt, "trim_zeros")
     where = trim.lower()
     if where not in ("f", "b", "fb", "bf"):
-        raise DTypeError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
+        raise OptionError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
     data = known_data("trim_zeros", x, "how many zeros the abstract {} has is not known while it is traced")
     found: tuple[np.ndarray[Any, Any], ...] = np.nonzero(data)
     index = [slice(None)] * x.type.ndim

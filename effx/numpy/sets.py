@@ -11,7 +11,7 @@ from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import positions
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import normalize_axis
-from effx.errors import DTypeError, ShapeError
+from effx.errors import OptionError, ShapeError
 from effx.families.sort import Sort
 from effx.numpy.creation import as_int, constant, filled
 from effx.numpy.indexing import nonzero
@@ -255,7 +255,7 @@ def isin(
     [False, True, False]
     """
     if method not in _METHODS:
-        raise DTypeError(f"isin: method must be one of {', '.join(_METHODS)}, got {method!r}")
+        raise OptionError(f"isin: method must be one of {', '.join(_METHODS)}, got {method!r}")
     x, others = promote_dtypes(as_operand(element, "isin"), as_operand(test_elements, "isin"))
     others = shaping.reshape(others, -1)
     if 0 in others.type.shape:

@@ -12,7 +12,8 @@ from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import positions
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar
 from effx.array.shaping import normalize_axis
-from effx.errors import DTypeError, IndexingError, ShapeError
+from effx.dtypes import DType
+from effx.errors import DTypeError, IndexingError, OptionError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.dimensions import is_symbolic
 from effx.ir.ops.shape import Reverse
@@ -166,7 +167,7 @@ def top_k(
     if mode == "largest":
         return lax.top_k(a, k, axis=axis)
     if mode != "smallest":
-        raise DTypeError(f"top_k: mode must be 'largest' or 'smallest', got {mode!r}")
+        raise OptionError(f"top_k: mode must be 'largest' or 'smallest', got {mode!r}")
     x = as_operand(a, "top_k")
     along = normalize_axis("top_k", axis, x.type.ndim, x.type)
     n = x.type.shape[along]
@@ -205,10 +206,8 @@ def _less(a: Array, b: Array) -> Array:
 @jit(static_argnames=("right", "unrolled"), inline=True)
 def _search(a: Array, v: Array, right: bool, unrolled: bool = False) -> Array:
     """The index of each v in a, by bisection, with a static number of steps."""
-    n = a.type.size
-    # A symbolic number of elements is taken to be below 2^30.
+    n, dtype = a.type.size, _place_dtype(a)
     bits = 30 if is_symbolic(n) else n.bit_length()
-    dtype = dtypes.int32 if bits <= 30 else dtypes.canonicalize(int)
     steps, largest = bits, scalar(1 << (bits - 1), dtype, False)
 
     def step(i: Array, found: Array) -> Array:
@@ -218,7 +217,14 @@ def _search(a: Array, v: Array, right: bool, unrolled: bool = False) -> Array:
         return arithmetic.where(_before(here, v, right) & (further <= n), further, found)
 
     found = broadcast_to(scalar(0, dtype, False), v.type.shape)
-    return convert(lax.fori_loop(0, steps, step, found, unroll=unrolled), dtypes.canonicalize(int))
+    return lax.fori_loop(0, steps, step, found, unroll=unrolled)
+
+
+def _place_dtype(a: Array) -> DType:
+    """The dtype of places in a sorted vector: int32 where they fit, with 64-bit types too, as in JAX."""
+    # A symbolic number of elements is taken to be below 2^30.
+    small = is_symbolic(a.type.size) or a.type.size.bit_length() <= 30
+    return dtypes.int32 if small else dtypes.canonicalize(int)
 
 
 def searchsorted(
@@ -241,9 +247,9 @@ def searchsorted(
     [1, 3]
     """
     if side not in ("left", "right"):
-        raise DTypeError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+        raise OptionError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if method not in _METHODS:
-        raise DTypeError(f"searchsorted: method must be one of {', '.join(_METHODS)}, got {method!r}")
+        raise OptionError(f"searchsorted: method must be one of {', '.join(_METHODS)}, got {method!r}")
     x = as_operand(a, "searchsorted")
     if x.type.ndim != 1:
         raise ShapeError(f"searchsorted: takes a sorted vector, got {x.type!r}")
@@ -251,11 +257,11 @@ def searchsorted(
         x = indexing.take(x, as_operand(sorter, "searchsorted"), 0, "clip")
     x, values = promote_dtypes(x, as_operand(v, "searchsorted"))
     if 0 in x.type.shape:
-        return filled(values.type.shape, 0, dtypes.canonicalize(int))
+        return filled(values.type.shape, 0, _place_dtype(x))
     right = side == "right"
     if method == "compare_all":
         before = _before(x, shaping.expand_dims(values, -1), right)
-        return convert(reducing.sum(before, -1), dtypes.canonicalize(int))
+        return convert(reducing.sum(before, -1), _place_dtype(x))
     if method == "sort":
         return _ranks(x, values, right)
     return _search(x, values, right, method == "scan_unrolled")
@@ -277,7 +283,7 @@ def _ranks(a: Array, v: Array, right: bool) -> Array:
     origin = positions(together.type.shape, 0)
     origin = Sort(0, True)(together, origin)[1]
     of_v = origin >= n if right else origin < flat.type.size
-    rank = reducing.cumsum(convert(arithmetic.NOT(of_v), dtypes.canonicalize(int)))
+    rank = reducing.cumsum(convert(arithmetic.NOT(of_v), _place_dtype(a)))
     found = filled(together.type.shape, 0, rank.type.dtype).at[origin].set(rank)
     return shaping.reshape(found[n:] if right else found[: flat.type.size], v.type.shape)
 
@@ -298,7 +304,7 @@ def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | No
     if edges.type.ndim != 1:
         raise ShapeError(f"digitize: bins must be a vector, got {edges.type!r}")
     if 0 in edges.type.shape:
-        return filled(as_operand(x, "digitize").type.shape, 0, dtypes.canonicalize(int))
+        return filled(as_operand(x, "digitize").type.shape, 0, _place_dtype(edges))
     how = method or "scan"
     rising = searchsorted(edges, x, "left" if right else "right", method=how)
     falling = edges.type.size - searchsorted(edges[::-1], x, "right" if right else "left", method=how)

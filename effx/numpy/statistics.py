@@ -11,7 +11,7 @@ from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar, size_scalar
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import perform
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.division import larger
 from effx.ir.ops import elementwise as e
@@ -88,7 +88,7 @@ def _order_statistic(
 ) -> Array:
     x, points = as_operand(a, what), as_operand(q, what)
     if method not in METHODS:
-        raise DTypeError(f"{what}: method must be one of {', '.join(METHODS)}, got {method!r}")
+        raise OptionError(f"{what}: method must be one of {', '.join(METHODS)}, got {method!r}")
     if x.type.kind == "c" or points.type.kind == "c":
         raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r} and {points.type!r}")
     if points.type.ndim > 1:

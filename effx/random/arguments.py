@@ -7,7 +7,7 @@ from effx.array import Array, Operand
 from effx.array.promotion import as_operand, broadcast_shapes
 from effx.array.shaping import as_shape
 from effx.dtypes import DType, DTypeLike
-from effx.errors import DTypeError, ShapeError, warn_user
+from effx.errors import DTypeError, OptionError, ShapeError, warn_user
 from effx.flag_values import RawKeys
 from effx.flags import debug_key_reuse, default_prng_impl, legacy_prng_key
 from effx.ir.ops.convert import Bitcast
@@ -102,7 +102,7 @@ def is_fine(what: str, mode: str | None) -> bool:
     """
     if mode in ("high", "low", None):
         return mode == "high"
-    raise DTypeError(f"{what}: mode must be 'high' or 'low', got {mode!r}")
+    raise OptionError(f"{what}: mode must be 'high' or 'low', got {mode!r}")
 
 
 def broadcasts(shape: Shape, target: Shape) -> bool:

@@ -12,7 +12,7 @@ from effx.array.arithmetic import where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
 from effx.array.shaping import stack
 from effx.dtypes import DType, DTypeLike
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.types import Shape
 from effx.lax.control.loops import while_loop
 from effx.lax.control.scans import scan
@@ -209,7 +209,7 @@ def poisson(
     if out_sharding is not None:
         return lay_out(out_sharding, poisson, key, lam, shape, dtype, method=method)
     if method != "exact":
-        raise DTypeError(f"poisson: method must be 'exact', got {method!r}")
+        raise OptionError(f"poisson: method must be 'exact', got {method!r}")
     sizes = as_bounds("poisson", shape, lam)
     return _poisson(as_key("poisson", key), lam, shape=sizes, dtype=_as_integer("poisson", dtype))
 

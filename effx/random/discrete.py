@@ -7,7 +7,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import moveaxis, normalize_axis, reshape
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.types import Shape
 from effx.lax.operands import size_of
@@ -179,7 +179,7 @@ def bernoulli(
     if t.kind != "f":
         raise DTypeError(f"bernoulli: the probability must be floating, got {t!r}")
     if mode is None:
-        raise DTypeError("bernoulli: mode must be 'high' or 'low', got None")
+        raise OptionError("bernoulli: mode must be 'high' or 'low', got None")
     draw = _fine_bernoulli if is_fine("bernoulli", mode) else _bernoulli
     return draw(as_key("bernoulli", key), p, shape=as_bounds("bernoulli", shape, p))
 

@@ -16,7 +16,7 @@ from effx.array.arithmetic import where
 from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.shaping import reshape
 from effx.dtypes import DType, DTypeLike
-from effx.errors import DTypeError, ShapeError
+from effx.errors import OptionError, ShapeError
 from effx.ir.types import Shape
 from effx.lax.control.loops import while_loop
 from effx.lax.control.scans import map as map_
@@ -176,7 +176,7 @@ _ball = jit(ball_floats, static_argnames=(*STATIC, "d"))
 
 def _check_method(what: str, method: str) -> None:
     if method not in METHODS:
-        raise DTypeError(f"{what}: method must be 'exact', got {method!r}")
+        raise OptionError(f"{what}: method must be 'exact', got {method!r}")
 
 
 def loggamma(

@@ -16,7 +16,7 @@ from effx.array.promotion import as_operand, convert, scalar
 from effx.array.shaping import concatenate, stack
 from effx.dtypes import DType, SupportsDType
 from effx.effects import current_frame, perform
-from effx.errors import DTypeError
+from effx.errors import DTypeError, OptionError
 from effx.flags import debug_key_reuse, default_prng_impl, enable_custom_prng, enable_x64
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.elementwise import ShiftRightLogical
@@ -49,7 +49,7 @@ def _dtype_of(what: str, given: KeyDTypeLike) -> DType:
         if isinstance(dtype, np.dtype) and dtypes.is_key(dtype):
             return dtype
     names = ", ".join(dtypes.KEYS)
-    raise DTypeError(f"{what}: impl must be one of {names}, or a dtype of keys, got {given!r}")
+    raise OptionError(f"{what}: impl must be one of {names}, or a dtype of keys, got {given!r}")
 
 
 def _chosen(what: str, impl: KeyDTypeLike, dtype: KeyDTypeLike) -> DType:

@@ -4,7 +4,7 @@ from effx.array import Array, Operand, arithmetic, indexing
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
 from effx.array.shaping import expand_dims
 from effx.dtypes import DTypeLike
-from effx.errors import DTypeError, ShapeError
+from effx.errors import OptionError, ShapeError
 from effx.numpy import linalg
 from effx.numpy.linear import matvec
 from effx.random.arguments import ShapeLike, as_floating, as_key, broadcasts, sizes_of
@@ -53,7 +53,7 @@ def multivariate_normal(
     what = "multivariate_normal"
     found = as_floating(what, dtype)
     if method not in ("cholesky", "eigh", "svd"):
-        raise DTypeError(f"{what}: method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
+        raise OptionError(f"{what}: method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
     center, covariance = convert(as_operand(mean, what), found), convert(as_operand(cov, what), found)
     n = center.type.shape[-1:]
     if not n or covariance.type.shape[-2:] != n * 2:

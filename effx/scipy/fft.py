@@ -13,7 +13,7 @@ from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, convert, host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis
-from effx.errors import DTypeError, ShapeError
+from effx.errors import OptionError, ShapeError
 from effx.families.fft import Fft
 from effx.ir.ops.elementwise import Complex
 from effx.numpy.creation import as_int
@@ -121,9 +121,9 @@ def _transform(
 ) -> Array:
     a = arithmetic.to_inexact(as_operand(x, what))
     if type not in KINDS:
-        raise DTypeError(f"{what}: type must be 1, 2, 3 or 4, got {type!r}")
+        raise OptionError(f"{what}: type must be 1, 2, 3 or 4, got {type!r}")
     if norm not in NORMS:
-        raise DTypeError(f"{what}: norm must be one of backward, ortho, forward or None, got {norm!r}")
+        raise OptionError(f"{what}: norm must be one of backward, ortho, forward or None, got {norm!r}")
     if axes is None:
         axes = range(a.type.ndim) if s is None else range(a.type.ndim - len(s), a.type.ndim)
     places = tuple([normalize_axis(what, axis, a.type.ndim, a.type) for axis in axes])

@@ -9,7 +9,7 @@ from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to
 from effx.array.shaping import moveaxis, reshape
-from effx.errors import ConcretizationError, DTypeError, ShapeError
+from effx.errors import ConcretizationError, OptionError, ShapeError
 from effx.numpy.creation import array
 from effx.numpy.shaping import flip
 from effx.numpy.sorting import searchsorted
@@ -124,7 +124,7 @@ def _array(x: Values) -> Array:
 
 def _method(method: str) -> str:
     if method not in METHODS:
-        raise DTypeError(
+        raise OptionError(
             f"RegularGridInterpolator: method must be one of {', '.join(METHODS)}, got {method!r}"
         )
     return method

@@ -7,7 +7,7 @@ from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.arithmetic import inexact_dtype, where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.numpy.elementwise import floor
 from effx.transforms.jit import jit
 
@@ -101,7 +101,7 @@ def map_coordinates(
     if order not in (0, 1):
         raise DTypeError(f"{what}: order must be 0 or 1, got {order!r}")
     if mode not in MODES:
-        raise DTypeError(f"{what}: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        raise OptionError(f"{what}: mode must be one of {', '.join(MODES)}, got {mode!r}")
     if 0 in x.type.shape:
         raise ShapeError(f"{what}: the input must have elements, got {x.type!r}")
     for place in places:

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import effx
 import effx.numpy as enp
 from effx.errors import EffxError
 
@@ -147,3 +148,13 @@ def test_binary(name: str) -> None:
 def test_reducing(name: str) -> None:
     """A reduction widens integers and never gives a weak type."""
     assert " ".join([code(name, kind) for kind in KINDS]) == REDUCING[name]
+
+
+@pytest.mark.parametrize("method", ["scan", "scan_unrolled", "sort", "compare_all"])
+def test_places_are_small(method: str) -> None:
+    """Places in a sorted vector are int32 where they fit, with 64-bit types too."""
+    with effx.enable_x64(True):
+        edges = enp.arange(4.0)
+        for a in (edges, edges[:0], edges[::-1]):
+            assert enp.searchsorted(a, 2.0, method=method).dtype == np.int32
+            assert enp.digitize(edges, a, method=method).dtype == np.int32

@@ -228,3 +228,10 @@ def test_derivatives_at_ends(name: str) -> None:
     found = effx.jit(effx.vmap(slopes))(effx.numpy.array(row.outside, "f4"))
     for leaf in effx.tree_util.tree_leaves(found):
         assert np.isfinite(np.asarray(leaf)).all(), (name, found)
+
+
+@pytest.mark.parametrize("beta", [0.7, 1.5, 2.0, 4.0])
+def test_slope_of_gennorm_in_the_middle(beta: float) -> None:
+    """The slope of the distribution function is the density, at 0 too; that of the parameter is 0 there."""
+    slopes = effx.grad(stats.gennorm.cdf, (0, 1))(0.0, beta)
+    np.testing.assert_allclose(slopes, [scipy.gennorm.pdf(0.0, beta), 0.0], rtol=1e-5)

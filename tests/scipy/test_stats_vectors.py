@@ -195,6 +195,13 @@ def test_resampling() -> None:
     drawn = np.asarray(estimate.resample(effx.random.key(0), (40, 50)))
     assert drawn.shape == (2, 40, 50)
     assert estimate.resample(effx.random.key(0)).shape == (2,)
+    # The noise is that of `multivariate_normal`, draw by draw: what is left without it are the data themselves.
+    noise = effx.random.multivariate_normal(
+        effx.random.split(effx.random.key(0))[1], np.zeros(2), estimate.covariance, (40, 50)
+    )
+    rest = drawn - np.moveaxis(np.asarray(noise), -1, 0)
+    nearest = np.abs(rest[:, None] - data[:, :, None, None]).max(0).min(0)
+    assert nearest.max() < 1e-4
     flat = drawn.reshape(2, -1)
     share = estimate.weights @ data.T
     np.testing.assert_allclose(flat.mean(1), share, atol=0.3)

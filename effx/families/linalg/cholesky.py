@@ -36,7 +36,7 @@ SOLVE_RIGHT = TriangularSolve(left_side=False, transpose_a=True)
 class Cholesky(Singleton, MatrixOperation):
     """The lower triangular L with a = L L^H, for Hermitian a `[*batch, n, n]` whose lower triangle is read.
 
-    NaN where a is not positive definite. StableHLO: cholesky.
+    NaN in the lower triangle where a is not positive definite. StableHLO: cholesky.
     """
 
     __slots__ = ()
@@ -63,7 +63,7 @@ def in_numpy(op: Cholesky, a: Data) -> Data:
     for index in np.ndindex(*a.shape[:-2]):
         with contextlib.suppress(np.linalg.LinAlgError):
             found[index] = np.linalg.cholesky(a[index])
-    return found
+    return np.tril(found)
 
 
 @emits(Cholesky)
@@ -82,6 +82,5 @@ def potrf(body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: tuple[Var
         return nothing(body, outputs)
     name = lapack_target("potrf", t.dtype)
     factor, failed = call(body, name, inputs, [t, info], {"uplo": letter("L")}, {0: 0})
-    return nan_where_failed(
-        body, [where_indices(body, "GE", factor, body.constant(0, t), t)], [t], failed, info
-    )
+    (whole,) = nan_where_failed(body, [factor], [t], failed, info)
+    return (where_indices(body, "GE", whole, body.constant(0, t), t),)

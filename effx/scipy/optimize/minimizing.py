@@ -14,7 +14,7 @@ from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute, maximum, to_inexact, where
 from effx.array.promotion import as_operand, convert, host_array, scalar, zeros
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.lax.control.loops import fori_loop, while_loop
 from effx.numpy.linalg.norms import norm
 from effx.numpy.linear import dot, outer
@@ -253,7 +253,7 @@ def minimize(
         raise DTypeError(f"minimize: args must be a tuple, got {args!r}")
     key = str(method).lower()
     if key not in METHODS:
-        raise DTypeError(
+        raise OptionError(
             f"minimize: method must be 'BFGS' or 'l-bfgs-experimental-do-not-rely-on-this', got {method!r}"
         )
     known = METHODS[key]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, broadcast_shapes, convert, promote_dtypes
 from effx.array.shaping import normalize_axes, reshape
-from effx.errors import DTypeError, ShapeError
+from effx.errors import OptionError, ShapeError
 from effx.ir.ops.elementwise import Complex
 from effx.ir.ops.shape import Reverse
 from effx.lax.convolution import conv_general_dilated
@@ -24,7 +24,7 @@ COMPLEX = Complex()
 def _pair(what: str, in1: Operand, in2: Operand, mode: str) -> tuple[Array, Array]:
     x, y = [arithmetic.to_inexact(p) for p in promote_dtypes(as_operand(in1, what), as_operand(in2, what))]
     if mode not in MODES:
-        raise DTypeError(f"{what}: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        raise OptionError(f"{what}: mode must be one of {', '.join(MODES)}, got {mode!r}")
     if x.type.ndim != y.type.ndim:
         raise ShapeError(f"{what}: in1 and in2 must have as many axes, got {x.type!r} and {y.type!r}")
     return convert(x, x.type.dtype), convert(y, y.type.dtype)
@@ -158,7 +158,7 @@ def fftconvolve(
 
 def _convolved(what: str, x: Array, y: Array, mode: str, method: str, precision: object) -> Array:
     if method not in METHODS:
-        raise DTypeError(f"{what}: method must be one of {', '.join(METHODS)}, got {method!r}")
+        raise OptionError(f"{what}: method must be one of {', '.join(METHODS)}, got {method!r}")
     if 0 in x.type.shape or 0 in y.type.shape:
         raise ShapeError(f"{what}: needs elements, got {x.type!r} and {y.type!r}")
     if not x.type.ndim:
@@ -224,7 +224,7 @@ def _of_planes(
     if x.type.ndim != 2:
         raise ShapeError(f"{what}: takes matrices, got {x.type!r} and {y.type!r}")
     if boundary not in BOUNDARIES:
-        raise DTypeError(f"{what}: boundary must be one of {', '.join(BOUNDARIES)}, got {boundary!r}")
+        raise OptionError(f"{what}: boundary must be one of {', '.join(BOUNDARIES)}, got {boundary!r}")
     fill = as_operand(fillvalue, what)
     if fill.type.shape:
         raise ShapeError(f"{what}: fillvalue must be a number, got {fill.type!r}")

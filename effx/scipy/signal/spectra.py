@@ -13,7 +13,7 @@ from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import conj, where
 from effx.array.promotion import as_operand, broadcast_arrays, convert, host_array, promote_dtypes
 from effx.array.shaping import concatenate, moveaxis, normalize_axis, swapaxes
-from effx.errors import DTypeError, ShapeError, warn_user
+from effx.errors import DTypeError, OptionError, ShapeError, warn_user
 from effx.numpy import fft
 from effx.numpy.creation import as_int
 from effx.numpy.padding import pad
@@ -85,7 +85,7 @@ def _without_trend(what: str, trend: Trend) -> Callable[[Array], Array] | None:
         return level
     if trend == "linear":
         return slope
-    raise DTypeError(f"{what}: detrend must be 'constant', 'linear', False or a function, got {trend!r}")
+    raise OptionError(f"{what}: detrend must be 'constant', 'linear', False or a function, got {trend!r}")
 
 
 def _transformed(x: Array, parts: Parts, trend: Callable[[Array], Array] | None, onesided: bool) -> Array:
@@ -126,7 +126,7 @@ def _scaled(what: str, scaling: str, fs: Array, window: Array) -> Array:
         return 1 / (fs * reducing.sum(window * window))
     if scaling == "spectrum":
         return 1 / reducing.sum(window) ** 2
-    raise DTypeError(f"{what}: scaling must be 'density' or 'spectrum', got {scaling!r}")
+    raise OptionError(f"{what}: scaling must be 'density' or 'spectrum', got {scaling!r}")
 
 
 def _median(x: Array) -> Array:
@@ -140,7 +140,7 @@ def _averaged(what: str, x: Array, average: str) -> Array:
     if average == "mean":
         return reducing.mean(x, -1)
     if average != "median":
-        raise DTypeError(f"{what}: average must be 'mean' or 'median', got {average!r}")
+        raise OptionError(f"{what}: average must be 'mean' or 'median', got {average!r}")
     # The median of n squares of normal numbers, in pairs, is by this factor away from their mean.
     n = x.type.shape[-1]
     twice = 2 * np.arange(1, (n - 1) // 2 + 1)

@@ -8,7 +8,7 @@ import numpy as np
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.promotion import as_operand, convert, host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis
-from effx.errors import DTypeError, ShapeError
+from effx.errors import OptionError, ShapeError
 from effx.numpy.creation import as_int
 from effx.transforms.jit import jit
 
@@ -67,7 +67,7 @@ def detrend(
     """
     x = arithmetic.to_inexact(as_operand(data, "detrend"))
     if type not in ("linear", "constant"):
-        raise DTypeError(f"detrend: type must be 'linear' or 'constant', got {type!r}")
+        raise OptionError(f"detrend: type must be 'linear' or 'constant', got {type!r}")
     place = normalize_axis("detrend", axis, x.type.ndim, x.type)
     n = x.type.shape[place]
     ends = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from effx.array import Operand
-from effx.errors import DTypeError, ShapeError
+from effx.errors import OptionError, ShapeError
 
 Window = str | tuple[str | float | None, ...] | Operand
 Numbers = np.ndarray
@@ -113,7 +113,7 @@ def named(what: str, window: str | tuple[str | float | None, ...], n: int) -> Nu
         names = ", ".join(
             [*PLAIN, "cosine", "triang", "parzen", "tukey", "kaiser", "gaussian", "general_gaussian"]
         )
-        raise DTypeError(
+        raise OptionError(
             f"{what}: window must be one of {names}, general_hamming, exponential or an array, got {window!r}"
         )
     return found[:-1]

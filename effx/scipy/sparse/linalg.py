@@ -15,7 +15,7 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.arithmetic import absolute, conj, real, where
 from effx.array.promotion import as_operand, convert, promote_dtypes, scalar, zeros
 from effx.array.reducing import sum as total
-from effx.errors import DTypeError, ShapeError, TreeError
+from effx.errors import DTypeError, OptionError, ShapeError, TreeError
 from effx.flatten_util import ravel_pytree
 from effx.lax.control.loops import fori_loop, while_loop
 from effx.lax.control.solves import custom_linear_solve
@@ -478,7 +478,7 @@ def gmres(
     [1.0, 1.0]
     """
     if solve_method not in ("batched", "incremental"):
-        raise DTypeError(f"gmres: solve_method must be 'batched' or 'incremental', got {solve_method!r}")
+        raise OptionError(f"gmres: solve_method must be 'batched' or 'incremental', got {solve_method!r}")
     size = as_int("gmres", "restart", restart)
     if size < 1:
         raise ShapeError(f"gmres: restart must be positive, got {size}")

@@ -11,7 +11,7 @@ from effx.array.arithmetic import matmul, where
 from effx.array.indexing import diagonal
 from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.shaping import expand_dims, reshape
-from effx.errors import DTypeError, ShapeError
+from effx.errors import OptionError, ShapeError
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.linalg.factors import cholesky, triangular_solve
 from effx.nn.exponentials import logsumexp
@@ -90,7 +90,7 @@ class gaussian_kde:
         put(self, "neff", 1.0 / reducing.sum(share * share))
         if bw_method is None or isinstance(bw_method, str):
             if bw_method not in (None, "scott", "silverman"):
-                raise DTypeError(
+                raise OptionError(
                     "gaussian_kde: bw_method must be 'scott', 'silverman', a number or a function, "
                     f"got {bw_method!r}"
                 )
@@ -215,8 +215,9 @@ class gaussian_kde:
         """
         first, second = split(key)
         which = choice(first, self.n, shape, p=self.weights)
-        noise = normal(second, (self.d, *shape), self.dataset.type.dtype)
-        flat = matmul(cholesky(self.covariance), reshape(noise, (self.d, -1)))
+        # Each draw takes d numbers one after another, as `multivariate_normal` does.
+        noise = normal(second, (*shape, self.d), self.dataset.type.dtype)
+        flat = matmul(cholesky(self.covariance), reshape(noise, (-1, self.d)).mT)
         return self.dataset[:, which] + reshape(flat, (self.d, *shape))
 
     def _points(self, what: str, points: Operand) -> Array:

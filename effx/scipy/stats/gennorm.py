@@ -29,7 +29,9 @@ def log_density(x: Array, beta: Array) -> Array:
 def lower(x: Array, beta: Array) -> Array:
     """Returns the probability of smaller numbers."""
     half = igammac(*broadcast_arrays([1.0 / beta, power(x, beta)])) * 0.5
-    return where(x < 0.0, half, 1.0 - half)
+    # The power has no slope at 0, where the function's is the density: so it is a line there.
+    line = 0.5 + x * exp(log_density(x, beta))
+    return where(x == 0.0, line, where(x < 0.0, half, 1.0 - half))
 
 
 @jit

@@ -9,7 +9,7 @@ from effx.array.arithmetic import inexact_dtype, to_inexact, where
 from effx.array.indexing import take_along_axis
 from effx.array.promotion import as_operand, broadcast_to, convert, host_array, scalar
 from effx.array.shaping import concatenate, moveaxis, normalize_axis, reshape
-from effx.errors import DTypeError
+from effx.errors import DTypeError, OptionError
 from effx.lax.elementwise.exponential import sqrt
 from effx.lax.shape import iota
 from effx.numpy.sorting import argsort, sort
@@ -38,7 +38,7 @@ def _elements(what: str, a: Operand, axis: int | None, nan_policy: str) -> Array
     if x.type.kind == "c":
         raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r}")
     if nan_policy not in ("propagate", "omit"):
-        raise DTypeError(f"{what}: nan_policy must be 'propagate' or 'omit', got {nan_policy!r}")
+        raise OptionError(f"{what}: nan_policy must be 'propagate' or 'omit', got {nan_policy!r}")
     if axis is None:
         return reshape(x, (-1,))
     return moveaxis(x, normalize_axis(what, axis, x.type.ndim, x.type), -1)
@@ -132,7 +132,7 @@ def rankdata(
     [4.0, 1.0, 2.5, 2.5]
     """
     if method not in RANKS:
-        raise DTypeError(f"rankdata: method must be one of {', '.join(RANKS)}, got {method!r}")
+        raise OptionError(f"rankdata: method must be one of {', '.join(RANKS)}, got {method!r}")
     x = _elements("rankdata", a, axis, nan_policy)
     dtype = dtypes.canonicalize(dtypes.float64)
     n = x.type.shape[-1]
