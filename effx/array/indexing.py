@@ -580,7 +580,7 @@ def _write_mask(x: Array, index: Index, update: Array, combiner: str) -> Array |
         return None
     mask = as_operand(index)
     t = x.type
-    if mask.type.ndim == 0 or mask.type.shape != t.shape[: mask.type.ndim]:
+    if mask.type.shape != t.shape[: mask.type.ndim]:
         raise IndexingError(f"at: the mask {mask.type!r} does not have the leading shape of {t!r}")
     if update.type.shape[: max(update.type.ndim - (t.ndim - mask.type.ndim), 0)] not in ((), (1,)):
         return None

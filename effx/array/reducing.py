@@ -18,7 +18,7 @@ from effx.ir.dimensions import is_symbolic
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.types import ArrayType
-from effx.ir.values.array import Array, Number, Operand
+from effx.ir.values.array import Array, Operand
 
 Axis = int | Sequence[int] | None
 
@@ -29,14 +29,14 @@ def _keep(result: Array, t: ArrayType, axes: tuple[int, ...], keepdims: bool) ->
     )
 
 
-def _masked(x: Array, where: Operand | None, fill: Number | None, what: str) -> Array:
+def _masked(x: Array, where: Operand | None, fill: Operand | None, what: str) -> Array:
     if where is None:
         return x
     if fill is None:
         raise ShapeError(f"{what}: where= needs initial=, because there may be no elements")
     mask = as_operand(where)
     shape = broadcast_shapes(x.type.shape, mask.type.shape)
-    return select_where(mask, broadcast_to(x, shape), scalar(fill, x.type.dtype))
+    return select_where(mask, broadcast_to(x, shape), _first(what, fill, x.type.dtype))
 
 
 def no_out(what: str, out: object) -> None:
@@ -95,11 +95,12 @@ def _extreme(
     x: Array,
     axis: Axis,
     keepdims: bool,
-    initial: Number | None,
+    initial: Operand | None,
     where: Operand | None,
 ) -> Array:
     what = "max" if op is r.ReduceMax else "min"
-    x = _masked(x, where, initial, what)
+    first = None if initial is None else _first(what, initial, x.type.dtype)
+    x = _masked(x, where, first, what)
     t = x.type
     axes = normalize_axes(what, axis, t)
     if initial is None and builtins.any([t.shape[a] == 0 for a in axes]):
@@ -107,16 +108,29 @@ def _extreme(
     combine = e.Max() if op is r.ReduceMax else e.Min()
     if t.kind == "c":
         result = _keep(convert(ordering.extreme(op(axes), x), t.dtype), t, axes, keepdims)
-        return result if initial is None else ordering.by_parts(combine, result, scalar(initial, t.dtype))
+        return result if first is None else ordering.by_parts(combine, result, _spread(first, result))
     result = _keep(convert(op(axes)(x), t.dtype), t, axes, keepdims)
-    return result if initial is None else perform(combine, (result, scalar(initial, t.dtype)))
+    return result if first is None else perform(combine, (result, _spread(first, result)))
+
+
+def _first(what: str, initial: Operand, dtype: DType) -> Array:
+    if isinstance(initial, int | float | complex):
+        return scalar(initial, dtype)
+    array = as_operand(initial, what)
+    if array.type.ndim:
+        raise ShapeError(f"{what}: initial must be a scalar, got {array.type!r}")
+    return convert(array, dtype)
+
+
+def _spread(first: Array, result: Array) -> Array:
+    return broadcast_to(first, result.type.shape)
 
 
 def max(
     x: Array,
     axis: Axis = None,
     keepdims: bool = False,
-    initial: Number | None = None,
+    initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Array:
     """The largest element over axes; NaN if there is one."""
@@ -127,7 +141,7 @@ def min(
     x: Array,
     axis: Axis = None,
     keepdims: bool = False,
-    initial: Number | None = None,
+    initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Array:
     """The smallest element over axes; NaN if there is one."""

@@ -58,12 +58,14 @@ class Solution:
         steps: in order.
         places: all sizes of all arrays.
         scope: whose constraints hold.
+        equal: products of factors and what they must be equal to, as far as that can be wrong.
     """
 
     names: tuple[str, ...]
     steps: tuple[Step, ...]
     places: tuple[Place, ...]
     scope: SymbolicScope
+    equal: tuple[tuple[Monomial, int], ...]
 
 
 def solution_of(what: str, shapes: Sequence[Sequence[int]], say: Callable[[int], str]) -> Solution:
@@ -111,7 +113,26 @@ def solution_of(what: str, shapes: Sequence[Sequence[int]], say: Callable[[int],
             f"{', '.join(missing)}; a variable must stand in a size that is linear in it, such as 2*{missing[0]} + 1, "
             f"got {listed}"
         )
-    return Solution(names, tuple(steps), places, scope)
+    return Solution(names, tuple(steps), places, scope, _checkable(what, names, scope))
+
+
+def _checkable(what: str, names: Sequence[str], scope: SymbolicScope) -> tuple[tuple[Monomial, int], ...]:
+    # A variable that an equation replaces stands in no size any more, and the equation only says what it is.
+    replaced = {
+        f for product, _ in scope.equal if len(product) == 1 for f, power in product if power == 1
+    } - {*names}
+    checked = [
+        (product, of_terms(terms_of(n), scope))
+        for product, n in scope.equal
+        if not (len(product) == 1 and product[0][1] == 1 and product[0][0] in replaced)
+    ]
+    sides = [*scope.at_least, *[side for product, n in checked for side in (of_terms({product: 1}), n)]]
+    for v in [v for n in sides if type(n) is Dim for v in variables(n)]:
+        if v not in names:
+            raise ShapeError(
+                f"{what}: a constraint names the dimension variable {v}, which stands in no size; got {[*scope.constraints]}"
+            )
+    return tuple(checked)
 
 
 def _linear(name: str, place: Place) -> Step | None:
@@ -191,7 +212,7 @@ def solve(
         value = substitute(known, values)
         if bounds(value)[1] < 0:
             raise ShapeError(f"{what}: the constraint {known!r} >= 0 does not hold{told()}")
-    for product, n in solution.scope.equal:
+    for product, n in solution.equal:
         left_side, right_side = substitute(of_terms({product: 1}), values), substitute(n, values)
         if left_side != right_side and type(left_side) is int and type(right_side) is int:
             raise ShapeError(

@@ -206,7 +206,7 @@ def _solved(
         value = sizes.size(body, least)
         text = f"the constraint {least!r} >= 0 does not hold: it is {{0}}"
         _assert(body, compared("GE", value, body.constant(0, INDEX)), text, [value])
-    for product, n in solution.scope.equal:
+    for product, n in solution.equal:
         left, right = sizes.size(body, of_terms({product: 1})), sizes.size(body, n)
         text = f"the constraint {show([(product, 1)])} == {n!r} does not hold: {{0}} is not {{1}}"
         _assert(body, compared("EQ", left, right), text, [left, right])

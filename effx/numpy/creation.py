@@ -257,6 +257,8 @@ def filled(shape: Shape, value: Number, dtype: DType, weak: bool = False, what: 
     Raises:
         BackendError, ShapeError: no memory holds so much.
     """
+    if dtype == dtypes.float0:
+        return _float0(shape)
     if not shape:
         return constant(np.array(value).astype(dtype), dtype, weak)
     t = array_type(dtype, shape, weak)
@@ -273,6 +275,13 @@ def filled(shape: Shape, value: Number, dtype: DType, weak: bool = False, what: 
     data = np.full(shape, value).astype(dtype)
     data.flags.writeable = False
     return put(data, t)
+
+
+def _float0(shape: Shape) -> Array:
+    # No device holds float0, so outside of programs its arrays are NumPy's, as those of gradients of integers are.
+    if is_recorded() or has_symbolic(shape):
+        return BroadcastInDim(shape, ())(HostArray(False, array_type(dtypes.float0)))
+    return cast("Array", np.zeros(shape, dtypes.float0))
 
 
 def _sizes(what: str, shape: Any) -> Shape:

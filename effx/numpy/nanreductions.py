@@ -77,7 +77,7 @@ def _extreme(
     fill: float,
     axis: Axis,
     keepdims: bool,
-    initial: Number | None,
+    initial: Operand | None,
     where: Operand | None,
 ) -> Array:
     x, present = _replaced(a, what, fill)
@@ -99,7 +99,7 @@ def nanmax(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Number | None = None,
+    initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Array:
     """The largest element over axes, NaN left out; NaN where all are NaN.
@@ -117,7 +117,7 @@ def nanmin(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Number | None = None,
+    initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Array:
     """The smallest element over axes, NaN left out; NaN where all are NaN.

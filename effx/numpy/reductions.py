@@ -110,7 +110,7 @@ def max(
     axis: None = None,
     out: None = None,
     keepdims: Literal[False] = False,
-    initial: Number | None = None,
+    initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Scalar[DT]: ...
 @overload
@@ -119,7 +119,7 @@ def max(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Number | None = None,
+    initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Array: ...
 def max(
@@ -127,7 +127,7 @@ def max(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Number | None = None,
+    initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Array:
     """The largest element over axes; NaN if there is one. Arguments as for `sum`.
@@ -148,7 +148,7 @@ def min(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Number | None = None,
+    initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Array:
     """The smallest element over axes; NaN if there is one. Arguments as for `sum`.
@@ -171,7 +171,7 @@ def minmax(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Number | tuple[Number, Number] | None = None,
+    initial: Operand | tuple[Number, Number] | None = None,
     where: Operand | None = None,
 ) -> tuple[Array, Array]:
     """The smallest and the largest element over axes.

@@ -320,3 +320,25 @@ def test_constraints_are_checked() -> None:
     assert solve("test", plan, [(6, 3)], str) == {"a": 6, "b": 3}
     with pytest.raises(ShapeError, match=r"the constraint a - 2\*b >= 0 does not hold with a = 5, b = 3"):
         solve("test", plan, [(5, 3)], str)
+
+
+def test_a_variable_that_an_equation_replaces_is_not_asked_for() -> None:
+    """It stands in no size any more; the variables that stand for it are found, and bound by what is said of it."""
+    scope = SymbolicScope(["a == b", "c*b == d", "a >= 2"])
+    a, b, c, d = symbolic_shape("a, b, c, d", scope=scope)
+    plan = solution_of("test", [(2 * a, b), (c, d)], str)
+    assert solve("test", plan, [(6, 3), (4, 12)], str) == {"b": 3, "c": 4, "d": 12}
+    with pytest.raises(ShapeError, match=r"axis 1 has size 4, which must be b, that is 3"):
+        solve("test", plan, [(6, 4), (4, 12)], str)
+    with pytest.raises(ShapeError, match=r"the constraint b - 2 >= 0 does not hold"):
+        solve("test", plan, [(2, 1), (4, 4)], str)
+
+
+def test_a_constraint_on_a_variable_without_a_size_is_refused() -> None:
+    """Nothing says whether it holds."""
+    (a,) = symbolic_shape("a", constraints=["b >= 3"])
+    with pytest.raises(ShapeError) as caught:
+        solution_of("test", [(a,)], str)
+    assert str(caught.value).splitlines()[0] == (
+        "test: a constraint names the dimension variable b, which stands in no size; got ['b >= 3']"
+    )

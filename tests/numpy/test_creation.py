@@ -251,3 +251,20 @@ def test_sizes_beyond_memory(run: Any, make: Any, error: type[EffxError], text: 
         "<lambda>",
     )  # once compiled, the operation or the program
     assert caught.value.message in [text.replace("NAME", name) for name in names]
+
+
+def test_zeros_of_float0_are_tangents_of_integers() -> None:
+    """No device holds them: they are NumPy's, and derivatives take them, inside of programs too."""
+    float0 = effx.dtypes.float0
+    for made in (enp.zeros((2,), float0), enp.zeros_like(np.zeros(2, float0)), enp.full((2,), 0, float0)):
+        assert made.dtype == float0
+        assert made.shape == (2,)
+        n = enp.arange(2)
+        _, tangent = effx.jvp(lambda x, n: x * n, (enp.ones(2), n), (enp.ones(2), made))
+        assert tangent.tolist() == [0.0, 1.0]
+
+    @effx.jit
+    def slope(n: Any) -> Any:
+        return effx.jvp(lambda x, n: x * n, (1.0, n), (1.0, enp.zeros((), float0)))[1]
+
+    assert float(slope(3)) == 3.0

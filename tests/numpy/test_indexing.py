@@ -279,3 +279,21 @@ def test_the_users_line_of_a_wrong_mode() -> None:
         IndexingError, match=r"at: mode must be one of .*, got 'dorp'\n  at   test_indexing\.py:\d+ in"
     ):
         enp.arange(3).at[7].set(1, mode="dorp")
+
+
+@pytest.mark.parametrize("value", [2.0, np.arange(3.0, dtype=np.float32) + 7], ids=["scalar", "array"])
+@pytest.mark.parametrize("combiner", ["set", "add", "min"])
+def test_a_mask_without_axes_selects_all_or_nothing(combiner: str, value: Any) -> None:
+    """So does a traced one, for each batch element apart."""
+    x = np.arange(3, dtype=np.float32)
+    combined = {"set": lambda: x * 0 + value, "add": lambda: x + value, "min": lambda: np.minimum(x, value)}
+    chosen = [x, combined[combiner]()]
+
+    def f(mask: Any) -> Any:
+        return getattr(enp.array(x).at[mask], combiner)(value)
+
+    for mask in (True, False):
+        for given_as in (mask, np.asarray(mask), enp.array(mask)):
+            np.testing.assert_array_equal(f(given_as), chosen[mask])
+        np.testing.assert_array_equal(effx.jit(f)(mask), chosen[mask])
+    np.testing.assert_array_equal(effx.vmap(f)(enp.array([True, False])), [chosen[1], chosen[0]])

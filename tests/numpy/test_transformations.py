@@ -163,3 +163,22 @@ def test_derivatives_at_special_points() -> None:
     assert float(effx.grad(lambda x: enp.logaddexp(x, -np.inf))(1.0)) == 1.0
     assert np.isfinite(float(effx.grad(lambda x: enp.logaddexp(x, x))(-np.inf)))
     assert float(effx.grad(effx.grad(lambda x: enp.power(x, 2)))(0.0)) == 2.0
+
+
+def test_extremes_start_at_a_traced_number() -> None:
+    """`initial` takes part as one more element, each batch element's own, and has a gradient where it is the largest."""
+    starts = np.array([2, -1, 9], np.int32)
+    np.testing.assert_array_equal(
+        effx.vmap(lambda x, i: x.min(initial=i))(enp.zeros((3, 0)), enp.array(starts)), starts
+    )
+    for f, g in ((enp.max, np.max), (enp.min, np.min), (enp.nanmax, np.nanmax)):
+        got = effx.jit(effx.vmap(lambda i, f=f: f(enp.array(X), axis=0, initial=i, where=enp.array(M))))(
+            enp.array([0.5, -1.0])
+        )
+        padded = M if X.shape == M.shape else np.resize(M, X.shape)
+        expected = [g(X, axis=0, initial=i, where=padded) for i in (0.5, -1.0)]
+        np.testing.assert_allclose(got, expected)
+    assert float(effx.grad(lambda i: enp.max(enp.array(X), initial=i))(5.0)) == 1.0
+    assert float(effx.grad(lambda i: enp.max(enp.array(X), initial=i))(-5.0)) == 0.0
+    with pytest.raises(effx.errors.ShapeError, match=r"max: initial must be a scalar, got f32\[3\]"):
+        enp.max(X, initial=enp.ones(3))

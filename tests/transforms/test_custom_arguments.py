@@ -397,3 +397,24 @@ def test_dtypes_of_tangents_follow_their_primals() -> None:
     assert grad(g)(enp.asarray(1.0, "float16")).dtype == np.dtype("float16")
     with effx.enable_x64():
         assert grad(f)(enp.asarray(1.0)).dtype == np.dtype("float64")
+
+
+def test_a_linearised_function_computes_what_its_tangents_need() -> None:
+    """A function with a reverse rule alone may be called for values that no tangent depends on."""
+
+    @custom_vjp
+    def norm(x: Any) -> Any:
+        return enp.tanh(x)
+
+    norm.defvjp(lambda x: (norm(x), x), lambda x, ct: (ct,))
+
+    def f(x: Any) -> Any:
+        return x * 3 + lax.stop_gradient(norm(x)), (norm(x) > 0.5)
+
+    (y, large), push = effx.linearize(f, 1.0)
+    close(y, 3 + np.tanh(1.0))
+    assert bool(large)
+    close(push(1.0)[0], 3.0)
+    close(vmap(lambda x: effx.linearize(f, x)[1](x)[0])(XS), 3 * XS)
+    with pytest.raises(TransformError, match="has only rules for reverse mode"):
+        effx.linearize(norm, 1.0)[1](1.0)

@@ -662,7 +662,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         axis: Axis = None,
         out: None = None,
         keepdims: bool = False,
-        initial: Number | None = None,
+        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Array[DT, *tuple[Any, ...]]: ...
     def max(
@@ -670,7 +670,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         axis: Axis = None,
         out: None = None,
         keepdims: bool = False,
-        initial: Number | None = None,
+        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Array:
         """The largest element over axes; NaN if there is one."""
@@ -683,7 +683,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         axis: Axis = None,
         out: None = None,
         keepdims: bool = False,
-        initial: Number | None = None,
+        initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Array:
         """The smallest element over axes; NaN if there is one."""
