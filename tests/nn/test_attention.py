@@ -12,7 +12,7 @@ from scipy import special
 import effx
 import effx.numpy as enp
 from effx import nn
-from effx.errors import DTypeError, EffxError, ShapeError
+from effx.errors import DTypeError, EffxError, OptionError, ShapeError
 from effx.laws.samples import Data
 
 RNG = np.random.default_rng(0)
@@ -152,7 +152,7 @@ def test_memory_of_blocks() -> None:
 ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: nn.dot_product_attention(Q, KEY, VALUE, implementation="cudnn"),
-        DTypeError,
+        OptionError,
         "implementation must be 'xla', 'blocks' or None, got 'cudnn'",
     ),
     (

@@ -1,5 +1,6 @@
 """What loops, branches and solvers ask of users' functions and carries: programs, and checks of what they return."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -11,6 +12,7 @@ from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Numeric
 from effx.transforms.arguments import leaf_path
 from effx.transforms.tracing import Trace, Types
+from effx.tree.prefixes import prefix_errors
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
@@ -125,7 +127,19 @@ def check_structure(what: str, name: str, tree: PyTreeDef, out_tree: PyTreeDef) 
     if tree != out_tree:
         raise TreeError(
             f"{what}: the carry must keep its structure: it starts as {tree}, but {name} returns {out_tree}"
+            f"{_first_difference(tree, out_tree)}"
         )
+
+
+def _first_difference(tree: PyTreeDef, out_tree: PyTreeDef) -> str:
+    """Says where the structures begin to differ, if that is not at their roots."""
+    with contextlib.suppress(Exception):  # users' own nodes need not take what stands for the leaves here
+        before, after = [t.unflatten([0] * t.num_leaves) for t in (tree, out_tree)]
+        found = prefix_errors(before, after, None, "the carry", "the result")
+        found = found or prefix_errors(after, before, None, "the result", "the carry")
+        texts = [f"; {text.replace(' of type int', '')}" for text in found[:1] if text.startswith("at ")]
+        return "".join(texts)
+    return ""
 
 
 def carry_error(what: str, name: str, carry: PyTree, i: int, t: ArrayType, out: ArrayType) -> EffxError:
