@@ -185,20 +185,26 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: untyped.scan(lambda c, x: (({"a": F, "b": F}, F), x), ({"a": F}, F), X),
         TreeError,
-        "scan: the carry must keep its structure: it starts as PyTreeDef(({'a': *}, *)), but <lambda> returns "
-        "PyTreeDef(({'a': *, 'b': *}, *)); at [0] the carry lacks the keys ['b'], the result has ['a', 'b']",
+        (
+            "scan: the carry must keep its structure: it starts as PyTreeDef(({'a': *}, *)), but <lambda> returns "
+            "PyTreeDef(({'a': *, 'b': *}, *)); at [0] the carry lacks the keys ['b'], the result has ['a', 'b']"
+        ),
     ),
     (
         lambda: untyped.while_loop(lambda c: True, lambda c: (F, [F, F]), (F, F)),
         TreeError,
-        "while_loop: the carry must keep its structure: it starts as PyTreeDef((*, *)), but <lambda> returns "
-        "PyTreeDef((*, [*, *])); at [1] the result is a list, the carry a leaf",
+        (
+            "while_loop: the carry must keep its structure: it starts as PyTreeDef((*, *)), but <lambda> returns "
+            "PyTreeDef((*, [*, *])); at [1] the result is a list, the carry a leaf"
+        ),
     ),
     (
         lambda: untyped.fori_loop(0, 3, lambda i, c: (F, F), (F, [F])),
         TreeError,
-        "fori_loop: the carry must keep its structure: it starts as PyTreeDef((*, [*])), but <lambda> returns "
-        "PyTreeDef((*, *)); at [1] the carry is a list, the result a leaf",
+        (
+            "fori_loop: the carry must keep its structure: it starts as PyTreeDef((*, [*])), but <lambda> returns "
+            "PyTreeDef((*, *)); at [1] the carry is a list, the result a leaf"
+        ),
     ),
     (lambda: untyped.map(None, X), TransformError, "map: f must be a function, got None of type NoneType"),
     (lambda: untyped.map(f, ()), TransformError, "map: xs must hold at least one array"),
