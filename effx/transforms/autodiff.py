@@ -19,7 +19,7 @@ from effx.handlers.tracking import tracked
 from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.passes.pruning import pruned
+from effx.ir.passes.pruning import needed_only
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import AnyRank, Numeric
@@ -399,10 +399,8 @@ def linearize(
     out_tree = flat.out_tree
     n = out_tree.num_leaves
     kept = _first(linear, dependent, n)
-    program = kept.program
     push = PushForward(
-        # What no tangent needs is not computed, and may lack a forward rule.
-        pruned(program, (True,) * len(program.outputs), (True,) * len(program.inputs))[0],
+        needed_only(kept.program, final=False),  # the rest may lack a forward rule
         types_of(arrays),
         types_of(outputs[:n]),
         tuple(dependent[:n]),

@@ -24,13 +24,16 @@ Bools: TypeAlias = Sequence[bool]
 Left: TypeAlias = tuple[Program, tuple[bool, ...]]
 
 
-def needed_only(program: Program) -> Program:
-    """Returns a program to be compiled, with the same inputs and results, without what they do not need.
+def needed_only(program: Program, *, final: bool = True) -> Program:
+    """Returns a program with the same inputs and results, without what they do not need.
 
-    Functions with rules are plain calls in it where something was dropped: nobody asks for the rules any more.
+    Args:
+        program: any.
+        final: False where it is transformed again. Otherwise functions with rules are plain calls in it where something
+            was dropped: nobody asks for the rules any more.
     """
     results, kept = (True,) * len(program.outputs), (True,) * len(program.inputs)
-    return pruned(program, results, kept, final=True)[0]
+    return pruned(program, results, kept, final=final)[0]
 
 
 def pruned(program: Program, results: Bools, kept: Bools, *, final: bool = False) -> Left:
