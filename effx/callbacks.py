@@ -149,7 +149,12 @@ def _call(
         return callback(*given, **named)
 
     function = HostFunction(
-        what, name_of(callback), call, tuple([x.type for x in arrays]), out_tree, _device(what, sharding)
+        what,
+        name_of(callback),
+        call,
+        tuple([x.type.strong() for x in arrays]),
+        out_tree,
+        _device(what, sharding),
     )
     types = tuple([_declared(what, leaf) for leaf in outs])
     return out_tree.unflatten(

@@ -65,13 +65,12 @@ def test_prompt(wrap: Any) -> None:
         num_frames=3,
     )  # fmt: skip
     assert float(result) == 4.0
-    weak = "dtype=float32, weak_type=True"
     assert talk[0].startswith("stopped at ")
     assert talk[0].splitlines()[0].endswith("in talk")
     assert talk[1].splitlines()[0].endswith("in inner")
     assert talk[1].splitlines()[1] == "  talk()"
     said = [line.strip() for line in talk[2:]]
-    assert said[:2] == [f"Array(5., {weak})", f"Array(2., {weak})"]
+    assert said[:2] == ["Array(5., dtype=float32)", "Array(2., dtype=float32)"]
     assert said[2].splitlines()[0].endswith("in outer")
     assert said[5:7] == [
         "*** NameError: name 'oops' is not defined",
@@ -90,7 +89,7 @@ def test_places() -> None:
     assert where[0].startswith("> ")
     (pointed,) = [line for line in talk[7].splitlines() if line.startswith("->")]
     assert pointed.endswith("return inner(y, talk)")
-    assert "  y = Array(2., dtype=float32, weak_type=True)" in talk[6]
+    assert "  y = Array(2., dtype=float32)" in talk[6]
 
 
 def test_quit_ends_the_program() -> None:
@@ -111,10 +110,10 @@ def test_without_a_terminal_the_frame_is_printed(capsys: pytest.CaptureFixture[s
     assert float(f(3.0)) == 12.0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if " = Array" in line] == [
-        "  i = Array(0, dtype=int32, weak_type=True)",
-        "  y = Array(3., dtype=float32, weak_type=True)",
-        "  i = Array(1, dtype=int32, weak_type=True)",
-        "  y = Array(6., dtype=float32, weak_type=True)",
+        "  i = Array(0, dtype=int32)",
+        "  y = Array(3., dtype=float32)",
+        "  i = Array(1, dtype=int32)",
+        "  y = Array(6., dtype=float32)",
     ]
     assert lines[0].startswith("breakpoint at ")
     assert lines[1] == "  debug.breakpoint(num_frames=1, ordered=True)"
@@ -170,7 +169,7 @@ def test_at_a_terminal(tmp_path: Path) -> None:
         os.close(ours)
         os.close(theirs)
     assert "in f\n  effx.debug.breakpoint()\n" in done.stdout
-    assert "Array(3., dtype=float32, weak_type=True)\n" in done.stdout
+    assert "Array(3., dtype=float32)\n" in done.stdout
     assert done.stdout.endswith("result 3.0\n")
 
 

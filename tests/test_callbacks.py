@@ -71,6 +71,32 @@ def like(x: Any) -> Any:
 # Values
 
 
+@pytest.mark.parametrize("wrap", [effx.named_call, effx.jit, effx.vmap])
+def test_arguments_are_data_and_not_numbers(wrap: Any) -> None:
+    """What a program gives was computed: a bfloat16 beside it does not decide the result's dtype, as beside 2.0."""
+    seen: list[Any] = []
+
+    def keep(x: Any, *, n: Any) -> Any:
+        seen.extend([x, n])
+        return np.asarray(x * enp.bfloat16(2.0) + n * enp.int8(1), np.float32)
+
+    def asked(x: Any) -> Any:
+        y = effx.pure_callback(
+            keep, effx.ShapeDtypeStruct((), np.float32), 2.0, n=3, vmap_method="sequential"
+        )
+        io_callback(keep, effx.ShapeDtypeStruct((), np.float32), 2.0, n=3)
+        debug.callback(keep, 2.0, n=3)
+        return x + y
+
+    wrap(asked)(enp.ones(1))
+    effx.effects_barrier()
+    assert [repr(x) for x in seen] == ["Array(2., dtype=float32)", "Array(3, dtype=int32)"] * 3
+    assert [(x * enp.bfloat16(2.0)).dtype for x in seen[::2]] == [np.float32] * 3
+    assert printed(effx.jit(lambda x: debug.print("{}", x.shape)), enp.ones(2)) == [
+        "(Array(2, dtype=int32),)"
+    ]
+
+
 @pytest.mark.parametrize(
     "wrap", [lambda f: f, effx.jit, effx.checkpoint, effx.vmap, lambda f: effx.jit(effx.jit(f))]
 )

@@ -57,8 +57,8 @@ def breakpoint(  # noqa: A001 - jax's name
     >>> print(f(2.0))  # doctest: +ELLIPSIS
     breakpoint at ... in f
       effx.debug.breakpoint(num_frames=1)
-      x = Array(2., dtype=float32, weak_type=True)
-      y = Array(3., dtype=float32, weak_type=True)
+      x = Array(2., dtype=float32)
+      y = Array(3., dtype=float32)
     3.0
     """
     what = "debug.breakpoint"

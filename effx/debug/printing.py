@@ -57,7 +57,7 @@ def look(
         given, named = tree.unflatten(found)
         function(*given, **named)
 
-    host = HostFunction(what, name_of(function), call, tuple([x.type for x in arrays]))
+    host = HostFunction(what, name_of(function), call, tuple([x.type.strong() for x in arrays]))
     PythonCallback(host, (), "debug", bool(ordered), bool(everywhere))(*arrays)
 
 
@@ -101,7 +101,7 @@ def callback(
     >>> seen = []
     >>> effx.jit(lambda x: effx.debug.callback(seen.append, x))(2.0)
     >>> seen
-    [Array(2., dtype=float32, weak_type=True)]
+    [Array(2., dtype=float32)]
     """
     if callback is None:
         _no_arguments("debug.callback", args, kwargs)

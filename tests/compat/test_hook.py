@@ -100,6 +100,21 @@ assert [missing.name for missing in report().missing] == [
     )
 
 
+def test_the_dtype_bfloat16_is_a_class_as_in_jax(tmp_path: Path) -> None:
+    """Equinox reads each number of a saved model by `isinstance(x, jax.dtypes.bfloat16)`."""
+    run(
+        """
+import effx.compat.jax, jax, ml_dtypes, numpy
+name = jax.dtypes.bfloat16
+assert isinstance(ml_dtypes.bfloat16(2), name) and not isinstance(False, name)
+assert type(name(2.0)) is ml_dtypes.bfloat16
+assert jax.numpy.zeros(2, name).dtype == name == numpy.dtype(ml_dtypes.bfloat16)
+assert jax.dtypes.issubdtype(name, numpy.floating) and jax.numpy.finfo(name).bits == 16
+""",
+        tmp_path,
+    )
+
+
 @needs_jax
 def test_after_jax_it_refuses(tmp_path: Path) -> None:
     """One process cannot mix both; by EFFX_COMPAT neither."""

@@ -1,13 +1,14 @@
-"""`jax.dtypes`: what takes more there than in `effx.dtypes`."""
+"""`jax.dtypes`: what is another kind of thing there than in `effx.dtypes`, or takes more."""
 
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16  # the class of its scalars: libraries ask `isinstance(x, bfloat16)`
 
 from effx import dtypes
 from effx.errors import DTypeError
 
-__all__ = ["issubdtype"]
+__all__ = ["bfloat16", "issubdtype"]
 
 
 def issubdtype(a: Any, b: Any) -> bool:
