@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial, update_wrapper
-from typing import ParamSpec, Protocol, TypeVar, cast, overload
+from typing import ParamSpec, Protocol, TypeVar, cast, final, overload
+
+import attrs
 
 from effx.array import Array
 from effx.array.promotion import as_operand
@@ -12,13 +14,23 @@ from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
 from effx.ir.passes import inline
 from effx.ir.program import Equation, Var
 from effx.ir.values.references import has_refs
-from effx.transforms.arguments import FlatFunction, argument_path, as_arrays, positional_names, signature_of
+from effx.transforms.arguments import (
+    Arguments,
+    FlatFunction,
+    adapted,
+    argument_path,
+    as_arrays,
+    positional_names,
+    signature_of,
+)
 from effx.transforms.jit import Function
-from effx.transforms.options import Options, matched, names_of, numbers_of
+from effx.transforms.options import Options, counted, matched, names_of, numbers_of
 from effx.tree.registry import PyTree, flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+Given = tuple[tuple[object, ...], dict[str, object]]
 
 
 class Decorator(Protocol):
@@ -70,7 +82,8 @@ def checkpoint(
         concrete: must be False; arguments that Python control flow reads can be static.
         prevent_cse: True to keep XLA from merging the second computation with the first. Inside a scan,
             where the loop does that already, False leaves it more freedom.
-        static_argnums, static_argnames: arguments that are no arrays; hashable.
+        static_argnums, static_argnames: arguments that are no arrays. With one that does not hash, the
+            function is staged at each call.
         policy: `(op, *operand types) -> bool`, called for each operation: whether its results are kept.
             See `effx.checkpoint_policies`.
 
@@ -78,7 +91,7 @@ def checkpoint(
         A function with the same values.
 
     Raises:
-        TransformError: `fun` cannot be called, `concrete` is true, or a static argument does not hash.
+        TransformError: `fun` cannot be called, or `concrete` is true.
 
     >>> import effx, effx.numpy as enp
     >>> @effx.checkpoint
@@ -119,23 +132,67 @@ def checkpoint(
 
     def recomputing(*args: P.args, **kwargs: P.kwargs) -> R:
         found = None
+        given: Given = args, kwargs
+        staged = function
+        if numbers or names:
+            given = _held(options, given)
+            if given[0] is not args:
+                staged = Function(adapted(fun, _released), options, "checkpoint", function.operation)
         try:
-            found = function.prepare(args, kwargs)
+            found = staged.prepare(*given)
         except RefGivenError:
-            if not has_refs((args, kwargs)):
+            if not has_refs(given):
                 raise
         if found is None:
             from effx.transforms.lending import closing_over, without_refs  # rare, and not loaded before
 
             # Not found again: the program says which references it reads and writes.
-            (inner, named), refs = without_refs((args, kwargs))
-            closed = Function(closing_over(fun, refs), options, "checkpoint", function.operation)
+            (inner, named), refs = without_refs(given)
+            closed = Function(closing_over(staged.fun, refs), options, "checkpoint", function.operation)
             trace, _, arrays, _ = closed.prepare(inner, named)
             return closed.perform(trace, arrays)
         trace, _, arrays, _ = found
-        return function.perform(trace, arrays)
+        return staged.perform(trace, arrays)
 
     return cast("Callable[P, R]", update_wrapper(recomputing, fun))
+
+
+@final
+@attrs.frozen(eq=False)
+class _Held:
+    """A static argument that does not hash, equal only to itself."""
+
+    value: object
+
+
+def _held(options: Options, arguments: Given) -> Given:
+    """Wraps the static arguments that do not hash; returns the same tuple of positional ones if there are none."""
+    args, kwargs = arguments
+    static = counted(options.static_argnums, len(args))
+    loose = [i for i in static if not _hashes(args[i])]
+    named = [name for name in options.static_argnames if name in kwargs and not _hashes(kwargs[name])]
+    if not loose and not named:
+        return arguments
+    return (
+        tuple([_Held(x) if i in loose else x for i, x in enumerate(args)]),
+        {name: _Held(x) if name in named else x for name, x in kwargs.items()},
+    )
+
+
+def _released(arguments: Arguments) -> Arguments:
+    args, kwargs = arguments
+    return (
+        tuple([x.value if isinstance(x, _Held) else x for x in args]),
+        {name: x.value if isinstance(x, _Held) else x for name, x in kwargs.items()},
+    )
+
+
+def _hashes(x: object) -> bool:
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
 
 
 remat = checkpoint
