@@ -399,6 +399,9 @@ class BackendError(EffxError, RuntimeError):
         return _STATUS.index(self.error_code_string)
 
 
+# What the error of a callback becomes before it comes out of a program.
+callback_errors: list[Callable[[BaseException], BaseException]] = []
+
 # Names of `jax.errors` for what effx calls otherwise.
 ConcretizationTypeError = ConcretizationError
 UnexpectedTracerError = EscapedBoxError

@@ -17,8 +17,9 @@ from types import ModuleType
 from typing import final
 
 from effx.compat.beside import check_alone
+from effx.compat.callback_errors import as_runtime_error
 from effx.compat.missing import asked
-from effx.errors import CompatError
+from effx.errors import CompatError, callback_errors
 
 __all__ = ["install", "installed"]
 
@@ -146,3 +147,4 @@ def install() -> None:
         )
     check_alone()
     sys.meta_path.insert(0, JaxFinder())
+    callback_errors.append(as_runtime_error)

@@ -21,7 +21,7 @@ from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
 from effx import dtypes
-from effx.errors import BackendError, hide_internal_frames
+from effx.errors import BackendError, callback_errors, hide_internal_frames
 from effx.ir.ops.control import HigherOrder, While
 from effx.ir.ops.host import Hosted
 from effx.ir.program import Atom, Program
@@ -314,9 +314,16 @@ def inside(op: Hosted, values: Sequence[HostData]) -> tuple[HostData, ...]:
         _depth.set(around + 1)
         _keyed.set_local(around + 1)
         return op.on_host(*values)
+    except Exception as error:
+        if not callback_errors:
+            raise
+        raised: BaseException = error
     finally:
         _depth.set(around)
         _keyed.set_local(before)
+    for change in callback_errors:
+        raised = change(raised)
+    raise raised
 
 
 # What `effects_barrier` waits for: the programs with effects that run in some thread now.

@@ -115,6 +115,67 @@ assert jax.dtypes.issubdtype(name, numpy.floating) and jax.numpy.finfo(name).bit
     )
 
 
+def test_errors_of_callbacks_are_of_both_classes(tmp_path: Path) -> None:
+    """Equinox's `filter_jit` catches JAX's class and looks for the name of its own in the text."""
+    run(
+        """
+import effx, numpy
+import effx.compat.jax, jax
+
+class Mine(KeyError):
+    def __init__(self, text, number):
+        super().__init__(text)
+        self.number = number
+
+def raises(x):
+    try:
+        1 / 0
+    except ZeroDivisionError as error:
+        raise Mine("no", 7) from error
+
+def raises_io(x):
+    raise FileNotFoundError(2, "gone", "a.txt")
+
+def ask(fun):
+    return lambda x: jax.pure_callback(fun, jax.ShapeDtypeStruct((), numpy.float32), x)
+
+for wrap in (lambda f: f, jax.jit, lambda f: jax.jit(lambda x: jax.lax.cond(x > 0, f, lambda x: x, x))):
+    f = wrap(ask(raises))
+    for _ in range(3):
+        try:
+            f(1.0)
+        except jax.errors.JaxRuntimeError as error:
+            assert isinstance(error, Mine) and type(error).__name__ == "Mine", type(error)
+            assert error.number == 7 and error.args == ("no",)
+            assert str(error).splitlines()[0] == "Mine: 'no'", str(error)
+            assert type(error.__cause__) is ZeroDivisionError
+            names, traceback = [], error.__traceback__
+            while traceback is not None:
+                names.append(traceback.tb_frame.f_code.co_name)
+                traceback = traceback.tb_next
+            assert names[-1] == "raises", names
+        else:
+            raise AssertionError("no error")
+    try:
+        wrap(ask(raises_io))(1.0)
+    except FileNotFoundError as error:
+        assert error.errno == 2 and error.filename == "a.txt"
+
+@jax.jit
+def asks(x):
+    return jax.pure_callback(lambda x: exec("raise SystemExit(3)"), jax.ShapeDtypeStruct((), numpy.float32), x)
+
+try:
+    asks(1.0)
+except SystemExit as error:
+    assert error.code == 3
+else:
+    raise AssertionError("no exit")
+""",
+        tmp_path,
+    )
+
+
 @needs_jax
 def test_after_jax_it_refuses(tmp_path: Path) -> None:
     """One process cannot mix both; by EFFX_COMPAT neither."""

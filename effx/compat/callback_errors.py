@@ -1,0 +1,40 @@
+"""What callbacks raise, as programs written for JAX catch it: their own class, and `jax.errors.JaxRuntimeError` too.
+
+In JAX such an error is of XLA's class, and its text names the class that was raised. Libraries go by both.
+"""
+
+from contextlib import suppress
+
+from effx.errors import BackendError
+
+__all__ = ["as_runtime_error"]
+
+
+def as_runtime_error(error: BaseException) -> BaseException:
+    """Returns an error of the same class, arguments and attributes that is a `BackendError` too.
+
+    The error itself where it is one already, ends the process, or is of a class that takes no second one.
+    """
+    if isinstance(error, Exception) and not isinstance(error, BackendError):
+        with suppress(Exception):  # a user's class need not allow it
+            kind = type(error)
+            body = {
+                "__module__": kind.__module__,
+                "__qualname__": kind.__qualname__,
+                "__str__": BackendError.__str__,
+            }
+            both: type[BackendError] = type(kind.__name__, (kind, BackendError), body)
+            # Without the class's own __init__, which may take other arguments.
+            given = error.__reduce__()[1]
+            made = both.__new__(both, *given)
+            if isinstance(made, OSError):
+                OSError.__init__(made, *given)
+            made.args = error.args
+            text = f"{kind.__name__}: {error}"
+            vars(made).update(
+                {"at": None, "is_placed": False, "handlers": "", **vars(error), "message": text}
+            )
+            made.__cause__, made.__context__ = error.__cause__, error.__context__
+            made.__suppress_context__ = error.__suppress_context__
+            return made.with_traceback(error.__traceback__)
+    return error
