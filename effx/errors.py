@@ -247,11 +247,14 @@ class EffxError(Exception):
         return "\n".join(lines)
 
 
-class ShapeError(EffxError, ValueError):
-    """Shapes, axes or sizes do not fit together."""
+class ShapeError(EffxError, ValueError, TypeError):
+    """Shapes, axes or sizes do not fit together.
+
+    In NumPy that is a ValueError, in JAX a TypeError of most functions.
+    """
 
 
-class ConversionError(ShapeError, TypeError):
+class ConversionError(ShapeError):
     """Python asked an array for what only arrays of another rank or dtype have: a length, an int, a float."""
 
 
