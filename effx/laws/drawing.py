@@ -13,6 +13,7 @@ from effx.effects import Operation
 from effx.families.gamma import Polygamma
 from effx.families.linalg.qr import Geqp3, Geqrf, HouseholderProduct
 from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
+from effx.families.topk import TopIndices
 from effx.flags import enable_x64
 from effx.ir.ops import convert
 from effx.ir.ops.base import Elementwise
@@ -67,10 +68,10 @@ def domains_of(op: AnyOperation) -> tuple[Domain, ...]:
 
 
 def is_smooth(kind: type[AnyOperation]) -> bool:
-    """Says whether the tangent of a class of operations is the slope."""
+    """Says whether the tangent of a class of operations is the slope, which 64 bits show."""
     if issubclass(kind, Elementwise):
         return sample_of(kind).smooth
-    return kind not in (convert.Bitcast, *WITHOUT_TANGENTS)
+    return kind not in (convert.Bitcast, TopIndices, *WITHOUT_TANGENTS)  # TopIndices takes 32 bits alone
 
 
 def operands_of(types: Sequence[ArrayType], domains: Sequence[Domain], seed: int) -> tuple[Array, ...]:
