@@ -135,8 +135,9 @@ def checkpoint(
         given: Given = args, kwargs
         staged = function
         if numbers or names:
-            given = _held(options, given)
-            if given[0] is not args:
+            held = _held(options, given)
+            if held is not given:
+                given = held
                 staged = Function(adapted(fun, _released), options, "checkpoint", function.operation)
         try:
             found = staged.prepare(*given)
@@ -166,7 +167,7 @@ class _Held:
 
 
 def _held(options: Options, arguments: Given) -> Given:
-    """Wraps the static arguments that do not hash; returns the same tuple of positional ones if there are none."""
+    """Wraps the static arguments that do not hash; returns the same object if there are none."""
     args, kwargs = arguments
     static = counted(options.static_argnums, len(args))
     loose = [i for i in static if not _hashes(args[i])]

@@ -341,3 +341,10 @@ def test_answers_of_policies() -> None:
         effx.grad(effx.checkpoint(f, policy=lambda *_: Offloadable("device", "pinned_host")))(1.0),
         effx.grad(f)(1.0),
     )
+
+
+def test_a_static_keyword_that_does_not_hash_alone() -> None:
+    """There is no positional argument by which the call would differ."""
+    f = effx.checkpoint(lambda *, x, n: x * n[0], static_argnames="n")
+    assert f(x=enp.ones(2), n=[3]).tolist() == [3.0, 3.0]
+    assert f(x=enp.ones(2), n=[4]).tolist() == [4.0, 4.0]
