@@ -14,9 +14,9 @@ from effx.errors import BackendError
 from effx.ir.ops.collective import AxisEffect, AxisName
 from effx.ir.program import Program
 from effx.lower.concrete import ConcreteArray
-from effx.lower.emit import Axis, Module, function_lines
+from effx.lower.emit import Axis, Module
 from effx.lower.hlo import XlaComputation, hlo_computation
-from effx.lower.module import donations, values_text, whole_text
+from effx.lower.module import main_lines, values_text, whole_text
 from effx.lower.parallel import device_count
 
 Parts: TypeAlias = tuple[int, ...] | None
@@ -60,18 +60,11 @@ def computation(
         stride //= size
         around.append(Axis(name, size, stride))
     module = Module(platform, replicas, axes=tuple(around))
-    in_types, out_types = program.in_types[len(constants) :], program.out_types
-    attributes = [_sharding(p) for p in in_parts] or [[] for _ in in_types]
+    attributes = [_sharding(p) for p in in_parts] or [[] for _ in program.inputs[len(constants) :]]
     results = [_sharding(p) for p in out_parts]
-    donations(attributes, donated, in_types, out_types, (in_parts, out_parts) if in_parts else None)
-    main = function_lines(
-        module,
-        program,
-        "main",
-        "public",
-        [", ".join(a) for a in attributes],
-        [", ".join(a) for a in results],
-        [values_text(c) for c in constants],
+    cuts = (in_parts, out_parts) if in_parts else None
+    main = main_lines(
+        module, program, attributes, results, donated, cuts, [values_text(c) for c in constants]
     )
     name = f"xla_computation_{program.name}"
     text = whole_text(module, name, main, replicas, partition_count([*in_parts, *out_parts]))

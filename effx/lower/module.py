@@ -97,17 +97,7 @@ def module_of(
                 if kind is not None:
                     entry.append(f'mhlo.memory_kind = "{kind}"')
         cuts = (attributes[:], results[:])
-    attributes = attributes[len(constants) :]
-    donations(attributes, donated, program.in_types[len(constants) :], program.out_types, cuts)
-    main = function_lines(
-        module,
-        program,
-        "main",
-        "public",
-        [", ".join(a) for a in attributes],
-        [", ".join(a) for a in results],
-        constants,
-    )
+    main = main_lines(module, program, attributes[len(constants) :], results, donated, cuts, constants)
     return (
         whole_text(module, f"jit_{program.name}", main, 1, module.devices),
         tuple(module.hosted),
@@ -115,7 +105,28 @@ def module_of(
     )
 
 
-def donations(
+def main_lines(
+    module: Module,
+    program: Program,
+    attributes: Sequence[list[str]],
+    results: Sequence[list[str]],
+    donated: Sequence[bool],
+    cuts: tuple[Sequence[object], Sequence[object]] | None,
+    constants: Sequence[str],
+) -> list[str]:
+    """Returns the lines of the public `main`.
+
+    Args:
+        attributes, donated: for each argument. results: the results' attributes; empty for none.
+        cuts: as `_donations` takes them.
+        constants: the texts of the first inputs' values, which are no arguments.
+    """
+    _donations(attributes, donated, program.in_types[len(constants) :], program.out_types, cuts)
+    extra = [", ".join(a) for a in attributes], [", ".join(a) for a in results]
+    return function_lines(module, program, "main", "public", *extra, constants)
+
+
+def _donations(
     attributes: Sequence[list[str]],
     donated: Sequence[bool],
     in_types: Sequence[ArrayType],
