@@ -247,14 +247,15 @@ class EffxError(Exception):
         return "\n".join(lines)
 
 
-class ShapeError(EffxError, ValueError, TypeError):
+class ShapeError(EffxError, ValueError):
     """Shapes, axes or sizes do not fit together.
 
-    In NumPy that is a ValueError, in JAX a TypeError of most functions.
+    As in NumPy that is a ValueError. It is no TypeError: where a method raises one, NumPy's functions take the array
+    for one of NumPy's and compute on its copy. In JAX it is, so under `effx.compat` it is one too.
     """
 
 
-class ConversionError(ShapeError):
+class ConversionError(ShapeError, TypeError):
     """Python asked an array for what only arrays of another rank or dtype have: a length, an int, a float."""
 
 

@@ -323,6 +323,21 @@ def test_numpys_reductions_do_not_write(name: str) -> None:
         getattr(np, name)(enp.ones(2), out=np.zeros(()))
 
 
+@pytest.mark.unguarded
+@pytest.mark.parametrize("wrap", [lambda f: f, effx.jit], ids=["eager", "jit"])
+def test_errors_of_methods_come_through_numpys_functions(wrap: Any) -> None:
+    """A TypeError NumPy would take for a method that is not there, and compute on a copy of its own."""
+    x = enp.ones((3, 4))
+    for call, text in (
+        (lambda x: np.argmax(x, axis=5), "argmax: axis 5 is out of range"),
+        (lambda x: np.reshape(x, (5,)), "reshape: "),
+        (lambda x: np.transpose(x, (5,)), "transpose: "),
+        (lambda x: np.cumsum(x, axis=2), "cumsum: axis 2 is out of range"),
+    ):
+        with pytest.raises(errors.ShapeError, match=f"^{text}"):
+            wrap(call)(x)
+
+
 @pytest.mark.parametrize(
     ("read", "wanted"),
     [

@@ -176,6 +176,35 @@ else:
     )
 
 
+def test_shapes_that_do_not_fit_are_caught_as_in_jax_and_numpy(tmp_path: Path) -> None:
+    """JAX raises a TypeError or a ValueError of them; effx alone a ValueError, so that NumPy's functions pass it on."""
+    run(
+        """
+import effx.numpy
+assert not issubclass(effx.errors.ShapeError, TypeError)
+import effx.compat.jax, jax, jax.numpy as jnp
+
+x = jnp.ones((2, 3))
+for kind in (TypeError, ValueError):
+    for call in (
+        lambda: x @ x,
+        lambda: x + jnp.ones(2),
+        lambda: x.reshape(4),
+        lambda: jnp.concatenate([x, jnp.ones(2)]),
+        lambda: jax.grad(lambda x: x)(x),
+        lambda: len(jnp.float32(1) + 1),
+    ):
+        try:
+            call()
+        except kind as error:
+            assert isinstance(error, effx.errors.ShapeError)
+        else:
+            raise AssertionError("no error")
+""",
+        tmp_path,
+    )
+
+
 @needs_jax
 def test_after_jax_it_refuses(tmp_path: Path) -> None:
     """One process cannot mix both; by EFFX_COMPAT neither."""
