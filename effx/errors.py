@@ -260,7 +260,7 @@ class ConversionError(ShapeError, TypeError):
 
 
 class DTypeError(EffxError, TypeError):
-    """A dtype is unsupported, or dtypes do not fit together."""
+    """A dtype is unsupported, or dtypes do not fit together. Under `effx.compat` it is a ValueError too."""
 
 
 class OptionError(DTypeError, ValueError):

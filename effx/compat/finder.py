@@ -19,7 +19,7 @@ from typing import final
 from effx.compat.beside import check_alone
 from effx.compat.callback_errors import as_runtime_error
 from effx.compat.missing import asked
-from effx.errors import CompatError, EffxError, ShapeError, callback_errors
+from effx.errors import CompatError, DTypeError, EffxError, ShapeError, callback_errors
 
 __all__ = ["install", "installed"]
 
@@ -148,4 +148,6 @@ def install() -> None:
     check_alone()
     sys.meta_path.insert(0, JaxFinder())
     callback_errors.append(as_runtime_error)
-    ShapeError.__bases__ = (EffxError, ValueError, TypeError)  # programs written for JAX catch either
+    # JAX raises now one, now the other of them, and programs catch what it raises.
+    ShapeError.__bases__ = EffxError, ValueError, TypeError
+    DTypeError.__bases__ = EffxError, TypeError, ValueError

@@ -20,7 +20,7 @@ from effx.ir.types import Shape, array_type
 from effx.lax.operands import size_of
 from effx.lax.sorting import top_k
 from effx.random.arguments import ShapeLike, as_key, is_fine, sizes_of
-from effx.random.discrete import randint_integers
+from effx.random.discrete import randint
 from effx.random.floats import fine_gumbel_floats, gumbel_floats, unit_floats
 from effx.random.generators import one_of, random_bits, split_key
 from effx.transforms.jit import jit
@@ -156,8 +156,10 @@ def choice(
         raise ShapeError(f"choice: there is nothing to draw from: a has {n} elements")
     if not replace and count > n:
         raise ShapeError(f"choice: cannot draw {count} of {n} elements without replacement")
-    if p is None:
-        places = _places(found, n=n, shape=sizes, replace=bool(replace))
+    if p is None and replace and count:
+        places = randint(found, sizes, 0, n)  # the bound is an argument: one program for all of them
+    elif p is None:
+        places = _places(found, n=n, shape=sizes)
     else:
         chances = as_operand(p, "choice").type
         if chances.shape != (n,):
@@ -168,12 +170,10 @@ def choice(
     return indexing.take(array, places, place, "clip") if t.shape else places
 
 
-def _places_body(key: Array, n: int, shape: Shape, replace: bool) -> Array:
+def _places_body(key: Array, n: int, shape: Shape) -> Array:
     dtype = dtypes.canonicalize(int)
     if not size_of(shape):
         return broadcast_to(scalar(0, dtype, False), shape)
-    if replace:
-        return randint_integers(key, 0, n, shape, dtype)
     order = _permuted_range_body(key, n, dtype)
     return reshape(Slice((0,), (size_of(shape),), (1,))(order), shape)
 
@@ -215,5 +215,5 @@ def _first_not_below(sums: Array, points: Array) -> Array:
 
 _permuted_range = jit(_permuted_range_body, static_argnames=("n", "dtype"))
 _permuted = jit(_permuted_body, static_argnames=("axis", "independent"))
-_places = jit(_places_body, static_argnames=("n", "shape", "replace"))
+_places = jit(_places_body, static_argnames=("n", "shape"))
 _weighted_places = jit(_weighted_places_body, static_argnames=("shape", "replace", "fine"))

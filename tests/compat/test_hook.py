@@ -176,12 +176,12 @@ else:
     )
 
 
-def test_shapes_that_do_not_fit_are_caught_as_in_jax_and_numpy(tmp_path: Path) -> None:
-    """JAX raises a TypeError or a ValueError of them; effx alone a ValueError, so that NumPy's functions pass it on."""
+def test_shapes_and_dtypes_that_do_not_fit_are_caught_as_in_jax(tmp_path: Path) -> None:
+    """JAX raises a TypeError or a ValueError of either; effx alone raises one kind, which NumPy's functions pass on."""
     run(
         """
 import effx.numpy
-assert not issubclass(effx.errors.ShapeError, TypeError)
+assert not issubclass(effx.errors.ShapeError, TypeError) and not issubclass(effx.errors.DTypeError, ValueError)
 import effx.compat.jax, jax, jax.numpy as jnp
 
 x = jnp.ones((2, 3))
@@ -193,11 +193,14 @@ for kind in (TypeError, ValueError):
         lambda: jnp.concatenate([x, jnp.ones(2)]),
         lambda: jax.grad(lambda x: x)(x),
         lambda: len(jnp.float32(1) + 1),
+        lambda: jax.random.normal(jax.random.key(0), (2,), "int32"),
+        lambda: jax.random.normal(jax.random.split(jax.random.key(0))),
+        lambda: jnp.ones(2, "no dtype"),
     ):
         try:
             call()
         except kind as error:
-            assert isinstance(error, effx.errors.ShapeError)
+            assert isinstance(error, effx.errors.ShapeError | effx.errors.DTypeError)
         else:
             raise AssertionError("no error")
 """,

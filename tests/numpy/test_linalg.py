@@ -132,6 +132,10 @@ def test_factors() -> None:
         u, s, vh = linalg.svd(a, hermitian=True)
         np.testing.assert_allclose((u * s[..., None, :]) @ vh, a, atol=1e-4)
         assert (enp.diff(s) <= 0).all()
+    equal = np.diag(np.array([2.0, -2.0, 1.0, 2.0], np.float32))
+    ours, numpys = linalg.svd(equal, hermitian=True), np.linalg.svd(equal, hermitian=True)
+    for factor, wanted in zip(ours, numpys, strict=True):
+        np.testing.assert_array_equal(factor, wanted)
     for a in (A, C, T):
         w, v = linalg.eig(a)
         np.testing.assert_allclose(a @ v, v * w[..., None, :], atol=1e-4)

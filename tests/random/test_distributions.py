@@ -237,6 +237,18 @@ def test_choice_with_equal_chances(replace: bool) -> None:
     assert stats.chisquare(pairs.ravel()).pvalue > 1e-3
 
 
+def test_choice_compiles_once_for_all_numbers(caplog: pytest.LogCaptureFixture) -> None:
+    first = random.choice(KEY, 11, (7,))
+    with caplog.at_level("WARNING"), effx.log_compiles(True):
+        for n in (1, 12, 1000):
+            drawn = np.asarray(random.choice(KEY, n, (7,)))
+            assert drawn.dtype == first.dtype
+            assert ((drawn >= 0) & (drawn < n)).all()
+        assert not caplog.records
+        random.choice(KEY, 12, (6,))
+        assert caplog.records
+
+
 def test_choice_by_bisection_of_many_chances() -> None:
     p = np.random.default_rng(0).random(1000)
     p /= p.sum()

@@ -260,7 +260,8 @@ def svd(
         u, s, vh = linalg.svd(x, full_matrices=full_matrices, subset_by_index=subset_by_index)
         return SVDResult(back(u), back(s), back(vh))
     v, w = linalg.eigh(x)
-    order = argsort(arithmetic.absolute(w), -1, descending=True)
+    # Backwards as a whole, as in NumPy: of equal ones the last comes first.
+    order = argsort(arithmetic.absolute(w), -1)[..., ::-1]
     if subset_by_index is not None:
         order = order[..., slice(*subset_by_index)]
     w = take_along_axis(w, order, -1)
