@@ -94,6 +94,7 @@ __all__ = [
     "numpy_rank_promotion",
     "overrides",
     "platforms",
+    "pprint_use_color",
     "thread_guard",
     "threefry_partitionable",
     "traceback_filtering",
@@ -169,6 +170,7 @@ cpu_collectives_implementation: Final[Flag[CpuCollectives]] = Flag(
     "cpu_collectives_implementation", "gloo", check_cpu_collectives, parse_text
 )
 platforms: Final[Flag[str | None]] = Flag("platforms", None, check_platforms, parse_text)
+pprint_use_color: Final = Switch("pprint_use_color", True)
 
 _ALL: tuple[AnyFlag, ...] = (
     enable_x64, disable_jit, threefry_partitionable, enable_checks, debug_nans, debug_infs, debug_key_reuse,
@@ -177,6 +179,7 @@ _ALL: tuple[AnyFlag, ...] = (
     enable_custom_prng, legacy_prng_key, default_device, transfer_guard, transfer_guard_host_to_device,
     transfer_guard_device_to_device, transfer_guard_device_to_host, cache_dir, cache_max_size, cache_min_compile_seconds,
     cache_programs, cpu_collectives_implementation, array_garbage_collection_guard, thread_guard,
+    pprint_use_color,
 )  # fmt: skip
 FLAGS.update({flag.name: flag for flag in _ALL})
 
@@ -273,6 +276,10 @@ class Config:
     thread_guard = _Reading(
         thread_guard,
         "Whether only the thread that set it runs programs on the devices of several processes.",
+    )
+    pprint_use_color = _Reading(
+        pprint_use_color,
+        "Whether programs are shown in colours where the output is a terminal; their `str` never is.",
     )
 
     @property

@@ -6,7 +6,9 @@ Never: tests how flags are set; `test_flags` does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import io
 import logging
 import random
 import signal
@@ -179,6 +181,19 @@ def reusing() -> None:
     effx.random.normal(key)
 
 
+class Terminal(io.StringIO):
+    """Takes colours."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown_on_a_terminal() -> str:
+    with contextlib.redirect_stdout(Terminal()):
+        shown: str = effx.make_jaxpr(enp.sin)(1.0).pretty_print()
+    return shown
+
+
 HERE, RAW = enp.ones(3), effx.random.PRNGKey(0)
 DOT_THERE = effx.jit(lambda x: x + 1, device=effx.devices()[1])
 DOT = effx.jit(lambda x: enp.dot(x, x))
@@ -210,6 +225,7 @@ EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
     "transfer_guard": ("disallow", lambda: raised(lambda: HERE + np.ones(3, "float32"))),
     "transfer_guard_host_to_device": ("disallow", lambda: raised(lambda: DOT(np.ones(3, "float32")))),
     "transfer_guard_device_to_device": ("disallow", lambda: raised(lambda: DOT_THERE(HERE))),
+    "pprint_use_color": (False, shown_on_a_terminal),
     "transfer_guard_device_to_host": ("disallow", lambda: raised(lambda: float((HERE + 0)[0]))),
 }
 # What takes effect when the backend starts is asked of a process of its own, in test_jit and test_backends.

@@ -33,6 +33,7 @@ def test_defaults() -> None:
     assert {name: FLAGS[name].read() for name in FLAGS if FLAGS[name].read() not in (False, None)} == {
         "threefry_partitionable": True,
         "traceback_filtering": True,
+        "pprint_use_color": True,
         "numpy_rank_promotion": "allow",
         "numpy_dtype_promotion": "standard",
         "default_prng_impl": "threefry2x32",
@@ -248,7 +249,7 @@ def test_unknown_names_list_the_known_ones() -> None:
         "default_device, "
         "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "
         "enable_custom_prng, enable_x64, explain_cache_misses, legacy_prng_key, log_compiles, no_execution, "
-        "no_tracing, num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, "
+        "no_tracing, num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, pprint_use_color, "
         "thread_guard, threefry_partitionable, traceback_filtering, transfer_guard, transfer_guard_device_to_device, "
         "transfer_guard_device_to_host, transfer_guard_host_to_device"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import re
 import shutil
 import subprocess
@@ -202,6 +203,60 @@ def test_texts_are_escaped() -> None:
     graph = program.to_dot()
     assert all(len(re.findall(r'(?<!\\)"', line)) % 2 == 0 for line in graph.splitlines())
     assert '\\"><img' in graph
+
+
+ESCAPES = re.compile(r"\x1b\[\d+m")
+
+
+@every_program
+def test_text_in_colours(program: Program) -> None:
+    """Colours add nothing but themselves: one operation for each equation, one `return` and one name for each program."""
+    shown = program.pretty_print(use_color=True)
+    assert ESCAPES.sub("", shown) == str(program) == program.pretty_print(use_color=False)
+    assert shown.count("\x1b[34m") == sum([len(held.equations) for held in set(_held(program))])
+    assert shown.count("\x1b[1m") == 2 * programs_of(program)
+    assert shown.count("\x1b[0m") * 2 == shown.count("\x1b[")
+    lines = program.pretty_print(source_info=True, use_color=False).split("\n")
+    assert "\n".join([line.split("  # ")[0] for line in lines]) == str(program)
+    assert program.pretty_print(source_info=True) == "\n".join(lines)  # the output is no terminal here
+
+
+def test_what_is_coloured() -> None:
+    def f(x: Any) -> Any:
+        with effx.named_scope("a: f32[] = @b"):
+            y = enp.sin(x)
+        effx.debug.print("a: f32[] = @c {}", y)
+        return y
+
+    program = effx.make_jaxpr(f)(1.0)
+    lines = program.pretty_print(use_color=True).replace("\x1b", "^").split("\n")
+    assert lines[1] == "  b: ^[32mf32[]~^[0m = ^[34msin^[0m a 'a: f32[] = @b'"
+    assert lines[2].startswith("  ^[34mpython_callback^[0m[function=")
+    assert re.search(
+        r"= sin a 'a: f32\[\] = @b'  # test_viewing.py:\d+ in f$",
+        program.pretty_print(source_info=True),
+        re.MULTILINE,
+    )
+
+
+def test_text_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IPython shows what `_repr_pretty_` gives its printer; in colours where it has a terminal and the setting says so."""
+
+    class Output(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        text = io.StringIO.write
+
+    program = PROGRAMS["literal"]
+    plain, coloured, chosen = Output(), Output(), Output()
+    program._repr_pretty_(plain, False)
+    monkeypatch.setattr("sys.stdout", Output())
+    program._repr_pretty_(coloured, False)
+    with effx.flags.pprint_use_color(False):
+        program._repr_pretty_(chosen, False)
+    assert plain.getvalue() == chosen.getvalue() == str(program)
+    assert coloured.getvalue() == program.pretty_print(use_color=True)
 
 
 def test_large_programs_are_text_in_notebooks() -> None:

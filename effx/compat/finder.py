@@ -19,6 +19,7 @@ from typing import final
 from effx.compat.beside import check_alone
 from effx.compat.callback_errors import as_runtime_error
 from effx.compat.missing import asked
+from effx.compat.settings import read_environment
 from effx.errors import CompatError, DTypeError, EffxError, ShapeError, callback_errors
 
 __all__ = ["install", "installed"]
@@ -134,8 +135,11 @@ def installed() -> bool:
 def install() -> None:
     """Makes `import jax` give effx from here on, in this process.
 
+    Settings of JAX's in the environment, `JAX_ENABLE_X64` and the like, are followed.
+
     Raises:
         CompatError: JAX itself is loaded already, or installed together with effx-jax-compat.
+        TypeError, ValueError: a setting in the environment has no value that it can have.
     """
     if installed():
         return
@@ -151,3 +155,4 @@ def install() -> None:
     # JAX raises now one, now the other of them, and programs catch what it raises.
     ShapeError.__bases__ = EffxError, ValueError, TypeError
     DTypeError.__bases__ = EffxError, TypeError, ValueError
+    read_environment()

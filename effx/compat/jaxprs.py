@@ -104,6 +104,10 @@ class Jaxpr:
         """Returns the program with other attributes."""
         return attrs.evolve(self, **changes)
 
+    def pretty_print(self, *, source_info: bool = False, use_color: bool | None = None) -> str:
+        """Returns the text of the program, as `Program.pretty_print` does."""
+        return written(self).pretty_print(source_info=source_info, use_color=use_color)
+
     def __str__(self) -> str:
         return str(written(self))
 
@@ -181,6 +185,10 @@ class ClosedJaxpr:
     def map_jaxpr(self, change: Callable[[Jaxpr], Jaxpr]) -> "ClosedJaxpr":
         """Returns it with another program."""
         return ClosedJaxpr(change(self.jaxpr), self.consts)
+
+    def pretty_print(self, *, source_info: bool = False, use_color: bool | None = None) -> str:
+        """Returns the text of the program, as `Program.pretty_print` does."""
+        return self.jaxpr.pretty_print(source_info=source_info, use_color=use_color)
 
     def __str__(self) -> str:
         return str(self.jaxpr)

@@ -5,7 +5,7 @@ One operation of effx's can be several of JAX's, by a parameter: a scatter that 
 
 from collections.abc import Mapping
 
-__all__ = ["CALLED", "LAX", "PRIMITIVES"]
+__all__ = ["CALLED", "LAX", "LINALG", "PRIMITIVES"]
 
 # By module, what is called alike in both.
 _ALIKE = {
@@ -66,28 +66,33 @@ _OTHER = {
     "sharding_constraint": ("ir.ops.sharding", "Constrain"),
 }
 
-# Those of `jax.extend.core.primitives` that `jax.lax` has not.
-_MORE = {
+LINALG: Mapping[str, tuple[str, str]] = {
     "cholesky": ("families.linalg.cholesky", "Cholesky"),
-    "custom_jvp_call": ("ir.ops.custom", "CustomCall"),
-    "custom_vjp_call": ("ir.ops.custom", "CustomCall"),
     "eig": ("families.linalg.eigen", "Eig"),
     "eigh": ("families.linalg.eigen", "Eigh"),
-    "get": ("ir.cells", "RefGet"),
     "hessenberg": ("families.linalg.similarity", "Hessenberg"),
     "householder_product": ("families.linalg.qr", "HouseholderProduct"),
-    "jit": ("ir.ops.control", "Call"),
     "lu": ("families.linalg.lu", "Lu"),
-    "name": ("ir.ops.checkpoint", "CheckpointName"),
     "qr": ("families.linalg.qr", "Qr"),
-    "remat": ("ir.ops.checkpoint", "Checkpoint"),
     "schur": ("families.linalg.similarity", "Schur"),
     "svd": ("families.linalg.eigen", "Svd"),
-    "swap": ("ir.cells", "RefSwap"),
-    "threefry2x32": ("ir.ops.random", "Threefry2x32"),
     "triangular_solve": ("families.linalg.triangular", "TriangularSolve"),
     "tridiagonal": ("families.linalg.similarity", "Tridiagonal"),
     "tridiagonal_solve": ("families.linalg.tridiagonal", "TridiagonalSolve"),
+    "lu_pivots_to_permutation": ("families.linalg.lu", "PivotsToPermutation"),
+}
+"""The same as `LAX` for `jax.lax.linalg`."""
+
+# Those of `jax.extend.core.primitives` that neither has.
+_MORE = {
+    "custom_jvp_call": ("ir.ops.custom", "CustomCall"),
+    "custom_vjp_call": ("ir.ops.custom", "CustomCall"),
+    "get": ("ir.cells", "RefGet"),
+    "jit": ("ir.ops.control", "Call"),
+    "name": ("ir.ops.checkpoint", "CheckpointName"),
+    "remat": ("ir.ops.checkpoint", "Checkpoint"),
+    "swap": ("ir.cells", "RefSwap"),
+    "threefry2x32": ("ir.ops.random", "Threefry2x32"),
 }
 
 LAX: Mapping[str, tuple[str, str]] = _OTHER | {
@@ -97,7 +102,7 @@ LAX: Mapping[str, tuple[str, str]] = _OTHER | {
 }
 """Modules and classes of effx's operations, by the name of the primitive in `jax.lax` without its `_p`."""
 
-PRIMITIVES: Mapping[str, tuple[str, str]] = {**LAX, **_MORE}
+PRIMITIVES: Mapping[str, tuple[str, str]] = {**LAX, **LINALG, **_MORE}
 """The same for `jax.extend.core.primitives`."""
 
 # Names of primitives that differ from those of the variables that hold them.

@@ -16,7 +16,7 @@ from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.types import ArrayType, name_shown
 
 if TYPE_CHECKING:
-    from effx.ir.values.array import Array
+    from effx.ir.values.array import Array, TextPrinter
 
 
 Scalar = bool | int | float | complex
@@ -180,6 +180,25 @@ class Program:
     def __repr__(self) -> str:
         return str(self)
 
+    def pretty_print(self, *, source_info: bool = False, use_color: bool | None = None) -> str:
+        """Returns the program's text for people to read. `str` is plain, and `effx.ir.parse_program` reads it.
+
+        Args:
+            source_info: whether each equation ends in the user's line that it comes from.
+            use_color: whether operations, types and programs have the colours of terminals; None for
+                `effx.config.pprint_use_color`, where the standard output is a terminal.
+
+        >>> import effx, effx.numpy as enp
+        >>> program = effx.make_jaxpr(enp.sin)(1.0)
+        >>> program.pretty_print(use_color=False) == str(program), program.pretty_print(use_color=True).count("\x1b[")
+        (True, 10)
+        """
+        shown: str = _viewing().text(self, source_info, use_color)
+        return shown
+
+    def _repr_pretty_(self, printer: "TextPrinter", cycle: bool) -> None:
+        printer.text(self.pretty_print())
+
     def to_html(self) -> str:
         """Returns one interactive page that shows the program, for a browser; it needs no other file and no network.
 
@@ -251,9 +270,10 @@ RESERVED = ("inf", "nan", "return")
 
 @final
 class Printer:
-    """Collects the texts of a program and of those that it holds, each once."""
+    """Collects the texts of a program and of those that it holds, each once, with a remark behind each equation."""
 
-    def __init__(self) -> None:
+    def __init__(self, remark: Callable[[Equation], str] = lambda e: "") -> None:
+        self.remark = remark
         self.names: dict[Program, str] = {}
         self.functions: list[str] = []
         self.mesh: AbstractMesh | None = None
@@ -291,7 +311,7 @@ class Printer:
             outputs = ", ".join(map(define, e.outputs))
             lines.append(
                 f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self.parameters(e.op)}{operands}"
-                f"{f' {e.scope!r}' if e.scope else ''}"
+                f"{f' {e.scope!r}' if e.scope else ''}{self.remark(e)}"
             )
         lines += [f"  return {', '.join(map(read, program.outputs))}".rstrip(), "}"]
         return "\n".join(lines)
@@ -328,9 +348,9 @@ def literal_text(literal: Literal) -> str:
     return f"{literal.value!r}:{dtypes.short_name(t.dtype)}{'~' if t.weak else ''}"
 
 
-def print_program(program: Program) -> str:
-    """Returns the text of a program, the programs that it holds first."""
-    printer = Printer()
+def print_program(program: Program, remark: Callable[[Equation], str] = lambda e: "") -> str:
+    """Returns the text of a program, the programs that it holds first; `remark` gives what stands behind an equation."""
+    printer = Printer(remark)
     printer.function(program)
     return "\n\n".join([*([] if printer.mesh is None else [mesh_text(printer.mesh)]), *printer.functions])
 

@@ -1,9 +1,10 @@
-"""Programs to look at: an interactive page, and a graph for Graphviz.
+"""Programs to look at: an interactive page, a graph for Graphviz, and text in colours.
 
-`Program.to_html`, `Program.to_dot` and notebooks come here.
+`Program.to_html`, `Program.to_dot`, `Program.pretty_print` and notebooks come here.
 """
 
 from effx.viewing.graphs import graph
 from effx.viewing.pages import frame, page
+from effx.viewing.terminals import text
 
-__all__ = ["frame", "graph", "page"]
+__all__ = ["frame", "graph", "page", "text"]

@@ -100,6 +100,41 @@ assert [missing.name for missing in report().missing] == [
     )
 
 
+def test_old_names_of_modules(tmp_path: Path) -> None:
+    """What programs import from where it was once, or from where few look."""
+    run(
+        """
+import effx.compat.jax, effx, jax, jax.numpy as jnp, numpy as np
+from functools import partial
+from jax.experimental.shard_map import shard_map
+from jax.experimental.compilation_cache import compilation_cache
+from jax.extend import backend
+from jax.sharding import Mesh, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices()), ("i",))
+@partial(shard_map, mesh=mesh, in_specs=(P("i"), P()), out_specs=P("i"), check_rep=False)
+def f(x, y):
+    return x * jax.lax.psum(y, "i")
+np.testing.assert_array_equal(jax.jit(f)(jnp.arange(8.0), 3.0), np.arange(8.0) * 3 * len(jax.devices()))
+try:
+    shard_map(lambda x: x, mesh, P("i"), P())(jnp.arange(8.0))
+except ValueError as error:
+    assert "may differ along i" in str(error), error
+else:
+    raise AssertionError("not refused")
+
+compilation_cache.set_cache_dir("kept")
+assert jax.config.jax_compilation_cache_dir == effx.config.cache_dir == "kept"
+assert backend.get_backend() is backend.backends()["cpu"] is jax.devices()[0].client
+assert backend.get_default_device() == jax.devices()[0]
+assert jax.lax.linalg.cholesky_p.bind(jnp.array([[4.0]])) == jax.lax.linalg.cholesky(jnp.array([[4.0]])) == 2.0
+jaxpr = jax.make_jaxpr(jnp.sin)(1.0)
+assert jaxpr.pretty_print(use_color=False) == str(jaxpr) and jaxpr.jaxpr.pretty_print(source_info=True).count("  # ") == 1
+""",
+        tmp_path,
+    )
+
+
 def test_the_dtype_bfloat16_is_a_class_as_in_jax(tmp_path: Path) -> None:
     """Equinox reads each number of a saved model by `isinstance(x, jax.dtypes.bfloat16)`."""
     run(

@@ -14,7 +14,8 @@ from effx.compat.modules import custom_derivatives, lax
 from effx.compat.modules._src import ad_util
 from effx.compat.modules.extend.core import primitives
 from effx.compat.modules.interpreters import ad, batching
-from effx.compat.operation_names import LAX, PRIMITIVES
+from effx.compat.modules.lax import linalg as lax_linalg
+from effx.compat.operation_names import LAX, LINALG, PRIMITIVES
 from effx.compat.primitives import OperationPrimitive, Primitive, params_of, primitive_named, primitive_of
 from effx.effects import Operation
 from effx.ir.ops.elementwise import Sin
@@ -37,6 +38,8 @@ def test_every_name_is_an_operation(name: str) -> None:
     if name in LAX:
         assert getattr(lax, f"{name}_p") is p
         assert f"{name}_p" in dir(lax)
+    if name in LINALG:
+        assert getattr(lax_linalg, f"{name}_p") is p
 
 
 def test_names_of_what_is_called_otherwise() -> None:

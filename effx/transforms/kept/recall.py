@@ -47,7 +47,8 @@ _log = logging.getLogger("effx")
 _IDLE = words(
     """cache_dir cache_max_size cache_min_compile_seconds cache_programs log_compiles explain_cache_misses
     traceback_filtering no_tracing no_execution transfer_guard transfer_guard_host_to_device
-    transfer_guard_device_to_device transfer_guard_device_to_host array_garbage_collection_guard thread_guard"""
+    transfer_guard_device_to_device transfer_guard_device_to_host array_garbage_collection_guard thread_guard
+    pprint_use_color"""
 )
 
 

@@ -1,0 +1,78 @@
+"""A program's text in the colours of terminals, and with the lines that its equations come from."""
+
+import re
+import sys
+
+from effx.errors import source_of
+from effx.flags import pprint_use_color
+from effx.ir.program import Equation, Program, print_program
+
+__all__ = ["coloured", "text"]
+
+# Escape sequences of ECMA-48: bold, blue, cyan, green, grey, and back.
+_BOLD, _OPERATION, _PROGRAM, _TYPE, _SOURCE, _PLAIN = (
+    "\x1b[1m",
+    "\x1b[34m",
+    "\x1b[36m",
+    "\x1b[32m",
+    "\x1b[90m",
+    "\x1b[0m",
+)
+
+_HEADER = re.compile(r"(?P<name>[^\s(]+)(?P<rest>\(.*)")
+_EQUATION = re.compile(r"  (?P<results>(?:\w+: [^=]*? )= )?(?P<operation>[A-Za-z_]\w*)(?P<rest>.*)")
+# What is quoted keeps its colour.
+_PARTS = re.compile(
+    r"(?P<string>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+    r"|(?P<type>(?<=: )[a-z]+[0-9a-z_]*(?:<\w+>)?\[[^\[\]={}:]*\]~?(?:\{V:[^{}]*\})?)"
+    r"|(?P<program>@[A-Za-z_<][A-Za-z0-9_<>.]*)"
+    r"|(?P<source>  # .*$)"
+)
+_COLOURS = {"type": _TYPE, "program": _PROGRAM, "source": _SOURCE}
+
+
+def text(program: Program, source_info: bool, use_color: bool | None) -> str:
+    """Returns a program's text.
+
+    Args:
+        source_info: with the user's line behind each equation.
+        use_color: in colours; None for the setting, where the standard output is a terminal.
+    """
+    plain = print_program(program, _line) if source_info else print_program(program)
+    if use_color is None:
+        use_color = pprint_use_color.value and sys.stdout.isatty()
+    return coloured(plain) if use_color else plain
+
+
+def _line(equation: Equation) -> str:
+    return "" if equation.source is None else f"  # {source_of(equation.source)}"
+
+
+def coloured(plain: str) -> str:
+    """Returns the text of programs in colours.
+
+    >>> print(coloured("f(a: f32[]) {\\n  return a\\n}").replace("\\x1b", "^"))
+    ^[1mf^[0m(a: ^[32mf32[]^[0m) {
+      ^[1mreturn^[0m a
+    }
+    """
+    return "\n".join(map(_coloured_line, plain.split("\n")))
+
+
+def _coloured_line(line: str) -> str:
+    if line == "  return" or line.startswith("  return "):
+        return f"  {_BOLD}return{_PLAIN}{_coloured_parts(line[8:])}"
+    if equation := _EQUATION.fullmatch(line):
+        results, operation, rest = equation.group("results", "operation", "rest")
+        return f"  {_coloured_parts(results or '')}{_OPERATION}{operation}{_PLAIN}{_coloured_parts(rest)}"
+    if header := _HEADER.fullmatch(line):
+        return f"{_BOLD}{header['name']}{_PLAIN}{_coloured_parts(header['rest'])}"
+    return line
+
+
+def _coloured_parts(part: str) -> str:
+    def paint(found: re.Match[str]) -> str:
+        colour = _COLOURS.get(found.lastgroup or "")
+        return f"{colour}{found[0]}{_PLAIN}" if colour else found[0]
+
+    return _PARTS.sub(paint, part)

@@ -1,0 +1,159 @@
+"""`jax.config`: names and values of JAX's, and the environment. `compat_jobs/test_settings.py` has absl's flags."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import effx
+from effx.compat.config import config
+from effx.compat.modules.experimental.compilation_cache.compilation_cache import reset_cache, set_cache_dir
+from effx.compat.settings import RefusedSettingError, names, setting
+from effx.flags import FLAGS
+
+# What takes effect when the backend starts cannot be set in a process that has one.
+SETTABLE = [name for name in names() if name not in ("num_cpu_devices", "cpu_collectives_implementation")]
+
+
+@pytest.fixture(autouse=True)
+def unchanged() -> Iterator[None]:
+    before = effx.config.values()
+    yield
+    config.update("jax_enable_compilation_cache", True)
+    for name, value in before.items():
+        if FLAGS[name].read() != value:
+            effx.config.update(name, value)
+
+
+@pytest.mark.parametrize("name", SETTABLE)
+def test_a_setting_takes_the_value_that_it_has(name: str) -> None:
+    now = config.read(f"jax_{name}")
+    config.update(f"jax_{name}", now)
+    assert config.read(f"jax_{name}") == config.values[f"jax_{name}"] == getattr(config, name) == now
+
+
+# JAX's name and value; effx's; what JAX's reads then.
+TRANSLATED = [
+    ("jax_platform_name", "cpu", "platforms", "cpu", "cpu"),
+    ("jax_platform_name", "", "platforms", None, ""),
+    ("jax_platforms", "", "platforms", None, None),
+    ("jax_traceback_filtering", "off", "traceback_filtering", False, "off"),
+    ("jax_traceback_filtering", "remove_frames", "traceback_filtering", True, "auto"),
+    ("jax_traceback_filtering", False, "traceback_filtering", False, "off"),
+    ("jax_compilation_cache_dir", "somewhere", "cache_dir", "somewhere", "somewhere"),
+    ("jax_compilation_cache_dir", None, "cache_dir", None, None),
+    ("jax_compilation_cache_max_size", -1, "cache_max_size", sys.maxsize, -1),
+    ("jax_compilation_cache_max_size", 1000, "cache_max_size", 1000, 1000),
+    ("jax_persistent_cache_min_compile_time_secs", 2, "cache_min_compile_seconds", 2.0, 2.0),
+    ("jax_persistent_cache_min_compile_time_secs", -1, "cache_min_compile_seconds", 0.0, 0.0),
+    ("jax_debug_nans", True, "debug_nans", True, True),
+    ("jax_pprint_use_color", False, "pprint_use_color", False, False),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "own", "expected", "read"), TRANSLATED)
+def test_values_of_jax(name: str, value: object, own: str, expected: object, read: object) -> None:
+    config.update(name, value)
+    assert effx.config.read(own) == expected
+    assert config.read(name) == read
+    assert type(config.read(name)) is type(read)
+
+
+def kept(directory: Path) -> int:
+    return len(list(directory.iterdir())) if directory.exists() else 0
+
+
+# As JAX's page on its cache sets them.
+def test_settings_of_the_cache(tmp_path: Path) -> None:
+    config.update("jax_compilation_cache_dir", str(tmp_path))
+    config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    config.update("jax_persistent_cache_enable_xla_caches", "xla_gpu_per_fusion_autotune_cache_dir")
+    assert float(effx.jit(lambda x: x * 5.5)(2.0)) == 11.0
+    assert kept(tmp_path) >= 1
+
+
+def test_the_cache_off_and_on(tmp_path: Path) -> None:
+    """While it is off, its directory can be read and set, and nothing is written."""
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    set_cache_dir(first)
+    for off in (1, 2):
+        config.update("jax_enable_compilation_cache", False)
+        assert (config.jax_compilation_cache_dir, effx.config.read("cache_dir")) == (first, None), off
+    set_cache_dir(second)
+    reset_cache()
+    assert (config.jax_compilation_cache_dir, effx.config.read("cache_dir")) == (second, None)
+    assert float(effx.jit(lambda x: x * 6.5)(2.0)) == 13.0
+    assert kept(tmp_path) == 0
+    for on in (1, 2):
+        config.update("jax_enable_compilation_cache", True)
+        assert (config.jax_compilation_cache_dir, effx.config.read("cache_dir")) == (second, second), on
+    assert float(effx.jit(lambda x: x * 7.5)(2.0)) == 15.0
+    assert kept(tmp_path / "second") >= 1
+
+
+def test_what_effx_does_not_do() -> None:
+    with pytest.raises(RefusedSettingError) as error:
+        config.update("jax_use_shardy_partitioner", False)
+    assert str(error.value) == (
+        "jax.config: jax_use_shardy_partitioner is True on effx, got False: programs on several devices are lowered for "
+        "Shardy"
+    )
+    with pytest.raises(
+        ValueError, match=r"jax_persistent_cache_min_entry_size_bytes is 0 or -1 on effx, got 4096"
+    ):
+        config.update("jax_persistent_cache_min_entry_size_bytes", 4096)
+    with pytest.raises(RefusedSettingError, match=r"jax_random_seed_offset is 0 on effx, got False"):
+        config.update("jax_random_seed_offset", False)
+    with pytest.raises(TypeError, match=r"jax_enable_compilation_cache: got 'no' .str., expected a bool"):
+        config.update("jax_enable_compilation_cache", "no")
+    with pytest.raises(TypeError, match=r"cache_min_compile_seconds: got 'soon'"):
+        config.update("jax_persistent_cache_min_compile_time_secs", "soon")
+    assert setting("jax_no_such") is None
+    with pytest.raises(
+        AttributeError, match=r"jax.config has no setting 'jax_no_such' in effx; .*test_settings.py:"
+    ):
+        config.read("jax_no_such")
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"EFFX_TRACEBACK_FILTERING": "1", **environment},
+    )
+
+
+SHOWN = """
+import effx.compat.jax, jax, jax.numpy as jnp
+print(jnp.arange(2.0).dtype, jax.device_count(), jax.config.jax_platform_name, jax.config.jax_debug_nans)
+"""
+
+
+def test_the_environment_of_jax() -> None:
+    done = run(
+        SHOWN,
+        JAX_ENABLE_X64="true",
+        JAX_NUM_CPU_DEVICES="3",
+        JAX_PLATFORM_NAME="cpu",
+        JAX_DEBUG_NANS="1",
+        EFFX_DEBUG_NANS="0",  # goes before
+        JAX_TRACEBACK_FILTERING="off",
+        JAX_NO_SUCH="1",
+        JAX_CPU_ENABLE_ASYNC_DISPATCH="0",
+    )
+    assert done.stdout == "float64 3 cpu False\n", done.stderr
+    assert (
+        "RuntimeWarning: JAX_CPU_ENABLE_ASYNC_DISPATCH: jax.config: jax_cpu_enable_async_dispatch is True on effx"
+        in done.stderr
+    )
+    done = run(SHOWN, JAX_ENABLE_X64="maybe")
+    assert done.returncode == 1
+    assert "ValueError: JAX_ENABLE_X64: got 'maybe', expected one of 1, true" in done.stderr
