@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import operator
 import pickle
 import weakref
@@ -486,3 +487,37 @@ def test_what_arrays_refuse(call: Callable[[Any], object], text: str) -> None:
     with pytest.raises(TypeError) as caught:
         call(enp.ones(2))
     assert str(caught.value).splitlines()[0] == text
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint16", "float16", "bfloat16", "float32", "complex64", "bool", "int4"]
+)
+@pytest.mark.parametrize("shape", [(), (0, 3), (1,), (2, 3)])
+def test_bytes(dtype: str, shape: tuple[int, ...]) -> None:
+    x = enp.asarray(np.arange(math.prod(shape)).reshape(shape) % 7, dtype)
+    data = np.asarray(x)
+    assert bytes(x) == x.tobytes() == data.tobytes()
+    assert x.tobytes("F") == data.tobytes("F")
+    np.testing.assert_array_equal(np.frombuffer(x.tobytes(), data.dtype).reshape(shape), data)
+
+
+def test_bytes_of_what_is_abstract() -> None:
+    with pytest.raises(effx.errors.ConcretizationError, match=r"x\.tobytes\(\)"):
+        effx.jit(lambda x: x.tobytes())(1.0)
+    with pytest.raises(effx.errors.ConcretizationError, match=r"bytes\(x\)"):
+        effx.jit(bytes)(enp.arange(3))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint32", "float16", "bfloat16", "float32"])
+def test_round(dtype: str) -> None:
+    """As of Python's numbers: integers where no digits are asked for, the dtype where they are."""
+    x = enp.asarray([0.5, 1.5, 2.25, 7.0], dtype)
+    given = np.asarray(x, np.float64)
+    for f in (round, effx.jit(round), effx.vmap(round)):
+        rounded = f(x)
+        assert rounded.dtype == np.int32
+        np.testing.assert_array_equal(rounded, [round(v) for v in given])
+    assert round(x, 0).dtype == round(x, 1).dtype == x.dtype
+    np.testing.assert_array_equal(np.asarray(round(x, 0), np.float64), np.round(given))
+    with effx.enable_x64():
+        assert round(x).dtype == np.int64

@@ -1,6 +1,6 @@
 """What effx has under other names than JAX, or in another form: names of `jax` itself here, those of `jax.X` in X."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -10,7 +10,11 @@ from effx.compat.jaxprs import make_jaxpr
 from effx.compat.modules.experimental.layout import Format
 from effx.compat.names import VERSION, VERSION_INFO
 from effx.compat.shapes import eval_shape
+from effx.ir.meshes import AxisType, MeshAxisName
+from effx.lower.meshes import Mesh
+from effx.lower.sharding import Device
 from effx.transforms.arguments import name_of
+from effx.transforms.meshes import make_mesh as mesh_of
 from effx.transforms.naming import named_scope
 from effx.transforms.placement import device_put as put
 from effx.tree.registry import PyTree
@@ -23,6 +27,7 @@ __all__ = [
     "device_put",
     "eval_shape",
     "make_jaxpr",
+    "make_mesh",
     "named_call",
     "typeof",
 ]
@@ -72,3 +77,23 @@ def device_put(
 
     places = tree_map(place, device, is_leaf=lambda d: isinstance(d, Format))
     return put(x, places, donate=donate, may_alias=may_alias)
+
+
+def make_mesh(
+    axis_sizes: Sequence[int],
+    axis_names: "str | Sequence[MeshAxisName]",
+    axis_types: "AxisType | Sequence[AxisType] | None" = None,
+    *,
+    devices: Sequence[Device] | None = None,
+) -> Mesh:
+    """`effx.make_mesh`, whose axes are Explicit where nothing else is said.
+
+    Args:
+        axis_sizes, axis_names, axis_types, devices: as for `effx.make_mesh`.
+
+    >>> make_mesh((1,), ("data",)).axis_types
+    (Explicit,)
+    """
+    return mesh_of(
+        axis_sizes, axis_names, AxisType.Explicit if axis_types is None else axis_types, devices=devices
+    )

@@ -289,8 +289,14 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     def __ge__(self, other: Operand) -> Array:
         return operators.ordered(arithmetic.GE, self, other)
 
-    def __round__(self, ndigits: int | None = None) -> Array[DT, *Dims]:
-        return arithmetic.round_(self, ndigits or 0)
+    @overload
+    def __round__(self, ndigits: int) -> Array[DT, *Dims]: ...
+    @overload
+    def __round__(self, ndigits: None = None) -> Array[Any, *Dims]: ...
+    def __round__(self, ndigits: int | None = None) -> Array[Any, *Dims]:
+        # Integers where no digits are asked for, as of Python's own numbers.
+        rounded = arithmetic.round_(self, ndigits or 0)
+        return rounded.astype(int) if ndigits is None else rounded
 
     # Indexing
     @overload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 
@@ -126,6 +126,21 @@ class Described(Typed, Value):
         data = self.host("x.item()")
         result: Number = data.item(*index)
         return result
+
+    def __bytes__(self) -> bytes:
+        return self.host("bytes(x)").tobytes()
+
+    def tobytes(self, order: Literal["C", "F", "A"] | None = "C") -> bytes:
+        """Returns the elements' bytes, as they lie in memory.
+
+        Args:
+            order: "C" for the last axis fastest, "F" for the first one.
+
+        >>> import effx.numpy as enp
+        >>> enp.array([1, 256], "int16").tobytes()
+        b'\\x01\\x00\\x00\\x01'
+        """
+        return self.host("x.tobytes()").tobytes(order)
 
     def tolist(self) -> Any:
         """Returns nested lists of Python numbers."""
