@@ -70,7 +70,8 @@ def unary() -> None:
     assert_type(abs(COMPLEX), Array[Any, N])
     assert_type(COMPLEX.conj(), Array[enp.complex64, N])
     assert_type(VECTOR.copy(), Array[enp.float32, N])
-    assert_type(round(VECTOR), Array[enp.float32, N])
+    assert_type(round(VECTOR), Array[Any, N])
+    assert_type(round(VECTOR, 1), Array[enp.float32, N])
     assert enp.sin(VECTOR).dtype == np.float32
     assert enp.sin(VECTOR).shape == (3,)
     assert abs(COMPLEX).dtype == np.float32
