@@ -11,6 +11,7 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.compat.bound import Bound, Definition, Rule, arrays_of, entries, operation_name
+from effx.compat.parameters import made, shown
 from effx.compat.symbolic import UndefinedPrimal, Zero, is_zero
 from effx.compat.tables import Table
 from effx.dtypes import float0
@@ -227,18 +228,13 @@ def kind_of(p: Definition) -> type[Operation[object]] | None:
     return found
 
 
-def fields_of(op: Operation[object]) -> dict[str, object]:
-    """Returns an operation's parameters by name."""
-    return {a.name: getattr(op, a.name) for a in getattr(type(op), "__attrs_attrs__", ())}
-
-
 def _install_jvp(p: Definition, rule: Rule) -> None:
     kind = kind_of(p)
     if kind is None:
         return
 
     def own(op: Operation[object], primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> PyTree:
-        ys, dys = pushed(p, rule, fields_of(op), primals, tangents)
+        ys, dys = pushed(p, rule, shown(op), primals, tangents)
         return (ys, dys) if op.multiple else (ys[0], dys[0])
 
     JVP.rules.register(kind)(own)
@@ -252,7 +248,7 @@ def _install_transpose(p: Definition, rule: Rule) -> None:
     def own(
         op: Operation[object], ct: PyTree, operands: tuple[Array | LinearOperand, ...]
     ) -> list[Cotangent]:
-        params = fields_of(op)
+        params = shown(op)
         types = p.types([x.type for x in operands], params)
         return pulled(p, rule, params, ct if op.multiple else [ct], types, operands)
 
@@ -271,7 +267,7 @@ def _install_fancy(p: Definition, rule: Rule) -> None:
     def own(
         handler: Vmap, op: Operation[object], values: tuple[Array, ...], axes: tuple[Axis, ...]
     ) -> tuple[PyTree, PyTree]:
-        ys, found = grown(p, rule(_data(handler), values, axes, **fields_of(op)))
+        ys, found = grown(p, rule(_data(handler), values, axes, **shown(op)))
         return (ys, found) if op.multiple else (ys[0], found[0])
 
     Vmap.rules.register(kind)(own)
@@ -280,7 +276,7 @@ def _install_fancy(p: Definition, rule: Rule) -> None:
 def _performed(p: Definition, params: Mapping[str, object], operands: Sequence[Array]) -> Sequence[Array]:
     kind = kind_of(p)
     assert kind is not None
-    found = kind(**params)(*operands)
+    found = made(kind, params)(*operands)
     return cast("tuple[Array, ...]", found) if kind.multiple else (cast("Array", found),)
 
 
@@ -312,7 +308,7 @@ def _derived_transpose(p: Definition) -> Rule | None:
         cts = [None if is_zero(c) else as_operand(c, p.name) for c in (ct if p.multiple_results else [ct])]
         if all([c is None for c in cts]):
             return [None] * len(given)
-        return list(own(kind(**params), cts if p.multiple_results else cts[0], tuple(given)))
+        return list(own(made(kind, params), cts if p.multiple_results else cts[0], tuple(given)))
 
     return rule
 

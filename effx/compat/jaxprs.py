@@ -11,7 +11,7 @@ import attrs
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
-from effx.compat.primitives import Primitive, primitive_of, viewed_names
+from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation
 from effx.errors import ProgramError, resolve
@@ -234,9 +234,8 @@ def _equation(e: Equation) -> JaxprEqn:
 
 
 def params_of(op: Operation[object]) -> dict[str, Any]:
-    """Returns an operation's parameters by name, programs as views. Those of loops and calls have JAX's names."""
-    names = viewed_names(type(op))
-    found = {names.get(name, name): _shown(value) for name, value in params_by_name(op).items()}
+    """Returns an operation's parameters as JAX has them, programs as views."""
+    found = {name: _shown(value) for name, value in params_by_name(op).items()}
     return {**found, "name": op.program.name} if isinstance(op, Calling) else found
 
 

@@ -7,16 +7,16 @@ from typing import Any, cast, final
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.compat.bound import Bound
-from effx.compat.bound_rules import fields_of
 from effx.compat.defined import Primitive
 from effx.compat.operation_names import CALLED, PRIMITIVES
+from effx.compat.parameters import made, shown
 from effx.compat.wrapped import WrappedFun
 from effx.effects import Operation
 from effx.errors import TransformError
 from effx.handlers.stage import run_program
-from effx.ir.ops.control import Calling, Scan
+from effx.ir.ops.control import Calling
 from effx.ir.ops.custom import CustomCall
-from effx.ir.ops.elementwise import IntegerPow, RoundAwayFromZero, RoundToEven
+from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven
 from effx.ir.ops.index import Scatter
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
@@ -31,13 +31,12 @@ __all__ = [
     "params_of",
     "primitive_named",
     "primitive_of",
-    "viewed_names",
 ]
 
 
 @final
 class OperationPrimitive(Primitive):
-    """A class of effx's operations as a primitive. Its parameters are those of effx's operation.
+    """A class of effx's operations as a primitive. Its parameters are as JAX has them, or by their names in effx.
 
     Attributes:
         operation: the class.
@@ -54,12 +53,11 @@ class OperationPrimitive(Primitive):
         return list(found) if self.multiple_results else found
 
     def _op(self, params: Mapping[str, object]) -> Any:
-        """Returns the operation with parameters by its own names, or as equations of views have them."""
-        own = {shown: name for name, shown in viewed_names(self.operation).items()}
+        """Returns the operation with parameters as equations of views have them, or by its own names."""
         # A call's view says these of its program, and `get_bind_params` of its function.
         said = {"name", "subfuns"} if issubclass(self.operation, Calling) else ()
-        return self.operation(
-            **{own.get(name, name): _program(value) for name, value in params.items() if name not in said}
+        return made(
+            self.operation, {name: _program(value) for name, value in params.items() if name not in said}
         )
 
     def get_bind_params(self, params: Mapping[str, object]) -> dict[str, object]:
@@ -142,15 +140,6 @@ class CallPrimitive(Primitive):
 call_p = CallPrimitive()
 
 
-def viewed_names(kind: type[Operation[Any]]) -> Mapping[str, str]:
-    """Returns JAX's names of an operation's parameters by effx's, where they differ."""
-    if issubclass(kind, Calling):
-        return {"program": "call_jaxpr" if kind is CustomCall else "jaxpr"}
-    if kind is IntegerPow:
-        return {"exponent": "y"}
-    return {"body": "jaxpr", "constants": "num_consts", "carries": "num_carry"} if kind is Scan else {}
-
-
 def _program(value: Any) -> object:
     """Returns a program in place of its view."""
     if isinstance(value, tuple) and value and all([hasattr(v, "in_avals") for v in value]):
@@ -219,7 +208,7 @@ def primitive_of(op: Operation[Any]) -> Primitive:
 
 def params_of(op: Operation[Any]) -> dict[str, object]:
     """Returns an operation's parameters by name, as `primitive_of(op).bind` takes them."""
-    return dict(op.params) if isinstance(op, Bound) else fields_of(op)
+    return dict(op.params) if isinstance(op, Bound) else shown(op)
 
 
 def _view(name: str, kind: type[Operation[Any]]) -> OperationPrimitive:

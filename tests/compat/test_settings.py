@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import effx
+from effx.compat import missing
 from effx.compat.config import config
 from effx.compat.modules.experimental.compilation_cache.compilation_cache import reset_cache, set_cache_dir
 from effx.compat.settings import RefusedSettingError, names, setting
@@ -20,7 +21,8 @@ SETTABLE = [name for name in names() if name not in ("num_cpu_devices", "cpu_col
 
 
 @pytest.fixture(autouse=True)
-def unchanged() -> Iterator[None]:
+def unchanged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(missing, "_found", {})  # what `report` tells of
     before = effx.config.values()
     yield
     config.update("jax_enable_compilation_cache", True)

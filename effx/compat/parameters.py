@@ -1,0 +1,188 @@
+"""Parameters of effx's operations by the names and in the form that JAX's primitives have them, and back.
+
+What has no line here has the same parameters in both, or keeps effx's.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import attrs
+
+from effx.array.arithmetic import precision_of, preferred_of
+from effx.effects import Operation
+from effx.errors import TransformError
+from effx.ir.ops.control import Calling
+from effx.ir.ops.custom import CustomCall
+from effx.ir.types import array_type
+from effx.lax.products import Precision
+
+__all__ = ["made", "shown"]
+
+Params = Mapping[str, Any]
+
+
+def _as_it_is(params: Params) -> Params:
+    return params
+
+
+@final
+@attrs.frozen
+class View:
+    """How parameters are shown.
+
+    Attributes:
+        names: JAX's names by effx's, of those that are the same but for it.
+        fixed: JAX's that effx has not, with the value that says what effx does.
+        show: brings what else differs into JAX's form, of effx's names. take: back; it passes on what it does not know.
+    """
+
+    names: Mapping[str, str] = attrs.field(factory=dict)
+    fixed: Params = attrs.field(factory=dict)
+    show: Callable[[Params], Params] = _as_it_is
+    take: Callable[[Params], Params] = _as_it_is
+
+
+def _without(params: Params, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name not in names}
+
+
+def _show_product(params: Params) -> Params:
+    precision = params["precision"]
+    if precision == ("DEFAULT", "DEFAULT"):
+        precision = None
+    elif len(precision) == 2:
+        precision = (Precision[precision[0]], Precision[precision[1]])
+    contract = (params["lhs_contract"], params["rhs_contract"])
+    return {
+        "dimension_numbers": (contract, (params["lhs_batch"], params["rhs_batch"])),
+        "precision": precision,
+        "preferred_element_type": params["preferred"],
+    }
+
+
+def _take_product(params: Params) -> Params:
+    if "dimension_numbers" not in params:
+        return params
+    found = _without(params, "dimension_numbers", "preferred_element_type")
+    contract, batch = params["dimension_numbers"]
+    found["lhs_contract"], found["rhs_contract"] = map(tuple, contract)
+    found["lhs_batch"], found["rhs_batch"] = map(tuple, batch)
+    found["precision"] = precision_of(params.get("precision"))
+    found["preferred"] = preferred_of(params.get("preferred_element_type"))
+    return found
+
+
+def _show_padding(params: Params) -> Params:
+    return {"padding_config": tuple(zip(params["low"], params["high"], params["interior"], strict=True))}
+
+
+def _take_padding(params: Params) -> Params:
+    if "padding_config" not in params:
+        return params
+    low, high, interior = (
+        zip(*params["padding_config"], strict=True) if params["padding_config"] else ((), (), ())
+    )
+    return {**_without(params, "padding_config"), "low": low, "high": high, "interior": interior}
+
+
+def _show_slice(params: Params) -> Params:
+    return {**params, "strides": None if set(params["strides"]) <= {1} else params["strides"]}
+
+
+def _take_slice(params: Params) -> Params:
+    starts = params.get("start", params.get("start_indices", ()))
+    return {**params, "strides": (1,) * len(starts)} if params.get("strides") is None else params
+
+
+def _show_count(params: Params) -> Params:
+    return {"dtype": params["type"].dtype, "shape": params["type"].shape, "axis": params["axis"]}
+
+
+def _take_count(params: Params) -> Params:
+    if "shape" not in params:
+        return params
+    return {**_without(params, "dtype", "shape"), "type": array_type(params["dtype"], tuple(params["shape"]))}
+
+
+def _show_axis(params: Params) -> Params:
+    return {**_without(params, "axis"), "axes": (params["axis"],)}
+
+
+def _take_axis(params: Params) -> Params:
+    return {**_without(params, "axes"), "axis": params["axes"][0]} if "axes" in params else params
+
+
+_ACCURATE = View(fixed={"accuracy": None})
+_REDUCING = View(fixed={"out_sharding": None})
+_PICKING = View(show=_show_axis, take=_take_axis)
+_WHOLE = {"sharding": None}
+
+# By effx's names of the operations.
+_VIEWS: Mapping[str, View] = {
+    "arg_max": _PICKING,
+    "arg_min": _PICKING,
+    "bitcast": View({"dtype": "new_dtype"}),
+    "broadcast_in_dim": View({"dims": "broadcast_dimensions"}, _WHOLE),
+    "concatenate": View({"axis": "dimension"}),
+    "convert": View({"dtype": "new_dtype", "weak": "weak_type"}, _WHOLE),
+    "dot_general": View({}, {"out_sharding": None}, _show_product, _take_product),
+    "dynamic_slice": View({"sizes": "slice_sizes"}),
+    "integer_pow": View({"exponent": "y"}),
+    "iota": View({"axis": "dimension"}, _WHOLE, _show_count, _take_count),
+    "pad": View({}, {}, _show_padding, _take_padding),
+    "qr": View({"full": "full_matrices"}, {"use_magma": None}),
+    "reshape": View({"shape": "new_sizes"}, {"dimensions": None, "sharding": None}),
+    "reverse": View({"axes": "dimensions"}),
+    "scan": View({"body": "jaxpr", "constants": "num_consts", "carries": "num_carry"}),
+    "slice": View({"start": "start_indices", "limit": "limit_indices"}, {}, _show_slice, _take_slice),
+    "sort": View({"axis": "dimension", "stable": "is_stable"}),
+    "transpose": View({"perm": "permutation"}),
+    "while": View({"body": "body_jaxpr", "condition": "cond_jaxpr"}),
+    **dict.fromkeys(("reduce_max", "reduce_min", "reduce_sum"), _REDUCING),
+    **dict.fromkeys(
+        "cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh".split(),  # noqa: SIM905  read in one line
+        _ACCURATE,
+    ),
+}
+_CALL, _CUSTOM, _OTHER = View({"program": "jaxpr"}), View({"program": "call_jaxpr"}), View()
+
+
+def _view(kind: type[Operation[object]]) -> View:
+    if issubclass(kind, Calling):
+        return _CUSTOM if kind is CustomCall else _CALL
+    return _VIEWS.get(kind.name, _OTHER)
+
+
+def shown(op: Operation[object]) -> dict[str, object]:
+    """Returns the parameters of an operation of effx's as JAX has them.
+
+    >>> from effx.ir.ops.shape import Pad
+    >>> shown(Pad((1,), (0,), (2,)))
+    {'padding_config': ((1, 0, 2),)}
+    """
+    view = _view(type(op))
+    own = {a.name: getattr(op, a.name) for a in getattr(type(op), "__attrs_attrs__", ())}
+    return {**{view.names.get(name, name): value for name, value in view.show(own).items()}, **view.fixed}
+
+
+def made(kind: type[Operation[object]], params: Params) -> Any:
+    """Returns the operation with parameters as JAX has them, or by effx's own names.
+
+    Args:
+        params: of programs, these and not views of them.
+
+    Raises:
+        TransformError: a parameter asks for what effx does not do.
+        TypeError: the operation has no parameter of the name, or one is missing.
+
+    >>> from effx.ir.ops.shape import Pad
+    >>> made(Pad, {"padding_config": ((1, 0, 2),)}) == made(Pad, {"low": (1,), "high": (0,), "interior": (2,)})
+    True
+    """
+    view = _view(kind)
+    for name, value in view.fixed.items():
+        if params.get(name, value) is not value:
+            raise TransformError(f"{kind.name}: {name} must be {value}, got {params[name]!r}")
+    own = {as_shown: name for name, as_shown in view.names.items()}
+    taken = view.take(_without(params, *view.fixed))
+    return kind(**{own.get(name, name): value for name, value in taken.items()})
