@@ -110,10 +110,16 @@ class _CacheDirectory:
 @final
 @attrs.frozen
 class _Attribute:
-    """A setting that an object holds."""
+    """A setting that an object holds.
+
+    Attributes:
+        get, put: read and set it.
+        flag: effx's name; empty where it has none of its own.
+    """
 
     get: Callable[[], object]
     put: Callable[[object], None]
+    flag: str = ""
 
     def read(self) -> object:
         return self.get()
@@ -140,7 +146,7 @@ _TRANSLATED: Mapping[str, Setting] = {
     "platform_name": Own("platforms", lambda v: v or None, lambda v: v or ""),
     "platforms": Own("platforms", lambda v: v or None),
     "traceback_filtering": Own("traceback_filtering", _filtering, lambda v: "auto" if v else "off"),
-    "compilation_cache_dir": _Attribute(_directory.read, _directory.put),
+    "compilation_cache_dir": _Attribute(_directory.read, _directory.put, "cache_dir"),
     "enable_compilation_cache": _Attribute(lambda: _directory.on, _directory.switch),
     "compilation_cache_max_size": Own(
         "cache_max_size", lambda v: sys.maxsize if v == -1 else v, lambda v: -1 if v == sys.maxsize else v
@@ -231,7 +237,10 @@ def read_environment() -> None:
     for name in names():
         variable, found = f"JAX_{name.upper()}", setting(name)
         text = os.environ.get(variable)
-        if text is None or found is None or (isinstance(found, Own) and FLAGS[found.flag].env in os.environ):
+        if text is None or found is None:
+            continue
+        own = FLAGS.get(found.flag) if isinstance(found, Own | _Attribute) else None
+        if own is not None and own.env in os.environ:
             continue
         try:
             found.assign(parsed(variable, name, text))

@@ -136,6 +136,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 SHOWN = """
 import effx.compat.jax, jax, jax.numpy as jnp
 print(jnp.arange(2.0).dtype, jax.device_count(), jax.config.jax_platform_name, jax.config.jax_debug_nans)
+print(jax.config.jax_compilation_cache_dir)
 """
 
 
@@ -147,11 +148,13 @@ def test_the_environment_of_jax() -> None:
         JAX_PLATFORM_NAME="cpu",
         JAX_DEBUG_NANS="1",
         EFFX_DEBUG_NANS="0",  # goes before
+        JAX_COMPILATION_CACHE_DIR="theirs",
+        EFFX_CACHE_DIR="ours",
         JAX_TRACEBACK_FILTERING="off",
         JAX_NO_SUCH="1",
         JAX_CPU_ENABLE_ASYNC_DISPATCH="0",
     )
-    assert done.stdout == "float64 3 cpu False\n", done.stderr
+    assert done.stdout == "float64 3 cpu False\nours\n", done.stderr
     assert (
         "RuntimeWarning: JAX_CPU_ENABLE_ASYNC_DISPATCH: jax.config: jax_cpu_enable_async_dispatch is True on effx"
         in done.stderr
