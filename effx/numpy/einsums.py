@@ -26,6 +26,9 @@ __all__ = ["einsum"]
 # A contraction: the indices of its operands, and the labels of its result.
 Step = tuple[tuple[int, ...], str]
 
+# The places of the operands of each contraction, among those that are left; its result comes last.
+Path = tuple[tuple[int, ...], ...]
+
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -85,14 +88,13 @@ def parse(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], 
 
 
 @lru_cache(maxsize=1024)
-def steps(labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple[Step, ...]:
-    """Returns the contractions that compute the result, in order."""
+def steps(
+    labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], optimize: str | Path
+) -> tuple[Step, ...]:
+    """Returns the contractions that compute the result, in order: of a path, or of one that a search finds."""
     if len(labels) <= 2:
         return ((tuple(range(len(labels))), output),)
-    from opt_einsum import contract_path
-
-    found = contract_path(f"{','.join(labels)}->{output}", *shapes, shapes=True, optimize=optimize)[0]
-    path = cast("list[tuple[int, ...]]", found)
+    path = optimize if isinstance(optimize, tuple) else _found(labels, output, shapes, optimize)
     terms = list(labels)
     result: list[Step] = []
     for number, places in enumerate(path):
@@ -106,6 +108,45 @@ def steps(labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], optim
         terms.append(kept)
         result.append((tuple(sorted(places)), kept))
     return tuple(result)
+
+
+def _found(labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], search: str) -> Path:
+    from opt_einsum import contract_path
+
+    try:
+        found = contract_path(f"{','.join(labels)}->{output}", *shapes, shapes=True, optimize=search)[0]
+    except KeyError:
+        raise DTypeError(f"einsum: opt_einsum has no search {search!r}") from None
+    return tuple(cast("list[tuple[int, ...]]", found))
+
+
+def _order(optimize: object, count: int) -> str | Path:
+    """Returns the name of a search, or a path that brings so many operands to one.
+
+    Raises:
+        DTypeError: it is none of what `einsum` takes. ShapeError: the path is one for other operands.
+    """
+    if isinstance(optimize, bool):
+        return "auto" if optimize else (tuple(range(count)),)
+    if isinstance(optimize, str):
+        return optimize
+    if not isinstance(optimize, Sequence):
+        raise DTypeError(f"einsum: optimize must be a bool, the name of a search or a path, got {optimize!r}")
+    given = optimize[1:] if optimize[:1] in (["einsum_path"], ("einsum_path",)) else optimize
+    left, path = count, []
+    for step in given:
+        places = tuple(step) if isinstance(step, Sequence) else ()
+        if (
+            not places
+            or len(set(places)) < len(places)
+            or not all([type(i) is int and 0 <= i < left for i in places])
+        ):
+            break
+        path.append(places)
+        left -= len(places) - 1
+    if left != 1 or len(path) != len(given):
+        raise ShapeError(f"einsum: optimize: the path {optimize!r} does not bring {count} operands to one")
+    return tuple(path)
 
 
 def _sizes(labels: Sequence[str], shapes: Sequence[Shape], subscripts: str) -> dict[str, int]:
@@ -199,12 +240,14 @@ def einsum(
             "..." stands for axes that broadcast; a label repeated in a term takes the diagonal.
         operands: arrays. Or everything as `x, [0, 1], y, [1, 2], [0, 2]`.
         out: not supported.
-        optimize: how opt_einsum searches for an order: "auto", "optimal", "greedy", True, False.
+        optimize: how opt_einsum searches for an order: "auto", which True is too, "optimal", "greedy" …; False for none,
+            from left to right; or the order itself, a path as `einsum_path` gives it.
         precision, preferred_element_type: as for `dot`.
         out_sharding: how the result lies; by default as the operands say.
 
     Raises:
-        ShapeError: the notation does not fit the operands, or sizes differ.
+        ShapeError: the notation does not fit the operands, sizes differ, or a path is for other operands.
+        DTypeError: `optimize` is nothing that it can be.
 
     >>> import numpy as np
     >>> einsum("ij,j->i", np.eye(2), np.array([3.0, 4.0])).tolist()
@@ -233,12 +276,10 @@ def einsum(
     shapes = tuple([x.type.shape for x in arrays])
     labels, output = parse(text, shapes)
     sizes = _sizes(labels, shapes, text)
-    search = {True: "auto", False: "auto"}.get(optimize, optimize) if isinstance(optimize, bool) else optimize
-    if not isinstance(search, str):
-        raise DTypeError(f"einsum: optimize must be a bool or the name of a search, got {optimize!r}")
+    order = _order(optimize, len(arrays))
     how, preferred = precision_of(precision), preferred_of(preferred_element_type)
     terms = list(labels)
-    for places, kept in steps(labels, output, shapes, search):
+    for places, kept in steps(labels, output, shapes, order):
         joined = [(arrays[i], terms[i]) for i in places]
         for i in reversed(places):
             del arrays[i], terms[i]

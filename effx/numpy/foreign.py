@@ -58,7 +58,7 @@ def array_str(
 
 def einsum_path(
     subscripts: str, /, *operands: "Operand", optimize: bool | str = "auto"
-) -> tuple[list[object], str]:
+) -> tuple[list[tuple[int, ...]], str]:
     """The order in which `einsum` had best contract its operands, and a report, by NumPy.
 
     Args:
@@ -67,8 +67,8 @@ def einsum_path(
         optimize: "auto", "greedy" or "optimal", a bool, or a path.
 
     >>> einsum_path("ij,jk->ik", np.ones((2, 3)), np.ones((3, 2)))[0]
-    ['einsum_path', (0, 1)]
+    [(0, 1)]
     """
     shapes = [np.broadcast_to(np.zeros(()), np.shape(x)) for x in operands]
     path, report = np.einsum_path(subscripts, *shapes, optimize="greedy" if optimize == "auto" else optimize)
-    return path, report
+    return path[1:], report  # without the word that NumPy has before it

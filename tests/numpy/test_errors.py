@@ -303,7 +303,7 @@ def test_lists_are_refused(name: str) -> None:
         (
             lambda: enp.einsum("ij", A, optimize=1.5),
             DTypeError,
-            "einsum: optimize must be a bool or the name of a search, got 1.5",
+            "einsum: optimize must be a bool, the name of a search or a path, got 1.5",
         ),
     ],
     ids=lambda value: value.split(":")[0] if isinstance(value, str) else "",
