@@ -630,6 +630,15 @@ def get_at(x: Array, index: Index, how: Lookup, fill_value: Number | None = None
     return read(x, plan, chosen, fill_value, how.ordered, how.unique)
 
 
+def _from_zero(index: Array) -> Array:
+    """Returns indices with 0 for negative ones."""
+    from effx.ir.values.boxes import HostArray
+
+    if type(index) is HostArray:
+        return host_array(np.maximum(np.asarray(index.value), 0))
+    return index if index.type.kind == "u" else arithmetic.maximum(index, 0)
+
+
 def take(
     x: Array,
     indices: Operand,
@@ -639,7 +648,10 @@ def take(
     ordered: bool = False,
     unique: bool = False,
 ) -> Array:
-    """Reads elements along an axis by index; `mode` is "fill" (the default), "clip" or "wrap"."""
+    """Reads elements along an axis by index; `mode` is "fill" (the default), "clip" or "wrap".
+
+    With "clip" no index counts from the end.
+    """
     if mode not in (None, *MODES):
         raise IndexingError(f"take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     if axis is None:
@@ -648,6 +660,8 @@ def take(
     which = as_operand(indices)
     if which.type.kind not in "iu":
         raise IndexingError(f"take: indices must be integers, got {which.type!r}")
+    if mode == "clip":
+        which = _from_zero(which)
     plan = IndexPlan(x.type.shape, [Slicing(0, n, 1) for n in x.type.shape])
     plan.entries[place] = which
     return read(x, plan, mode or "fill", fill_value, ordered, unique)

@@ -41,11 +41,11 @@ def take(
 
     Args:
         a: the array.
-        indices: integers; negative ones count from the end.
+        indices: integers; negative ones count from the end, but for mode "clip".
         axis: None for all elements as one axis.
         out: not supported.
         mode: outside the bounds: "fill" (the default) gives NaN or the dtype's extreme, "clip" the nearest
-            element, "wrap" counts modulo the size.
+            element, the first one for negative indices, "wrap" counts modulo the size.
         unique_indices, indices_are_sorted: promises, which XLA may use.
         fill_value: for mode "fill".
 

@@ -213,7 +213,7 @@ def _search(a: Array, v: Array, right: bool, unrolled: bool = False) -> Array:
     def step(i: Array, found: Array) -> Array:
         # So many elements are before v; are `width` more?
         further = found + arithmetic.right_shift(largest, i)
-        here = indexing.take(a, further - 1, 0, "clip")
+        here = indexing.along_axis(a, further - 1, 0)
         return arithmetic.where(_before(here, v, right) & (further <= n), further, found)
 
     found = broadcast_to(scalar(0, dtype, False), v.type.shape)
@@ -305,9 +305,9 @@ def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | No
         raise ShapeError(f"digitize: bins must be a vector, got {edges.type!r}")
     if 0 in edges.type.shape:
         return filled(as_operand(x, "digitize").type.shape, 0, _place_dtype(edges))
-    how = method or "scan"
-    rising = searchsorted(edges, x, "left" if right else "right", method=how)
-    falling = edges.type.size - searchsorted(edges[::-1], x, "right" if right else "left", method=how)
+    how, side = method or "scan", "left" if right else "right"
+    rising = searchsorted(edges, x, side, method=how)
+    falling = edges.type.size - searchsorted(edges[::-1], x, side, method=how)
     return arithmetic.where(edges[-1] >= edges[0], rising, falling)
 
 

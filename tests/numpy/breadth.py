@@ -337,6 +337,15 @@ PAIRS = [
     ),
     ("xp.digitize(A, np.sort(B), method='sort')", "np.digitize(A, np.sort(B))"),
     ("xp.digitize(A, np.sort(B)[::-1], method='compare_all')", "np.digitize(A, np.sort(B)[::-1])"),
+    *[
+        (
+            f"xp.digitize(np.arange(5), np.array([3, 2, 2, 1]), {right}, method={method!r})",
+            f"np.digitize(np.arange(5), np.array([3, 2, 2, 1]), {right})",
+        )
+        for right in (False, True)
+        for method in ("scan", "scan_unrolled", "sort", "compare_all")
+    ],
+    ("xp.take(V, xp.array([-1, 1, 99]), mode='clip')", "np.take(V, [-1, 1, 99], mode='clip')"),
     ("xp.delete(V, xp.array([0, -1]), assume_unique_indices=True)", "np.delete(V, [0, -1])"),
     ("xp.delete(A, xp.array(1), 1)", "np.delete(A, 1, 1)"),
     ("xp.stack([A, A], 0, None, np.int32)", "np.stack([A, A]).astype(np.int32)"),
