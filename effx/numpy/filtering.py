@@ -13,7 +13,7 @@ from effx.array.arithmetic import to_inexact
 from effx.array.promotion import as_operand, convert, host_array, promote_dtypes
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.numpy.creation import as_int, constant
-from effx.numpy.elementwise import absolute, conj, exp
+from effx.numpy.elementwise import conj, exp
 from effx.numpy.linear import dot
 from effx.numpy.padding import pad
 from effx.numpy.shaping import flip
@@ -159,7 +159,8 @@ def i0(x: Operand) -> Array:
     a = to_inexact(as_operand(x, "i0"))
     if a.type.kind == "c":
         raise DTypeError(f"i0: takes real numbers, got {a.type!r}")
-    return exp(absolute(a)) * lax.bessel_i0e(a)
+    # The slope of a * sign(a) at 0 is 0, as that of bessel_i0e is.
+    return exp(a * lax.sign(a)) * lax.bessel_i0e(a)
 
 
 def kaiser(M: int, beta: Operand) -> Array:

@@ -3,6 +3,7 @@
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
 from effx.lax.elementwise import exponential
+from effx.transforms.custom_derivatives import custom_jvp
 
 __all__ = ["entr", "expit", "kl_div", "logit", "rel_entr", "xlog1py", "xlogy"]
 
@@ -34,9 +35,7 @@ def xlogy(x: Operand, y: Operand) -> Array:
     >>> float(xlogy(0.0, 0.0))
     0.0
     """
-    a, b = promote_inexact(x, y)
-    zero = (a == 0.0) & (b == b)
-    return where(zero, 0.0, a * exponential.log(where(zero, 1.0, b)))
+    return _weighted_log(*promote_inexact(x, y))
 
 
 def xlog1py(x: Operand, y: Operand) -> Array:
@@ -45,9 +44,36 @@ def xlog1py(x: Operand, y: Operand) -> Array:
     >>> float(xlog1py(0.0, -1.0))
     0.0
     """
-    a, b = promote_inexact(x, y)
-    zero = (a == 0.0) & (b == b)
-    return where(zero, 0.0, a * exponential.log1p(where(zero, 0.0, b)))
+    return _weighted_log1p(*promote_inexact(x, y))
+
+
+@custom_jvp
+def _weighted_log(x: Array, y: Array) -> Array:
+    zero = (x == 0.0) & (y == y)
+    return where(zero, 0.0, x * exponential.log(where(zero, 1.0, y)))
+
+
+@custom_jvp
+def _weighted_log1p(x: Array, y: Array) -> Array:
+    zero = (x == 0.0) & (y == y)
+    return where(zero, 0.0, x * exponential.log1p(where(zero, 0.0, y)))
+
+
+def _ratio(x: Array, y: Array) -> Array:
+    """Returns x / y, and 0 for 0 / 0: where x is 0 the product does not depend on y."""
+    both = (x == 0.0) & (y == 0.0)
+    return where(both, 0.0, x / where(both, 1.0, y))
+
+
+# The slope in x is the logarithm where x is 0 too.
+_weighted_log.defjvps(
+    lambda dx, product, x, y: dx * exponential.log(y),
+    lambda dy, product, x, y: dy * _ratio(x, y),
+)
+_weighted_log1p.defjvps(
+    lambda dx, product, x, y: dx * exponential.log1p(y),
+    lambda dy, product, x, y: dy * _ratio(x, 1.0 + y),
+)
 
 
 def entr(x: Operand) -> Array:

@@ -1,10 +1,10 @@
 """Functions of the gamma, beta, zeta and Bessel families."""
 
 from effx.array import Array, Operand
-from effx.array.arithmetic import absolute, promote_inexact, where
+from effx.array.arithmetic import promote_inexact, where
 from effx.lax.elementwise import gamma as of_gamma
 from effx.lax.elementwise import special
-from effx.lax.elementwise.arithmetic import floor
+from effx.lax.elementwise.arithmetic import floor, sign
 from effx.lax.elementwise.exponential import exp
 
 __all__ = [
@@ -136,7 +136,11 @@ def poch(z: Operand, m: Operand) -> Array:
     '24.000'
     """
     a, b = promote_inexact(z, m)
-    return where(b == 0.0, 1.0, exp(of_gamma.lgamma(a + b) - of_gamma.lgamma(a)))
+    # At a pole there is no difference of logarithms.
+    pole = (b == 0.0) & (a <= 0.0)
+    return where(
+        pole, 1.0, exp(of_gamma.lgamma(where(pole, 1.0, a + b)) - of_gamma.lgamma(where(pole, 1.0, a)))
+    )
 
 
 def i0e(x: Operand) -> Array:
@@ -155,7 +159,7 @@ def i0(x: Operand) -> Array:
     1.0
     """
     (a,) = promote_inexact(x)
-    return exp(absolute(a)) * special.bessel_i0e(a)
+    return exp(_even(a)) * special.bessel_i0e(a)
 
 
 def i1e(x: Operand) -> Array:
@@ -174,4 +178,9 @@ def i1(x: Operand) -> Array:
     0.0
     """
     (a,) = promote_inexact(x)
-    return exp(absolute(a)) * special.bessel_i1e(a)
+    return exp(_even(a)) * special.bessel_i1e(a)
+
+
+def _even(x: Array) -> Array:
+    """Returns abs(x) with the slope 0 at 0, as that of `bessel_i0e` is."""
+    return x * sign(x)

@@ -3,6 +3,7 @@
 import math
 
 from effx.array import Array, Operand
+from effx.dtypes import finfo
 from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.special import bessel_i0e
 from effx.lax.elementwise.trigonometric import sin
@@ -17,7 +18,9 @@ VON_MISES = Family("vonmises", allowed=lambda kappa: kappa >= 0.0)
 def log_density(x: Array, kappa: Array) -> Array:
     """Returns the logarithm of the density, with cos(x) - 1 as -2 sin(x / 2)²."""
     half = sin(x * 0.5)
-    return -2.0 * kappa * (half * half) - log(bessel_i0e(kappa)) - math.log(2 * math.pi)
+    # At 0 the slope of exp(-|kappa|) is that of kappa > 0.
+    above = kappa + float(finfo(kappa.type.dtype).tiny)
+    return -2.0 * kappa * (half * half) - log(bessel_i0e(above)) - math.log(2 * math.pi)
 
 
 @jit
