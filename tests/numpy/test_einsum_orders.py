@@ -34,7 +34,7 @@ def operands(subscripts: str, sizes: dict[str, int], dtype: str = "float32") -> 
 
 
 def random_path(count: int, rng: random.Random) -> list[tuple[int, ...]]:
-    path = []
+    path: list[tuple[int, ...]] = []
     while count > 1:
         step = tuple(rng.sample(range(count), rng.randint(1 if len(path) < 2 else 2, min(3, count))))
         path.append(step)
