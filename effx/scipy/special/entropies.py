@@ -1,5 +1,7 @@
 """Products with logarithms, whose value at 0 is the limit, and the logistic function."""
 
+from collections.abc import Callable
+
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
 from effx.lax.elementwise import exponential
@@ -35,7 +37,7 @@ def xlogy(x: Operand, y: Operand) -> Array:
     >>> float(xlogy(0.0, 0.0))
     0.0
     """
-    return _weighted_log(*promote_inexact(x, y))
+    return _xlogy(*promote_inexact(x, y))
 
 
 def xlog1py(x: Operand, y: Operand) -> Array:
@@ -44,19 +46,23 @@ def xlog1py(x: Operand, y: Operand) -> Array:
     >>> float(xlog1py(0.0, -1.0))
     0.0
     """
-    return _weighted_log1p(*promote_inexact(x, y))
+    return _xlog1py(*promote_inexact(x, y))
 
 
 @custom_jvp
-def _weighted_log(x: Array, y: Array) -> Array:
-    zero = (x == 0.0) & (y == y)
-    return where(zero, 0.0, x * exponential.log(where(zero, 1.0, y)))
+def _xlogy(x: Array, y: Array) -> Array:
+    return _product(x, exponential.log, y, 1.0)
 
 
 @custom_jvp
-def _weighted_log1p(x: Array, y: Array) -> Array:
+def _xlog1py(x: Array, y: Array) -> Array:
+    return _product(x, exponential.log1p, y, 0.0)
+
+
+def _product(x: Array, of: Callable[[Array], Array], y: Array, root: float) -> Array:
+    """Returns x of(y), and 0 where x is 0, unless y is NaN; `root` is where `of` is 0."""
     zero = (x == 0.0) & (y == y)
-    return where(zero, 0.0, x * exponential.log1p(where(zero, 0.0, y)))
+    return where(zero, 0.0, x * of(where(zero, root, y)))
 
 
 def _ratio(x: Array, y: Array) -> Array:
@@ -66,11 +72,11 @@ def _ratio(x: Array, y: Array) -> Array:
 
 
 # The slope in x is the logarithm where x is 0 too.
-_weighted_log.defjvps(
+_xlogy.defjvps(
     lambda dx, product, x, y: dx * exponential.log(y),
     lambda dy, product, x, y: dy * _ratio(x, y),
 )
-_weighted_log1p.defjvps(
+_xlog1py.defjvps(
     lambda dx, product, x, y: dx * exponential.log1p(y),
     lambda dy, product, x, y: dy * _ratio(x, 1.0 + y),
 )
