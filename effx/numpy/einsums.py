@@ -120,7 +120,7 @@ def _found(labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], sear
     return tuple(cast("list[tuple[int, ...]]", found))
 
 
-def _order(optimize: object, count: int) -> str | Path:
+def contraction_order(optimize: object, count: int) -> str | Path:
     """Returns the name of a search, or a path that brings so many operands to one.
 
     Raises:
@@ -276,7 +276,7 @@ def einsum(
     shapes = tuple([x.type.shape for x in arrays])
     labels, output = parse(text, shapes)
     sizes = _sizes(labels, shapes, text)
-    order = _order(optimize, len(arrays))
+    order = contraction_order(optimize, len(arrays))
     how, preferred = precision_of(precision), preferred_of(preferred_element_type)
     terms = list(labels)
     for places, kept in steps(labels, output, shapes, order):

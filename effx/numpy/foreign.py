@@ -1,8 +1,11 @@
 """NumPy's own objects that serve effx arrays as they are: printing, casting rules, slices, warnings."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from effx.numpy.einsums import contraction_order
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -57,7 +60,7 @@ def array_str(
 
 
 def einsum_path(
-    subscripts: str, /, *operands: "Operand", optimize: bool | str = "auto"
+    subscripts: str, /, *operands: "Operand", optimize: bool | str | Sequence[str | Sequence[int]] = "auto"
 ) -> tuple[list[tuple[int, ...]], str]:
     """The order in which `einsum` had best contract its operands, and a report, by NumPy.
 
@@ -70,5 +73,11 @@ def einsum_path(
     [(0, 1)]
     """
     shapes = [np.broadcast_to(np.zeros(()), np.shape(x)) for x in operands]
-    path, report = np.einsum_path(subscripts, *shapes, optimize="greedy" if optimize == "auto" else optimize)
+    # NumPy's search and paths: a path has a word before it.
+    how: bool | str | list[str | tuple[int, ...]]
+    if isinstance(optimize, bool | str):
+        how = "greedy" if optimize == "auto" else optimize
+    else:
+        how = ["einsum_path", *contraction_order(optimize, len(operands))]
+    path, report = np.einsum_path(subscripts, *shapes, optimize=how)
     return path[1:], report  # without the word that NumPy has before it

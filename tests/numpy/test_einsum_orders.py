@@ -51,6 +51,8 @@ def test_every_order_gives_the_value(subscripts: str, sizes: dict[str, int], dty
     rng = random.Random(subscripts)
     found, report = enp.einsum_path(subscripts, *xs)
     assert "contraction" in report
+    assert enp.einsum_path(subscripts, *xs, optimize=found)[0] == found
+    assert enp.einsum_path(subscripts, *xs, optimize=["einsum_path", *found])[0] == found
     orders: list[Any] = [True, False, "auto", "optimal", "greedy", "dp", found, ["einsum_path", *found]]
     orders += [random_path(len(xs), rng) for _ in range(4)]
     for order in orders:
